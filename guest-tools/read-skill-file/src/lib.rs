@@ -1,0 +1,216 @@
+//! `read_skill_file`: any file of a skill's folder or of the home folder, as
+//! a whole or by lines.
+
+mod lines;
+mod record;
+
+use lines::Range;
+use record::{Error, Meta, Success};
+use skillhost_guest::{
+    Access, Failure, File, Folder, Output, PathError, ReadError, SkillPath, Tool,
+};
+
+skillhost_guest::arguments! {
+    struct Arguments {
+        /// File path. With skill_name: relative to the skill's directory. Without: relative to the home folder, `~/…`, or an absolute path inside the home folder or a skill.
+        path: String,
+        /// Skill name. If provided, path is resolved relative to the skill's directory. Use this when a skill mentions other files to reference.
+        skill_name: Option<String>,
+        /// Start line number (1-indexed). Default: 1. Use for reading large files in chunks.
+        offset: Option<i64>,
+        /// Number of lines to read. If not specified, reads from offset to end of file.
+        limit: Option<i64>,
+    }
+}
+
+skillhost_guest::export_tools!(
+    Tool::new(
+        "read_skill_file",
+        "从技能目录读取文件(⚠️ 技能文件存储在本地机器,不在远程沙盒中。当 skill 中提到其他文件时,\
+         必须使用此工具读取,不能使用 read_file 或 run 命令在沙盒中查找)",
+        read_skill_file,
+    )
+    .title("Read a skill's file, or lines of it")
+    .in_skill_or_home("skill_name", "path")
+    .text_property("stdout")
+    .output_schema(include_str!("output.schema.json"))
+);
+
+/// A larger file is only read in parts (the contract's 10 MB).
+const MAX_WHOLE_FILE: u64 = 10 * 1024 * 1024;
+
+/// What the answer to a call is made of, whether it succeeds or fails.
+struct Answer<T> {
+    said: T,
+    meta: Meta,
+}
+
+fn read_skill_file(call: Arguments, access: Access) -> Result<Output, Failure> {
+    match answer(&call, access) {
+        Ok(Answer { said, meta }) => Ok(Output::text(said).with(&Success {
+            ok: true,
+            stdout: (),
+            stderr: "",
+            meta,
+        })),
+        Err(Answer { said, meta }) => Err(said.framed("", |stderr| Error {
+            ok: false,
+            stdout: "",
+            stderr,
+            meta,
+        })),
+    }
+}
+
+fn answer(call: &Arguments, access: Access) -> Result<Answer<String>, Answer<Failure>> {
+    let folder = folder(call, access).map_err(|said| Answer {
+        said,
+        meta: Meta::Unresolved {
+            path: call.path.clone(),
+            skill_name: call.skill().map(str::to_owned),
+        },
+    })?;
+    // A path that the host found in a folder is relative to that folder.
+    let asked = folder.path().unwrap_or(&call.path);
+    let path = match SkillPath::new(asked) {
+        Ok(path) => path,
+        Err(PathError::Empty) => return Err(not_a_file(shown(&folder, None))),
+        Err(error) => return Err(unreadable(shown(&folder, None), error.into())),
+    };
+    let shown = shown(&folder, Some(&path));
+    let found = folder
+        .open(&path)
+        .and_then(|file| file.size().map(|size| (file, size)));
+    match found {
+        Ok((file, size)) => read(call, &file, size, shown),
+        Err(ReadError::IsDirectory | ReadError::NotRegular) => Err(not_a_file(shown)),
+        Err(ReadError::NotFound) => Err(Answer {
+            said: Failure::not_found(format!(
+                "File not found: {shown}. (Resolved from: {}, skill: {})",
+                call.path,
+                call.skill().unwrap_or("none"),
+            )),
+            meta: Meta::Missing {
+                path: shown,
+                original_path: call.path.clone(),
+                skill_name: call.skill().map(str::to_owned),
+            },
+        }),
+        Err(error) => Err(unreadable(shown, error.into())),
+    }
+}
+
+impl Arguments {
+    /// The skill that the call names. An empty name counts as none.
+    fn skill(&self) -> Option<&str> {
+        self.skill_name.as_deref().filter(|name| !name.is_empty())
+    }
+}
+
+fn folder(call: &Arguments, access: Access) -> Result<Folder, Failure> {
+    match access {
+        Access::UnknownSkill => Err(Failure::not_found(format!(
+            "Skill '{}' not found. Cannot resolve path relative to skill.",
+            call.skill().unwrap_or_default()
+        ))),
+        Access::NoHome => Err(Failure::invalid_arguments(format!(
+            "Cannot resolve '{}': no skill_name was given and no home folder is configured",
+            call.path
+        ))),
+        access => access.folder(),
+    }
+}
+
+/// How a path is shown: the skill's name and the path inside it, or `~` and
+/// the path inside the home folder. Where that is on the host is not said.
+fn shown(folder: &Folder, path: Option<&SkillPath<'_>>) -> String {
+    let root = folder.skill().unwrap_or("~");
+    match path.map(SkillPath::normalized) {
+        Some(path) if path != "." => format!("{root}/{path}"),
+        _ => root.to_owned(),
+    }
+}
+
+fn not_a_file(path: String) -> Answer<Failure> {
+    Answer {
+        said: Failure::unreadable(format!("Path is not a file: {path}")),
+        meta: Meta::Path { path },
+    }
+}
+
+fn unreadable(path: String, error: Failure) -> Answer<Failure> {
+    let said = if error.kind() == skillhost_guest::FailureKind::Refused {
+        error
+    } else {
+        Failure::unreadable(format!("Error reading file: {}", error.message()))
+    };
+    let error = said.message().to_owned();
+    Answer {
+        said,
+        meta: Meta::Error { path, error },
+    }
+}
+
+fn read(
+    call: &Arguments,
+    file: &File,
+    size: u64,
+    path: String,
+) -> Result<Answer<String>, Answer<Failure>> {
+    let range = Range::of(call.offset, call.limit);
+    if size > MAX_WHOLE_FILE && range.is_none() {
+        return Ok(Answer {
+            said: format!(
+                "[File: {path}]\nSize: {size} bytes\n\nFile is too large to display (>10MB). Use \
+                 offset and limit to read specific lines."
+            ),
+            meta: Meta::Size {
+                path,
+                file_size: size,
+            },
+        });
+    }
+    let selected = match &range {
+        Some(range) => lines::read(file, range),
+        None => file
+            .read_all(u64::from(u32::MAX))
+            .map(|bytes| lines::Selected::Lines(bytes.0)),
+    };
+    let bytes = match selected {
+        Ok(lines::Selected::Lines(bytes)) => bytes,
+        Ok(lines::Selected::PastEnd { total_lines }) => {
+            return Ok(Answer {
+                said: String::new(),
+                meta: Meta::PastEnd {
+                    path,
+                    start_line: call.offset,
+                    end_line: total_lines,
+                    total_lines,
+                },
+            });
+        }
+        Err(error) => return Err(unreadable(path, error.into())),
+    };
+    match skillhost_guest::text::utf8(bytes) {
+        Ok(said) => Ok(Answer {
+            said,
+            meta: Meta::Read {
+                path,
+                file_size: size,
+                start_line: call.offset,
+                end_line: lines::last_line(call.offset, call.limit),
+            },
+        }),
+        Err(_) => Ok(Answer {
+            said: format!(
+                "[File: {path}]\nType: binary\nSize: {size} bytes\n\nThis file is binary and \
+                 cannot be displayed as text."
+            ),
+            meta: Meta::Binary {
+                path,
+                file_type: "binary",
+                file_size: size,
+            },
+        }),
+    }
+}

@@ -1,0 +1,86 @@
+//! `read_skill`: a skill's instructions, without frontmatter.
+
+use skillhost_guest::{
+    Access, Failure, Output, ReadError, Tool, check_skill_name, without_frontmatter,
+};
+
+skillhost_guest::arguments! {
+    struct Arguments {
+        /// Skill name (directory name, e.g. test_data_factory, data_analysis).
+        skill_name: String,
+    }
+}
+
+skillhost_guest::record! {
+    struct Success {
+        skill_name: String,
+        /// The host puts the text here.
+        instructions: (),
+    }
+}
+
+skillhost_guest::record! {
+    struct Error {
+        error: String,
+    }
+}
+
+skillhost_guest::export_tools!(
+    Tool::new(
+        "read_skill",
+        "Load the full workflow instructions for a skill. Call this when the user asks for tasks \
+         that match a skill (e.g. generate test data → test_data_factory, analyze data → \
+         data_analysis). Returns the skill's SKILL.md content.",
+        read_skill,
+    )
+    .title("Load a skill's instructions")
+    .in_listed_skill("skill_name")
+    .text_property("instructions")
+    .output_schema(include_str!("output.schema.json"))
+);
+
+/// No limit of its own: the host's limit on answers comes first.
+const MAX_BYTES: u64 = u32::MAX as u64;
+
+/// An operator who sets this variable to `on` gets a line with the skill's
+/// name above its instructions.
+const HEADER_VARIABLE: &str = "SKILL_HEADER";
+
+fn read_skill(arguments: Arguments, access: Access) -> Result<Output, Failure> {
+    let skill_name = arguments.skill_name;
+    match read(&skill_name, access) {
+        Ok(text) => Ok(Output::text(text).with(&Success {
+            skill_name,
+            instructions: (),
+        })),
+        Err(failure) => Err(failure.framed("Error: ", |error| Error { error })),
+    }
+}
+
+fn read(skill: &str, access: Access) -> Result<String, Failure> {
+    let not_found = || Failure::not_found(format!("Skill '{skill}' not found."));
+    let folder = match access {
+        Access::UnknownSkill => return Err(not_found()),
+        _ if !check_skill_name(skill) => return Err(not_found()),
+        access => access.folder()?,
+    };
+    let bytes = folder
+        .open_skill_md()
+        .and_then(|file| file.read_all(MAX_BYTES))
+        .map_err(|error| match error {
+            ReadError::NotFound | ReadError::IsDirectory => not_found(),
+            ReadError::Outside => error.into(),
+            _ => Failure::unreadable(format!("Cannot read skill '{skill}': {error}")),
+        })?;
+    let text = bytes
+        .into_text()
+        .map_err(|error| Failure::unreadable(format!("Cannot read skill '{skill}': {error}")))?;
+    let body = without_frontmatter(&text);
+    if std::env::var(HEADER_VARIABLE).is_ok_and(|value| value == "on") {
+        return Ok(format!("--- Skill: {skill} ---\n{body}"));
+    }
+    let frontmatter = text.len() - body.len();
+    let mut text = text;
+    text.drain(..frontmatter);
+    Ok(text)
+}

@@ -1,0 +1,58 @@
+//! From a list of [`Tool`]s to the two functions that a component exports.
+
+use crate::Tool;
+use crate::bindings::tools::{self, Definition};
+
+/// Exports tools from a component: one expression of type [`Tool`] each.
+#[macro_export]
+macro_rules! export_tools {
+    ($($tool:expr),+ $(,)?) => {
+        struct SkillhostTools;
+
+        impl SkillhostTools {
+            fn all() -> ::std::vec::Vec<$crate::Tool> {
+                ::std::vec![$($tool),+]
+            }
+        }
+
+        impl $crate::bindings::tools::Guest for SkillhostTools {
+            fn definitions() -> ::std::vec::Vec<$crate::bindings::tools::Definition> {
+                $crate::definitions(&Self::all())
+            }
+
+            fn call(
+                name: ::std::string::String,
+                arguments: ::std::string::String,
+                folder: $crate::bindings::tools::Folder,
+            ) -> ::std::result::Result<
+                $crate::bindings::tools::Output,
+                $crate::bindings::tools::Failure,
+            > {
+                $crate::call(&Self::all(), &name, &arguments, folder)
+            }
+        }
+
+        $crate::bindings::export!(SkillhostTools with_types_in $crate::bindings);
+    };
+}
+
+/// The definitions of `tools`.
+pub fn definitions(tools: &[Tool]) -> Vec<Definition> {
+    tools.iter().map(Tool::definition).collect()
+}
+
+/// Runs the tool of that name.
+pub fn call(
+    tools: &[Tool],
+    name: &str,
+    arguments: &str,
+    folder: tools::Folder,
+) -> Result<tools::Output, tools::Failure> {
+    let Some(tool) = tools.iter().find(|tool| tool.name() == name) else {
+        return Err(crate::Failure::failed(format!("this component has no tool '{name}'")).into());
+    };
+    match tool.run(arguments, folder) {
+        Ok(output) => Ok(output.into()),
+        Err(failure) => Err(failure.into()),
+    }
+}

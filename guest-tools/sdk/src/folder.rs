@@ -1,0 +1,245 @@
+//! The folder that a call may read, and reading in it. This goes to the WASI
+//! bindings directly: the standard library's way to a file costs a call twice
+//! the time.
+
+use std::fmt;
+
+use wasip2::filesystem::preopens;
+use wasip2::filesystem::types::{
+    Descriptor, DescriptorFlags, DescriptorStat, DescriptorType, ErrorCode, OpenFlags, PathFlags,
+};
+
+use crate::bindings::tools::{self, FailureKind};
+use crate::text::{self, NotText};
+use crate::{Failure, SkillPath};
+
+/// The one folder that a call may read, or why there is none.
+#[derive(Debug)]
+pub enum Access {
+    /// The tool's definition asks for no folder.
+    None,
+    /// The folder.
+    Open(Folder),
+    /// No skill has the name that the call gives.
+    UnknownSkill,
+    /// The skill is there, but the host may not open its folder.
+    Unreadable,
+    /// The call names no skill, and the host has no home folder.
+    NoHome,
+    /// The call names no skill, and its path lies in no folder that it may read.
+    Outside,
+}
+
+impl Access {
+    pub(crate) fn new(folder: tools::Folder) -> Self {
+        match folder {
+            tools::Folder::None => Self::None,
+            tools::Folder::UnknownSkill => Self::UnknownSkill,
+            tools::Folder::Unreadable => Self::Unreadable,
+            tools::Folder::NoHome => Self::NoHome,
+            tools::Folder::Outside => Self::Outside,
+            tools::Folder::Open(open) => {
+                match preopens::get_directories()
+                    .into_iter()
+                    .find(|(_, mount)| *mount == open.mount)
+                {
+                    Some((root, _)) => Self::Open(Folder {
+                        root,
+                        skill: open.skill,
+                        path: open.path,
+                    }),
+                    None => Self::Unreadable,
+                }
+            }
+        }
+    }
+
+    /// The folder, or a failure in words that fit any tool.
+    pub fn folder(self) -> Result<Folder, Failure> {
+        match self {
+            Self::Open(folder) => Ok(folder),
+            Self::UnknownSkill => Err(Failure::not_found(
+                "There is no skill of that name. list_skills tells which there are.",
+            )),
+            Self::Unreadable => Err(Failure::unreadable("The skill's folder cannot be read.")),
+            Self::NoHome => Err(Failure::invalid_arguments(
+                "Name a skill: no home folder is configured.",
+            )),
+            Self::Outside => Err(Failure::refused(crate::PathError::Outside.to_string())),
+            Self::None => Err(Failure::failed("This tool was not given a folder to read.")),
+        }
+    }
+}
+
+/// An open folder: a skill's, or the host's home folder.
+#[derive(Debug)]
+pub struct Folder {
+    root: Descriptor,
+    skill: Option<String>,
+    path: Option<String>,
+}
+
+/// An open file.
+#[derive(Debug)]
+pub struct File {
+    descriptor: Descriptor,
+}
+
+/// What was read from a file.
+#[derive(Debug)]
+pub struct Bytes(pub Vec<u8>);
+
+impl Folder {
+    /// The skill whose folder this is. None: the host's home folder.
+    pub fn skill(&self) -> Option<&str> {
+        self.skill.as_deref()
+    }
+
+    /// For a call that named no skill: the path that it gave, as a path in
+    /// this folder.
+    pub fn path(&self) -> Option<&str> {
+        self.path.as_deref()
+    }
+
+    /// Opens a file or folder for reading. A symlink is judged by where it
+    /// leads: inside is opened, outside is [`ReadError::Outside`].
+    pub fn open(&self, path: &SkillPath<'_>) -> Result<File, ReadError> {
+        let descriptor = self.root.open_at(
+            PathFlags::SYMLINK_FOLLOW,
+            path.as_str(),
+            OpenFlags::empty(),
+            DescriptorFlags::READ,
+        )?;
+        Ok(File { descriptor })
+    }
+
+    /// Reads a whole file of at most `limit` bytes.
+    pub fn read(&self, path: &SkillPath<'_>, limit: u64) -> Result<Bytes, ReadError> {
+        self.open(path)?.read_all(limit)
+    }
+
+    /// The names in this folder itself, in no order. A name that is not UTF-8
+    /// cannot be asked for and is left out.
+    pub fn names(&self) -> Result<impl Iterator<Item = String>, ReadError> {
+        let entries = self.root.read_directory()?;
+        Ok(std::iter::from_fn(move || {
+            loop {
+                match entries.read_directory_entry() {
+                    Ok(Some(entry)) => return Some(entry.name),
+                    Ok(None) => return None,
+                    Err(ErrorCode::IllegalByteSequence) => {}
+                    Err(_) => return None,
+                }
+            }
+        }))
+    }
+}
+
+impl File {
+    /// The size in bytes of a regular file; an error for anything else.
+    pub fn size(&self) -> Result<u64, ReadError> {
+        let DescriptorStat { type_, size, .. } = self.descriptor.stat()?;
+        match type_ {
+            DescriptorType::RegularFile => Ok(size),
+            DescriptorType::Directory => Err(ReadError::IsDirectory),
+            _ => Err(ReadError::NotRegular),
+        }
+    }
+
+    /// Reads the whole file, of at most `limit` bytes. An ordinary file takes
+    /// one call to the host, which sizes its answer by the file.
+    pub fn read_all(&self, limit: u64) -> Result<Bytes, ReadError> {
+        let (mut bytes, mut end) = self.read_at(0, limit.saturating_add(1))?;
+        while !end && bytes.len() as u64 <= limit {
+            let at = bytes.len() as u64;
+            let (more, last) = self.read_at(at, limit + 1 - at)?;
+            bytes.extend_from_slice(&more);
+            end = last;
+        }
+        if bytes.len() as u64 > limit {
+            return Err(ReadError::TooLarge(limit));
+        }
+        Ok(Bytes(bytes))
+    }
+
+    /// Reads up to `length` bytes at an offset, and says whether the end of
+    /// the file was reached.
+    pub fn read_at(&self, offset: u64, length: u64) -> Result<(Vec<u8>, bool), ReadError> {
+        Ok(self.descriptor.read(length, offset)?)
+    }
+}
+
+impl Bytes {
+    /// The bytes as UTF-8 text, without a byte order mark.
+    pub fn into_text(self) -> Result<String, NotText> {
+        text::utf8(self.0)
+    }
+}
+
+/// Why something in the folder could not be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReadError {
+    /// Nothing has that name.
+    NotFound,
+    /// A symlink on the way leads out of the folder.
+    Outside,
+    /// It is a folder, and a file was asked for.
+    IsDirectory,
+    /// It is neither a file nor a folder.
+    NotRegular,
+    /// The host's user may not read it.
+    PermissionDenied,
+    /// A symlink leads to itself, or through too many others.
+    SymlinkLoop,
+    /// A name on the way is longer than the file system takes.
+    NameTooLong,
+    /// The file is larger than this many bytes.
+    TooLarge(u64),
+    /// Another error, as WASI names it.
+    Other(ErrorCode),
+}
+
+impl ReadError {
+    /// The kind of failure that this is.
+    pub fn kind(self) -> FailureKind {
+        match self {
+            Self::NotFound => FailureKind::NotFound,
+            Self::Outside => FailureKind::Refused,
+            _ => FailureKind::Unreadable,
+        }
+    }
+}
+
+impl From<ErrorCode> for ReadError {
+    fn from(code: ErrorCode) -> Self {
+        match code {
+            // A path through a file (`a.txt/b`, `a.txt/`) names nothing.
+            ErrorCode::NoEntry | ErrorCode::NotDirectory => Self::NotFound,
+            ErrorCode::NotPermitted => Self::Outside,
+            ErrorCode::IsDirectory => Self::IsDirectory,
+            ErrorCode::Unsupported => Self::NotRegular,
+            ErrorCode::Access => Self::PermissionDenied,
+            ErrorCode::Loop => Self::SymlinkLoop,
+            ErrorCode::NameTooLong => Self::NameTooLong,
+            code => Self::Other(code),
+        }
+    }
+}
+
+impl fmt::Display for ReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotFound => f.write_str("not found"),
+            Self::Outside => crate::PathError::Outside.fmt(f),
+            Self::IsDirectory => f.write_str("is a directory"),
+            Self::NotRegular => f.write_str("is not a regular file"),
+            Self::PermissionDenied => f.write_str("permission denied"),
+            Self::SymlinkLoop => f.write_str("too many levels of symbolic links"),
+            Self::NameTooLong => f.write_str("name too long"),
+            Self::TooLarge(limit) => write!(f, "larger than {limit} bytes"),
+            Self::Other(code) => f.write_str(code.name()),
+        }
+    }
+}
+
+impl std::error::Error for ReadError {}

@@ -1,0 +1,58 @@
+//! What a tool component for skillhost is written with: an argument struct, a
+//! function, and one export line.
+//!
+//! ```
+//! use skillhost_guest::{Access, Failure, Output, SkillPath, Tool};
+//!
+//! skillhost_guest::arguments! {
+//!     struct CountLines {
+//!         /// Name of the skill
+//!         skill_name: String,
+//!         /// Path of a text file in the skill's folder
+//!         path: String,
+//!     }
+//! }
+//!
+//! fn count_lines(arguments: CountLines, access: Access) -> Result<Output, Failure> {
+//!     let folder = access.folder()?;
+//!     let path = SkillPath::new(&arguments.path)?;
+//!     let text = folder.read(&path, 1 << 20)?.into_text()?;
+//!     Ok(Output::text(text.lines().count().to_string()))
+//! }
+//!
+//! skillhost_guest::export_tools!(
+//!     Tool::new("count_lines", "Count the lines of a file in a skill.", count_lines)
+//!         .in_skill("skill_name")
+//! );
+//! # fn main() {}
+//! ```
+//!
+//! The host checks the arguments against the schema that the struct's fields
+//! and doc comments make, opens the folder of the skill that they name, and
+//! calls the function in a sandbox that holds that folder, read-only, and
+//! nothing else.
+
+mod arguments;
+pub mod bindings;
+mod export;
+mod failure;
+mod folder;
+mod output;
+mod path;
+mod skill_md;
+pub mod skills;
+pub mod text;
+mod tool;
+
+pub use bindings::tools::FailureKind;
+pub use failure::Failure;
+pub use folder::{Access, Bytes, File, Folder, ReadError};
+pub use output::Output;
+pub use path::{PathError, SkillPath, check_skill_name};
+pub use skill_md::without_frontmatter;
+pub use tool::Tool;
+
+#[doc(hidden)]
+pub use export::{call, definitions};
+#[doc(hidden)]
+pub use {schemars, serde};

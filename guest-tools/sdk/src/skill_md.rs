@@ -1,0 +1,55 @@
+//! SKILL.md: finding it in a folder, and its body without frontmatter.
+
+use crate::{File, Folder, ReadError, SkillPath};
+
+impl Folder {
+    /// Opens the skill's documentation: `SKILL.md`, else `SKILL.MD`, else the
+    /// first other spelling by case.
+    pub fn open_skill_md(&self) -> Result<File, ReadError> {
+        for name in ["SKILL.md", "SKILL.MD"] {
+            match self.open(&SkillPath::known(name)) {
+                Err(ReadError::NotFound) => {}
+                found => return found,
+            }
+        }
+        let mut spellings: Vec<String> = self
+            .names()?
+            .filter(|name| name.eq_ignore_ascii_case("SKILL.md"))
+            .collect();
+        spellings.sort();
+        match spellings.first() {
+            Some(name) => self.open(&SkillPath::known(name)),
+            None => Err(ReadError::NotFound),
+        }
+    }
+}
+
+/// The body of a SKILL.md: what follows its YAML frontmatter, without leading
+/// blank lines. The whole text where there is no frontmatter, or where it is
+/// never closed. Line ends may be LF or CRLF.
+pub fn without_frontmatter(text: &str) -> &str {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mut lines = text.split_inclusive('\n');
+    if lines.next().map(str::trim_end) != Some("---") {
+        return text;
+    }
+    let mut rest = text;
+    rest = &rest[rest.find('\n').map_or(rest.len(), |end| end + 1)..];
+    for line in lines {
+        rest = &rest[line.len()..];
+        if matches!(line.trim_end(), "---" | "...") {
+            return skip_blank_lines(rest);
+        }
+    }
+    text
+}
+
+fn skip_blank_lines(mut text: &str) -> &str {
+    while let Some(end) = text.find('\n') {
+        if !text[..end].trim().is_empty() {
+            break;
+        }
+        text = &text[end + 1..];
+    }
+    text
+}

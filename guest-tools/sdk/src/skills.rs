@@ -1,0 +1,8 @@
+//! The skills that this call may know of.
+
+pub use crate::bindings::skills::Skill;
+
+/// The skills, sorted by name, as they are at this moment.
+pub fn list() -> Vec<Skill> {
+    crate::bindings::skills::list()
+}

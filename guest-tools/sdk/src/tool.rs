@@ -1,0 +1,116 @@
+//! A tool: its definition and the function that runs it.
+
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+
+use crate::bindings::tools::{self, Definition, FolderRule, Form};
+use crate::{Access, Failure, Output, arguments};
+
+/// A tool: what an agent sees of it, and the function that answers its calls.
+pub struct Tool {
+    name: &'static str,
+    title: &'static str,
+    description: &'static str,
+    output_schema: Option<&'static str>,
+    folder: Option<FolderRule>,
+    text_property: Option<&'static str>,
+    model_reads: Form,
+    schema: fn() -> String,
+    run: Box<dyn Fn(&str, Access) -> Result<Output, Failure>>,
+}
+
+impl Tool {
+    /// A tool of this name, whose arguments are the struct `A`.
+    pub fn new<A: DeserializeOwned + JsonSchema + 'static>(
+        name: &'static str,
+        description: &'static str,
+        function: fn(A, Access) -> Result<Output, Failure>,
+    ) -> Self {
+        Self {
+            name,
+            title: "",
+            description,
+            output_schema: None,
+            folder: None,
+            text_property: None,
+            model_reads: Form::Text,
+            schema: arguments::schema::<A>,
+            run: Box::new(move |json, access| function(arguments::parse(json)?, access)),
+        }
+    }
+
+    /// The title that a person reads.
+    pub fn title(mut self, title: &'static str) -> Self {
+        self.title = title;
+        self
+    }
+
+    /// A call may read the folder of the skill that this property names.
+    pub fn in_skill(mut self, property: &str) -> Self {
+        self.folder = Some(FolderRule {
+            skill_property: property.to_owned(),
+            enumerate: false,
+            path_property: None,
+        });
+        self
+    }
+
+    /// Like [`Tool::in_skill`]; the schema then lists the skills' names.
+    pub fn in_listed_skill(self, property: &str) -> Self {
+        self.rule(property, |rule| rule.enumerate = true)
+    }
+
+    /// Like [`Tool::in_skill`]; a call that names no skill may read the host's
+    /// home folder, or the skill that the path in `path_property` lies in.
+    pub fn in_skill_or_home(self, property: &str, path_property: &str) -> Self {
+        let path_property = path_property.to_owned();
+        self.rule(property, |rule| rule.path_property = Some(path_property))
+    }
+
+    /// The text is this property of the record that programs read.
+    pub fn text_property(mut self, property: &'static str) -> Self {
+        self.text_property = Some(property);
+        self
+    }
+
+    /// The model reads the whole record, as JSON, and not only the text.
+    pub fn model_reads_record(mut self) -> Self {
+        self.model_reads = Form::Details;
+        self
+    }
+
+    /// The JSON Schema of the record that programs read.
+    pub fn output_schema(mut self, schema: &'static str) -> Self {
+        self.output_schema = Some(schema);
+        self
+    }
+
+    fn rule(self, property: &str, change: impl FnOnce(&mut FolderRule)) -> Self {
+        let mut tool = self.in_skill(property);
+        if let Some(rule) = &mut tool.folder {
+            change(rule);
+        }
+        tool
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        self.name
+    }
+
+    pub(crate) fn definition(&self) -> Definition {
+        Definition {
+            name: self.name.to_owned(),
+            title: self.title.to_owned(),
+            description: self.description.to_owned(),
+            input_schema: (self.schema)(),
+            output_schema: self.output_schema.map(str::to_owned),
+            folder: self.folder.clone(),
+            text_property: self.text_property.map(str::to_owned),
+            model_reads: self.model_reads,
+        }
+    }
+
+    pub(crate) fn run(&self, arguments: &str, folder: tools::Folder) -> Result<Output, Failure> {
+        (self.run)(arguments, Access::new(folder))
+    }
+}

@@ -4,10 +4,10 @@
 mod lines;
 mod record;
 
-use lines::Range;
+use lines::{Range, Selected};
 use record::{Error, Meta, Success};
 use skillhost_guest::{
-    Access, Failure, File, Folder, Output, PathError, ReadError, SkillPath, Tool,
+    Access, Failure, FailureKind, File, Folder, Output, PathError, ReadError, SkillPath, Tool, text,
 };
 
 skillhost_guest::arguments! {
@@ -40,20 +40,21 @@ skillhost_guest::export_tools!(
 const MAX_WHOLE_FILE: u64 = 10 * 1024 * 1024;
 
 /// What the answer to a call is made of, whether it succeeds or fails.
-struct Answer<T> {
-    said: T,
+struct Answer {
+    said: Result<String, Failure>,
     meta: Meta,
 }
 
 fn read_skill_file(call: Arguments, access: Access) -> Result<Output, Failure> {
-    match answer(&call, access) {
-        Ok(Answer { said, meta }) => Ok(Output::text(said).with(&Success {
+    let Answer { said, meta } = answer(&call, access);
+    match said {
+        Ok(text) => Ok(Output::text(text).with(&Success {
             ok: true,
             stdout: (),
             stderr: "",
             meta,
         })),
-        Err(Answer { said, meta }) => Err(said.framed("", |stderr| Error {
+        Err(failure) => Err(failure.framed("", |stderr| Error {
             ok: false,
             stdout: "",
             stderr,
@@ -62,20 +63,25 @@ fn read_skill_file(call: Arguments, access: Access) -> Result<Output, Failure> {
     }
 }
 
-fn answer(call: &Arguments, access: Access) -> Result<Answer<String>, Answer<Failure>> {
-    let folder = folder(call, access).map_err(|said| Answer {
-        said,
-        meta: Meta::Unresolved {
-            path: call.path.clone(),
-            skill_name: call.skill().map(str::to_owned),
-        },
-    })?;
+fn answer(call: &Arguments, access: Access) -> Answer {
+    let folder = match folder(call, access) {
+        Ok(folder) => folder,
+        Err(failure) => {
+            return Answer {
+                said: Err(failure),
+                meta: Meta::Unresolved {
+                    path: call.path.clone(),
+                    skill_name: call.skill().map(str::to_owned),
+                },
+            };
+        }
+    };
     // A path that the host found in a folder is relative to that folder.
     let asked = folder.path().unwrap_or(&call.path);
     let path = match SkillPath::new(asked) {
         Ok(path) => path,
-        Err(PathError::Empty) => return Err(not_a_file(shown(&folder, None))),
-        Err(error) => return Err(unreadable(shown(&folder, None), error.into())),
+        Err(PathError::Empty) => return not_a_file(shown(&folder, None)),
+        Err(error) => return unreadable(shown(&folder, None), error.into()),
     };
     let shown = shown(&folder, Some(&path));
     let found = folder
@@ -83,20 +89,20 @@ fn answer(call: &Arguments, access: Access) -> Result<Answer<String>, Answer<Fai
         .and_then(|file| file.size().map(|size| (file, size)));
     match found {
         Ok((file, size)) => read(call, &file, size, shown),
-        Err(ReadError::IsDirectory | ReadError::NotRegular) => Err(not_a_file(shown)),
-        Err(ReadError::NotFound) => Err(Answer {
-            said: Failure::not_found(format!(
+        Err(ReadError::IsDirectory | ReadError::NotRegular) => not_a_file(shown),
+        Err(ReadError::NotFound) => Answer {
+            said: Err(Failure::not_found(format!(
                 "File not found: {shown}. (Resolved from: {}, skill: {})",
                 call.path,
                 call.skill().unwrap_or("none"),
-            )),
+            ))),
             meta: Meta::Missing {
                 path: shown,
                 original_path: call.path.clone(),
                 skill_name: call.skill().map(str::to_owned),
             },
-        }),
-        Err(error) => Err(unreadable(shown, error.into())),
+        },
+        Err(error) => unreadable(shown, error.into()),
     }
 }
 
@@ -131,86 +137,80 @@ fn shown(folder: &Folder, path: Option<&SkillPath<'_>>) -> String {
     }
 }
 
-fn not_a_file(path: String) -> Answer<Failure> {
+fn not_a_file(path: String) -> Answer {
     Answer {
-        said: Failure::unreadable(format!("Path is not a file: {path}")),
+        said: Err(Failure::unreadable(format!("Path is not a file: {path}"))),
         meta: Meta::Path { path },
     }
 }
 
-fn unreadable(path: String, error: Failure) -> Answer<Failure> {
-    let said = if error.kind() == skillhost_guest::FailureKind::Refused {
-        error
-    } else {
-        Failure::unreadable(format!("Error reading file: {}", error.message()))
+fn unreadable(path: String, failure: Failure) -> Answer {
+    let failure = match failure.kind() {
+        FailureKind::Refused => failure,
+        _ => Failure::unreadable(format!("Error reading file: {}", failure.message())),
     };
-    let error = said.message().to_owned();
+    let error = failure.message().to_owned();
     Answer {
-        said,
+        said: Err(failure),
         meta: Meta::Error { path, error },
     }
 }
 
-fn read(
-    call: &Arguments,
-    file: &File,
-    size: u64,
-    path: String,
-) -> Result<Answer<String>, Answer<Failure>> {
+fn read(call: &Arguments, file: &File, size: u64, path: String) -> Answer {
     let range = Range::of(call.offset, call.limit);
     if size > MAX_WHOLE_FILE && range.is_none() {
-        return Ok(Answer {
-            said: format!(
+        return Answer {
+            said: Ok(format!(
                 "[File: {path}]\nSize: {size} bytes\n\nFile is too large to display (>10MB). Use \
                  offset and limit to read specific lines."
-            ),
+            )),
             meta: Meta::Size {
                 path,
                 file_size: size,
             },
-        });
+        };
     }
     let selected = match &range {
         Some(range) => lines::read(file, range),
         None => file
             .read_all(u64::from(u32::MAX))
-            .map(|bytes| lines::Selected::Lines(bytes.0)),
+            .map(|bytes| Selected::Lines(bytes.0)),
     };
-    let bytes = match selected {
-        Ok(lines::Selected::Lines(bytes)) => bytes,
-        Ok(lines::Selected::PastEnd { total_lines }) => {
-            return Ok(Answer {
-                said: String::new(),
+    let text = match selected {
+        Ok(Selected::Lines(bytes)) => text::utf8(bytes),
+        Ok(Selected::PastEnd { total_lines }) => {
+            return Answer {
+                said: Ok(String::new()),
                 meta: Meta::PastEnd {
                     path,
                     start_line: call.offset,
                     end_line: total_lines,
                     total_lines,
                 },
-            });
+            };
         }
-        Err(error) => return Err(unreadable(path, error.into())),
+        Err(error) => return unreadable(path, error.into()),
     };
-    match skillhost_guest::text::utf8(bytes) {
-        Ok(said) => Ok(Answer {
-            said,
+    match text {
+        Ok(text) => Answer {
+            said: Ok(text),
             meta: Meta::Read {
                 path,
                 file_size: size,
                 start_line: call.offset,
                 end_line: lines::last_line(call.offset, call.limit),
             },
-        }),
-        Err(_) => Ok(Answer {
-            said: format!(
+        },
+        Err(_) => Answer {
+            said: Ok(format!(
                 "[File: {path}]\nType: binary\nSize: {size} bytes\n\nThis file is binary and \
                  cannot be displayed as text."
-            ),
+            )),
             meta: Meta::Binary {
                 path,
                 file_type: "binary",
                 file_size: size,
             },
-        }),
+        },
     }
 }

@@ -14,15 +14,23 @@
 //! }
 //!
 //! fn count_lines(arguments: CountLines, access: Access) -> Result<Output, Failure> {
-//!     let folder = access.folder()?;
 //!     let path = SkillPath::new(&arguments.path)?;
-//!     let text = folder.read(&path, 1 << 20)?.into_text()?;
-//!     Ok(Output::text(text.lines().count().to_string()))
+//!     let text = access.folder()?.read(&path, 1 << 20)?.into_text()?;
+//!     Ok(Output::text(format!(
+//!         "{} lines in {} of {}",
+//!         text.lines().count(),
+//!         path.as_str(),
+//!         arguments.skill_name
+//!     )))
 //! }
 //!
 //! skillhost_guest::export_tools!(
-//!     Tool::new("count_lines", "Count the lines of a file in a skill.", count_lines)
-//!         .in_skill("skill_name")
+//!     Tool::new(
+//!         "count_lines",
+//!         "Count the lines of a file in a skill.",
+//!         count_lines
+//!     )
+//!     .in_skill("skill_name")
 //! );
 //! # fn main() {}
 //! ```

@@ -16,8 +16,11 @@ pub struct Tool {
     text_property: Option<&'static str>,
     model_reads: Form,
     schema: fn() -> String,
-    run: Box<dyn Fn(&str, Access) -> Result<Output, Failure>>,
+    run: Box<Run>,
 }
+
+/// From arguments as JSON to an answer.
+type Run = dyn Fn(&str, Access) -> Result<Output, Failure>;
 
 impl Tool {
     /// A tool of this name, whose arguments are the struct `A`.

@@ -1,0 +1,51 @@
+//! `cargo xtask`: what the project needs beside cargo's own commands.
+//!
+//! This file reads the command line and sets the exit code. What is built, and
+//! with what, lives in the modules.
+
+mod build;
+mod compare;
+mod digest;
+mod dist;
+mod environment;
+mod guests;
+mod toolchain;
+mod workspace;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Tasks of this project that cargo has no command for
+#[derive(Parser)]
+#[command(bin_name = "cargo xtask")]
+struct Arguments {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    // Described where its arguments are.
+    Guests(guests::Arguments),
+}
+
+/// As diff(1) has it: a difference is an answer, trouble is none.
+mod exit {
+    pub(super) const DIFFERENT: u8 = 1;
+    pub(super) const TROUBLE: u8 = 2;
+}
+
+fn main() -> ExitCode {
+    let Arguments {
+        task: Task::Guests(arguments),
+    } = Arguments::parse();
+    match guests::execute(&arguments) {
+        Ok(guests::Outcome::Fine) => ExitCode::SUCCESS,
+        Ok(guests::Outcome::Different) => ExitCode::from(exit::DIFFERENT),
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::from(exit::TROUBLE)
+        }
+    }
+}

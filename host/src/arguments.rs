@@ -1,0 +1,285 @@
+//! Arguments: read, checked against the tool's schema, and put into the form
+//! in which a guest gets them.
+
+use anyhow::Context as _;
+use jsonschema::error::{TypeKind, ValidationErrorKind};
+use jsonschema::{PatternOptions, ValidationError, Validator};
+use serde_json::{Map, Value};
+
+use crate::suggest;
+use crate::tool::{CallError, Definition, did_you_mean};
+
+/// Most bytes of arguments that are read. Meets: a caller that floods the
+/// host. A model writes a few hundred.
+pub const MAX_ARGUMENTS: usize = 1 << 20;
+
+/// A tool's schema, ready to check arguments.
+pub(crate) struct Schema {
+    validator: Validator,
+    properties: Vec<String>,
+    required: Vec<String>,
+    /// Whether a property that the schema does not name is refused.
+    closed: bool,
+    /// Properties that may be null for themselves; any other optional null
+    /// counts as absent.
+    nullable: Vec<String>,
+}
+
+/// Reads the arguments of a call from JSON. No text counts as no arguments.
+pub fn parse_arguments(json: &str) -> Result<Value, CallError> {
+    if json.len() > MAX_ARGUMENTS {
+        return Err(CallError::Arguments(format!(
+            "the arguments are larger than {MAX_ARGUMENTS} bytes"
+        )));
+    }
+    if json.trim().is_empty() {
+        return Ok(Value::Object(Map::new()));
+    }
+    serde_json::from_str(json)
+        .map_err(|error| CallError::Arguments(format!("the arguments are not JSON: {error}")))
+}
+
+impl Schema {
+    pub(crate) fn new(definition: &Definition) -> anyhow::Result<Self> {
+        let mut schema = definition.input_schema.clone();
+        let properties = schema
+            .get("properties")
+            .and_then(Value::as_object)
+            .cloned()
+            .unwrap_or_default();
+        let required = schema
+            .get("required")
+            .and_then(Value::as_array)
+            .map(|names| {
+                names
+                    .iter()
+                    .filter_map(|name| Some(name.as_str()?.to_owned()))
+                    .collect()
+            })
+            .unwrap_or_default();
+        let closed = match schema.get("additionalProperties") {
+            None => !schema.contains_key("patternProperties"),
+            Some(_) => false,
+        };
+        let nullable = properties
+            .iter()
+            .filter(|(_, schema)| takes_null(schema))
+            .map(|(name, _)| name.clone())
+            .collect();
+        // Meets: a schema that names itself something else.
+        schema.insert("type".to_owned(), "object".into());
+        let validator = jsonschema::draft202012::options()
+            // Linear time: patterns come from strangers.
+            .with_pattern_options(PatternOptions::regex())
+            .build(&Value::Object(schema))
+            .map_err(|error| anyhow::anyhow!("{error}"))
+            .context("its input schema is not valid")?;
+        Ok(Self {
+            validator,
+            properties: properties.into_iter().map(|(name, _)| name).collect(),
+            required,
+            closed,
+            nullable,
+        })
+    }
+
+    /// Checks arguments and takes out the nulls that stand for absent ones.
+    pub(crate) fn check(&self, arguments: Value) -> Result<Map<String, Value>, CallError> {
+        let Value::Object(mut arguments) = arguments else {
+            return Err(CallError::Arguments(
+                "the arguments are not a JSON object".to_owned(),
+            ));
+        };
+        arguments.retain(|name, value| {
+            !value.is_null() || self.nullable.contains(name) || self.required.contains(name)
+        });
+        if let Some(missing) = self
+            .required
+            .iter()
+            .find(|name| !arguments.contains_key(*name))
+        {
+            return Err(CallError::Arguments(format!(
+                "Missing required argument: '{missing}'"
+            )));
+        }
+        if self.closed
+            && let Some(unknown) = arguments
+                .keys()
+                .find(|name| !self.properties.contains(name))
+        {
+            let nearest = suggest::nearest(unknown, self.properties.iter().map(String::as_str));
+            return Err(CallError::Arguments(format!(
+                "Unknown argument: '{}'{}",
+                short(unknown),
+                did_you_mean(&nearest)
+            )));
+        }
+        let arguments = Value::Object(arguments);
+        if let Err(error) = self.validator.validate(&arguments) {
+            return Err(CallError::Arguments(in_words(&error)));
+        }
+        match arguments {
+            Value::Object(arguments) => Ok(arguments),
+            _ => Err(CallError::Arguments(String::new())),
+        }
+    }
+}
+
+/// Whether a property's own schema takes null.
+fn takes_null(schema: &Value) -> bool {
+    match schema.get("type") {
+        Some(Value::String(kind)) => kind == "null",
+        Some(Value::Array(kinds)) => kinds.iter().any(|kind| kind == "null"),
+        _ => false,
+    }
+}
+
+/// What is wrong, in the words of the contracts, with the property's name.
+fn in_words(error: &ValidationError<'_>) -> String {
+    let path = error.instance_path().to_string();
+    let name = path.trim_start_matches('/').replace('/', ".");
+    match error.kind() {
+        ValidationErrorKind::Type { kind } if !name.is_empty() => {
+            format!("Argument '{name}' must be {}", expected(kind))
+        }
+        ValidationErrorKind::Required { property } => {
+            let property = property.as_str().unwrap_or_default();
+            let within = if name.is_empty() {
+                String::new()
+            } else {
+                format!("{name}.")
+            };
+            format!("Missing required argument: '{within}{property}'")
+        }
+        ValidationErrorKind::AdditionalProperties { unexpected } => {
+            format!("Unknown argument: '{}'", short(&unexpected.join("', '")))
+        }
+        _ if name.is_empty() => format!("Invalid arguments: {}", short(&error.to_string())),
+        _ => format!(
+            "Argument '{name}' is invalid: {}",
+            short(&error.to_string())
+        ),
+    }
+}
+
+fn expected(kind: &TypeKind) -> String {
+    let with_article = |name: &str| match name.chars().next() {
+        Some('a' | 'e' | 'i' | 'o' | 'u') => format!("an {name}"),
+        _ => format!("a {name}"),
+    };
+    match kind {
+        TypeKind::Single(one) => with_article(&one.to_string()),
+        TypeKind::Multiple(many) => {
+            let names: Vec<String> = many
+                .iter()
+                .map(|one| with_article(&one.to_string()))
+                .collect();
+            names.join(" or ")
+        }
+    }
+}
+
+/// A caller's string in a message: bounded.
+fn short(text: &str) -> String {
+    const LONGEST: usize = 200;
+    match text.char_indices().nth(LONGEST) {
+        None => text.to_owned(),
+        Some((end, _)) => format!("{}…", &text[..end]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tool::{FolderRule, Form};
+    use serde_json::json;
+
+    fn schema(schema: Value) -> Schema {
+        let Value::Object(input_schema) = schema else {
+            panic!("not an object")
+        };
+        Schema::new(&Definition {
+            name: "t".to_owned(),
+            title: String::new(),
+            description: String::new(),
+            input_schema,
+            output_schema: None,
+            folder: None::<FolderRule>,
+            text_property: None,
+            model_reads: Form::Text,
+        })
+        .unwrap()
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_with_the_property_named() {
+        let schema = schema(json!({
+            "type": "object",
+            "properties": {
+                "path": {"type": "string"},
+                "offset": {"type": "integer"},
+                "mode": {"enum": ["a", "b"]},
+                "either": {"type": ["string", "null"]},
+                "tags": {"type": "array", "items": {"type": "string"}},
+            },
+            "required": ["path"],
+        }));
+        for (arguments, message) in [
+            (json!([]), "the arguments are not a JSON object"),
+            (json!({}), "Missing required argument: 'path'"),
+            (json!({"path": null}), "Argument 'path' must be a string"),
+            (json!({"path": 1}), "Argument 'path' must be a string"),
+            (
+                json!({"path": "x", "offset": "1"}),
+                "Argument 'offset' must be an integer",
+            ),
+            (
+                json!({"path": "x", "offset": 1.5}),
+                "Argument 'offset' must be an integer",
+            ),
+            (
+                json!({"path": "x", "ofset": 1}),
+                "Unknown argument: 'ofset'; did you mean 'offset'?",
+            ),
+            (
+                json!({"path": "x", "tags": ["a", 2]}),
+                "Argument 'tags.1' must be a string",
+            ),
+        ] {
+            assert_eq!(
+                schema.check(arguments.clone()),
+                Err(CallError::Arguments(message.to_owned())),
+                "{arguments}"
+            );
+        }
+        let error = schema.check(json!({"path": "x", "mode": "c"})).unwrap_err();
+        assert!(
+            error.to_string().starts_with("Argument 'mode' is invalid"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn null_counts_as_absent_unless_the_schema_takes_it() {
+        let schema = schema(json!({
+            "properties": {"a": {"type": "integer"}, "b": {"type": ["integer", "null"]}},
+        }));
+        let checked = schema.check(json!({"a": null, "b": null})).unwrap();
+        assert_eq!(Value::Object(checked), json!({"b": null}));
+    }
+
+    #[test]
+    fn arguments_that_are_no_json_are_refused() {
+        assert_eq!(parse_arguments(" ").unwrap(), json!({}));
+        for text in ["{", "{'a': 1}", "{\"a\": 1} x"] {
+            let error = parse_arguments(text).unwrap_err();
+            assert!(
+                error
+                    .to_string()
+                    .starts_with("the arguments are not JSON: "),
+                "{error}"
+            );
+        }
+        assert!(parse_arguments(&" ".repeat(MAX_ARGUMENTS + 1)).is_err());
+    }
+}

@@ -1,0 +1,143 @@
+//! `skillhost call`: one call of one tool.
+
+use std::io::Read as _;
+
+use anyhow::Context as _;
+use clap::{Args, ValueEnum};
+use serde_json::Value;
+use skillhost::{CallError, Host, MAX_ARGUMENTS, Stop, message, parse_arguments};
+
+use crate::exit::Exit;
+use crate::options::Options;
+use crate::terminal;
+
+/// Call a tool and print what the model would read
+#[derive(Args)]
+pub(crate) struct Call {
+    /// Name of the tool
+    tool: String,
+    /// Arguments as a JSON object, or `-` to read them from stdin
+    #[arg(value_name = "JSON", default_value = "{}", hide_default_value = true)]
+    arguments: String,
+    /// What to print
+    #[arg(long, value_enum, default_value_t = Form::Text)]
+    output: Form,
+    /// The id of the model's call, for `--output message`
+    #[arg(long, value_name = "ID", required_if_eq("output", "message"))]
+    tool_call_id: Option<String>,
+    /// Show the call and its result on stderr
+    #[arg(long)]
+    transcript: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Form {
+    /// What the model reads
+    Text,
+    /// What a program reads
+    Json,
+    /// The tool message that answers the model's call
+    Message,
+}
+
+impl Call {
+    pub(crate) async fn execute(self, options: &Options) -> anyhow::Result<Exit> {
+        let arguments = match self.arguments() {
+            Ok(arguments) => arguments,
+            Err(error) => return Ok(refused(&error)),
+        };
+        let host = options.host().await?;
+        if self.transcript {
+            say(&message::call_line(&self.tool, &arguments));
+        }
+        let outcome = host.call(&self.tool, arguments).await;
+        let exit = match &outcome {
+            Ok(_) => Exit::Ok,
+            Err(error @ (CallError::UnknownTool { .. } | CallError::Arguments(_))) => {
+                return Ok(refused(error));
+            }
+            Err(error) => {
+                explain(&host, error);
+                match error {
+                    CallError::Failed(_) => Exit::Failure,
+                    _ => Exit::Stopped,
+                }
+            }
+        };
+        if matches!(self.output, Form::Json) {
+            terminal::print(&format!("{}\n", message::program_text(&outcome)))?;
+        }
+        let text = message::model_text(outcome);
+        match self.output {
+            Form::Json => {}
+            Form::Text => terminal::print_answer(&text)?,
+            Form::Message => {
+                let id = self.tool_call_id.as_deref().unwrap_or_default();
+                let message = message::tool_message(id, &self.tool, &text);
+                terminal::print(&format!("{}\n", message::to_json(&message)))?;
+            }
+        }
+        if self.transcript {
+            say(&message::result_line(&text));
+        }
+        Ok(exit)
+    }
+
+    fn arguments(&self) -> Result<Value, CallError> {
+        if self.arguments != "-" {
+            return parse_arguments(&self.arguments);
+        }
+        let mut text = String::new();
+        std::io::stdin()
+            .lock()
+            .take(MAX_ARGUMENTS as u64 + 1)
+            .read_to_string(&mut text)
+            .context("cannot read the arguments from stdin")
+            .map_err(|error| CallError::Arguments(format!("{error:#}")))?;
+        parse_arguments(&text)
+    }
+}
+
+fn say(line: &str) {
+    use std::io::Write as _;
+    let _ = writeln!(std::io::stderr(), "{}", terminal::escape(line));
+}
+
+fn refused(error: &CallError) -> Exit {
+    terminal::complain(&error.to_string());
+    Exit::Usage
+}
+
+/// What the operator can know and the model need not.
+fn explain(host: &Host, error: &CallError) {
+    match error {
+        CallError::Failed(failure) => {
+            let Some(skill) = &failure.unknown_skill else {
+                return;
+            };
+            let nearest = host.catalog().nearest(skill);
+            if !nearest.is_empty() {
+                let names: Vec<String> = nearest.iter().map(|name| format!("`{name}`")).collect();
+                terminal::complain(&format!(
+                    "there is no skill `{skill}`; did you mean {}?",
+                    names.join(" or ")
+                ));
+            }
+        }
+        CallError::Stopped { tool, stop } => {
+            let why = match stop {
+                Stop::Trap(causes) => causes.clone(),
+                Stop::Time(_) => format!("{stop}; `limits.time` in skillhost.toml sets how long"),
+                Stop::Memory(_) => {
+                    format!("{stop}; `limits.memory` in skillhost.toml sets how much")
+                }
+                Stop::Output(_) => {
+                    format!("{stop}; `limits.output` in skillhost.toml sets how large")
+                }
+                other => other.to_string(),
+            };
+            terminal::complain(&format!("the tool `{tool}` was stopped: {why}"));
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,143 @@
+//! `skillhost check`: what the Agent Skills specification says of skills.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use serde_json::{Value, json};
+use skillhost::check::{Finding, Severity, check_folder};
+
+use crate::exit::Exit;
+use crate::options::Options;
+use crate::terminal;
+
+/// Check skills against the Agent Skills specification
+#[derive(Args)]
+pub(crate) struct Check {
+    /// Folders of skills to check [default: every skill of the catalog]
+    #[arg(value_name = "SKILL_DIR")]
+    folders: Vec<PathBuf>,
+    /// What to print
+    #[arg(long, value_enum, default_value_t = Form::Text)]
+    output: Form,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Form {
+    /// One line a finding
+    Text,
+    /// JSON for programs
+    Json,
+}
+
+/// A skill and what was found in it.
+struct Checked {
+    skill: String,
+    findings: Vec<Finding>,
+}
+
+impl Check {
+    pub(crate) fn execute(self, options: &Options) -> anyhow::Result<Exit> {
+        let checked = if self.folders.is_empty() {
+            check_catalog(options)?
+        } else {
+            self.folders
+                .iter()
+                .map(|folder| check_one(folder))
+                .collect()
+        };
+        match self.output {
+            Form::Text => print_text(&checked)?,
+            Form::Json => terminal::print(&format!("{:#}\n", to_json(&checked)))?,
+        }
+        Ok(if count(&checked, Severity::Error) > 0 {
+            Exit::Failure
+        } else {
+            Exit::Ok
+        })
+    }
+}
+
+fn check_catalog(options: &Options) -> anyhow::Result<Vec<Checked>> {
+    let catalog = options.catalog()?;
+    let checked = catalog.names().into_iter().filter_map(|skill| {
+        let findings = catalog.check(&skill)?.unwrap_or_else(cannot_look);
+        Some(Checked { skill, findings })
+    });
+    Ok(checked.collect())
+}
+
+fn check_one(folder: &Path) -> Checked {
+    Checked {
+        skill: folder.display().to_string(),
+        findings: check_folder(folder).unwrap_or_else(cannot_look),
+    }
+}
+
+fn cannot_look(error: std::io::Error) -> Vec<Finding> {
+    vec![Finding {
+        severity: Severity::Error,
+        line: None,
+        rule: "unreadable",
+        message: format!("cannot be looked at: {error}"),
+    }]
+}
+
+fn print_text(checked: &[Checked]) -> anyhow::Result<()> {
+    let mut text = String::new();
+    for Checked { skill, findings } in checked {
+        for finding in findings {
+            let line = finding
+                .line
+                .map(|line| format!(":{line}"))
+                .unwrap_or_default();
+            text.push_str(&format!(
+                "{skill}{line}: {}: {} [{}]\n",
+                word(finding.severity),
+                finding.message,
+                finding.rule
+            ));
+        }
+    }
+    terminal::print(&text)?;
+    let (errors, warnings) = (
+        count(checked, Severity::Error),
+        count(checked, Severity::Warning),
+    );
+    terminal::complain(&format!(
+        "checked {} skills: {errors} errors, {warnings} warnings",
+        checked.len()
+    ));
+    Ok(())
+}
+
+fn to_json(checked: &[Checked]) -> Value {
+    let finding = |finding: &Finding| {
+        json!({
+            "severity": word(finding.severity),
+            "line": finding.line,
+            "rule": finding.rule,
+            "message": finding.message,
+        })
+    };
+    checked
+        .iter()
+        .map(|checked| {
+            let findings: Value = checked.findings.iter().map(finding).collect();
+            json!({ "skill": checked.skill, "findings": findings })
+        })
+        .collect()
+}
+
+fn count(checked: &[Checked], severity: Severity) -> usize {
+    let findings = checked.iter().flat_map(|checked| &checked.findings);
+    findings
+        .filter(|finding| finding.severity == severity)
+        .count()
+}
+
+fn word(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Error => "error",
+        Severity::Warning => "warning",
+    }
+}

@@ -1,0 +1,79 @@
+//! The command line: parses, dispatches to a verb, prints what went wrong, and
+//! sets the exit code. What each verb does stands in the file of its name.
+
+mod call;
+mod check;
+mod exit;
+mod options;
+mod prompt;
+mod skills;
+mod terminal;
+mod tools;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use exit::Exit;
+use options::Options;
+
+/// Run agent skill tools as sandboxed WebAssembly components.
+#[derive(Parser)]
+#[command(version, max_term_width = 100, arg_required_else_help = true)]
+struct Arguments {
+    #[command(flatten)]
+    options: Options,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    Call(call::Call),
+    Tools(tools::Tools),
+    Skills(skills::Skills),
+    Prompt(prompt::Prompt),
+    Check(check::Check),
+}
+
+fn main() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            // Help goes to stdout and is no error.
+            let _ = error.print();
+            return if error.use_stderr() {
+                Exit::Usage
+            } else {
+                Exit::Ok
+            }
+            .into();
+        }
+    };
+    let runtime = match tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+    {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            terminal::complain(&format!("cannot start: {error}"));
+            return Exit::Setup.into();
+        }
+    };
+    let done = runtime.block_on(async {
+        match arguments.verb {
+            Verb::Call(call) => call.execute(&arguments.options).await,
+            Verb::Tools(tools) => tools.execute(&arguments.options).await,
+            Verb::Skills(skills) => skills.execute(&arguments.options),
+            Verb::Prompt(prompt) => prompt.execute(&arguments.options),
+            Verb::Check(check) => check.execute(&arguments.options),
+        }
+    });
+    match done {
+        Ok(exit) => exit.into(),
+        Err(error) => {
+            terminal::complain(&format!("{error:#}"));
+            Exit::Setup.into()
+        }
+    }
+}

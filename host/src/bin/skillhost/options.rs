@@ -1,0 +1,153 @@
+//! The options that every verb takes, and what they make: a catalog or a host.
+//! The environment is read here and nowhere else.
+
+use std::env;
+use std::io::{self, IsTerminal as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use clap::Args;
+use skillhost::config::{Config, Located};
+use skillhost::{Catalog, Host};
+
+/// Used where it exists and no `--config` is given.
+const DEFAULT_CONFIG: &str = "skillhost.toml";
+/// Used where it exists and no skills folder is given or configured.
+const DEFAULT_SKILLS: &str = "skills";
+
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Configuration file [default: ./skillhost.toml if it exists]
+    #[arg(long, global = true, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Folder of skills, before the configured ones; repeatable
+    /// [default: ./skills if it exists and none is configured]
+    #[arg(long, global = true, value_name = "DIR")]
+    skills: Vec<PathBuf>,
+    /// Folder of tool components, besides the configured ones; repeatable
+    #[arg(long, global = true, value_name = "DIR")]
+    tools: Vec<PathBuf>,
+}
+
+impl Options {
+    fn config(&self) -> anyhow::Result<Config> {
+        match &self.config {
+            Some(path) => Config::read(path),
+            None if Path::new(DEFAULT_CONFIG).exists() => Config::read(Path::new(DEFAULT_CONFIG)),
+            None => Ok(Config::default()),
+        }
+    }
+
+    fn skills(&self, config: &Config) -> anyhow::Result<Vec<PathBuf>> {
+        let mut folders = Vec::new();
+        for folder in &self.skills {
+            folders.push(must_be_folder(folder, "`--skills`")?);
+        }
+        for Located { path, place } in &config.skills {
+            folders.push(must_be_folder(path, place)?);
+        }
+        if folders.is_empty() && Path::new(DEFAULT_SKILLS).is_dir() {
+            folders.push(DEFAULT_SKILLS.into());
+        }
+        Ok(folders)
+    }
+
+    /// The skills, without loading any tool.
+    pub(crate) fn catalog(&self) -> anyhow::Result<Catalog> {
+        let config = self.config()?;
+        Catalog::open(&self.skills(&config)?, None)
+    }
+
+    /// Skills and tools. What could not be loaded is said on stderr.
+    pub(crate) async fn host(&self) -> anyhow::Result<Host> {
+        let config = self.config()?;
+        let mut builder = Host::builder().limits(config.limits.clone());
+        for folder in self.skills(&config)? {
+            builder = builder.skills(folder);
+        }
+        for folder in &self.tools {
+            builder = builder.tools(must_be_folder(folder, "`--tools`")?);
+        }
+        for Located { path, place } in &config.tools {
+            builder = builder.tools(must_be_folder(path, place)?);
+        }
+        if let Some(Located { path, place }) = &config.home {
+            builder = builder.home(must_be_folder(path, place)?);
+        }
+        for tool in config.disabled_tools {
+            builder = builder.disable(tool);
+        }
+        for (tool, variables) in config.environment {
+            for (name, value) in variables {
+                builder = builder.environment(&tool, name, value);
+            }
+        }
+        if let Some(folder) = cache_folder() {
+            builder = builder.cache(folder);
+        }
+        let progress = Progress::start();
+        let host = builder
+            .progress(move |name| progress.show(name))
+            .build()
+            .await?;
+        for problem in host.problems() {
+            crate::terminal::complain(problem);
+        }
+        Ok(host)
+    }
+}
+
+fn must_be_folder(path: &Path, place: &str) -> anyhow::Result<PathBuf> {
+    let metadata = std::fs::metadata(path)
+        .with_context(|| format!("{place}: cannot use the folder `{}`", path.display()))?;
+    anyhow::ensure!(
+        metadata.is_dir(),
+        "{place}: `{}` is not a folder",
+        path.display()
+    );
+    Ok(path.to_owned())
+}
+
+/// Where compiled components are kept: `SKILLHOST_CACHE`, which may be `off`,
+/// else the user's cache folder.
+fn cache_folder() -> Option<PathBuf> {
+    match env::var_os("SKILLHOST_CACHE") {
+        Some(value) if value == "off" => None,
+        Some(value) if !value.is_empty() => Some(value.into()),
+        _ => {
+            let base = env::var_os("XDG_CACHE_HOME")
+                .map(PathBuf::from)
+                .filter(|base| base.is_absolute())
+                .or_else(|| Some(Path::new(&env::var_os("HOME")?).join(".cache")))?;
+            Some(base.join("skillhost"))
+        }
+    }
+}
+
+/// Says on a terminal what is being compiled: the first start takes a moment.
+struct Progress {
+    shown: bool,
+}
+
+impl Progress {
+    fn start() -> Self {
+        Self {
+            shown: io::stderr().is_terminal(),
+        }
+    }
+
+    fn show(&self, component: &str) {
+        if self.shown {
+            let name = crate::terminal::escape(component);
+            let _ = write!(io::stderr(), "\r\x1b[Kcompiling {name} (first start only)");
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if self.shown {
+            let _ = write!(io::stderr(), "\r\x1b[K");
+        }
+    }
+}

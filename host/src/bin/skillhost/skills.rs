@@ -1,0 +1,137 @@
+//! `skillhost skills`: what the catalog holds.
+
+use std::io::{self, IsTerminal as _};
+
+use clap::{Args, ValueEnum};
+use serde_json::{Value, json};
+use skillhost::{Listing, Skill};
+
+use crate::exit::Exit;
+use crate::options::Options;
+use crate::terminal;
+
+/// List the skills, with the problems found in them
+#[derive(Args)]
+pub(crate) struct Skills {
+    /// What to print
+    #[arg(long, value_enum, default_value_t = Form::Table)]
+    output: Form,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Form {
+    /// A table for people
+    Table,
+    /// JSON for programs
+    Json,
+}
+
+/// Columns of a table that is not printed to a terminal.
+const DEFAULT_WIDTH: usize = 100;
+
+impl Skills {
+    pub(crate) fn execute(self, options: &Options) -> anyhow::Result<Exit> {
+        let listing = options.catalog()?.list();
+        match self.output {
+            Form::Json => terminal::print(&format!("{:#}\n", json(&listing)))?,
+            Form::Table => {
+                let width = terminal_size::terminal_size_of(io::stdout())
+                    .map_or(DEFAULT_WIDTH, |(width, _)| width.0.into());
+                terminal::print(&table(&listing.skills, width))?;
+                if listing.skills.is_empty() && io::stderr().is_terminal() {
+                    terminal::complain(
+                        "there are no skills; name their folder with `--skills DIR`",
+                    );
+                }
+                for skill in &listing.skills {
+                    for problem in &skill.problems {
+                        terminal::complain(&format!("`{}`: {problem}", skill.name));
+                    }
+                }
+                for problem in &listing.problems {
+                    terminal::complain(problem);
+                }
+            }
+        }
+        Ok(Exit::Ok)
+    }
+}
+
+fn json(listing: &Listing) -> Value {
+    let skills: Value = listing
+        .skills
+        .iter()
+        .map(|skill| {
+            json!({
+                "name": skill.name,
+                "description": skill.description,
+                "location": skill.file.as_ref().map(|file| format!("{}/{file}", skill.name)),
+                "problems": skill.problems,
+            })
+        })
+        .collect();
+    json!({ "skills": skills, "problems": listing.problems })
+}
+
+/// A name and as much of the description as a line of this width takes.
+fn table(skills: &[Skill], width: usize) -> String {
+    use unicode_width::UnicodeWidthStr as _;
+
+    let names: Vec<String> = skills.iter().map(|skill| one_line(&skill.name)).collect();
+    // A narrow terminal still shows some of each column.
+    let column = names
+        .iter()
+        .map(|name| name.width())
+        .max()
+        .unwrap_or(0)
+        .min(width / 2);
+    let mut table = String::new();
+    for (skill, name) in skills.iter().zip(&names) {
+        let name = fit(name, column);
+        let padding = " ".repeat(column.saturating_sub(name.width()));
+        let description = fit(
+            &one_line(&skill.description),
+            width.saturating_sub(column + 2),
+        );
+        let line = format!("{name}{padding}  {description}");
+        table.push_str(line.trim_end());
+        table.push('\n');
+    }
+    table
+}
+
+fn one_line(text: &str) -> String {
+    terminal::escape(&text.split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
+/// The text, cut to so many columns.
+fn fit(text: &str, columns: usize) -> String {
+    use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
+
+    if text.width() <= columns {
+        return text.to_owned();
+    }
+    let mut used = 1;
+    let kept: String = text
+        .chars()
+        .take_while(|c| {
+            used += c.width().unwrap_or(0);
+            used <= columns
+        })
+        .collect();
+    format!("{}…", kept.trim_end())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use unicode_width::UnicodeWidthStr as _;
+
+    #[test]
+    fn text_is_cut_by_columns_and_not_by_characters() {
+        assert_eq!(fit("short", 10), "short");
+        assert_eq!(fit("rather long", 8), "rather…");
+        assert_eq!(fit("数据分析工具", 7).width(), 7);
+        assert_eq!(fit("anything", 0), "…");
+    }
+}

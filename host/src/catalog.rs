@@ -1,0 +1,357 @@
+//! The skills found under the configured roots. The catalog holds a handle to
+//! each root and looks names up through it: a name is never joined to a path,
+//! and an edit on disk shows at once.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::io::{self, Read as _};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use cap_std::ambient_authority;
+use cap_std::fs::Dir;
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+
+use crate::check::{Finding, Severity, check_frontmatter, check_open};
+use crate::{frontmatter, skill_md, suggest};
+
+/// The roots, in the order in which they are asked: the first wins.
+#[derive(Debug)]
+pub struct Catalog {
+    roots: Vec<Root>,
+    home: Option<Root>,
+}
+
+#[derive(Debug)]
+struct Root {
+    folder: Dir,
+    /// Where it is, as configured; for the operator.
+    path: PathBuf,
+    /// Where it is, without symlinks; to find a caller's absolute path in it.
+    real: PathBuf,
+}
+
+/// A skill, as a listing shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Skill {
+    /// The name of its folder.
+    pub name: String,
+    /// The description in its frontmatter; empty where there is none.
+    pub description: String,
+    /// The name of its documentation file; none where there is no such file.
+    pub file: Option<String>,
+    /// What is wrong with it, for the operator. It can still be read.
+    pub problems: Vec<String>,
+}
+
+/// A listing: the skills, sorted by name, and what was found beside them.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct Listing {
+    /// The skills, sorted by name.
+    pub skills: Vec<Skill>,
+    /// What cannot be a skill and why, for the operator.
+    pub problems: Vec<String>,
+}
+
+/// Why no folder was opened for a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NoFolder {
+    /// Nothing of that name.
+    Unknown,
+    /// It is there, and this process may not open it.
+    Unreadable,
+    /// No skill was named and there is no home folder.
+    NoHome,
+    /// The path lies in no folder that a call may read.
+    Outside,
+}
+
+/// A folder opened for a call.
+#[derive(Debug)]
+pub(crate) struct OpenFolder {
+    pub(crate) handle: OwnedFd,
+    /// The skill's name; none for the home folder.
+    pub(crate) skill: Option<String>,
+    /// The caller's path in it, where the call named a path and no skill.
+    pub(crate) path: Option<String>,
+}
+
+/// Bytes of a SKILL.md that a listing reads. Frontmatter stands at the start
+/// and has a limit of its own, a little below this.
+const FRONTMATTER_BYTES: u64 = frontmatter::MAX_FRONTMATTER_BYTES as u64 + 1024;
+
+impl Catalog {
+    /// Opens the roots. This is where the file system's ambient authority
+    /// enters; everything behind it works on handles.
+    pub fn open(roots: &[PathBuf], home: Option<&Path>) -> anyhow::Result<Self> {
+        let roots = roots
+            .iter()
+            .map(|path| Root::open(path).with_context(|| cannot_open("skills folder", path)))
+            .collect::<anyhow::Result<_>>()?;
+        let home = home
+            .map(|path| Root::open(path).with_context(|| cannot_open("home folder", path)))
+            .transpose()?;
+        Ok(Self { roots, home })
+    }
+
+    /// The skills as they are now.
+    pub fn list(&self) -> Listing {
+        let mut skills = BTreeMap::new();
+        let mut problems = Vec::new();
+        for root in &self.roots {
+            for name in root.names(&mut problems) {
+                if skills.contains_key(&name) {
+                    problems.push(format!(
+                        "`{}` is hidden by a skill of that name in an earlier folder",
+                        root.path.join(&name).display()
+                    ));
+                    continue;
+                }
+                match root.open_skill(&name) {
+                    Ok(folder) => {
+                        skills.insert(name.clone(), describe(name, folder));
+                    }
+                    Err(Errno::NOTDIR | Errno::NOENT) => {}
+                    Err(error) => problems.push(format!(
+                        "`{}` is left out: {}",
+                        root.path.join(&name).display(),
+                        io::Error::from(error)
+                    )),
+                }
+            }
+        }
+        Listing {
+            skills: skills.into_values().collect(),
+            problems,
+        }
+    }
+
+    /// The names of the skills, sorted, without looking into them.
+    pub fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> = self
+            .roots
+            .iter()
+            .flat_map(|root| {
+                root.names(&mut Vec::new())
+                    .into_iter()
+                    .filter(|name| root.open_skill(name).is_ok())
+            })
+            .collect();
+        names.sort();
+        names.dedup();
+        names
+    }
+
+    /// The skills with the names most like this one, best first.
+    pub fn nearest(&self, name: &str) -> Vec<String> {
+        suggest::nearest(name, self.names().iter().map(String::as_str))
+    }
+
+    /// What the Agent Skills specification refuses or recommends against in a
+    /// skill. `None` if there is no skill of that name.
+    pub fn check(&self, name: &str) -> Option<io::Result<Vec<Finding>>> {
+        let folder = self.skill(name).ok()?;
+        let folder = Dir::from_std_file(std::fs::File::from(folder.handle));
+        Some(check_open(name, &folder))
+    }
+
+    /// Opens the folder of a skill.
+    pub(crate) fn skill(&self, name: &str) -> Result<OpenFolder, NoFolder> {
+        if !is_skill_name(name) {
+            return Err(NoFolder::Unknown);
+        }
+        for root in &self.roots {
+            match root.open_skill(name) {
+                Ok(handle) => {
+                    return Ok(OpenFolder {
+                        handle,
+                        skill: Some(name.to_owned()),
+                        path: None,
+                    });
+                }
+                Err(Errno::ACCESS | Errno::PERM) => return Err(NoFolder::Unreadable),
+                // Not here, no folder, or a symlink: which is not followed.
+                Err(_) => {}
+            }
+        }
+        Err(NoFolder::Unknown)
+    }
+
+    /// Opens the folder that a path belongs to, for a call that names no
+    /// skill: `~/…` and relative paths are the home folder's, an absolute path
+    /// is the home folder's or a skill's that it lies in.
+    pub(crate) fn folder_of_path(&self, path: &str) -> Result<OpenFolder, NoFolder> {
+        if !path.starts_with('/') {
+            let inside = match path.strip_prefix('~') {
+                None => path,
+                Some("") => ".",
+                Some(rest) => match rest.strip_prefix('/') {
+                    Some(inside) => inside.trim_start_matches('/'),
+                    // `~name`, another user's home.
+                    None => return Err(NoFolder::Outside),
+                },
+            };
+            return self.home_folder(inside);
+        }
+        if let Some(root) = &self.home
+            && let Some(inside) = root.inside(path)
+        {
+            return self.home_folder(inside);
+        }
+        for root in &self.roots {
+            if let Some(inside) = root.inside(path) {
+                let (name, rest) = inside.split_once('/').unwrap_or((inside, "."));
+                return self.skill(name).map(|folder| OpenFolder {
+                    path: Some(rest.to_owned()),
+                    ..folder
+                });
+            }
+        }
+        Err(NoFolder::Outside)
+    }
+
+    fn home_folder(&self, inside: &str) -> Result<OpenFolder, NoFolder> {
+        let home = self.home.as_ref().ok_or(NoFolder::NoHome)?;
+        let handle = home.folder.try_clone().map_err(|_| NoFolder::Unreadable)?;
+        Ok(OpenFolder {
+            handle: handle.into_std_file().into(),
+            skill: None,
+            path: Some(inside.to_owned()),
+        })
+    }
+}
+
+impl Root {
+    fn open(path: &Path) -> io::Result<Self> {
+        Ok(Self {
+            folder: Dir::open_ambient_dir(path, ambient_authority())?,
+            path: path.to_owned(),
+            real: std::fs::canonicalize(path)?,
+        })
+    }
+
+    /// Opens a skill's folder, by looking its name up in the root. A symlink
+    /// is not followed.
+    fn open_skill(&self, name: &str) -> Result<OwnedFd, Errno> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        rustix::fs::openat(&self.folder, name, flags, Mode::empty())
+    }
+
+    /// The names in the root that a skill can have.
+    fn names(&self, problems: &mut Vec<String>) -> Vec<String> {
+        let entries = match self.folder.entries() {
+            Ok(entries) => entries,
+            Err(error) => {
+                problems.push(format!(
+                    "`{}` cannot be listed: {error}",
+                    self.path.display()
+                ));
+                return Vec::new();
+            }
+        };
+        let mut names = Vec::new();
+        for entry in entries {
+            let entry = match entry {
+                Ok(entry) => entry,
+                Err(error) => {
+                    problems.push(format!(
+                        "`{}` cannot be listed: {error}",
+                        self.path.display()
+                    ));
+                    break;
+                }
+            };
+            if entry.file_type().is_ok_and(|kind| kind.is_file()) {
+                continue;
+            }
+            match skill_name_of(&entry.file_name()) {
+                Ok(Some(name)) => names.push(name),
+                Ok(None) => {}
+                Err(why) => problems.push(format!(
+                    "`{}` is left out: {why}",
+                    self.path.join(entry.file_name()).display()
+                )),
+            }
+        }
+        names.sort();
+        names
+    }
+
+    /// The rest of an absolute path that lies in this root, by its letters.
+    fn inside<'a>(&self, path: &'a str) -> Option<&'a str> {
+        [&self.path, &self.real].into_iter().find_map(|root| {
+            let rest = path.strip_prefix(root.to_str()?.trim_end_matches('/'))?;
+            let rest = rest.strip_prefix('/')?;
+            Some(rest.trim_start_matches('/'))
+        })
+    }
+}
+
+/// A folder's name as a skill's: hidden folders are none.
+fn skill_name_of(name: &OsStr) -> Result<Option<String>, &'static str> {
+    let Some(name) = name.to_str() else {
+        return Err("its name is not UTF-8");
+    };
+    if name.starts_with('.') {
+        return Ok(None);
+    }
+    if !is_skill_name(name) {
+        return Err("its name holds `..`, a backslash or a control character");
+    }
+    Ok(Some(name.to_owned()))
+}
+
+/// Whether a skill can have this name: one plain entry of a folder, and no
+/// hidden one. The guests check names too, independently.
+fn is_skill_name(name: &str) -> bool {
+    !name.is_empty()
+        && !name.starts_with('.')
+        && !name.contains("..")
+        && !name.contains(|c: char| c == '/' || c == '\\' || c.is_control())
+}
+
+fn describe(name: String, folder: OwnedFd) -> Skill {
+    let mut skill = Skill {
+        name,
+        description: String::new(),
+        file: None,
+        problems: Vec::new(),
+    };
+    let folder = Dir::from_std_file(std::fs::File::from(folder));
+    match read_start(&folder) {
+        Ok(Some((file, text))) => {
+            let reading = frontmatter::read(&text);
+            skill.file = Some(file);
+            skill.problems = check_frontmatter(&skill.name, &reading)
+                .into_iter()
+                .filter(|finding| finding.severity == Severity::Error)
+                .map(|finding| finding.message)
+                .collect();
+            let description = reading.frontmatter.description;
+            skill.description = description.map(|found| found.value).unwrap_or_default();
+        }
+        Ok(None) => skill.problems.push("there is no `SKILL.md`".to_owned()),
+        Err(error) => skill
+            .problems
+            .push(format!("`SKILL.md` cannot be read: {error}")),
+    }
+    skill
+}
+
+/// The start of a folder's SKILL.md, as far as a listing looks.
+fn read_start(folder: &Dir) -> io::Result<Option<(String, String)>> {
+    let Some((name, file)) = skill_md::open(folder)? else {
+        return Ok(None);
+    };
+    let mut bytes = Vec::new();
+    file.take(FRONTMATTER_BYTES).read_to_end(&mut bytes)?;
+    Ok(Some((name, String::from_utf8_lossy(&bytes).into_owned())))
+}
+
+fn cannot_open(what: &str, path: &Path) -> String {
+    format!("cannot open the {what} `{}`", path.display())
+}

@@ -1,0 +1,320 @@
+//! `skillhost.toml`: read, checked, and nothing in it guessed. Every error
+//! names the file, the line and what would be right.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use serde::Deserialize;
+use serde::de::{self, Deserializer, Visitor};
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use crate::limits::{self, Limits};
+use crate::suggest;
+
+/// A configuration file, as it stands on disk.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct Config {
+    /// Folders of skills; the first one that has a skill wins.
+    pub skills: Vec<Located>,
+    /// Folders of tool components.
+    pub tools: Vec<Located>,
+    /// The folder that paths without a skill are relative to.
+    pub home: Option<Located>,
+    /// Tools that are not offered and cannot be called.
+    pub disabled_tools: Vec<String>,
+    /// Limits of a call.
+    pub limits: Limits,
+    /// Environment variables by tool.
+    pub environment: BTreeMap<String, BTreeMap<String, String>>,
+}
+
+/// A path, and where it was configured.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Located {
+    /// The path; a relative one counts from the configuration file's folder.
+    pub path: PathBuf,
+    /// Where it was said, for messages: "`skillhost.toml`, line 3".
+    pub place: String,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Raw {
+    skills: Vec<Spanned<PathBuf>>,
+    tools: Vec<Spanned<PathBuf>>,
+    home: Option<Spanned<PathBuf>>,
+    disabled_tools: Vec<String>,
+    limits: RawLimits,
+    environment: BTreeMap<String, BTreeMap<String, String>>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct RawLimits {
+    time: Option<Time>,
+    memory: Option<Bytes>,
+    output: Option<Bytes>,
+}
+
+/// The keys that a file may have, by table. A table that is not named here
+/// holds names of the operator's choice.
+const KEYS: [(&str, &[&str]); 2] = [
+    (
+        "",
+        &[
+            "skills",
+            "tools",
+            "home",
+            "disabled_tools",
+            "limits",
+            "environment",
+        ],
+    ),
+    ("limits", &["time", "memory", "output"]),
+];
+
+impl Config {
+    /// Reads a file.
+    pub fn read(path: &Path) -> anyhow::Result<Self> {
+        let text = std::fs::read_to_string(path)
+            .with_context(|| format!("cannot read the configuration `{}`", path.display()))?;
+        let folder = path.parent().unwrap_or(Path::new("."));
+        Self::parse(&text, &path.display().to_string(), folder)
+    }
+
+    /// Reads a file's text. `name` stands for the file in messages, relative
+    /// paths count from `folder`.
+    pub fn parse(text: &str, name: &str, folder: &Path) -> anyhow::Result<Self> {
+        let place = |at: usize| {
+            let line = text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1;
+            format!("`{name}`, line {line}")
+        };
+        let syntax = |error: toml::de::Error| {
+            let at = error.span().map_or(0, |span| span.start);
+            anyhow::anyhow!("{}: {}", place(at), error.message())
+        };
+        let table = DeTable::parse(text).map_err(syntax)?;
+        check_keys(table.get_ref(), "", &place)?;
+        let raw: Raw = toml::from_str(text).map_err(syntax)?;
+        let located = |path: Spanned<PathBuf>| Located {
+            place: place(path.span().start),
+            path: folder.join(path.into_inner()),
+        };
+        let limits = Limits::default();
+        Ok(Self {
+            skills: raw.skills.into_iter().map(located).collect(),
+            tools: raw.tools.into_iter().map(located).collect(),
+            home: raw.home.map(located),
+            disabled_tools: raw.disabled_tools,
+            limits: Limits {
+                time: raw.limits.time.map_or(limits.time, |time| time.0),
+                memory: raw.limits.memory.map_or(limits.memory, |bytes| bytes.0),
+                output: raw.limits.output.map_or(limits.output, |bytes| bytes.0),
+            },
+            environment: raw.environment,
+        })
+    }
+}
+
+/// Refuses a key that means nothing: a limit that is misspelt does not limit.
+fn check_keys(
+    table: &DeTable<'_>,
+    within: &str,
+    place: &impl Fn(usize) -> String,
+) -> anyhow::Result<()> {
+    let Some((_, known)) = KEYS.iter().find(|(table, _)| *table == within) else {
+        return Ok(());
+    };
+    for (key, value) in table {
+        let name: &str = key.get_ref();
+        if !known.contains(&name) {
+            let nearest = suggest::nearest(name, known.iter().copied());
+            let hint = match nearest.first() {
+                Some(nearest) => format!("; did you mean `{nearest}`?"),
+                None => format!("; the keys here are {}", known.join(", ")),
+            };
+            let within = if within.is_empty() {
+                String::new()
+            } else {
+                format!("{within}.")
+            };
+            bail!(
+                "{}: unknown key `{within}{}`{hint}",
+                place(key.span().start),
+                name.escape_debug()
+            );
+        }
+        if let DeValue::Table(inner) = value.get_ref() {
+            check_keys(inner, name, place)?;
+        }
+    }
+    Ok(())
+}
+
+/// A time: `"10s"`, `"500ms"`, or seconds as an integer.
+struct Time(Duration);
+
+/// A size: `"64MiB"`, `"512KiB"`, `"100B"`, or bytes as an integer.
+struct Bytes(usize);
+
+const TIMES: [(&str, u64); 3] = [("ms", 1), ("s", 1_000), ("m", 60_000)];
+const SIZES: [(&str, u64); 4] = [
+    ("KiB", 1 << 10),
+    ("MiB", 1 << 20),
+    ("GiB", 1 << 30),
+    ("B", 1),
+];
+
+/// Longest time a call can be given: a day.
+const MAX_TIME: u64 = 24 * 60 * 60 * 1000;
+
+impl<'de> Deserialize<'de> for Time {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let quantity = Quantity {
+            units: &TIMES,
+            plain: 1_000,
+            example: "a time such as \"10s\" or \"500ms\"",
+        };
+        let ms = deserializer.deserialize_any(quantity)?;
+        if ms == 0 || ms > MAX_TIME {
+            return Err(de::Error::custom(
+                "a time limit is between 1 ms and 24 hours",
+            ));
+        }
+        Ok(Self(Duration::from_millis(ms)))
+    }
+}
+
+impl<'de> Deserialize<'de> for Bytes {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let quantity = Quantity {
+            units: &SIZES,
+            plain: 1,
+            example: "a size such as \"64MiB\" or \"512KiB\"",
+        };
+        let bytes = deserializer.deserialize_any(quantity)?;
+        match usize::try_from(bytes) {
+            Ok(bytes @ 1..=limits::MAX_MEMORY) => Ok(Self(bytes)),
+            _ => Err(de::Error::custom("a size is between 1 byte and 4 GiB")),
+        }
+    }
+}
+
+/// Reads a number with a unit.
+struct Quantity {
+    units: &'static [(&'static str, u64)],
+    plain: u64,
+    example: &'static str,
+}
+
+impl Visitor<'_> for Quantity {
+    type Value = u64;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.example)
+    }
+
+    fn visit_i64<E: de::Error>(self, number: i64) -> Result<u64, E> {
+        u64::try_from(number)
+            .ok()
+            .and_then(|number| number.checked_mul(self.plain))
+            .ok_or_else(|| E::custom(format!("expected {}", self.example)))
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<u64, E> {
+        self.units
+            .iter()
+            .find_map(|(unit, worth)| {
+                let number: u64 = text.trim().strip_suffix(unit)?.trim_end().parse().ok()?;
+                number.checked_mul(*worth)
+            })
+            .ok_or_else(|| {
+                E::custom(format!(
+                    "expected {}, not \"{}\"",
+                    self.example,
+                    text.escape_debug()
+                ))
+            })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Config, String> {
+        Config::parse(text, "skillhost.toml", Path::new("/etc")).map_err(|e| format!("{e:#}"))
+    }
+
+    #[test]
+    fn a_whole_file_is_read_and_paths_count_from_its_folder() {
+        let config = parse(
+            "skills = [\"skills\", \"/srv/skills\"]\ntools = [\"t\"]\nhome = \"h\"\n\
+             disabled_tools = [\"get_skill\"]\n[limits]\ntime = \"500ms\"\nmemory = \"32MiB\"\n\
+             output = 1000\n[environment.read_skill]\nSKILL_HEADER = \"on\"\n",
+        )
+        .unwrap();
+        assert_eq!(config.skills[1].path, Path::new("/srv/skills"));
+        assert_eq!(config.tools[0].path, Path::new("/etc/t"));
+        assert_eq!(config.home.unwrap().place, "`skillhost.toml`, line 3");
+        assert_eq!(config.limits.time, Duration::from_millis(500));
+        assert_eq!(config.limits.memory, 32 << 20);
+        assert_eq!(config.limits.output, 1000);
+        assert_eq!(config.environment["read_skill"]["SKILL_HEADER"], "on");
+        assert_eq!(parse("").unwrap().limits, Limits::default());
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_line() {
+        for (text, message) in [
+            (
+                "\nskils = []",
+                "`skillhost.toml`, line 2: unknown key `skils`; did you mean `skills`?",
+            ),
+            (
+                "[limits]\ntme = 1",
+                "`skillhost.toml`, line 2: unknown key `limits.tme`; did you mean `time`?",
+            ),
+            (
+                "xyz = 1",
+                "`skillhost.toml`, line 1: unknown key `xyz`; the keys here are skills, tools, home, disabled_tools, limits, environment",
+            ),
+            (
+                "[limits]\ntime = \"ten\"",
+                "`skillhost.toml`, line 2: expected a time such as \"10s\" or \"500ms\", not \"ten\"",
+            ),
+            (
+                "[limits]\ntime = 0",
+                "`skillhost.toml`, line 2: a time limit is between 1 ms and 24 hours",
+            ),
+            (
+                "[limits]\nmemory = -1",
+                "`skillhost.toml`, line 2: expected a size such as \"64MiB\" or \"512KiB\"",
+            ),
+            (
+                "[limits]\noutput = \"99999999999GiB\"",
+                "`skillhost.toml`, line 2: expected a size such as \"64MiB\" or \"512KiB\", not \"99999999999GiB\"",
+            ),
+        ] {
+            assert_eq!(parse(text).unwrap_err(), message, "{text}");
+        }
+        for text in [
+            "skills = \"x\"",
+            "skills = [1]",
+            "skills = [",
+            "a = 1\na = 2",
+        ] {
+            assert!(
+                parse(text)
+                    .unwrap_err()
+                    .starts_with("`skillhost.toml`, line "),
+                "{text}"
+            );
+        }
+    }
+}

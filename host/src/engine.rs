@@ -1,0 +1,156 @@
+//! The engine that compiles and runs components: what of WebAssembly is on,
+//! how instances are allocated, and the clock that interrupts them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::{self, Thread};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use wasmtime::{Config, Engine, InstanceAllocationStrategy, PoolingAllocationConfig};
+
+use crate::limits::{self, Limits};
+
+/// How often running guests are interrupted, to see whether they are past
+/// their time and to let others run.
+const TICK: Duration = Duration::from_millis(10);
+
+/// Calls in flight at a time: memory is reserved for so many. Others wait.
+const CALLS_IN_FLIGHT: u32 = 64;
+
+/// Bytes at the start of a memory that are kept and zeroed by hand between
+/// calls. Below this, zeroing is cheaper than giving pages back to the kernel
+/// and taking them again.
+const KEEP_RESIDENT: usize = 256 << 10;
+
+/// An engine with its clock.
+#[derive(Clone)]
+pub(crate) struct Clocked {
+    pub(crate) engine: Engine,
+    clock: Arc<Clock>,
+    slots: Arc<Semaphore>,
+}
+
+struct Clock {
+    /// Calls in flight. The clock stands still while there are none.
+    running: AtomicUsize,
+    thread: Thread,
+}
+
+/// A call in flight: holds its slot, and keeps the clock going.
+pub(crate) struct Running {
+    clock: Arc<Clock>,
+    _slot: OwnedSemaphorePermit,
+}
+
+impl Clocked {
+    pub(crate) fn new(limits: &Limits) -> anyhow::Result<Self> {
+        let engine = Engine::new(&pooling(limits)).or_else(|error| {
+            // A machine that lets a process reserve little address space.
+            tracing::warn!("no pooled allocation, calls will be slower: {error:#}");
+            Engine::new(&on_demand())
+        });
+        let engine = engine
+            .map_err(anyhow::Error::from)
+            .context("cannot set up WebAssembly")?;
+        let clock = start_clock(engine.clone())?;
+        let slots = Arc::new(Semaphore::new(CALLS_IN_FLIGHT as usize));
+        Ok(Self {
+            engine,
+            clock,
+            slots,
+        })
+    }
+
+    /// Waits for a slot. The clock ticks for as long as the slot is held.
+    /// `None` would mean that slots are no longer given, which never happens.
+    pub(crate) async fn enter(&self) -> Option<Running> {
+        let slot = Arc::clone(&self.slots).acquire_owned().await.ok()?;
+        if self.clock.running.fetch_add(1, Ordering::SeqCst) == 0 {
+            self.clock.thread.unpark();
+        }
+        Some(Running {
+            clock: Arc::clone(&self.clock),
+            _slot: slot,
+        })
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.clock.running.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// What every engine has, however it allocates.
+fn on_demand() -> Config {
+    let mut config = Config::new();
+    config
+        .epoch_interruption(true)
+        .max_wasm_stack(limits::WASM_STACK)
+        .async_stack_size(limits::WASM_STACK + (512 << 10))
+        .wasm_memory64(false)
+        .wasm_multi_memory(false)
+        .wasm_relaxed_simd(false);
+    config
+}
+
+fn pooling(limits: &Limits) -> Config {
+    let mut pool = PoolingAllocationConfig::new();
+    pool.total_component_instances(CALLS_IN_FLIGHT)
+        .total_core_instances(CALLS_IN_FLIGHT * 16)
+        .total_memories(CALLS_IN_FLIGHT * 2)
+        .total_tables(CALLS_IN_FLIGHT * 16)
+        .total_stacks(CALLS_IN_FLIGHT)
+        .max_core_instances_per_component(limits::CORE_INSTANCES)
+        .max_memories_per_component(limits::MEMORIES)
+        .max_tables_per_component(limits::TABLES)
+        .table_elements(20_000)
+        .max_memory_size(limits.memory)
+        .linear_memory_keep_resident(KEEP_RESIDENT)
+        .table_keep_resident(16 << 10)
+        .async_stack_keep_resident(32 << 10)
+        .max_component_instance_size(4 << 20)
+        .max_core_instance_size(4 << 20);
+    let mut config = on_demand();
+    config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool));
+    config
+}
+
+/// The one thread that moves the engine's epoch on. It ends with the engine.
+fn start_clock(engine: Engine) -> anyhow::Result<Arc<Clock>> {
+    let engine = engine.weak();
+    let (send, receive) = std::sync::mpsc::sync_channel::<Arc<Clock>>(1);
+    let ticker = thread::Builder::new()
+        .name("skillhost-clock".to_owned())
+        .spawn(move || {
+            let Ok(clock) = receive.recv() else { return };
+            let clock_gone = Arc::downgrade(&clock);
+            drop(clock);
+            loop {
+                match clock_gone.upgrade() {
+                    None => return,
+                    Some(clock) if clock.running.load(Ordering::SeqCst) == 0 => {
+                        drop(clock);
+                        thread::park_timeout(Duration::from_secs(1));
+                    }
+                    Some(_) => {
+                        thread::sleep(TICK);
+                        match engine.upgrade() {
+                            Some(engine) => engine.increment_epoch(),
+                            None => return,
+                        }
+                    }
+                }
+            }
+        })
+        .context("cannot start the thread that interrupts guests")?;
+    let clock = Arc::new(Clock {
+        running: AtomicUsize::new(0),
+        thread: ticker.thread().clone(),
+    });
+    send.send(Arc::clone(&clock))
+        .context("the thread that interrupts guests ended early")?;
+    Ok(clock)
+}

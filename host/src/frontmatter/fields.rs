@@ -1,0 +1,266 @@
+//! From keys to fields: which keys the format defines, what type each value has
+//! to have, and what is taken where it has another.
+//!
+//! Not here: limits on the text itself, such as how long a name may be; those
+//! are the specification's, and `check` knows them.
+
+use std::borrow::Cow;
+
+use super::entry::{Entry, Value};
+use super::{Field, Frontmatter, Pair, Problem, ProblemKind, quoted};
+
+/// Sorts entries into fields. Of a key that stands there twice, the first wins.
+pub(super) fn assemble(entries: Vec<Entry<'_>>, problems: &mut Vec<Problem>) -> Frontmatter {
+    let mut found = Frontmatter::default();
+    for entry in entries {
+        match &*entry.key {
+            "name" => text(&mut found.name, entry, problems),
+            "description" => text(&mut found.description, entry, problems),
+            "license" => text(&mut found.license, entry, problems),
+            "compatibility" => text(&mut found.compatibility, entry, problems),
+            "allowed-tools" => tools(&mut found.allowed_tools, entry, problems),
+            "metadata" => metadata(&mut found.metadata, entry, problems),
+            _ => unknown(&mut found.unknown, entry, problems),
+        }
+    }
+    found
+}
+
+/// A field that has to be text.
+fn text(slot: &mut Option<Field<String>>, entry: Entry<'_>, problems: &mut Vec<Problem>) {
+    if let Some(first) = slot {
+        problems.push(duplicate(&entry.key, entry.line, first.line));
+        return;
+    }
+    let value = text_of(entry.value, &entry.key, entry.line, problems);
+    let line = entry.line;
+    *slot = Some(Field { value, line });
+}
+
+/// `allowed-tools`: one text, or, as many skills have it, a list.
+fn tools(slot: &mut Option<Field<String>>, entry: Entry<'_>, problems: &mut Vec<Problem>) {
+    let Value::List { items, written } = &entry.value else {
+        return text(slot, entry, problems);
+    };
+    if let Some(first) = slot {
+        problems.push(duplicate(&entry.key, entry.line, first.line));
+        return;
+    }
+    let (kind, message, value) = match items {
+        Some(items) => (
+            ProblemKind::ToolList,
+            "`allowed-tools` is a list: one text, with blanks between the tools, is expected",
+            items.join(" "),
+        ),
+        None => (
+            ProblemKind::WrongType,
+            "`allowed-tools` is a list of more than text",
+            (*written).to_owned(),
+        ),
+    };
+    let line = entry.line;
+    problems.push(problem(kind, line, message.to_owned()));
+    *slot = Some(Field { value, line });
+}
+
+/// `metadata`: a map of keys to text.
+fn metadata(slot: &mut Option<Field<Vec<Pair>>>, entry: Entry<'_>, problems: &mut Vec<Problem>) {
+    let line = entry.line;
+    if let Some(first) = slot {
+        problems.push(duplicate(&entry.key, line, first.line));
+        return;
+    }
+    let is = match entry.value {
+        Value::Map { entries, written } => {
+            problems.extend(written.starts_with('{').then(|| braces(line)));
+            let value = pairs(entries, problems);
+            *slot = Some(Field { value, line });
+            return;
+        }
+        // Nothing after the colon: a map without entries, and no harm done.
+        Value::Plain(text) if text.is_empty() => {
+            let value = Vec::new();
+            *slot = Some(Field { value, line });
+            return;
+        }
+        Value::List { .. } => "a list",
+        Value::Text(_) | Value::Plain(_) => "text",
+    };
+    let message = format!("`metadata` is {is}, not a map of keys to text");
+    problems.push(problem(ProblemKind::WrongType, line, message));
+}
+
+fn pairs(entries: Vec<Entry<'_>>, problems: &mut Vec<Problem>) -> Vec<Pair> {
+    let mut pairs: Vec<Pair> = Vec::with_capacity(entries.len());
+    for Entry { key, line, value } in entries {
+        let path = format!("metadata.{key}");
+        if let Some(first) = pairs.iter().find(|pair| pair.key == key) {
+            problems.push(duplicate(&path, line, first.line));
+            continue;
+        }
+        let value = text_of(value, &path, line, problems);
+        let key = key.into_owned();
+        pairs.push(Pair { key, value, line });
+    }
+    pairs
+}
+
+/// A key that the format does not define, kept as it is.
+fn unknown(pairs: &mut Vec<Pair>, entry: Entry<'_>, problems: &mut Vec<Problem>) {
+    if let Some(first) = pairs.iter().find(|pair| pair.key == entry.key) {
+        problems.push(duplicate(&entry.key, entry.line, first.line));
+        return;
+    }
+    let value = match entry.value {
+        Value::Text(text) | Value::Plain(text) => trimmed(text),
+        Value::List { written, .. } | Value::Map { written, .. } => written.to_owned(),
+    };
+    pairs.push(Pair {
+        key: entry.key.into_owned(),
+        value,
+        line: entry.line,
+    });
+}
+
+/// A value as text, with a problem where it is something else.
+fn text_of(value: Value<'_>, path: &str, line: u32, problems: &mut Vec<Problem>) -> String {
+    let (kind, what, advice, text) = match value {
+        Value::Text(text) => return trimmed(text),
+        Value::Plain(text) => match Resolved::of(&text) {
+            Resolved::Text => return trimmed(text),
+            Resolved::Null => (
+                ProblemKind::NotText,
+                "null".to_owned(),
+                ": put it in quotes, or leave it out",
+                String::new(),
+            ),
+            Resolved::Other(what) => (
+                ProblemKind::NotText,
+                format!("{what}, {}", quoted(&text)),
+                ": put it in quotes",
+                text.into_owned(),
+            ),
+        },
+        Value::List { written, .. } => {
+            let what = "a list".to_owned();
+            (ProblemKind::WrongType, what, "", written.to_owned())
+        }
+        Value::Map { written, .. } => {
+            let what = "a map".to_owned();
+            (ProblemKind::WrongType, what, "", written.to_owned())
+        }
+    };
+    let message = format!("{} is {what}, not text{advice}", quoted(path));
+    problems.push(problem(kind, line, message));
+    text
+}
+
+fn trimmed(text: Cow<'_, str>) -> String {
+    match text {
+        Cow::Owned(text) if text.trim().len() == text.len() => text,
+        text => text.trim().to_owned(),
+    }
+}
+
+/// What YAML takes an unquoted scalar for: the core schema of YAML 1.2, with the
+/// booleans and dates of 1.1, which the readers of other hosts still know.
+enum Resolved {
+    Text,
+    Null,
+    Other(&'static str),
+}
+
+impl Resolved {
+    fn of(text: &str) -> Self {
+        match text {
+            // A key without a value is empty text here, and `check` says so.
+            "" => Self::Text,
+            "~" | "null" | "Null" | "NULL" => Self::Null,
+            "true" | "True" | "TRUE" | "false" | "False" | "FALSE" | "yes" | "Yes" | "YES"
+            | "no" | "No" | "NO" | "on" | "On" | "ON" | "off" | "Off" | "OFF" => {
+                Self::Other("a boolean")
+            }
+            _ if is_number(text) => Self::Other("a number"),
+            _ if is_date(text) => Self::Other("a date"),
+            _ => Self::Text,
+        }
+    }
+}
+
+fn is_number(text: &str) -> bool {
+    let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
+    if matches!(
+        unsigned,
+        ".inf" | ".Inf" | ".INF" | ".nan" | ".NaN" | ".NAN"
+    ) {
+        return true;
+    }
+    let digits_of = |prefix, radix| {
+        let digits: Option<&str> = text.strip_prefix(prefix);
+        digits.is_some_and(|text| !text.is_empty() && text.chars().all(|char| char.is_digit(radix)))
+    };
+    // Rust also parses words such as `infinity`, which are text here.
+    let starts_as_number = unsigned.starts_with(|char: char| char.is_ascii_digit() || char == '.');
+    digits_of("0x", 16) || digits_of("0o", 8) || starts_as_number && unsigned.parse::<f64>().is_ok()
+}
+
+/// Whether text has the form `2024-01-31`.
+fn is_date(text: &str) -> bool {
+    text.len() == 10
+        && text.bytes().enumerate().all(|(at, byte)| match at {
+            4 | 7 => byte == b'-',
+            _ => byte.is_ascii_digit(),
+        })
+}
+
+fn duplicate(path: &str, line: u32, first_line: u32) -> Problem {
+    let message = format!(
+        "{} stands here again: the one on line {first_line} is taken",
+        quoted(path)
+    );
+    problem(ProblemKind::DuplicateKey, line, message)
+}
+
+fn braces(line: u32) -> Problem {
+    let message = "`metadata` is written in braces, which the reference validator refuses: \
+                   put each key on its own line";
+    problem(ProblemKind::Braces, line, message.to_owned())
+}
+
+fn problem(kind: ProblemKind, line: u32, message: String) -> Problem {
+    Problem {
+        kind,
+        line,
+        message,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plain_scalars_are_told_apart() {
+        for number in [
+            "0", "-1", "+1.5", "1.", ".5", "1e3", "0x1F", "0o17", "-.inf", ".nan", "007",
+        ] {
+            assert!(is_number(number), "{number}");
+        }
+        for text in [
+            "inf", "nan", "infinity", "1.2.3", "v1", "-", ".", "0x", "0xg", "1_000", "+-1", "1 2",
+            "e3",
+        ] {
+            assert!(!is_number(text), "{text}");
+        }
+        assert!(is_date("2024-01-31"));
+        for text in [
+            "2024-01-3",
+            "2024/01/31",
+            "20240-1-31",
+            "2024-01-31T",
+            "éé-01-31",
+        ] {
+            assert!(!is_date(text), "{text}");
+        }
+    }
+}

@@ -1,0 +1,362 @@
+//! The lenient reader: frontmatter that YAML refuses, read line by line.
+//!
+//! The text is cut at the lines that start with a key at the outermost
+//! indentation. Each piece is then read as YAML by itself, so that one bad value
+//! changes nothing about the others; only a piece that is no YAML even alone is
+//! taken as text.
+//!
+//! Not here: the text of such a value ([`super::text`]), and what keys mean.
+
+use std::borrow::Cow;
+
+use super::entry::{Entry, Value};
+use super::{KEYS, text, yaml};
+
+/// Keys read in one frontmatter and in its `metadata`. Against text of nothing
+/// but tiny keys, each of which would start a YAML parser.
+const MAX_KEYS: usize = 128;
+
+/// What was read.
+pub(super) struct Reading<'a> {
+    pub(super) entries: Vec<Entry<'a>>,
+    /// The first key whose value is no YAML even by itself.
+    pub(super) loose_key: Option<&'a str>,
+}
+
+/// Reads `yaml`, whose first line is `first_line` of the file.
+pub(super) fn entries(yaml: &str, first_line: u32) -> Reading<'_> {
+    let mut loose_key = None;
+    let entries = read(pieces(yaml, first_line), Level::Outermost, &mut loose_key);
+    Reading { entries, loose_key }
+}
+
+/// Where a key stands. Maps are taken apart at the outermost level only, so that
+/// no text is gone through more than twice.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Level {
+    Outermost,
+    Inner,
+}
+
+fn read<'a>(
+    pieces: Vec<Piece<'a>>,
+    level: Level,
+    loose_key: &mut Option<&'a str>,
+) -> Vec<Entry<'a>> {
+    let mut entries = Vec::new();
+    for piece in pieces {
+        match piece.strict() {
+            Some(read) => entries.extend(read),
+            None => entries.push(piece.loose(level, loose_key)),
+        }
+    }
+    entries
+}
+
+/// A key and everything up to the next key of the same map.
+struct Piece<'a> {
+    key: &'a str,
+    line: u32,
+    /// From the key on, without the indentation before it.
+    source: &'a str,
+    /// Where in `source` the value starts.
+    value_at: usize,
+}
+
+impl<'a> Piece<'a> {
+    fn strict(&self) -> Option<Vec<Entry<'a>>> {
+        let read = yaml::entries(self.source, self.line).ok()?;
+        (!read.is_empty()).then_some(read)
+    }
+
+    fn loose(&self, level: Level, loose_key: &mut Option<&'a str>) -> Entry<'a> {
+        let value = &self.source[self.value_at..];
+        let (first, rest) = value.split_once('\n').unwrap_or((value, ""));
+        let first = first.trim();
+        // `metadata` is the one map of the format, so the only one taken apart.
+        let may_be_map = level == Level::Outermost && self.key == "metadata";
+        let map = may_be_map.then(|| self.loose_map(first, rest, loose_key));
+        let value = map.flatten().unwrap_or_else(|| {
+            loose_key.get_or_insert(self.key);
+            loose_list(first, rest)
+                .unwrap_or_else(|| Value::Text(Cow::Owned(text::value(first, rest))))
+        });
+        Entry {
+            key: Cow::Borrowed(self.key),
+            line: self.line,
+            value,
+        }
+    }
+
+    fn loose_map(
+        &self,
+        first: &str,
+        rest: &'a str,
+        loose_key: &mut Option<&'a str>,
+    ) -> Option<Value<'a>> {
+        if !(first.is_empty() || first.starts_with('#')) {
+            return None;
+        }
+        let inner = pieces(rest, self.line.saturating_add(1));
+        let entries = read(inner, Level::Inner, loose_key);
+        let written = rest.trim();
+        (!entries.is_empty()).then_some(Value::Map { entries, written })
+    }
+}
+
+/// Lines that all start with a dash, as `allowed-tools` often has them.
+fn loose_list<'a>(first: &str, rest: &'a str) -> Option<Value<'a>> {
+    if !first.is_empty() {
+        return None;
+    }
+    let lines = rest
+        .lines()
+        .map(str::trim)
+        .filter(|line| !(line.is_empty() || line.starts_with('#')));
+    let items: Option<Vec<_>> = lines
+        .map(|line| line.strip_prefix("- "))
+        .map(|item| item.map(|item| Cow::Owned(text::unquoted(item.trim()))))
+        .collect();
+    let items = items.filter(|items| !items.is_empty());
+    let written = rest.trim();
+    items.map(|items| Value::List {
+        items: Some(items),
+        written,
+    })
+}
+
+/// Cuts text at its keys. Lines before the first key belong to nothing.
+fn pieces(text: &str, first_line: u32) -> Vec<Piece<'_>> {
+    let mut pieces = Vec::new();
+    // The piece that is not at its end, and where in `text` it starts.
+    let mut open: Option<(Piece<'_>, usize)> = None;
+    let mut outermost = None;
+    let mut at = 0;
+    for (line, line_number) in text.split_inclusive('\n').zip(first_line..) {
+        let bare = line.trim_start_matches([' ', '\t']);
+        let indent = line.len() - bare.len();
+        if indent <= outermost.unwrap_or(indent) {
+            let key = key(bare);
+            if key.is_some() || open.as_ref().is_some_and(|open| ends(&open.0, bare)) {
+                pieces.extend(open.take().map(|open| closed(open, text, at)));
+            }
+            if pieces.len() == MAX_KEYS {
+                return pieces;
+            }
+            if let Some((key, value_at)) = key {
+                outermost.get_or_insert(indent);
+                let piece = Piece {
+                    key,
+                    line: line_number,
+                    source: "",
+                    value_at,
+                };
+                open = Some((piece, at + indent));
+            }
+        }
+        at += line.len();
+    }
+    pieces.extend(open.map(|open| closed(open, text, at)));
+    pieces
+}
+
+fn closed<'a>((piece, start): (Piece<'a>, usize), text: &'a str, end: usize) -> Piece<'a> {
+    let source = &text[start..end];
+    Piece { source, ..piece }
+}
+
+/// Whether a line at the outermost indentation that starts with no key ends a
+/// value all the same: `use when: …` is no part of a name. In a description,
+/// which is prose, it is the next line of it, as a list item is of a list.
+fn ends(piece: &Piece<'_>, line: &str) -> bool {
+    let line = line.trim_end();
+    let goes_on = piece.key == "description" || line.starts_with(['-', '#']);
+    !goes_on && (line.contains(": ") || line.ends_with(':'))
+}
+
+/// The key a line starts with, and where its value starts.
+fn key(line: &str) -> Option<(&str, usize)> {
+    let (key, after) = match line.as_bytes().first()? {
+        quote @ (b'"' | b'\'') => {
+            let inner = &line[1..];
+            let length = inner.bytes().position(|byte| byte == *quote)?;
+            (&inner[..length], length + 2)
+        }
+        _ => {
+            let end = line.find(|char: char| !(char.is_alphanumeric() || "_-.".contains(char)));
+            let length = end.unwrap_or(line.len());
+            (&line[..length], length)
+        }
+    };
+    if !key.starts_with(|char: char| char.is_alphanumeric() || char == '_') {
+        return None;
+    }
+    let rest = line[after..].trim_start_matches([' ', '\t']);
+    let value = rest.strip_prefix(':')?;
+    // `name:value` is no key in YAML, but no other reading of it makes sense
+    // where the key is one of the format's. It is not so for `https://…`.
+    let is_key = value.is_empty() || value.starts_with(char::is_whitespace) || KEYS.contains(&key);
+    is_key.then_some((key, line.len() - value.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The keys, lines and values read, written as one text.
+    fn shown(yaml: &str) -> String {
+        let entries = entries(yaml, 2).entries;
+        let shown = entries.iter().map(|entry| {
+            let value = match &entry.value {
+                Value::Text(text) => format!("{text:?}"),
+                Value::Plain(text) => format!("plain {text:?}"),
+                Value::List { items, .. } => format!("{:?}", items.clone().unwrap_or_default()),
+                Value::Map { entries, .. } => entries
+                    .iter()
+                    .map(|entry| format!("{{{}@{}: {:?}}}", entry.key, entry.line, entry.value))
+                    .collect(),
+            };
+            format!("{}@{} {value}\n", entry.key, entry.line)
+        });
+        shown.collect()
+    }
+
+    #[test]
+    fn one_bad_value_leaves_the_others_alone() {
+        let cases = [
+            (
+                "colon in a value",
+                "name: a # comment\ndescription: Use when: asked\nlicense: 'MIT'\n",
+                "name@2 plain \"a\"\ndescription@3 \"Use when: asked\"\nlicense@4 \"MIT\"\n",
+            ),
+            (
+                "crlf",
+                "name: a\r\ndescription: b: c\r\n  d\r\nlicense: e\r\n",
+                "name@2 plain \"a\"\ndescription@3 \"b: c d\"\nlicense@5 plain \"e\"\n",
+            ),
+            (
+                "continuation that is not indented",
+                "description: one\ntwo, three\nname: a\n",
+                "description@2 \"one two, three\"\nname@4 plain \"a\"\n",
+            ),
+            (
+                "line with a colon that starts with no key",
+                "name: a\nuse when: b: c\ndescription: d\nuse when: e: f\n",
+                "name@2 plain \"a\"\ndescription@4 \"d use when: e: f\"\n",
+            ),
+            (
+                "list of maps that is not indented",
+                "hooks:\n# note: x\n- a: b\n  c: @d\nname: e\n",
+                "hooks@2 \"- a: b c: @d\"\nname@6 plain \"e\"\n",
+            ),
+            (
+                "block that is not indented",
+                "description: >\none\ntwo\nname: a\n",
+                "description@2 \"one two\"\nname@5 plain \"a\"\n",
+            ),
+            (
+                "quote that swallows the next key",
+                "description: \"one\nname: a\n",
+                "description@2 \"one\"\nname@3 plain \"a\"\n",
+            ),
+            (
+                "no blank after the colon",
+                "name:a\ndescription:b\nhttps://x\n",
+                "name@2 \"a\"\ndescription@3 \"b https://x\"\n",
+            ),
+            (
+                "keys that are all indented",
+                "  name: a\n  description: b: c\n    d: e\n",
+                "name@2 plain \"a\"\ndescription@3 \"b: c d: e\"\n",
+            ),
+            (
+                "tabs before the keys of metadata",
+                "metadata:\n\tauthor: a\n\tversion: \"1\"\nname: b\n",
+                "metadata@2 {author@3: Plain(\"a\")}{version@4: Text(\"1\")}\nname@5 plain \"b\"\n",
+            ),
+            (
+                "bad value in metadata",
+                "metadata:\n  author: @a\n  b: c\nname: d\n",
+                "metadata@2 {author@3: Text(\"@a\")}{b@4: Plain(\"c\")}\nname@5 plain \"d\"\n",
+            ),
+            (
+                "list of what YAML refuses",
+                "allowed-tools:\n  - *\n# c\n  - \"B\"\nname: d\n",
+                "allowed-tools@2 [\"*\", \"B\"]\nname@6 plain \"d\"\n",
+            ),
+            (
+                "key in quotes, blank before the colon",
+                "\"name\" : a\ndescription: @b\n",
+                "name@2 plain \"a\"\ndescription@3 \"@b\"\n",
+            ),
+            (
+                "lines before the first key",
+                "words\n- more\nname: a\n",
+                "name@4 plain \"a\"\n",
+            ),
+        ];
+        for (name, yaml, want) in cases {
+            assert_eq!(shown(yaml), want, "{name}");
+        }
+    }
+
+    #[test]
+    fn values_that_start_like_something_else_are_text() {
+        for value in [
+            "@mention",
+            "`code` first",
+            "%percent",
+            "[draft] text",
+            "*",
+            "*bold* text",
+            "**bold** text",
+            "&and",
+            "!important",
+            "{a} b",
+            "a: b: c",
+            "\"a\" b",
+            "> a: b",
+            "- a: b: c",
+            "| a",
+            "[unbalanced",
+            "{unbalanced",
+            "?a: b: c",
+            "'it's",
+        ] {
+            let yaml = format!("description: {value}\nname: a\n");
+            let read = entries(&yaml, 2).entries;
+            let got = read.first().map(|entry| &entry.value);
+            assert_eq!(got, Some(&Value::Text(value.into())), "{value}");
+            assert_eq!(read.len(), 2, "{value}");
+        }
+    }
+
+    #[test]
+    fn the_key_to_mend_is_named() {
+        for (yaml, want) in [
+            (
+                "name: a\ndescription: b: c\nlicense: @d\n",
+                Some("description"),
+            ),
+            ("metadata:\n  author: @a\n", Some("author")),
+            ("metadata:\n\tauthor: a\n", None),
+            ("metadata: @a\n", Some("metadata")),
+            ("words\nname: a\n", None),
+        ] {
+            assert_eq!(entries(yaml, 2).loose_key, want, "{yaml:?}");
+        }
+    }
+
+    #[test]
+    fn maps_in_maps_are_not_taken_apart() {
+        let yaml = "metadata:\n metadata:\n  metadata:\n   a: @b\n";
+        let want = "metadata@2 {metadata@3: Text(\"metadata: a: @b\")}\n";
+        assert_eq!(shown(yaml), want);
+    }
+
+    #[test]
+    fn keys_beyond_the_limit_are_not_read() {
+        let yaml = "a: b: c\n".repeat(MAX_KEYS + 1);
+        assert_eq!(entries(&yaml, 2).entries.len(), MAX_KEYS);
+    }
+}

@@ -1,0 +1,242 @@
+//! Where the frontmatter of a SKILL.md ends and its body begins.
+//!
+//! Lives here: the two fence lines, the byte order mark, the blank lines after
+//! the closing fence, and the line numbers that go with them. Not here: what the
+//! frontmatter says. Nothing here allocates, and nothing after the closing fence
+//! is looked at but the blank lines, so a long body costs nothing.
+
+/// A SKILL.md, cut in two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Split<'a> {
+    /// What stands between the fence lines, with its last line end; `None` where
+    /// the text does not start with frontmatter or never closes it.
+    pub yaml: Option<&'a str>,
+    /// What follows the frontmatter, from its first line that is not blank. The
+    /// whole text, without a byte order mark, where there is no frontmatter.
+    pub body: &'a str,
+    /// The 1-based line of the file on which `body` starts.
+    pub body_line: u32,
+    /// The text opens frontmatter and never closes it.
+    pub unclosed: bool,
+}
+
+impl Split<'_> {
+    /// The 1-based line of the file on which `yaml` starts: the fence is line 1.
+    pub const YAML_LINE: u32 = 2;
+}
+
+/// The line that opens frontmatter, and may close it.
+const FENCE: &str = "---";
+/// YAML's own mark for the end of a document, which closes frontmatter too.
+const DOCUMENT_END: &str = "...";
+
+/// Cuts the text of a SKILL.md into frontmatter and body.
+///
+/// Frontmatter starts on the first line, which is exactly `---`, and ends at the
+/// next line that is exactly `---` or `...`. Spaces and tabs may follow either;
+/// lines end in LF or CRLF; a byte order mark is dropped.
+pub fn split(text: &str) -> Split<'_> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let first = text.split_inclusive('\n').next().unwrap_or("");
+    if bare(first) != FENCE {
+        return whole(text, false);
+    }
+
+    let rest = &text[first.len()..];
+    let mut at = 0;
+    let mut line_number = Split::YAML_LINE;
+    for line in rest.split_inclusive('\n') {
+        let after = at + line.len();
+        if matches!(bare(line), FENCE | DOCUMENT_END) {
+            let closed_line = line_number + u32::from(line.ends_with('\n'));
+            let (body, blank) = skip_blank_lines(&rest[after..]);
+            return Split {
+                yaml: Some(&rest[..at]),
+                body,
+                body_line: closed_line.saturating_add(blank),
+                unclosed: false,
+            };
+        }
+        at = after;
+        line_number = line_number.saturating_add(1);
+    }
+    whole(text, true)
+}
+
+/// A text without frontmatter: all of it is body.
+fn whole(text: &str, unclosed: bool) -> Split<'_> {
+    Split {
+        yaml: None,
+        body: text,
+        body_line: 1,
+        unclosed,
+    }
+}
+
+/// A line without its end and without the blanks before that.
+fn bare(line: &str) -> &str {
+    line.trim_end_matches([' ', '\t', '\r', '\n'])
+}
+
+/// Drops the leading blank lines, and says how many line ends went with them.
+fn skip_blank_lines(body: &str) -> (&str, u32) {
+    let mut rest = body;
+    let mut dropped: u32 = 0;
+    for line in body.split_inclusive('\n') {
+        if !bare(line).is_empty() {
+            break;
+        }
+        rest = &rest[line.len()..];
+        dropped = dropped.saturating_add(u32::from(line.ends_with('\n')));
+    }
+    (rest, dropped)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frontmatter_is_found_by_its_fence_lines() {
+        // name, text, yaml, body, line of the body
+        let cases = [
+            (
+                "plain",
+                "---\na: b\n---\nbody\n",
+                Some("a: b\n"),
+                "body\n",
+                4,
+            ),
+            (
+                "crlf",
+                "---\r\na: b\r\n---\r\nx\r\ny\r\n",
+                Some("a: b\r\n"),
+                "x\r\ny\r\n",
+                4,
+            ),
+            (
+                "byte order mark",
+                "\u{feff}---\na: b\n---\nbody",
+                Some("a: b\n"),
+                "body",
+                4,
+            ),
+            (
+                "blanks after the fences",
+                "--- \t\na: b\n---\t \nbody",
+                Some("a: b\n"),
+                "body",
+                4,
+            ),
+            (
+                "closed by dots",
+                "---\na: b\n...\nbody",
+                Some("a: b\n"),
+                "body",
+                4,
+            ),
+            ("empty frontmatter", "---\n---\nbody", Some(""), "body", 3),
+            (
+                "blank lines before the body",
+                "---\na: b\n---\n\n \t\r\n\n  x\n\ny",
+                Some("a: b\n"),
+                "  x\n\ny",
+                7,
+            ),
+            ("no body", "---\na: b\n---\n", Some("a: b\n"), "", 4),
+            (
+                "closing fence ends the file",
+                "---\na: b\n---",
+                Some("a: b\n"),
+                "",
+                3,
+            ),
+            (
+                "only blanks after",
+                "---\na: b\n---\n\n  ",
+                Some("a: b\n"),
+                "",
+                5,
+            ),
+            (
+                "rule in the body",
+                "---\na: b\n---\nx\n---\ny",
+                Some("a: b\n"),
+                "x\n---\ny",
+                4,
+            ),
+            (
+                "dashes inside a value",
+                "---\na: x --- y\n----\n ---\n---\nb",
+                Some("a: x --- y\n----\n ---\n"),
+                "b",
+                6,
+            ),
+            (
+                "no frontmatter",
+                "# Title\n---\na: b\n---\n",
+                None,
+                "# Title\n---\na: b\n---\n",
+                1,
+            ),
+            (
+                "no frontmatter, leading blank line",
+                "\n---\na: b\n---\n",
+                None,
+                "\n---\na: b\n---\n",
+                1,
+            ),
+            (
+                "no frontmatter, byte order mark",
+                "\u{feff}text",
+                None,
+                "text",
+                1,
+            ),
+            (
+                "fence with more on it",
+                "---yaml\na: b\n---\n",
+                None,
+                "---yaml\na: b\n---\n",
+                1,
+            ),
+            (
+                "indented fence",
+                " ---\na: b\n---\n",
+                None,
+                " ---\na: b\n---\n",
+                1,
+            ),
+            (
+                "dots do not open",
+                "...\na: b\n---\n",
+                None,
+                "...\na: b\n---\n",
+                1,
+            ),
+            ("empty text", "", None, "", 1),
+        ];
+        for (name, text, yaml, body, body_line) in cases {
+            let want = Split {
+                yaml,
+                body,
+                body_line,
+                unclosed: false,
+            };
+            assert_eq!(split(text), want, "{name}");
+        }
+    }
+
+    #[test]
+    fn an_unclosed_block_is_all_body() {
+        for text in ["---", "---\n", "---\na: b\n", "---\r\na: b\r\n --- \r\n"] {
+            let want = Split {
+                yaml: None,
+                body: text,
+                body_line: 1,
+                unclosed: true,
+            };
+            assert_eq!(split(text), want, "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! The lenient reader's rules for one value: blocks, quotes and plain text that
+//! YAML refuses.
+//!
+//! Everything here keeps words rather than meaning: where YAML would stop, the
+//! text is taken as it stands. Not here: where a value starts and ends
+//! ([`super::lenient`]).
+
+/// The text of a value: `first` is what follows the key's colon on its own line,
+/// `rest` the lines after that.
+pub(super) fn value(first: &str, rest: &str) -> String {
+    match block_style(first) {
+        Some(style) => block(style, rest),
+        None => unquoted(&joined(first, rest)),
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum BlockStyle {
+    Literal,
+    Folded,
+}
+
+/// Whether a value starts with a block header such as `|`, `>-` or `>2 # note`.
+fn block_style(first: &str) -> Option<BlockStyle> {
+    let style = match first.as_bytes().first()? {
+        b'|' => BlockStyle::Literal,
+        b'>' => BlockStyle::Folded,
+        _ => return None,
+    };
+    let rest =
+        first[1..].trim_start_matches(['+', '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9']);
+    let header = rest.is_empty() || rest.starts_with([' ', '\t']) && is_comment(rest.trim_start());
+    header.then_some(style)
+}
+
+fn is_comment(text: &str) -> bool {
+    text.is_empty() || text.starts_with('#')
+}
+
+/// A block's text. The first line with anything on it sets the indentation, and
+/// trailing line ends go, whatever the header asks for: no reader of a skill
+/// wants either.
+fn block(style: BlockStyle, rest: &str) -> String {
+    let indent = rest
+        .lines()
+        .find(|line| !line.trim().is_empty())
+        .map_or(0, |line| line.len() - line.trim_start().len());
+    let mut text = String::new();
+    // Line ends owed before the next word, and whether the last line may be
+    // joined to the next with a blank.
+    let mut owed = 0;
+    let mut joins = false;
+    for line in rest.lines() {
+        let line = outdented(line, indent).trim_end();
+        if line.is_empty() {
+            owed += usize::from(!text.is_empty());
+            continue;
+        }
+        let flush = !line.starts_with([' ', '\t']);
+        if style == BlockStyle::Folded && flush && joins {
+            text.push_str(if owed == 0 { " " } else { "" });
+        } else {
+            owed += usize::from(!text.is_empty());
+        }
+        text.extend(std::iter::repeat_n('\n', owed));
+        text.push_str(line);
+        owed = 0;
+        joins = flush;
+    }
+    text
+}
+
+/// A line without up to `indent` bytes of the blanks it starts with.
+fn outdented(line: &str, indent: usize) -> &str {
+    let blanks = line.bytes().take_while(|byte| matches!(byte, b' ' | b'\t'));
+    &line[blanks.take(indent).count()..]
+}
+
+/// Lines as one text, the way YAML joins plain text: a blank between lines, a
+/// line end for each empty line, no comment lines.
+fn joined(first: &str, rest: &str) -> String {
+    let mut text = first.trim().to_owned();
+    let mut owed = 0;
+    for line in rest.lines().map(str::trim) {
+        if line.is_empty() {
+            owed += usize::from(!text.is_empty());
+            continue;
+        }
+        if line.starts_with('#') {
+            continue;
+        }
+        if owed > 0 {
+            text.extend(std::iter::repeat_n('\n', owed));
+        } else if !text.is_empty() {
+            text.push(' ');
+        }
+        text.push_str(line);
+        owed = 0;
+    }
+    text
+}
+
+/// A text without the quotes around it. Quotes around a part of it are left
+/// alone, and a quote that is never closed is dropped.
+pub(super) fn unquoted(text: &str) -> String {
+    let (quote, inner) = match text.as_bytes().first() {
+        Some(b'"') => ('"', &text[1..]),
+        Some(b'\'') => ('\'', &text[1..]),
+        _ => return text.to_owned(),
+    };
+    let (content, after) = until_quote(inner, quote);
+    match after {
+        Some(after) if !is_comment(after.trim_start()) => text.to_owned(),
+        _ => content,
+    }
+}
+
+/// What stands before the closing quote, with its escapes resolved, and what
+/// follows that quote, if there is one. An escape that YAML does not know, the
+/// usual reason to be here, keeps its backslash.
+fn until_quote(inner: &str, quote: char) -> (String, Option<&str>) {
+    let mut content = String::with_capacity(inner.len());
+    let mut chars = inner.chars();
+    while let Some(char) = chars.next() {
+        if char == quote {
+            if quote == '"' || !chars.as_str().starts_with('\'') {
+                return (content, Some(chars.as_str()));
+            }
+            chars.next();
+            content.push('\'');
+        } else if char == '\\' && quote == '"' {
+            escape(&mut chars, &mut content);
+        } else {
+            content.push(char);
+        }
+    }
+    (content, None)
+}
+
+fn escape(chars: &mut std::str::Chars<'_>, content: &mut String) {
+    match chars.next() {
+        Some('n') => content.push('\n'),
+        Some('t') => content.push('\t'),
+        Some(char @ ('"' | '\\' | '/')) => content.push(char),
+        Some(char) => content.extend(['\\', char]),
+        None => content.push('\\'),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_keeps_its_words() {
+        // name, text after the colon, following lines, value
+        let cases = [
+            ("plain", "Use when: asked", "", "Use when: asked"),
+            (
+                "plain over lines",
+                "Use when:",
+                "  asked\n  # note\n  twice\n\n  more\n",
+                "Use when: asked twice\nmore",
+            ),
+            ("only following lines", "", "\n  a: b: c\n  d", "a: b: c d"),
+            ("hash in text", "see #12: it", "", "see #12: it"),
+            (
+                "folded",
+                ">",
+                "  one\n  two\n\n  three\n\n",
+                "one two\nthree",
+            ),
+            (
+                "folded, stripped, with a comment",
+                ">- # note",
+                "  one\n  two\n",
+                "one two",
+            ),
+            (
+                "folded with deeper lines",
+                ">",
+                "  list\n    - a\n    - b\n  end\n",
+                "list\n  - a\n  - b\nend",
+            ),
+            (
+                "literal",
+                "|",
+                "    one\n      two\n\n    three\n",
+                "one\n  two\n\nthree",
+            ),
+            ("literal, not indented", "|2-", "one\ntwo", "one\ntwo"),
+            ("literal with tabs", "|", "\tone\n\ttwo", "one\ntwo"),
+            ("block without lines", ">", "", ""),
+            ("no block header", "> see: this", "", "> see: this"),
+            ("pipe in text", "|x| is: y", "", "|x| is: y"),
+            (
+                "double quoted, unknown escape",
+                r#""C:\dir \"x\"""#,
+                "",
+                r#"C:\dir "x""#,
+            ),
+            ("double quoted over lines", "\"a: b", "  c\"", "a: b c"),
+            ("single quoted", "'it''s: so'", "", "it's: so"),
+            ("quoted, then a comment", "\"a\" # b", "", "a"),
+            ("quoted part", "\"a\" and \"b\"", "", "\"a\" and \"b\""),
+            ("quote not closed", "\"a: b", "", "a: b"),
+            ("lone quote", "'", "", ""),
+            ("lone backslash", "\"\\", "", "\\"),
+            ("not ascii", "\"é\\é\"", "", "é\\é"),
+        ];
+        for (name, first, rest, want) in cases {
+            assert_eq!(value(first, rest), want, "{name}");
+        }
+    }
+}

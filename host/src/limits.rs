@@ -1,0 +1,64 @@
+//! What one call may cost, each limit with the threat that it meets.
+
+use std::time::Duration;
+
+/// The limits of one call. Every call has them all.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Limits {
+    /// Wall-clock time of a call, from its start to its answer: waiting,
+    /// instantiation, computing and host calls. Meets: a guest that loops or
+    /// sleeps. Default: 10 seconds.
+    pub time: Duration,
+    /// Bytes of all linear memories of a call together. Meets: a guest that
+    /// takes the host's memory. Default: 64 MiB.
+    pub memory: usize,
+    /// Bytes of an answer, text and details together. Meets: a guest that
+    /// floods the model's context or the host's memory. Default: 16 MiB.
+    pub output: usize,
+}
+
+/// Default of [`Limits::time`].
+pub const DEFAULT_TIME: Duration = Duration::from_secs(10);
+/// Default of [`Limits::memory`].
+pub const DEFAULT_MEMORY: usize = 64 << 20;
+/// Default of [`Limits::output`].
+pub const DEFAULT_OUTPUT: usize = 16 << 20;
+
+/// Most that [`Limits::memory`] can be set to: a 32-bit guest has no more.
+pub const MAX_MEMORY: usize = 4 << 30;
+
+/// Elements of all tables of a call together. Meets: table bombs. A component
+/// made from JavaScript has 7,746.
+pub(crate) const TABLE_ELEMENTS: usize = 100_000;
+/// Core instances, memories and tables of a component. Meets: a component that
+/// is small on disk and huge when instantiated. One made from Python has 65
+/// core instances.
+pub(crate) const CORE_INSTANCES: u32 = 200;
+pub(crate) const MEMORIES: u32 = 8;
+pub(crate) const TABLES: u32 = 64;
+/// Handles that a guest may hold at a time, open files among them. Meets: a
+/// guest that takes the host's file descriptors.
+pub(crate) const HANDLES: usize = 256;
+/// Stack of the guest. Meets: recursion.
+pub(crate) const WASM_STACK: usize = 512 << 10;
+/// Bytes that one WASI read may return. Meets: a guest that makes the host
+/// allocate for a huge file; its own memory limit would stop it only after.
+pub(crate) const READ_BYTES: u64 = 16 << 20;
+/// Entries of one directory listing. Meets: a folder with a million files.
+pub(crate) const DIRECTORY_ENTRIES: usize = 100_000;
+/// Bytes of a component's definitions together. Meets: a component whose
+/// definitions fill the model's context.
+pub(crate) const DEFINITIONS_BYTES: usize = 1 << 20;
+/// Tools that one component may define.
+pub(crate) const DEFINITIONS: usize = 256;
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            time: DEFAULT_TIME,
+            memory: DEFAULT_MEMORY,
+            output: DEFAULT_OUTPUT,
+        }
+    }
+}

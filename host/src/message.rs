@@ -1,0 +1,68 @@
+//! The shapes in which calls travel: the contracts' tool message, their
+//! function definitions, and the lines that show a call to a person.
+
+use serde_json::{Value, json};
+
+use crate::record;
+use crate::tool::{CallError, Definition, Output};
+
+/// The tool message that answers a model's call: `role`, `tool_call_id`,
+/// `name`, `content`.
+pub fn tool_message(id: &str, tool: &str, content: &str) -> Value {
+    json!({
+        "role": "tool",
+        "tool_call_id": id,
+        "name": tool,
+        "content": content,
+    })
+}
+
+/// A definition in the contracts' function format.
+pub fn function(definition: &Definition) -> Value {
+    json!({
+        "type": "function",
+        "function": {
+            "name": definition.name,
+            "description": definition.description,
+            "parameters": definition.input_schema,
+        },
+    })
+}
+
+/// `[Tool Call] name(argument="value", …)`, for a person who watches.
+pub fn call_line(tool: &str, arguments: &Value) -> String {
+    let arguments: Vec<String> = match arguments {
+        Value::Object(arguments) => arguments
+            .iter()
+            .map(|(name, value)| format!("{name}={}", record::to_string(value)))
+            .collect(),
+        other => vec![record::to_string(other)],
+    };
+    format!("[Tool Call] {tool}({})", arguments.join(", "))
+}
+
+/// `[Tool Result] …`, for a person who watches: what the model reads.
+pub fn result_line(model_text: &str) -> String {
+    format!("[Tool Result] {model_text}")
+}
+
+/// What the model reads of a call's outcome.
+pub fn model_text(outcome: Result<Output, CallError>) -> String {
+    match outcome {
+        Ok(output) => output.into_model_text(),
+        Err(error) => error.model_text(),
+    }
+}
+
+/// What a program reads of a call's outcome, as JSON on one line.
+pub fn program_text(outcome: &Result<Output, CallError>) -> String {
+    record::to_string(&match outcome {
+        Ok(output) => output.record(),
+        Err(error) => error.record(),
+    })
+}
+
+/// JSON on one line, in the contracts' spacing.
+pub fn to_json(value: &Value) -> String {
+    record::to_string(value)
+}

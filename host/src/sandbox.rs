@@ -1,0 +1,420 @@
+//! One call in one fresh sandbox: a store with its limits armed before
+//! anything of the guest runs, one preopen at most, and nothing that outlives
+//! the call.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use cap_std::fs::Dir;
+use wasmtime::component::{
+    Component, ComponentExportIndex, ComponentType, InstancePre, Lift, Linker, Lower,
+};
+use wasmtime::{ResourceLimiter, Store, StoreContextMut, UpdateDeadline};
+
+use crate::catalog::{NoFolder, OpenFolder, Skill};
+use crate::engine::Clocked;
+use crate::limits::{self, Limits};
+use crate::tool::{FailureKind, Stop};
+use crate::wasi::{self, HasWorld, World};
+
+/// Asks the host which skills there are, when a guest does.
+pub(crate) type SkillsSource = Arc<dyn Fn() -> Vec<Skill> + Send + Sync>;
+
+/// A component, ready to be run any number of times.
+pub(crate) struct Sandbox {
+    engine: Clocked,
+    component: InstancePre<State>,
+    definitions: ComponentExportIndex,
+    call: ComponentExportIndex,
+    skills: SkillsSource,
+}
+
+/// What a store holds.
+pub(crate) struct State {
+    world: World,
+    skills: SkillsSource,
+    memory: Counter,
+    deadline: Instant,
+    /// Which limit the guest ran into, if one.
+    hit: Option<Hit>,
+}
+
+#[derive(Clone, Copy)]
+enum Hit {
+    Time,
+    Memory,
+}
+
+/// Memory that a call has, against what it may have.
+struct Counter {
+    used: usize,
+    limit: usize,
+    table_elements: usize,
+}
+
+/// What a guest answered.
+pub(crate) struct Answer {
+    pub(crate) text: String,
+    pub(crate) details: Option<String>,
+}
+
+/// What a guest answered when it had no output.
+pub(crate) struct Refusal {
+    pub(crate) kind: FailureKind,
+    pub(crate) message: String,
+    pub(crate) details: Option<String>,
+}
+
+/// A definition as the component gives it.
+#[derive(ComponentType, Lift)]
+#[component(record)]
+pub(crate) struct RawDefinition {
+    pub(crate) name: String,
+    pub(crate) title: String,
+    pub(crate) description: String,
+    #[component(name = "input-schema")]
+    pub(crate) input_schema: String,
+    #[component(name = "output-schema")]
+    pub(crate) output_schema: Option<String>,
+    pub(crate) folder: Option<RawFolderRule>,
+    #[component(name = "text-property")]
+    pub(crate) text_property: Option<String>,
+    #[component(name = "model-reads")]
+    pub(crate) model_reads: RawForm,
+}
+
+#[derive(ComponentType, Lift)]
+#[component(record)]
+pub(crate) struct RawFolderRule {
+    #[component(name = "skill-property")]
+    pub(crate) skill_property: String,
+    pub(crate) enumerate: bool,
+    #[component(name = "path-property")]
+    pub(crate) path_property: Option<String>,
+}
+
+#[derive(ComponentType, Lift, Clone, Copy)]
+#[component(enum)]
+#[repr(u8)]
+#[expect(dead_code, reason = "made by the derived `Lift`")]
+pub(crate) enum RawForm {
+    #[component(name = "text")]
+    Text,
+    #[component(name = "details")]
+    Details,
+}
+
+#[derive(ComponentType, Lower)]
+#[component(variant)]
+enum RawFolder {
+    #[component(name = "none")]
+    None,
+    #[component(name = "open")]
+    Open(RawOpenFolder),
+    #[component(name = "unknown-skill")]
+    UnknownSkill,
+    #[component(name = "unreadable")]
+    Unreadable,
+    #[component(name = "no-home")]
+    NoHome,
+    #[component(name = "outside")]
+    Outside,
+}
+
+#[derive(ComponentType, Lower)]
+#[component(record)]
+struct RawOpenFolder {
+    skill: Option<String>,
+    mount: String,
+    path: Option<String>,
+}
+
+#[derive(ComponentType, Lift)]
+#[component(record)]
+struct RawOutput {
+    text: String,
+    details: Option<String>,
+}
+
+#[derive(ComponentType, Lift)]
+#[component(record)]
+struct RawFailure {
+    kind: RawFailureKind,
+    message: String,
+    details: Option<String>,
+}
+
+#[derive(ComponentType, Lift, Clone, Copy)]
+#[component(enum)]
+#[repr(u8)]
+#[expect(dead_code, reason = "made by the derived `Lift`")]
+enum RawFailureKind {
+    #[component(name = "invalid-arguments")]
+    InvalidArguments,
+    #[component(name = "not-found")]
+    NotFound,
+    #[component(name = "refused")]
+    Refused,
+    #[component(name = "unreadable")]
+    Unreadable,
+    #[component(name = "failed")]
+    Failed,
+}
+
+#[derive(ComponentType, Lower)]
+#[component(record)]
+struct RawSkill {
+    name: String,
+    description: String,
+}
+
+type CallResult = (Result<RawOutput, RawFailure>,);
+
+/// The interface that a tool component exports.
+const TOOLS: &str = "skillhost:tool/tools@0.1.0";
+/// The interface that the host offers.
+const SKILLS: &str = "skillhost:tool/skills@0.1.0";
+
+impl Sandbox {
+    /// Links a component. What it imports and is not granted, and what it
+    /// lacks, is an error that names it.
+    pub(crate) fn new(
+        engine: Clocked,
+        component: &Component,
+        skills: SkillsSource,
+    ) -> wasmtime::Result<Self> {
+        let export = |name: &str| {
+            component
+                .get_export_index(None, TOOLS)
+                .and_then(|tools| component.get_export_index(Some(&tools), name))
+                .ok_or_else(|| {
+                    wasmtime::format_err!("it is no tool component: it does not export `{TOOLS}`")
+                })
+        };
+        let mut linker = Linker::new(&engine.engine);
+        wasi::link::<State>(&mut linker)?;
+        linker.instance(SKILLS)?.func_wrap(
+            "list",
+            |store: StoreContextMut<'_, State>, (): ()| {
+                let skills = (store.data().skills)();
+                let listed = skills.into_iter().map(|skill| RawSkill {
+                    name: skill.name,
+                    description: skill.description,
+                });
+                Ok((listed.collect::<Vec<_>>(),))
+            },
+        )?;
+        Ok(Self {
+            component: linker.instantiate_pre(component)?,
+            definitions: export("definitions")?,
+            call: export("call")?,
+            engine,
+            skills,
+        })
+    }
+
+    /// Asks the component for its tools.
+    pub(crate) async fn definitions(&self, limits: &Limits) -> Result<Vec<RawDefinition>, Stop> {
+        self.run(limits, World::new(None, Arc::default()), async |store| {
+            let instance = self.component.instantiate_async(&mut *store).await?;
+            let definitions = instance
+                .get_typed_func::<(), (Vec<RawDefinition>,)>(&mut *store, &self.definitions)?;
+            Ok(definitions.call_async(&mut *store, ()).await?.0)
+        })
+        .await
+    }
+
+    /// Runs one call.
+    pub(crate) async fn call(
+        &self,
+        limits: &Limits,
+        environment: Arc<[(String, String)]>,
+        tool: &str,
+        arguments: &str,
+        folder: Option<Result<OpenFolder, NoFolder>>,
+    ) -> Result<Result<Answer, Refusal>, Stop> {
+        let (preopen, folder) = grant(folder);
+        let result = self.run(limits, World::new(preopen, environment), async |store| {
+            let instance = self.component.instantiate_async(&mut *store).await?;
+            let call = instance
+                .get_typed_func::<(&str, &str, RawFolder), CallResult>(&mut *store, &self.call)?;
+            let parameters = (tool, arguments, folder);
+            Ok(call.call_async(&mut *store, parameters).await?.0)
+        });
+        bounded(result.await?, limits.output)
+    }
+
+    /// Runs the guest until it is done, stopped, or out of time. The store is
+    /// gone when this returns, whatever happened.
+    async fn run<T>(
+        &self,
+        limits: &Limits,
+        world: World,
+        guest: impl AsyncFnOnce(&mut Store<State>) -> wasmtime::Result<T>,
+    ) -> Result<T, Stop> {
+        // The clock of the call starts when it has its slot.
+        let _running = self.engine.enter().await;
+        let deadline = Instant::now() + limits.time;
+        let mut store = self.store(limits, deadline, world);
+        let waited = tokio::time::timeout(limits.time, guest(&mut store)).await;
+        match waited {
+            Ok(Ok(done)) => Ok(done),
+            Err(_) => Err(Stop::Time(limits.time)),
+            Ok(Err(error)) => Err(match store.data().hit {
+                Some(Hit::Time) => Stop::Time(limits.time),
+                Some(Hit::Memory) => Stop::Memory(limits.memory),
+                None => Stop::Trap(format!("{error:#}")),
+            }),
+        }
+    }
+
+    fn store(&self, limits: &Limits, deadline: Instant, world: World) -> Store<State> {
+        let state = State {
+            world,
+            skills: Arc::clone(&self.skills),
+            memory: Counter {
+                used: 0,
+                limit: limits.memory,
+                table_elements: 0,
+            },
+            deadline,
+            hit: None,
+        };
+        let mut store = Store::new(&self.engine.engine, state);
+        store.limiter(|state| state);
+        // Two strings at most come back from a call, neither larger than the
+        // guest's memory. Meets: lists whose every entry is all of the memory.
+        store.set_hostcall_fuel(limits.memory.saturating_mul(2));
+        store.set_max_component_handles(limits::HANDLES);
+        store.set_epoch_deadline(1);
+        store.epoch_deadline_callback(|mut context| {
+            let state = context.data_mut();
+            if Instant::now() >= state.deadline {
+                state.hit = Some(Hit::Time);
+                wasmtime::bail!("the call is past its deadline");
+            }
+            Ok(UpdateDeadline::Yield(1))
+        });
+        store
+    }
+}
+
+/// What the guest is told of its folder, and the folder itself.
+fn grant(folder: Option<Result<OpenFolder, NoFolder>>) -> (Option<(Dir, String)>, RawFolder) {
+    match folder {
+        None => (None, RawFolder::None),
+        Some(Err(NoFolder::Unknown)) => (None, RawFolder::UnknownSkill),
+        Some(Err(NoFolder::Unreadable)) => (None, RawFolder::Unreadable),
+        Some(Err(NoFolder::NoHome)) => (None, RawFolder::NoHome),
+        Some(Err(NoFolder::Outside)) => (None, RawFolder::Outside),
+        Some(Ok(open)) => {
+            let mount = match &open.skill {
+                Some(skill) => format!("/skills/{skill}"),
+                None => "/home".to_owned(),
+            };
+            let handle = Dir::from_std_file(open.handle.into());
+            let raw = RawFolder::Open(RawOpenFolder {
+                skill: open.skill,
+                mount: mount.clone(),
+                path: open.path,
+            });
+            (Some((handle, mount)), raw)
+        }
+    }
+}
+
+/// An answer, if it is not too large.
+fn bounded(
+    result: Result<RawOutput, RawFailure>,
+    limit: usize,
+) -> Result<Result<Answer, Refusal>, Stop> {
+    let (text, details) = match &result {
+        Ok(output) => (&output.text, &output.details),
+        Err(failure) => (&failure.message, &failure.details),
+    };
+    if text.len() + details.as_ref().map_or(0, String::len) > limit {
+        return Err(Stop::Output(limit));
+    }
+    Ok(match result {
+        Ok(RawOutput { text, details }) => Ok(Answer { text, details }),
+        Err(RawFailure {
+            kind,
+            message,
+            details,
+        }) => Err(Refusal {
+            kind: kind.into(),
+            message,
+            details,
+        }),
+    })
+}
+
+impl From<RawFailureKind> for FailureKind {
+    fn from(kind: RawFailureKind) -> Self {
+        match kind {
+            RawFailureKind::InvalidArguments => Self::InvalidArguments,
+            RawFailureKind::NotFound => Self::NotFound,
+            RawFailureKind::Refused => Self::Refused,
+            RawFailureKind::Unreadable => Self::Unreadable,
+            RawFailureKind::Failed => Self::Failed,
+        }
+    }
+}
+
+impl HasWorld for State {
+    fn world(&mut self) -> &mut World {
+        &mut self.world
+    }
+}
+
+impl ResourceLimiter for State {
+    fn memory_growing(
+        &mut self,
+        current: usize,
+        desired: usize,
+        _: Option<usize>,
+    ) -> wasmtime::Result<bool> {
+        let used = self
+            .memory
+            .used
+            .saturating_add(desired.saturating_sub(current));
+        if used > self.memory.limit {
+            // The guest learns that there is no more, as on any machine. If
+            // that is what it breaks off for, this is why.
+            self.hit = Some(Hit::Memory);
+            return Ok(false);
+        }
+        self.memory.used = used;
+        Ok(true)
+    }
+
+    fn table_growing(
+        &mut self,
+        current: usize,
+        desired: usize,
+        _: Option<usize>,
+    ) -> wasmtime::Result<bool> {
+        let elements = self
+            .memory
+            .table_elements
+            .saturating_add(desired.saturating_sub(current));
+        if elements > limits::TABLE_ELEMENTS {
+            self.hit = Some(Hit::Memory);
+            return Ok(false);
+        }
+        self.memory.table_elements = elements;
+        Ok(true)
+    }
+
+    fn instances(&self) -> usize {
+        limits::CORE_INSTANCES as usize
+    }
+
+    fn tables(&self) -> usize {
+        limits::TABLES as usize
+    }
+
+    fn memories(&self) -> usize {
+        limits::MEMORIES as usize
+    }
+}

@@ -1,0 +1,206 @@
+//! A tool as the host knows it, and what a call of it can end in. Nothing here
+//! knows how tools are run.
+
+use std::fmt;
+
+use serde_json::{Map, Value};
+
+use crate::record;
+
+/// A tool: what an agent sees of it.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Definition {
+    /// What an agent calls it: `[A-Za-z0-9_-]{1,64}`, unique in the host.
+    pub name: String,
+    /// What a person reads; the name, if the component gives none.
+    pub title: String,
+    /// What the tool does and when to use it, for the model.
+    pub description: String,
+    /// JSON Schema of the arguments object.
+    pub input_schema: Map<String, Value>,
+    /// JSON Schema of the program's form of an answer, if described.
+    pub output_schema: Option<Map<String, Value>>,
+    /// How the arguments choose the folder that a call may read.
+    pub folder: Option<FolderRule>,
+    /// The property of the program's form that holds the text.
+    pub text_property: Option<String>,
+    /// Which form of an answer the model reads.
+    pub model_reads: Form,
+}
+
+/// How the arguments of a call choose the folder that it may read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct FolderRule {
+    /// The property that names the skill.
+    pub skill_property: String,
+    /// Whether the schema lists the skills' names at that property.
+    pub enumerate: bool,
+    /// The property that holds a path, for calls that name no skill.
+    pub path_property: Option<String>,
+}
+
+/// The two forms of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// The text as it is.
+    Text,
+    /// The whole record, as JSON.
+    Record,
+}
+
+/// A successful answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Output {
+    pub(crate) text: String,
+    pub(crate) details: Option<String>,
+    pub(crate) text_property: Option<String>,
+    pub(crate) model_reads: Form,
+}
+
+impl Output {
+    /// The text: for most tools, what the model reads.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// What the model reads.
+    pub fn into_model_text(self) -> String {
+        match self.model_reads {
+            Form::Text => self.text,
+            Form::Record => record::to_string(&self.record()),
+        }
+    }
+
+    /// What a program reads: the tool's record with the text in it, or
+    /// `{"text": …}` for a tool that gives none.
+    pub fn record(&self) -> Value {
+        record::assemble(
+            self.details.as_deref(),
+            self.text_property.as_deref(),
+            &self.text,
+        )
+    }
+}
+
+/// Whose problem a failure is, and so what the caller can do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FailureKind {
+    /// The caller can correct the arguments and call again.
+    InvalidArguments,
+    /// What was named is not there.
+    NotFound,
+    /// What was asked for is allowed to nobody.
+    Refused,
+    /// It is there, and cannot be given.
+    Unreadable,
+    /// The tool could not do its work.
+    Failed,
+}
+
+/// The tool's own answer that it has none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Failure {
+    /// Whose problem it is.
+    pub kind: FailureKind,
+    /// Why, in words.
+    pub message: String,
+    /// The skill that the call named, where there is none of that name.
+    pub unknown_skill: Option<String>,
+    pub(crate) details: Option<String>,
+    pub(crate) model_reads: Form,
+}
+
+impl Failure {
+    /// What a program reads: the tool's record, or `{"error": …}`.
+    pub fn record(&self) -> Value {
+        record::assemble_failure(self.details.as_deref(), &self.message)
+    }
+}
+
+/// Why the host ended a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Stop {
+    /// It took longer than the time limit.
+    Time(std::time::Duration),
+    /// It wanted more memory than the limit, in bytes.
+    Memory(usize),
+    /// Its answer was larger than the limit, in bytes.
+    Output(usize),
+    /// It broke off: a panic, a stack overflow, an answer that is not UTF-8.
+    /// The text is the chain of causes, for the operator.
+    Trap(String),
+}
+
+impl fmt::Display for Stop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Time(limit) => write!(f, "it took longer than {limit:?}"),
+            Self::Memory(limit) => write!(f, "it needed more than {limit} bytes of memory"),
+            Self::Output(limit) => write!(f, "its answer was larger than {limit} bytes"),
+            Self::Trap(_) => f.write_str("it broke off before it answered"),
+        }
+    }
+}
+
+/// How a call ends without output.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CallError {
+    /// There is no such tool. No sandbox was started.
+    #[error("unknown tool: '{name}'{}", did_you_mean(nearest))]
+    UnknownTool {
+        /// The name asked for.
+        name: String,
+        /// The tools with the most similar names, best first.
+        nearest: Vec<String>,
+    },
+    /// The arguments do not fit the tool's schema. No sandbox was started.
+    #[error("{0}")]
+    Arguments(String),
+    /// The tool answered that it cannot.
+    #[error("{}", .0.message)]
+    Failed(Failure),
+    /// The host stopped the tool.
+    #[error("the tool '{tool}' was stopped: {stop}")]
+    Stopped {
+        /// The tool that was stopped.
+        tool: String,
+        /// Why.
+        stop: Stop,
+    },
+}
+
+impl CallError {
+    /// What the model reads: why it failed, and what to try.
+    pub fn model_text(&self) -> String {
+        match self {
+            Self::Failed(failure) => match failure.model_reads {
+                Form::Text => failure.message.clone(),
+                Form::Record => record::to_string(&failure.record()),
+            },
+            other => format!("ERROR: {other}"),
+        }
+    }
+
+    /// What a program reads.
+    pub fn record(&self) -> Value {
+        match self {
+            Self::Failed(failure) => failure.record(),
+            other => record::assemble_failure(None, &other.to_string()),
+        }
+    }
+}
+
+/// `; did you mean 'a' or 'b'?`, or nothing.
+pub(crate) fn did_you_mean(nearest: &[String]) -> String {
+    if nearest.is_empty() {
+        return String::new();
+    }
+    let quoted: Vec<String> = nearest.iter().map(|name| format!("'{name}'")).collect();
+    format!("; did you mean {}?", quoted.join(" or "))
+}

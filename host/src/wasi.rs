@@ -1,0 +1,110 @@
+//! What a guest finds when it calls out: the sandbox's surface, linked
+//! interface by interface. What is not linked here does not exist for a guest;
+//! a component that imports it is refused when it is loaded.
+//!
+//! | interface | what a guest gets |
+//! |---|---|
+//! | `wasi:cli/environment` | the variables that the operator set for the tool, no arguments |
+//! | `wasi:cli/std*`, `terminal-*` | an empty input; output goes nowhere |
+//! | `wasi:cli/exit` | ends the call, which then has no answer |
+//! | `wasi:clocks` | the time; sleeping counts towards the call's time |
+//! | `wasi:filesystem` | one read-only preopen: our own implementation |
+//! | `wasi:io` | streams and polling over the above |
+//! | `wasi:random` | random bytes |
+
+mod filesystem;
+mod preopens;
+mod streams;
+
+use std::sync::Arc;
+
+use cap_std::fs::Dir;
+use wasmtime::component::{HasData, Linker, ResourceTable};
+use wasmtime_wasi::cli::{WasiCli, WasiCliView as _};
+use wasmtime_wasi::clocks::{WasiClocks, WasiClocksView as _};
+use wasmtime_wasi::p2::bindings::sync::filesystem::types as filesystem_types;
+use wasmtime_wasi::p2::bindings::{cli, clocks, filesystem::preopens as preopens_bindings, random};
+use wasmtime_wasi::random::{WasiRandom, WasiRandomView as _};
+use wasmtime_wasi::{WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
+use wasmtime_wasi_io::bindings::wasi::io;
+
+use crate::limits;
+
+/// What one sandbox has of the outside.
+pub(crate) struct World {
+    table: ResourceTable,
+    /// The call's only preopen, and its name for the guest.
+    preopen: Option<(Arc<Dir>, String)>,
+    environment: Arc<[(String, String)]>,
+    /// Made when it is first needed: most guests never look at a clock.
+    wasi: Option<WasiCtx>,
+}
+
+impl World {
+    pub(crate) fn new(
+        preopen: Option<(Dir, String)>,
+        environment: Arc<[(String, String)]>,
+    ) -> Self {
+        let mut table = ResourceTable::new();
+        table.set_max_capacity(limits::HANDLES);
+        Self {
+            table,
+            preopen: preopen.map(|(folder, mount)| (Arc::new(folder), mount)),
+            environment,
+            wasi: None,
+        }
+    }
+}
+
+impl WasiView for World {
+    fn ctx(&mut self) -> WasiCtxView<'_> {
+        let environment = &self.environment;
+        let ctx = self
+            .wasi
+            .get_or_insert_with(|| WasiCtxBuilder::new().envs(environment).build());
+        WasiCtxView {
+            ctx,
+            table: &mut self.table,
+        }
+    }
+}
+
+/// What a store holds, that has a [`World`] in it.
+pub(crate) trait HasWorld: Send + 'static {
+    fn world(&mut self) -> &mut World;
+}
+
+/// Links all of the above, one interface per line.
+pub(crate) fn link<T: HasWorld>(linker: &mut Linker<T>) -> wasmtime::Result<()> {
+    cli::environment::add_to_linker::<T, WasiCli>(linker, |t| t.world().cli())?;
+    cli::exit::add_to_linker::<T, WasiCli>(linker, |t| t.world().cli())?;
+    cli::stdin::add_to_linker::<T, WasiCli>(linker, |t| t.world().cli())?;
+    cli::stdout::add_to_linker::<T, WasiCli>(linker, |t| t.world().cli())?;
+    cli::stderr::add_to_linker::<T, WasiCli>(linker, |t| t.world().cli())?;
+    cli::terminal_input::add_to_linker::<T, WasiCli>(linker, |t| t.world().cli())?;
+    cli::terminal_output::add_to_linker::<T, WasiCli>(linker, |t| t.world().cli())?;
+    cli::terminal_stdin::add_to_linker::<T, WasiCli>(linker, |t| t.world().cli())?;
+    cli::terminal_stdout::add_to_linker::<T, WasiCli>(linker, |t| t.world().cli())?;
+    cli::terminal_stderr::add_to_linker::<T, WasiCli>(linker, |t| t.world().cli())?;
+    clocks::monotonic_clock::add_to_linker::<T, WasiClocks>(linker, |t| t.world().clocks())?;
+    clocks::wall_clock::add_to_linker::<T, WasiClocks>(linker, |t| t.world().clocks())?;
+    filesystem_types::add_to_linker::<T, World>(linker, T::world)?;
+    preopens_bindings::add_to_linker::<T, World>(linker, T::world)?;
+    io::error::add_to_linker::<T, Table>(linker, |t| &mut t.world().table)?;
+    io::poll::add_to_linker::<T, Table>(linker, |t| &mut t.world().table)?;
+    io::streams::add_to_linker::<T, Table>(linker, |t| &mut t.world().table)?;
+    random::insecure::add_to_linker::<T, WasiRandom>(linker, |t| t.world().random())?;
+    random::insecure_seed::add_to_linker::<T, WasiRandom>(linker, |t| t.world().random())?;
+    random::random::add_to_linker::<T, WasiRandom>(linker, |t| t.world().random())?;
+    Ok(())
+}
+
+impl HasData for World {
+    type Data<'a> = &'a mut World;
+}
+
+struct Table;
+
+impl HasData for Table {
+    type Data<'a> = &'a mut ResourceTable;
+}

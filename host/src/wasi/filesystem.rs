@@ -1,0 +1,433 @@
+//! `wasi:filesystem/types`, for reading only. Whatever would change something
+//! is `read-only`, decided before the file system is asked.
+
+use std::fs::File;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::io;
+use std::os::unix::ffi::OsStringExt as _;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+use std::sync::Arc;
+
+use cap_std::fs::{Dir, FileType, Metadata, MetadataExt as _};
+use wasmtime::component::Resource;
+use wasmtime_wasi::filesystem::Descriptor as WasiDescriptor;
+use wasmtime_wasi::p2::bindings::clocks::wall_clock::Datetime;
+use wasmtime_wasi::p2::bindings::filesystem::types::ErrorCode as Code;
+use wasmtime_wasi::p2::bindings::sync::filesystem::types::{
+    Advice, DescriptorFlags, DescriptorStat, DescriptorType, DirectoryEntry, DirectoryEntryStream,
+    ErrorCode, Filesize, Host, HostDescriptor, HostDirectoryEntryStream, MetadataHashValue,
+    NewTimestamp, OpenFlags, PathFlags,
+};
+use wasmtime_wasi::p2::{FsError, FsResult};
+use wasmtime_wasi_io::streams::{DynInputStream, DynOutputStream};
+
+use super::World;
+use super::streams::FileStream;
+use crate::guard::{self, Found};
+use crate::limits;
+
+/// A handle of a guest.
+pub(super) enum Descriptor {
+    File(Arc<File>),
+    Directory(Arc<Dir>),
+}
+
+/// The rest of a directory listing.
+struct Entries(std::vec::IntoIter<Result<DirectoryEntry, Code>>);
+
+/// The same handle, under the type that the WASI bindings know it by. Both
+/// name an entry of the sandbox's table, which checks the real type.
+pub(super) fn tagged<T: 'static, U: 'static>(handle: Resource<T>) -> Resource<U> {
+    if handle.owned() {
+        Resource::new_own(handle.rep())
+    } else {
+        Resource::new_borrow(handle.rep())
+    }
+}
+
+impl World {
+    fn descriptor(&self, handle: Resource<WasiDescriptor>) -> FsResult<&Descriptor> {
+        Ok(self.table.get(&tagged::<_, Descriptor>(handle))?)
+    }
+
+    fn directory(&self, handle: Resource<WasiDescriptor>) -> FsResult<Arc<Dir>> {
+        match self.descriptor(handle)? {
+            Descriptor::Directory(folder) => Ok(Arc::clone(folder)),
+            Descriptor::File(_) => Err(Code::NotDirectory.into()),
+        }
+    }
+
+    fn file(&self, handle: Resource<WasiDescriptor>) -> FsResult<Arc<File>> {
+        match self.descriptor(handle)? {
+            Descriptor::File(file) => Ok(Arc::clone(file)),
+            Descriptor::Directory(_) => Err(Code::IsDirectory.into()),
+        }
+    }
+}
+
+impl Host for &mut World {
+    fn convert_error_code(&mut self, error: FsError) -> wasmtime::Result<ErrorCode> {
+        Ok(error.downcast()?.into())
+    }
+
+    fn filesystem_error_code(
+        &mut self,
+        error: Resource<wasmtime::Error>,
+    ) -> wasmtime::Result<Option<ErrorCode>> {
+        let error = self.table.get(&error)?;
+        let code = error.downcast_ref::<io::Error>().map(Code::from);
+        Ok(code.map(Into::into))
+    }
+}
+
+impl HostDescriptor for &mut World {
+    fn open_at(
+        &mut self,
+        handle: Resource<WasiDescriptor>,
+        path_flags: PathFlags,
+        path: String,
+        open_flags: OpenFlags,
+        flags: DescriptorFlags,
+    ) -> FsResult<Resource<WasiDescriptor>> {
+        let folder = self.directory(handle)?;
+        let changing = OpenFlags::CREATE | OpenFlags::EXCLUSIVE | OpenFlags::TRUNCATE;
+        let writing = DescriptorFlags::WRITE | DescriptorFlags::MUTATE_DIRECTORY;
+        if open_flags.intersects(changing) || flags.intersects(writing) {
+            return Err(Code::ReadOnly.into());
+        }
+        let follow = path_flags.contains(PathFlags::SYMLINK_FOLLOW);
+        let opened = match guard::look(&folder, Path::new(&path), follow)? {
+            Found::Directory(seen) => {
+                Descriptor::Directory(Arc::new(Dir::from_std_file(File::from(seen))))
+            }
+            Found::File(_) if open_flags.contains(OpenFlags::DIRECTORY) => {
+                return Err(Code::NotDirectory.into());
+            }
+            Found::File(seen) => Descriptor::File(Arc::new(guard::open_seen(&seen)?)),
+        };
+        Ok(tagged(self.table.push(opened)?))
+    }
+
+    fn read(
+        &mut self,
+        handle: Resource<WasiDescriptor>,
+        length: Filesize,
+        offset: Filesize,
+    ) -> FsResult<(Vec<u8>, bool)> {
+        let file = self.file(handle)?;
+        Ok(read_some(&file, length.min(limits::READ_BYTES), offset)?)
+    }
+
+    fn read_via_stream(
+        &mut self,
+        handle: Resource<WasiDescriptor>,
+        offset: Filesize,
+    ) -> FsResult<Resource<DynInputStream>> {
+        let stream: DynInputStream = Box::new(FileStream::new(self.file(handle)?, offset));
+        Ok(self.table.push(stream)?)
+    }
+
+    fn stat(&mut self, handle: Resource<WasiDescriptor>) -> FsResult<DescriptorStat> {
+        let metadata = match self.descriptor(handle)? {
+            Descriptor::File(file) => Metadata::from_file(file)?,
+            Descriptor::Directory(folder) => folder.dir_metadata()?,
+        };
+        Ok(stat(&metadata))
+    }
+
+    fn stat_at(
+        &mut self,
+        handle: Resource<WasiDescriptor>,
+        path_flags: PathFlags,
+        path: String,
+    ) -> FsResult<DescriptorStat> {
+        let folder = self.directory(handle)?;
+        Ok(stat(&metadata_at(&folder, path_flags, &path)?))
+    }
+
+    fn read_directory(
+        &mut self,
+        handle: Resource<WasiDescriptor>,
+    ) -> FsResult<Resource<DirectoryEntryStream>> {
+        let folder = match self.descriptor(handle)? {
+            Descriptor::Directory(folder) => Arc::clone(folder),
+            Descriptor::File(_) => return Err(Code::NotDirectory.into()),
+        };
+        let entries = list(&folder)?;
+        Ok(tagged(self.table.push(Entries(entries.into_iter()))?))
+    }
+
+    fn readlink_at(&mut self, handle: Resource<WasiDescriptor>, path: String) -> FsResult<String> {
+        // cap-std refuses a link whose target is absolute: no host path shows.
+        let target = self.directory(handle)?.read_link(&path)?;
+        String::from_utf8(target.into_os_string().into_vec())
+            .map_err(|_| Code::IllegalByteSequence.into())
+    }
+
+    fn get_flags(&mut self, handle: Resource<WasiDescriptor>) -> FsResult<DescriptorFlags> {
+        self.descriptor(handle)?;
+        Ok(DescriptorFlags::READ)
+    }
+
+    fn get_type(&mut self, handle: Resource<WasiDescriptor>) -> FsResult<DescriptorType> {
+        Ok(match self.descriptor(handle)? {
+            Descriptor::File(_) => DescriptorType::RegularFile,
+            Descriptor::Directory(_) => DescriptorType::Directory,
+        })
+    }
+
+    fn is_same_object(
+        &mut self,
+        a: Resource<WasiDescriptor>,
+        b: Resource<WasiDescriptor>,
+    ) -> wasmtime::Result<bool> {
+        let identity = |handle| -> wasmtime::Result<_> {
+            let hash = self.metadata_hash(handle)?;
+            Ok((hash.lower, hash.upper))
+        };
+        let mut identity = identity;
+        Ok(identity(a)? == identity(b)?)
+    }
+
+    fn metadata_hash(&mut self, handle: Resource<WasiDescriptor>) -> FsResult<MetadataHashValue> {
+        let metadata = match self.descriptor(handle)? {
+            Descriptor::File(file) => Metadata::from_file(file)?,
+            Descriptor::Directory(folder) => folder.dir_metadata()?,
+        };
+        Ok(hash(&metadata))
+    }
+
+    fn metadata_hash_at(
+        &mut self,
+        handle: Resource<WasiDescriptor>,
+        path_flags: PathFlags,
+        path: String,
+    ) -> FsResult<MetadataHashValue> {
+        let folder = self.directory(handle)?;
+        Ok(hash(&metadata_at(&folder, path_flags, &path)?))
+    }
+
+    fn advise(
+        &mut self,
+        handle: Resource<WasiDescriptor>,
+        _: Filesize,
+        _: Filesize,
+        _: Advice,
+    ) -> FsResult<()> {
+        // Advice may be ignored.
+        self.descriptor(handle)?;
+        Ok(())
+    }
+
+    fn drop(&mut self, handle: Resource<WasiDescriptor>) -> wasmtime::Result<()> {
+        self.table.delete(tagged::<_, Descriptor>(handle))?;
+        Ok(())
+    }
+
+    // From here on: what would change something.
+
+    fn write_via_stream(
+        &mut self,
+        _: Resource<WasiDescriptor>,
+        _: Filesize,
+    ) -> FsResult<Resource<DynOutputStream>> {
+        Err(Code::ReadOnly.into())
+    }
+
+    fn append_via_stream(
+        &mut self,
+        _: Resource<WasiDescriptor>,
+    ) -> FsResult<Resource<DynOutputStream>> {
+        Err(Code::ReadOnly.into())
+    }
+
+    fn sync(&mut self, _: Resource<WasiDescriptor>) -> FsResult<()> {
+        Err(Code::ReadOnly.into())
+    }
+
+    fn sync_data(&mut self, _: Resource<WasiDescriptor>) -> FsResult<()> {
+        Err(Code::ReadOnly.into())
+    }
+
+    fn set_size(&mut self, _: Resource<WasiDescriptor>, _: Filesize) -> FsResult<()> {
+        Err(Code::ReadOnly.into())
+    }
+
+    fn set_times(
+        &mut self,
+        _: Resource<WasiDescriptor>,
+        _: NewTimestamp,
+        _: NewTimestamp,
+    ) -> FsResult<()> {
+        Err(Code::ReadOnly.into())
+    }
+
+    fn write(
+        &mut self,
+        _: Resource<WasiDescriptor>,
+        _: Vec<u8>,
+        _: Filesize,
+    ) -> FsResult<Filesize> {
+        Err(Code::ReadOnly.into())
+    }
+
+    fn create_directory_at(&mut self, _: Resource<WasiDescriptor>, _: String) -> FsResult<()> {
+        Err(Code::ReadOnly.into())
+    }
+
+    fn set_times_at(
+        &mut self,
+        _: Resource<WasiDescriptor>,
+        _: PathFlags,
+        _: String,
+        _: NewTimestamp,
+        _: NewTimestamp,
+    ) -> FsResult<()> {
+        Err(Code::ReadOnly.into())
+    }
+
+    fn link_at(
+        &mut self,
+        _: Resource<WasiDescriptor>,
+        _: PathFlags,
+        _: String,
+        _: Resource<WasiDescriptor>,
+        _: String,
+    ) -> FsResult<()> {
+        Err(Code::ReadOnly.into())
+    }
+
+    fn remove_directory_at(&mut self, _: Resource<WasiDescriptor>, _: String) -> FsResult<()> {
+        Err(Code::ReadOnly.into())
+    }
+
+    fn rename_at(
+        &mut self,
+        _: Resource<WasiDescriptor>,
+        _: String,
+        _: Resource<WasiDescriptor>,
+        _: String,
+    ) -> FsResult<()> {
+        Err(Code::ReadOnly.into())
+    }
+
+    fn symlink_at(&mut self, _: Resource<WasiDescriptor>, _: String, _: String) -> FsResult<()> {
+        Err(Code::ReadOnly.into())
+    }
+
+    fn unlink_file_at(&mut self, _: Resource<WasiDescriptor>, _: String) -> FsResult<()> {
+        Err(Code::ReadOnly.into())
+    }
+}
+
+impl HostDirectoryEntryStream for &mut World {
+    fn read_directory_entry(
+        &mut self,
+        stream: Resource<DirectoryEntryStream>,
+    ) -> FsResult<Option<DirectoryEntry>> {
+        let entries = self.table.get_mut(&tagged::<_, Entries>(stream))?;
+        Ok(entries.0.next().transpose()?)
+    }
+
+    fn drop(&mut self, stream: Resource<DirectoryEntryStream>) -> wasmtime::Result<()> {
+        self.table.delete(tagged::<_, Entries>(stream))?;
+        Ok(())
+    }
+}
+
+/// Reads up to `length` bytes, and says whether the file ended. The buffer is
+/// sized by the file, so that an ordinary file is read by one call.
+fn read_some(file: &File, length: u64, offset: u64) -> io::Result<(Vec<u8>, bool)> {
+    if length == 0 {
+        return Ok((Vec::new(), false));
+    }
+    // One byte more than there should be shows that there is no more.
+    let rest = file
+        .metadata()?
+        .len()
+        .saturating_sub(offset)
+        .saturating_add(1);
+    let wanted = usize::try_from(rest.min(length)).map_err(io::Error::other)?;
+    let mut bytes = vec![0; wanted];
+    let mut filled = 0;
+    while filled < wanted {
+        match file.read_at(&mut bytes[filled..], offset + filled as u64) {
+            Ok(0) => break,
+            Ok(more) => filled += more,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    bytes.truncate(filled);
+    Ok((bytes, filled < wanted))
+}
+
+fn list(folder: &Dir) -> io::Result<Vec<Result<DirectoryEntry, Code>>> {
+    let mut entries = Vec::new();
+    for entry in folder.entries()? {
+        if entries.len() == limits::DIRECTORY_ENTRIES {
+            return Err(rustix::io::Errno::OVERFLOW.into());
+        }
+        let entry = entry?;
+        entries.push(match entry.file_name().into_string() {
+            Ok(name) => Ok(DirectoryEntry {
+                type_: descriptor_type(entry.file_type()?),
+                name,
+            }),
+            Err(_) => Err(Code::IllegalByteSequence),
+        });
+    }
+    Ok(entries)
+}
+
+fn metadata_at(folder: &Dir, flags: PathFlags, path: &str) -> io::Result<Metadata> {
+    if flags.contains(PathFlags::SYMLINK_FOLLOW) {
+        folder.metadata(path)
+    } else {
+        folder.symlink_metadata(path)
+    }
+}
+
+fn stat(metadata: &Metadata) -> DescriptorStat {
+    DescriptorStat {
+        type_: descriptor_type(metadata.file_type()),
+        link_count: metadata.nlink(),
+        size: metadata.len(),
+        data_access_timestamp: timestamp(metadata.atime(), metadata.atime_nsec()),
+        data_modification_timestamp: timestamp(metadata.mtime(), metadata.mtime_nsec()),
+        status_change_timestamp: timestamp(metadata.ctime(), metadata.ctime_nsec()),
+    }
+}
+
+fn timestamp(seconds: i64, nanoseconds: i64) -> Option<Datetime> {
+    Some(Datetime {
+        seconds: u64::try_from(seconds).ok()?,
+        nanoseconds: u32::try_from(nanoseconds).ok()?,
+    })
+}
+
+fn descriptor_type(kind: FileType) -> DescriptorType {
+    if kind.is_file() {
+        DescriptorType::RegularFile
+    } else if kind.is_dir() {
+        DescriptorType::Directory
+    } else if kind.is_symlink() {
+        DescriptorType::SymbolicLink
+    } else {
+        DescriptorType::Unknown
+    }
+}
+
+/// Which file it is, without telling the guest the host's numbers for it.
+fn hash(metadata: &Metadata) -> MetadataHashValue {
+    let half = |salt: u8| {
+        let mut hasher = DefaultHasher::new();
+        (salt, metadata.dev(), metadata.ino()).hash(&mut hasher);
+        hasher.finish()
+    };
+    MetadataHashValue {
+        lower: half(0),
+        upper: half(1),
+    }
+}

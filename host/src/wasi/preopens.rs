@@ -1,0 +1,20 @@
+//! `wasi:filesystem/preopens`: the one folder of the call.
+
+use std::sync::Arc;
+
+use wasmtime::component::Resource;
+use wasmtime_wasi::filesystem::Descriptor as WasiDescriptor;
+use wasmtime_wasi::p2::bindings::filesystem::preopens;
+
+use super::World;
+use super::filesystem::{Descriptor, tagged};
+
+impl preopens::Host for &mut World {
+    fn get_directories(&mut self) -> wasmtime::Result<Vec<(Resource<WasiDescriptor>, String)>> {
+        let Some((folder, mount)) = &self.preopen else {
+            return Ok(Vec::new());
+        };
+        let handle = self.table.push(Descriptor::Directory(Arc::clone(folder)))?;
+        Ok(vec![(tagged(handle), mount.clone())])
+    }
+}

@@ -1,0 +1,60 @@
+//! The stream over a file that `read-via-stream` gives.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use wasmtime_wasi::async_trait;
+use wasmtime_wasi_io::poll::Pollable;
+use wasmtime_wasi_io::streams::{InputStream, StreamError, StreamResult};
+
+/// Bytes that one read of a stream returns at most.
+const CHUNK: usize = 64 << 10;
+
+/// A file, read from a position on. Regular files never make a reader wait, so
+/// reading happens on the spot.
+pub(super) struct FileStream {
+    file: Arc<File>,
+    position: u64,
+    ended: bool,
+}
+
+impl FileStream {
+    pub(super) fn new(file: Arc<File>, position: u64) -> Self {
+        Self {
+            file,
+            position,
+            ended: false,
+        }
+    }
+}
+
+#[async_trait]
+impl Pollable for FileStream {
+    async fn ready(&mut self) {}
+}
+
+#[async_trait]
+impl InputStream for FileStream {
+    fn read(&mut self, size: usize) -> StreamResult<Bytes> {
+        if self.ended {
+            return Err(StreamError::Closed);
+        }
+        if size == 0 {
+            return Ok(Bytes::new());
+        }
+        let mut bytes = vec![0; size.min(CHUNK)];
+        let length = self
+            .file
+            .read_at(&mut bytes, self.position)
+            .map_err(|error| StreamError::LastOperationFailed(error.into()))?;
+        if length == 0 {
+            self.ended = true;
+            return Err(StreamError::Closed);
+        }
+        self.position += length as u64;
+        bytes.truncate(length);
+        Ok(bytes.into())
+    }
+}

@@ -1,0 +1,102 @@
+//! The Rust API, as an agent's program uses it.
+
+use std::time::Duration;
+
+use serde_json::json;
+use skillhost::{CallError, Host, Limits, Stop};
+
+use crate::sandbox::guests;
+use crate::support::folders::Folders;
+use crate::support::{build, builder, repository};
+
+fn assert_send<T: Send>(value: T) -> T {
+    value
+}
+
+#[test]
+fn hosts_and_calls_go_between_threads() {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_time()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let host = assert_send(builder().skills(repository().join("skills")).build());
+        let host: Host = host.await.unwrap();
+        let calls: Vec<_> = (0..64)
+            .map(|number| {
+                let host = host.clone();
+                tokio::spawn(assert_send(async move {
+                    let skill = ["calculator", "weather", "data_analysis", "none"][number % 4];
+                    let outcome = host.call("get_skill", json!({"skill_name": skill})).await;
+                    (skill, outcome)
+                }))
+            })
+            .collect();
+        for call in calls {
+            let (skill, outcome) = call.await.unwrap();
+            match outcome {
+                Ok(output) => assert_eq!(output.record()["skill_name"], skill),
+                Err(CallError::Failed(failure)) => {
+                    assert_eq!(failure.unknown_skill.as_deref(), Some("none"));
+                }
+                Err(other) => panic!("{other:?}"),
+            }
+        }
+    });
+}
+
+#[test]
+fn more_calls_than_slots_wait_and_all_answer() {
+    let folders = Folders::new();
+    folders.write("a/SKILL.md", "# A\n");
+    let mut limits = Limits::default();
+    limits.time = Duration::from_millis(100);
+    let host = build(
+        builder()
+            .skills(&folders.root)
+            .tools(guests())
+            .limits(limits),
+    );
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_time()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let calls: Vec<_> = (0..200)
+            .map(|_| {
+                let host = host.clone();
+                let arguments = json!({"skill_name": "a", "path": ""});
+                tokio::spawn(async move { host.call("raw_sleep", arguments).await })
+            })
+            .collect();
+        for call in calls {
+            let stopped = call.await.unwrap();
+            let in_time = matches!(
+                stopped,
+                Err(CallError::Stopped {
+                    stop: Stop::Time(_),
+                    ..
+                })
+            );
+            assert!(in_time, "{stopped:?}");
+        }
+    });
+}
+
+#[test]
+fn a_caller_that_gives_up_stops_the_guest() {
+    let folders = Folders::new();
+    folders.write("a/SKILL.md", "# A\n");
+    let host = build(builder().skills(&folders.root).tools(guests()));
+    crate::support::block_on(async {
+        for tool in ["raw_loop", "raw_sleep"] {
+            let call = host.call(tool, json!({"skill_name": "a", "path": ""}));
+            let given_up = tokio::time::timeout(Duration::from_millis(50), call).await;
+            assert!(given_up.is_err(), "{given_up:?}");
+        }
+        let output = host.call("raw_read", json!({"skill_name": "a", "path": "SKILL.md"}));
+        assert_eq!(output.await.unwrap().text(), "# A\n");
+    });
+}

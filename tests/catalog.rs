@@ -1,0 +1,135 @@
+//! Folders of skills: several roots, names, problems.
+
+use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::symlink;
+
+use serde_json::json;
+use skillhost::{Catalog, Listing};
+
+use crate::support::folders::{CANARY, Folders};
+use crate::support::{build, builder, model_text};
+
+fn list(folders: &[&Folders]) -> Listing {
+    let roots: Vec<_> = folders.iter().map(|folders| folders.root.clone()).collect();
+    Catalog::open(&roots, None).unwrap().list()
+}
+
+fn skill_md(name: &str, description: &str) -> String {
+    format!("---\nname: {name}\ndescription: {description}\n---\nText of {name}.\n")
+}
+
+#[test]
+fn the_first_root_wins_and_the_other_is_reported() {
+    let (first, second) = (Folders::new(), Folders::new());
+    first.write("both/SKILL.md", skill_md("both", "First."));
+    second.write("both/SKILL.md", skill_md("both", "Second."));
+    second.write("only/SKILL.md", skill_md("only", "Only."));
+    let listing = list(&[&first, &second]);
+    let found: Vec<_> = listing
+        .skills
+        .iter()
+        .map(|s| (s.name.as_str(), s.description.as_str()))
+        .collect();
+    assert_eq!(found, [("both", "First."), ("only", "Only.")]);
+    let [problem] = &listing.problems[..] else {
+        panic!("{:?}", listing.problems);
+    };
+    assert!(
+        problem.contains("both` is hidden by a skill of that name"),
+        "{problem}"
+    );
+    let host = build(builder().skills(&first.root).skills(&second.root));
+    let read = |skill| model_text(&host, "get_skill", json!({"skill_name": skill}));
+    assert!(read("both").contains("First."));
+    assert!(read("only").contains("Only."));
+}
+
+#[test]
+fn a_skill_with_a_fault_is_listed_with_it_and_its_files_can_be_read() {
+    let folders = Folders::new();
+    folders.write("good/SKILL.md", skill_md("good", "Good."));
+    folders.write("none/file.txt", "text");
+    folders.write(
+        "broken/SKILL.md",
+        "---\nname: [broken\n description: {\n---\nBody\n",
+    );
+    folders.write("broken/file.txt", "text");
+    folders.write("Bad_Name/SKILL.md", skill_md("Bad_Name", "Named badly."));
+    folders.write("Bad_Name/file.txt", "text");
+    folders.write(
+        "colon/SKILL.md",
+        "---\nname: colon\ndescription: Use when: always\n---\nB\n",
+    );
+    let listing = list(&[&folders]);
+    let names: Vec<_> = listing
+        .skills
+        .iter()
+        .map(|skill| skill.name.as_str())
+        .collect();
+    assert_eq!(names, ["Bad_Name", "broken", "colon", "good", "none"]);
+    let skill = |name| {
+        listing
+            .skills
+            .iter()
+            .find(|skill| skill.name == name)
+            .unwrap()
+    };
+    assert_eq!(skill("good").problems, [] as [&str; 0]);
+    assert_eq!(skill("colon").description, "Use when: always");
+    assert_eq!(skill("none").problems, ["there is no `SKILL.md`"]);
+    for (name, problem) in [("broken", "YAML"), ("Bad_Name", "only lowercase letters")] {
+        let problems = skill(name).problems.join("; ");
+        assert!(problems.contains(problem), "{name}: {problems}");
+    }
+    let host = build(builder().skills(&folders.root));
+    for skill in ["none", "broken", "Bad_Name"] {
+        let arguments = json!({"skill_name": skill, "file_path": "file.txt"});
+        assert_eq!(model_text(&host, "read_file_in_skill", arguments), "text");
+    }
+}
+
+#[test]
+fn what_is_no_skill_folder_is_left_out() {
+    let folders = Folders::new();
+    folders.write("good/SKILL.md", skill_md("good", "Good."));
+    fs::write(folders.root.join("file.md"), "x").unwrap();
+    fs::create_dir(folders.root.join(".git")).unwrap();
+    symlink(&folders.outside, folders.root.join("linked")).unwrap();
+    fs::create_dir(folders.root.join("a\\b")).unwrap();
+    fs::create_dir(folders.root.join("a\nb")).unwrap();
+    fs::create_dir(folders.root.join(std::ffi::OsStr::from_bytes(b"\xff\xfe"))).unwrap();
+    let listing = list(&[&folders]);
+    let names: Vec<_> = listing
+        .skills
+        .iter()
+        .map(|skill| skill.name.as_str())
+        .collect();
+    assert_eq!(names, ["good"]);
+    assert_eq!(listing.problems.len(), 3, "{:?}", listing.problems);
+}
+
+#[test]
+fn documentation_that_leads_outside_is_a_problem_and_not_read() {
+    let folders = Folders::new();
+    fs::create_dir(folders.root.join("a")).unwrap();
+    symlink(
+        folders.outside.join("canary.txt"),
+        folders.root.join("a/SKILL.md"),
+    )
+    .unwrap();
+    let listing = list(&[&folders]);
+    assert!(!format!("{listing:?}").contains(CANARY));
+    assert_eq!(listing.skills[0].problems.len(), 1);
+    let host = build(builder().skills(&folders.root));
+    for tool in ["get_skill", "read_skill"] {
+        let text = model_text(&host, tool, json!({"skill_name": "a"}));
+        assert!(text.contains("Path traversal detected"), "{text}");
+    }
+}
+
+#[test]
+fn an_empty_root_lists_nothing() {
+    let listing = list(&[&Folders::new()]);
+    assert!(listing.skills.is_empty() && listing.problems.is_empty());
+}

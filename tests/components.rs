@@ -1,0 +1,228 @@
+//! Components: those that load, and those that are refused with what is wrong,
+//! while the rest of the host works.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use skillhost::{CallError, Host, Limits, Stop};
+
+use crate::sandbox::guests;
+use crate::support::folders::Folders;
+use crate::support::{block_on, build, builder, call, model_text, repository};
+
+/// A host over a folder of these files, which gets the five tools besides.
+fn load(files: &[(&str, Vec<u8>)]) -> (Folders, Host) {
+    let folders = Folders::new();
+    folders.write("a/SKILL.md", "# A\n");
+    for (name, bytes) in files {
+        fs::write(folders.outside.join(name), bytes).unwrap();
+    }
+    let host = builder().skills(&folders.root).tools(&folders.outside);
+    let host = block_on(host.build()).unwrap();
+    (folders, host)
+}
+
+fn unchecked() -> Vec<u8> {
+    fs::read(guests().join("unchecked.wasm")).unwrap()
+}
+
+#[test]
+fn what_is_no_tool_component_is_refused_with_the_reason_and_the_rest_works() {
+    let wat = |text: &str| wat::parse_str(text).unwrap();
+    let http = r#"(component (import "wasi:http/types@0.2.0" (instance (export "f" (func)))))"#;
+    let sockets = r#"(component (import "wasi:sockets/tcp@0.2.0" (instance (export "f" (func)))))"#;
+    let get_skill = fs::read(repository().join("guest-tools/dist/get_skill.wasm")).unwrap();
+    let cases: [(&str, Vec<u8>, &str); 8] = [
+        ("empty.wasm", Vec::new(), "empty.wasm"),
+        ("text.wasm", b"not WebAssembly".to_vec(), "text.wasm"),
+        ("module.wasm", wat("(module)"), "module.wasm"),
+        ("cut.wasm", unchecked()[..5000].to_vec(), "cut.wasm"),
+        ("http.wasm", wat(http), "wasi:http/types@0.2.0"),
+        ("sockets.wasm", wat(sockets), "wasi:sockets/tcp@0.2.0"),
+        (
+            "other.wasm",
+            wat("(component)"),
+            "does not export `skillhost:tool/tools@0.1.0`",
+        ),
+        (
+            "twice.wasm",
+            get_skill,
+            "it defines the tool `get_skill`, which `get_skill` has already defined",
+        ),
+    ];
+    for (name, bytes, reason) in cases {
+        let (_folders, host) = load(&[(name, bytes), ("good.wasm", unchecked())]);
+        let [problem] = host.problems() else {
+            panic!("{name}: {:?}", host.problems());
+        };
+        assert!(problem.contains(name), "{problem}");
+        assert!(problem.contains(reason), "{problem}");
+        let arguments = json!({"skill_name": "a", "path": "SKILL.md"});
+        assert_eq!(model_text(&host, "raw_read", arguments), "# A\n");
+        let arguments = json!({"skill_name": "a"});
+        assert_eq!(model_text(&host, "read_skill", arguments), "# A\n");
+    }
+}
+
+#[test]
+fn of_two_components_with_one_tool_name_the_first_by_file_name_stays() {
+    let (_folders, host) = load(&[("b.wasm", unchecked()), ("a.wasm", unchecked())]);
+    let [problem] = host.problems() else {
+        panic!("{:?}", host.problems());
+    };
+    assert!(
+        problem.contains("b.wasm`: it defines the tool `raw_read`"),
+        "{problem}"
+    );
+    assert!(problem.contains("a.wasm` has already defined"), "{problem}");
+}
+
+#[test]
+fn a_component_that_is_no_regular_file_is_refused_without_waiting() {
+    let folders = Folders::new();
+    let fifo = folders.outside.join("fifo.wasm");
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        &fifo,
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::RUSR,
+        0,
+    )
+    .unwrap();
+    symlink("/etc/passwd", folders.outside.join("link.wasm")).unwrap();
+    let host = block_on(builder().tools(&folders.outside).build()).unwrap();
+    assert_eq!(host.problems().len(), 2, "{:?}", host.problems());
+}
+
+#[test]
+fn a_loop_and_a_sleep_end_at_the_deadline_and_the_next_call_works() {
+    let folders = Folders::new();
+    folders.write("a/SKILL.md", "# A\n");
+    let mut limits = Limits::default();
+    limits.time = Duration::from_millis(200);
+    let host = build(
+        builder()
+            .skills(&folders.root)
+            .tools(guests())
+            .limits(limits),
+    );
+    for tool in ["raw_loop", "raw_sleep"] {
+        let start = Instant::now();
+        let stopped = call(&host, tool, json!({"skill_name": "a", "path": ""}));
+        let Err(CallError::Stopped {
+            stop: Stop::Time(_),
+            ..
+        }) = stopped
+        else {
+            panic!("{tool}: {stopped:?}");
+        };
+        let late = start.elapsed().saturating_sub(Duration::from_millis(200));
+        assert!(
+            late < Duration::from_millis(100),
+            "{tool} was {late:?} late"
+        );
+        let arguments = json!({"skill_name": "a", "path": "SKILL.md"});
+        assert_eq!(model_text(&host, "raw_read", arguments), "# A\n");
+    }
+}
+
+#[test]
+fn a_loop_does_not_keep_its_neighbours_from_answering() {
+    let folders = Folders::new();
+    folders.write("a/SKILL.md", "# A\n");
+    let mut limits = Limits::default();
+    limits.time = Duration::from_millis(500);
+    let host = build(
+        builder()
+            .skills(&folders.root)
+            .tools(guests())
+            .limits(limits),
+    );
+    block_on(async {
+        let looping = host.call("raw_loop", json!({"skill_name": "a", "path": ""}));
+        let reading = async {
+            let mut answered = 0;
+            let start = Instant::now();
+            while start.elapsed() < Duration::from_millis(400) {
+                let arguments = json!({"skill_name": "a", "path": "SKILL.md"});
+                host.call("raw_read", arguments).await.unwrap();
+                answered += 1;
+                tokio::task::yield_now().await;
+            }
+            answered
+        };
+        let (looped, answered) = tokio::join!(looping, reading);
+        assert!(matches!(
+            looped,
+            Err(CallError::Stopped {
+                stop: Stop::Time(_),
+                ..
+            })
+        ));
+        assert!(answered > 10, "only {answered} answers beside a loop");
+    });
+}
+
+#[test]
+fn a_panic_is_a_stop_and_the_next_call_works() {
+    let (_folders, host) = load(&[("good.wasm", unchecked())]);
+    let stopped = call(
+        &host,
+        "raw_panic",
+        json!({"skill_name": "a", "path": "because"}),
+    );
+    assert!(
+        matches!(
+            stopped,
+            Err(CallError::Stopped {
+                stop: Stop::Trap(_),
+                ..
+            })
+        ),
+        "{stopped:?}"
+    );
+    let text = skillhost::message::model_text(stopped);
+    assert_eq!(
+        text,
+        "ERROR: the tool 'raw_panic' was stopped: it broke off before it answered"
+    );
+    let arguments = json!({"skill_name": "a", "path": "SKILL.md"});
+    assert_eq!(model_text(&host, "raw_read", arguments), "# A\n");
+}
+
+#[test]
+fn a_name_in_the_configuration_that_no_tool_has_is_an_error() {
+    for host in [
+        builder().disable("get_skil"),
+        builder().environment("get_skil", "A", "b"),
+    ] {
+        let error = block_on(host.build()).err().map(|error| error.to_string());
+        assert_eq!(
+            error.as_deref(),
+            Some(
+                "the configuration names the tool `get_skil`, and there is none of that name; did you mean `get_skill`?"
+            )
+        );
+    }
+}
+
+#[test]
+fn a_disabled_tool_is_not_offered_and_cannot_be_called() {
+    let host = build(
+        builder()
+            .skills(repository().join("skills"))
+            .disable("get_skill"),
+    );
+    assert!(
+        host.definitions()
+            .iter()
+            .all(|definition| definition.name != "get_skill")
+    );
+    let refused = call(&host, "get_skill", json!({"skill_name": "calculator"}));
+    assert!(
+        matches!(refused, Err(CallError::UnknownTool { .. })),
+        "{refused:?}"
+    );
+}

@@ -1,0 +1,296 @@
+//! The contracts, case by case: every example, every row of their tables,
+//! every line of their checklists. The cases are in `vectors/`.
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use skillhost::{CallError, Host, message};
+
+use crate::support::folders::{CANARY, Folders};
+use crate::support::program::run_unprivileged;
+use crate::support::{block_on, build, builder, repository, sample_host};
+
+#[derive(Deserialize)]
+struct Vectors {
+    cases: Vec<Case>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Case {
+    name: String,
+    /// Where it comes from.
+    source: String,
+    skills: Skills,
+    arguments: Value,
+    exit: i32,
+    text: Option<String>,
+    text_json: Option<Value>,
+    #[serde(default)]
+    text_contains: Vec<String>,
+    text_starts_with: Option<String>,
+    text_length: Option<usize>,
+    json: Option<Value>,
+    json_contains: Option<Value>,
+    #[serde(default)]
+    needs_unprivileged: bool,
+}
+
+#[derive(Deserialize, PartialEq)]
+#[serde(rename_all = "lowercase")]
+enum Skills {
+    Samples,
+    Built,
+}
+
+/// What a case is held against.
+struct Seen {
+    exit: i32,
+    text: String,
+    json: Value,
+}
+
+#[test]
+fn read_file_in_skill_keeps_its_contract() {
+    check("read_file_in_skill", 145);
+}
+
+#[test]
+fn get_skill_keeps_its_contract() {
+    check("get_skill", 44);
+}
+
+#[test]
+fn read_skill_file_keeps_its_contract() {
+    check("read_skill_file", 118);
+}
+
+#[test]
+fn read_skill_keeps_its_contract() {
+    check("read_skill", 41);
+}
+
+#[test]
+fn list_skills_keeps_its_contract() {
+    check("list_skills", 5);
+}
+
+/// Runs a file of cases, of which there are at least so many.
+fn check(tool: &str, at_least: usize) {
+    let path = repository().join(format!("tests/vectors/{tool}.json"));
+    let vectors: Vectors = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    assert!(vectors.cases.len() >= at_least);
+    let built = build(builder().skills(&Folders::built().root));
+    let failed: Vec<String> = vectors
+        .cases
+        .iter()
+        .filter_map(|case| {
+            let seen = if case.needs_unprivileged {
+                run_program(tool, case)
+            } else {
+                let host = if case.skills == Skills::Samples {
+                    sample_host()
+                } else {
+                    &built
+                };
+                run_host(host, tool, case)
+            };
+            let wrong = differences(case, &seen);
+            (!wrong.is_empty()).then(|| {
+                format!(
+                    "{} ({})\n  {}\n",
+                    case.name,
+                    case.source,
+                    wrong.join("\n  ")
+                )
+            })
+        })
+        .collect();
+    assert!(
+        failed.is_empty(),
+        "{} cases differ:\n{}",
+        failed.len(),
+        failed.join("\n")
+    );
+}
+
+fn arguments(case: &Case) -> Value {
+    let text = Folders::built().fill_in(&case.arguments.to_string());
+    serde_json::from_str(&text).unwrap()
+}
+
+fn run_host(host: &Host, tool: &str, case: &Case) -> Seen {
+    let outcome = block_on(host.call(tool, arguments(case)));
+    Seen {
+        exit: match &outcome {
+            Ok(_) => 0,
+            Err(CallError::Failed(_)) => 1,
+            Err(CallError::Arguments(_)) => 2,
+            Err(other) => panic!("{}: {other:?}", case.name),
+        },
+        json: serde_json::from_str(&message::program_text(&outcome)).unwrap(),
+        text: message::model_text(outcome),
+    }
+}
+
+fn run_program(tool: &str, case: &Case) -> Seen {
+    let root = Folders::built().root.to_str().unwrap();
+    let arguments = arguments(case).to_string();
+    let run = |output| {
+        run_unprivileged(&[
+            "--skills", root, "call", tool, &arguments, "--output", output,
+        ])
+    };
+    let text = run("text");
+    Seen {
+        exit: text.code,
+        text: text.stdout,
+        json: serde_json::from_str(&run("json").stdout).unwrap_or_default(),
+    }
+}
+
+fn differences(case: &Case, seen: &Seen) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let shown: String = seen.text.chars().take(300).collect();
+    let mut expect = |right: bool, what: String| {
+        if !right {
+            wrong.push(format!("{what}\n    but the text is {shown:?}"));
+        }
+    };
+    expect(
+        seen.exit == case.exit,
+        format!("exit {} expected, is {}", case.exit, seen.exit),
+    );
+    if let Some(text) = &case.text {
+        expect(seen.text == *text, format!("text {text:?} expected"));
+    }
+    if let Some(json) = &case.text_json {
+        let text: Option<Value> = serde_json::from_str(&seen.text).ok();
+        expect(
+            text.as_ref() == Some(json),
+            format!("text as JSON {json} expected"),
+        );
+    }
+    for part in &case.text_contains {
+        expect(
+            seen.text.contains(part),
+            format!("{part:?} expected in the text"),
+        );
+    }
+    if let Some(start) = &case.text_starts_with {
+        expect(
+            seen.text.starts_with(start),
+            format!("text starting {start:?} expected"),
+        );
+    }
+    if let Some(length) = case.text_length {
+        expect(
+            seen.text.len() == length,
+            format!("{length} bytes expected, are {}", seen.text.len()),
+        );
+    }
+    expect(!seen.text.contains(CANARY), "no canary expected".to_owned());
+    let json: String = seen.json.to_string().chars().take(400).collect();
+    if let Some(expected) = &case.json {
+        expect(
+            equal(expected, &seen.json, &seen.text),
+            format!("{expected} expected, is {json}"),
+        );
+    }
+    if let Some(expected) = &case.json_contains {
+        expect(
+            contains(expected, &seen.json, &seen.text),
+            format!("{expected} expected in {json}"),
+        );
+    }
+    wrong
+}
+
+/// Whether a value is as expected; `{"$text": true}` is the text.
+fn equal(expected: &Value, seen: &Value, text: &str) -> bool {
+    match (expected, seen) {
+        (Value::Object(expected), seen) if is_text(expected) => seen.as_str() == Some(text),
+        (Value::Object(expected), Value::Object(seen)) => {
+            expected.len() == seen.len()
+                && expected
+                    .iter()
+                    .all(|(key, value)| seen.get(key).is_some_and(|seen| equal(value, seen, text)))
+        }
+        (expected, seen) => expected == seen,
+    }
+}
+
+/// Whether a value has at least what is expected.
+fn contains(expected: &Value, seen: &Value, text: &str) -> bool {
+    match (expected, seen) {
+        (Value::Object(expected), Value::Object(seen)) if !is_text(expected) => {
+            expected.iter().all(|(key, value)| {
+                seen.get(key)
+                    .is_some_and(|seen| contains(value, seen, text))
+            })
+        }
+        (expected, seen) => equal(expected, seen, text),
+    }
+}
+
+fn is_text(expected: &Map<String, Value>) -> bool {
+    expected.get("$text") == Some(&Value::Bool(true))
+}
+
+#[test]
+fn definitions_are_the_contracts_word_for_word() {
+    let functions: Vec<Value> = sample_host()
+        .definitions()
+        .iter()
+        .map(message::function)
+        .collect();
+    let contract = |file: &str| {
+        // The contracts are not part of this repository; what they say is.
+        let path = repository().join(format!("tests/vectors/definitions/{file}.json"));
+        serde_json::from_slice::<Value>(&std::fs::read(path).unwrap()).unwrap()
+    };
+    for tool in [
+        "read_file_in_skill",
+        "get_skill",
+        "read_skill_file",
+        "read_skill",
+        "list_skills",
+    ] {
+        let function = functions.iter().find(|f| f["function"]["name"] == tool);
+        assert_eq!(function, Some(&contract(tool)), "{tool}");
+    }
+}
+
+#[test]
+fn read_skill_lists_the_skills_of_this_moment_and_is_gone_without_any() {
+    let folders = Folders::new();
+    let host = build(builder().skills(&folders.root));
+    let offered = || -> Vec<Value> {
+        host.definitions()
+            .iter()
+            .filter(|definition| definition.name == "read_skill")
+            .map(|d| d.input_schema["properties"]["skill_name"]["enum"].clone())
+            .collect()
+    };
+    assert_eq!(offered(), [] as [Value; 0]);
+    folders.write("b/SKILL.md", "---\nname: b\ndescription: B.\n---\nB\n");
+    folders.write("a/SKILL.md", "---\nname: a\ndescription: A.\n---\nA\n");
+    assert_eq!(offered(), [serde_json::json!(["a", "b"])]);
+    std::fs::remove_dir_all(folders.root.join("b")).unwrap();
+    assert_eq!(offered(), [serde_json::json!(["a"])]);
+}
+
+#[test]
+fn an_operator_can_put_a_header_above_instructions() {
+    let host = build(builder().skills(repository().join("skills")).environment(
+        "read_skill",
+        "SKILL_HEADER",
+        "on",
+    ));
+    let arguments = serde_json::json!({"skill_name": "calculator"});
+    let output = block_on(host.call("read_skill", arguments)).unwrap();
+    assert!(
+        output
+            .text()
+            .starts_with("--- Skill: calculator ---\n# Calculator Skill\n")
+    );
+}

@@ -1,0 +1,112 @@
+//! The home folder, for calls of `read_skill_file` that name no skill.
+
+use std::fs;
+
+use serde_json::{Value, json};
+use skillhost::Host;
+
+use crate::support::folders::{CANARY, Folders};
+use crate::support::{build, builder, call, model_text};
+
+fn setup() -> (Folders, Host) {
+    let folders = Folders::new();
+    folders.write("docx/SKILL.md", "# Docx\n");
+    folders.write("docx/references/guide.md", "guide");
+    let home = folders.outside.join("home");
+    fs::create_dir_all(home.join("notes")).unwrap();
+    fs::write(home.join("notes/today.md"), "one\ntwo\n").unwrap();
+    let host = build(builder().skills(&folders.root).home(home));
+    (folders, host)
+}
+
+fn read(host: &Host, path: &str) -> String {
+    model_text(host, "read_skill_file", json!({ "path": path }))
+}
+
+#[test]
+fn relative_tilde_and_absolute_paths_lead_to_the_home_folder_or_a_skill() {
+    let (folders, host) = setup();
+    let absolute = |path: &str| folders.outside.join(path).display().to_string();
+    let in_skill = folders
+        .root
+        .join("docx/references/guide.md")
+        .display()
+        .to_string();
+    for path in [
+        "notes/today.md",
+        "~/notes/today.md",
+        "./notes/../notes/today.md",
+        &absolute("home/notes/today.md"),
+    ] {
+        assert_eq!(read(&host, path), "one\ntwo\n", "{path}");
+    }
+    assert_eq!(read(&host, &in_skill), "guide");
+    for arguments in [
+        json!({"path": "notes/today.md", "skill_name": null}),
+        json!({"path": "notes/today.md", "skill_name": "", "offset": null, "limit": null}),
+    ] {
+        assert_eq!(
+            model_text(&host, "read_skill_file", arguments),
+            "one\ntwo\n"
+        );
+    }
+}
+
+#[test]
+fn meta_names_the_place_and_never_the_host_path() {
+    let (folders, host) = setup();
+    let meta = |path: &str| -> Value {
+        let outcome = call(&host, "read_skill_file", json!({"path": path, "limit": 1}));
+        let text = skillhost::message::program_text(&outcome);
+        assert!(
+            !path.starts_with('/') || !text.contains("\"ok\": true") || !text.contains("/tmp/"),
+            "{text}"
+        );
+        serde_json::from_str::<Value>(&text).unwrap()["meta"].clone()
+    };
+    assert_eq!(meta("~/notes/today.md")["path"], "~/notes/today.md");
+    let in_skill = folders
+        .root
+        .join("docx/references/guide.md")
+        .display()
+        .to_string();
+    assert_eq!(meta(&in_skill)["path"], "docx/references/guide.md");
+}
+
+#[test]
+fn what_lies_in_no_folder_of_ours_is_path_traversal() {
+    let (folders, host) = setup();
+    let canary = folders.outside.join("canary.txt").display().to_string();
+    let beside = format!("{}-x/file", folders.outside.join("home").display());
+    let root = folders.root.display().to_string();
+    for path in [
+        "/etc/passwd",
+        &canary,
+        &beside,
+        &root,
+        "../canary.txt",
+        "~/../canary.txt",
+        "~root/.bashrc",
+        "notes/../../canary.txt",
+        &format!("{root}/docx/../../outside/canary.txt"),
+        &format!("{root}/../outside/canary.txt"),
+    ] {
+        let text = read(&host, path);
+        assert!(!text.contains(CANARY), "{path}");
+        let expected = ["Path traversal detected", "not found"];
+        assert!(
+            expected.iter().any(|words| text.contains(words)),
+            "{path}: {text}"
+        );
+    }
+}
+
+#[test]
+fn without_a_home_folder_a_skill_must_be_named_and_the_message_says_so() {
+    let folders = Folders::new();
+    let host = build(builder().skills(&folders.root));
+    assert_eq!(
+        read(&host, "notes.md"),
+        "Cannot resolve 'notes.md': no skill_name was given and no home folder is configured"
+    );
+}

@@ -1,0 +1,22 @@
+//! The integration tests, one binary for all of them.
+
+mod support;
+
+// The contracts, case by case, from the files in `vectors/`.
+mod contracts;
+// The sandbox, through a guest that checks nothing.
+mod sandbox;
+// Components that are loaded, and those that are refused.
+mod components;
+// Folders of skills: several roots, names, problems.
+mod catalog;
+// The home folder, for calls that name no skill.
+mod home;
+// The Rust API.
+mod api;
+// The command line: verbs, options, exit codes.
+mod command_line;
+// The string checks of the guest SDK, alone.
+mod path_checks;
+// The README's commands.
+mod readme;

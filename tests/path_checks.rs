@@ -1,0 +1,110 @@
+//! The string checks of the guest SDK, alone: no folder, no sandbox.
+
+use skillhost_guest::{PathError, SkillPath, check_skill_name};
+
+#[test]
+fn paths_that_would_leave_the_folder_at_some_step_are_refused() {
+    for path in [
+        "..",
+        "../x",
+        "a/../../x",
+        "a/../..",
+        "../../../etc/passwd",
+        "..\\..\\..\\Windows\\System32",
+        "a\\..\\..\\x",
+        "a/..\\../x",
+        "/",
+        "/etc/passwd",
+        "//etc/passwd",
+        "\\",
+        "\\\\server\\share",
+        "C:",
+        "C:\\Windows",
+        "c:/x",
+        "z:x",
+        "./../x",
+        "a/b/../../../c",
+    ] {
+        assert_eq!(SkillPath::new(path), Err(PathError::Outside), "{path:?}");
+    }
+}
+
+#[test]
+fn paths_that_stay_inside_are_taken_as_they_are() {
+    for (path, shown) in [
+        ("a", "a"),
+        ("a/b.txt", "a/b.txt"),
+        ("./a", "a"),
+        ("a//b", "a/b"),
+        ("a/", "a"),
+        ("a/../b", "b"),
+        ("docs/../config.json", "config.json"),
+        (".", "."),
+        ("..a", "..a"),
+        ("a..", "a.."),
+        ("...", "..."),
+        ("~/x", "~/x"),
+        (".hidden", ".hidden"),
+        ("%2e%2e/x", "%2e%2e/x"),
+        ("größe/表.txt", "größe/表.txt"),
+        ("ab:c", "ab:c"),
+    ] {
+        let checked = SkillPath::new(path).unwrap_or_else(|error| panic!("{path:?}: {error}"));
+        assert_eq!(checked.as_str(), path);
+        assert_eq!(checked.normalized(), shown);
+    }
+}
+
+#[test]
+fn empty_paths_and_control_characters_are_refused() {
+    assert_eq!(SkillPath::new(""), Err(PathError::Empty));
+    for path in ["a\0b", "a\n", "\u{7f}", "a\u{85}b", "\u{1b}[2J"] {
+        assert_eq!(
+            SkillPath::new(path),
+            Err(PathError::ControlCharacter),
+            "{path:?}"
+        );
+    }
+}
+
+#[test]
+fn names_of_skills_are_one_plain_word() {
+    for name in [
+        "a",
+        "calculator",
+        "data_analysis",
+        "größe",
+        "a b",
+        "a.b",
+        ".a",
+    ] {
+        assert!(check_skill_name(name), "{name:?}");
+    }
+    for name in [
+        "", ".", "..", "a/b", "/a", "a\\b", "a..b", "../a", "a\0", "a\nb",
+    ] {
+        assert!(!check_skill_name(name), "{name:?}");
+    }
+}
+
+#[test]
+fn frontmatter_is_cut_off_alike_in_guest_and_host() {
+    for text in [
+        "no frontmatter\n",
+        "---\nname: a\n---\nbody\n",
+        "---\r\nname: a\r\n---\r\n\r\nbody\r\n",
+        "\u{feff}---\nname: a\n---\n\n\nbody",
+        "---\nname: a\nnever closed\n",
+        "---  \nname: a\n---\t\nbody",
+        "---\nname: a\n...\nbody",
+        " ---\nname: a\n---\nbody",
+        "----\nname: a\n---\nbody",
+        "---\n---\nbody",
+        "---\nname: a\n---",
+        "---",
+        "",
+    ] {
+        let host = skillhost::frontmatter::split(text).body;
+        assert_eq!(skillhost_guest::without_frontmatter(text), host, "{text:?}");
+    }
+}

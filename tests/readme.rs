@@ -1,0 +1,97 @@
+//! The README's commands, run as they stand there, and its example of a tool.
+
+use std::fs;
+
+use crate::support::program::run_in_repository;
+use crate::support::repository;
+
+/// The fenced blocks of the README, with their languages.
+fn blocks() -> Vec<(String, String)> {
+    let readme = fs::read_to_string(repository().join("README.md")).unwrap();
+    let mut blocks = Vec::new();
+    let mut parts = readme.split("```");
+    parts.next();
+    while let (Some(block), Some(_)) = (parts.next(), parts.next()) {
+        let (language, text) = block.split_once('\n').unwrap();
+        blocks.push((language.to_owned(), text.to_owned()));
+    }
+    blocks
+}
+
+/// The words of a command line, with single quotes taken off.
+fn words(command: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    for (index, part) in command.trim().split('\'').enumerate() {
+        if index % 2 == 1 {
+            words.push(part.to_owned());
+        } else {
+            words.extend(part.split_whitespace().map(str::to_owned));
+        }
+    }
+    words
+}
+
+#[test]
+fn every_command_runs_and_prints_what_stands_under_it() {
+    let blocks = blocks();
+    let mut run = 0;
+    for (index, (_, command)) in blocks
+        .iter()
+        .enumerate()
+        .filter(|(_, (language, _))| language == "sh")
+    {
+        let Some(arguments) = command.strip_prefix("cargo run --release -- ") else {
+            assert_eq!(command, "cargo test\n");
+            continue;
+        };
+        let seen = run_in_repository(&words(arguments));
+        assert!(seen.code <= 1, "{command}: {seen:?}");
+        // What stands under the very first command has the test command
+        // between.
+        let under = blocks[index + 1..]
+            .iter()
+            .find(|(language, text)| language != "sh" || text != "cargo test\n");
+        if let Some((language, expected)) = under
+            && language == "text"
+        {
+            assert_eq!(seen.stdout.trim_end(), expected.trim_end(), "{command}");
+            assert_eq!(
+                seen.code == 1,
+                expected.starts_with("ERROR") || expected.contains("error")
+            );
+        }
+        run += 1;
+    }
+    assert!(run >= 6, "only {run} commands were found");
+}
+
+#[test]
+fn ci_runs_the_readmes_test_command() {
+    let ci = fs::read_to_string(repository().join(".ci/run")).unwrap();
+    assert!(ci.lines().any(|line| line == "cargo test"));
+}
+
+#[test]
+fn the_example_of_a_tool_is_the_guest_that_the_tests_run() {
+    let guest =
+        fs::read_to_string(repository().join("tests/guests/count-lines/src/lib.rs")).unwrap();
+    let (_, code) = guest.split_once("\n\n").unwrap();
+    assert!(
+        blocks()
+            .iter()
+            .any(|(language, text)| language == "rust" && text == code)
+    );
+}
+
+#[test]
+fn the_example_configuration_is_valid_and_names_every_key() {
+    let blocks = blocks();
+    let (_, text) = blocks
+        .iter()
+        .find(|(language, _)| language == "toml")
+        .unwrap();
+    let config = skillhost::Config::parse(text, "README.md", repository()).unwrap();
+    assert_eq!(config.limits, skillhost::Limits::default());
+    assert_eq!(config.environment["read_skill"]["SKILL_HEADER"], "on");
+    assert!(config.home.is_some() && config.tools.len() == 1 && config.skills.len() == 1);
+}

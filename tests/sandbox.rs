@@ -1,0 +1,221 @@
+//! The sandbox alone: a guest that hands raw strings to WASI still reads
+//! nothing outside the folder, and writes nowhere.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::time::{Duration, Instant};
+
+use rustix::fs::{CWD, FileType, Mode};
+use serde_json::json;
+use skillhost::{CallError, Host, Limits, Stop};
+
+use crate::support::folders::{CANARY, Folders};
+use crate::support::{build, builder, call, model_text, repository};
+
+/// The guest's component, and where tests find others.
+pub(crate) fn guests() -> std::path::PathBuf {
+    repository().join("tests/guests/dist")
+}
+
+fn unchecked(folders: &Folders) -> Host {
+    build(builder().skills(&folders.root).tools(guests()))
+}
+
+fn hostile_folder() -> Folders {
+    let folders = Folders::new();
+    folders.write("a/SKILL.md", "# A\n");
+    folders.write("a/docs/inside.txt", "inside");
+    folders.write("ab/secret.txt", CANARY);
+    folders.write(".hidden/SKILL.md", CANARY);
+    let skill = folders.root.join("a");
+    symlink("docs/inside.txt", skill.join("link")).unwrap();
+    symlink("../../outside", skill.join("out-dir")).unwrap();
+    symlink("../../outside/canary.txt", skill.join("out-relative")).unwrap();
+    symlink(
+        folders.outside.join("canary.txt"),
+        skill.join("out-absolute"),
+    )
+    .unwrap();
+    symlink("/proc/self/root", skill.join("proc-root")).unwrap();
+    symlink("/proc/self/environ", skill.join("environ")).unwrap();
+    symlink("loop", skill.join("loop")).unwrap();
+    symlink(&folders.outside, folders.root.join("linked-skill")).unwrap();
+    rustix::fs::mknodat(CWD, skill.join("fifo"), FileType::Fifo, Mode::RUSR, 0).unwrap();
+    folders
+}
+
+#[test]
+fn a_guest_without_checks_reads_nothing_outside_its_folder() {
+    let folders = hostile_folder();
+    let host = unchecked(&folders);
+    let outside = folders.outside.join("canary.txt");
+    let outside = outside.to_str().unwrap();
+    let paths = [
+        "../ab/secret.txt",
+        "docs/../../ab/secret.txt",
+        "../../outside/canary.txt",
+        "../../../../../../../../../../etc/passwd",
+        "/etc/passwd",
+        outside,
+        "//etc/passwd",
+        "out-dir/canary.txt",
+        "out-dir/",
+        "out-relative",
+        "out-absolute",
+        "proc-root/etc/passwd",
+        "environ",
+        "/proc/self/environ",
+        "..",
+        "../",
+        "docs/../..",
+        "/skills/a/SKILL.md",
+        "..\\ab\\secret.txt",
+        "loop",
+        "fifo",
+        "",
+    ];
+    for path in paths {
+        for tool in ["raw_read", "raw_stat", "raw_list"] {
+            let arguments = json!({"skill_name": "a", "path": path});
+            let seen = call(&host, tool, arguments);
+            // What is not followed or opened may be looked at from inside.
+            let harmless = tool == "raw_stat" && path == "fifo";
+            assert!(harmless || seen.is_err(), "{tool} {path:?}: {seen:?}");
+        }
+    }
+    // And what is inside is there.
+    for (path, content) in [
+        ("docs/inside.txt", "inside"),
+        ("link", "inside"),
+        ("docs/../SKILL.md", "# A\n"),
+    ] {
+        let arguments = json!({"skill_name": "a", "path": path});
+        assert_eq!(model_text(&host, "raw_read", arguments), content);
+    }
+}
+
+#[test]
+fn a_link_tells_no_host_path() {
+    let folders = hostile_folder();
+    let host = unchecked(&folders);
+    let read = |path| {
+        model_text(
+            &host,
+            "raw_readlink",
+            json!({"skill_name": "a", "path": path}),
+        )
+    };
+    assert_eq!(read("link"), "docs/inside.txt");
+    for path in ["out-absolute", "proc-root", "environ", "../linked-skill"] {
+        assert_eq!(read(path), "not-permitted", "{path}");
+    }
+}
+
+#[test]
+fn a_guest_writes_nowhere() {
+    let folders = hostile_folder();
+    let host = unchecked(&folders);
+    for path in [
+        "new.txt",
+        "SKILL.md",
+        "docs/new.txt",
+        "../new.txt",
+        "out-dir/new.txt",
+    ] {
+        let arguments = json!({"skill_name": "a", "path": path});
+        assert_eq!(
+            model_text(&host, "raw_create", arguments),
+            "read-only",
+            "{path}"
+        );
+    }
+    assert_eq!(fs::read(folders.root.join("a/SKILL.md")).unwrap(), b"# A\n");
+    assert_eq!(fs::read_dir(&folders.outside).unwrap().count(), 1);
+}
+
+#[test]
+fn a_call_has_one_preopen_at_most() {
+    let folders = hostile_folder();
+    let host = unchecked(&folders);
+    for (skill, mounts) in [
+        ("a", "/skills/a"),
+        ("none", ""),
+        ("", ""),
+        (".", ""),
+        ("..", ""),
+        ("../skills/a", ""),
+        ("a/", ""),
+        (".hidden", ""),
+        ("linked-skill", ""),
+    ] {
+        let arguments = json!({"skill_name": skill, "path": ""});
+        assert_eq!(
+            model_text(&host, "raw_mounts", arguments),
+            mounts,
+            "{skill:?}"
+        );
+    }
+}
+
+#[test]
+fn what_would_block_is_refused_at_once() {
+    let folders = hostile_folder();
+    let host = unchecked(&folders);
+    let start = Instant::now();
+    let arguments = json!({"skill_name": "a", "path": "fifo"});
+    assert_eq!(model_text(&host, "raw_read", arguments), "unsupported");
+    let arguments = json!({"skill_name": "a", "file_path": "fifo"});
+    assert_eq!(
+        model_text(&host, "read_file_in_skill", arguments),
+        "ERROR: Cannot read file 'fifo': is not a regular file"
+    );
+    assert!(start.elapsed() < Duration::from_secs(5));
+}
+
+/// A host with limits that a large file runs into.
+fn limited(change: impl FnOnce(&mut Limits)) -> (Folders, Host) {
+    let folders = Folders::new();
+    folders.write("a/large.txt", "x".repeat(3 << 20));
+    folders.write("a/small.txt", "small");
+    let mut limits = Limits::default();
+    change(&mut limits);
+    let host = build(builder().skills(&folders.root).limits(limits));
+    (folders, host)
+}
+
+fn stopped_by(host: &Host, file: &str) -> Option<Stop> {
+    let arguments = json!({"skill_name": "a", "file_path": file});
+    match call(host, "read_file_in_skill", arguments) {
+        Ok(_) => None,
+        Err(CallError::Stopped { stop, .. }) => Some(stop),
+        Err(other) => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn an_answer_larger_than_the_limit_is_stopped_and_the_next_call_works() {
+    let (_folders, host) = limited(|limits| limits.output = 1 << 20);
+    assert_eq!(stopped_by(&host, "large.txt"), Some(Stop::Output(1 << 20)));
+    assert_eq!(stopped_by(&host, "small.txt"), None);
+}
+
+#[test]
+fn a_guest_that_needs_more_memory_than_the_limit_is_stopped_and_the_next_call_works() {
+    let (_folders, host) = limited(|limits| limits.memory = 4 << 20);
+    assert_eq!(stopped_by(&host, "large.txt"), Some(Stop::Memory(4 << 20)));
+    assert_eq!(stopped_by(&host, "small.txt"), None);
+}
+
+#[test]
+fn an_edit_shows_at_the_next_call() {
+    let folders = Folders::new();
+    folders.write("a/note.txt", "before");
+    let host = build(builder().skills(&folders.root));
+    let arguments = json!({"skill_name": "a", "file_path": "note.txt"});
+    assert_eq!(
+        model_text(&host, "read_file_in_skill", arguments.clone()),
+        "before"
+    );
+    folders.write("a/note.txt", "after");
+    assert_eq!(model_text(&host, "read_file_in_skill", arguments), "after");
+}

@@ -1,0 +1,56 @@
+//! What the tests share: hosts, folders of skills, and running the program.
+
+pub(crate) mod folders;
+pub(crate) mod program;
+
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use serde_json::Value;
+use skillhost::{CallError, Host, HostBuilder, Output};
+
+/// The repository.
+pub(crate) fn repository() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+}
+
+/// Where compiled components are kept between runs of the tests.
+pub(crate) fn cache() -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache")
+}
+
+/// A host to be built, with the tests' cache.
+pub(crate) fn builder() -> HostBuilder {
+    Host::builder().cache(cache())
+}
+
+/// Builds a host. It has no problems.
+pub(crate) fn build(builder: HostBuilder) -> Host {
+    let host = block_on(builder.build()).unwrap();
+    assert_eq!(host.problems(), [] as [String; 0]);
+    host
+}
+
+/// A host over the sample skills.
+pub(crate) fn sample_host() -> &'static Host {
+    static HOST: OnceLock<Host> = OnceLock::new();
+    HOST.get_or_init(|| build(builder().skills(repository().join("skills"))))
+}
+
+/// One call.
+pub(crate) fn call(host: &Host, tool: &str, arguments: Value) -> Result<Output, CallError> {
+    block_on(host.call(tool, arguments))
+}
+
+/// What the model reads of one call.
+pub(crate) fn model_text(host: &Host, tool: &str, arguments: Value) -> String {
+    skillhost::message::model_text(call(host, tool, arguments))
+}
+
+pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .unwrap()
+        .block_on(future)
+}

@@ -1,0 +1,100 @@
+//! Running the program as its users do.
+
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use tempfile::TempDir;
+
+/// What one run left behind.
+#[derive(Debug)]
+pub(crate) struct Run {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+/// The program, in a folder of its own.
+pub(crate) struct Program {
+    pub(crate) folder: TempDir,
+}
+
+impl Program {
+    /// An empty folder: no configuration, no skills.
+    pub(crate) fn new() -> Self {
+        Self {
+            folder: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    pub(crate) fn write(&self, path: &str, content: impl AsRef<[u8]>) {
+        let path = self.folder.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+
+    pub(crate) fn run<S: AsRef<std::ffi::OsStr>>(&self, arguments: &[S]) -> Run {
+        self.run_with(arguments, "")
+    }
+
+    pub(crate) fn run_with<S: AsRef<std::ffi::OsStr>>(&self, arguments: &[S], stdin: &str) -> Run {
+        let mut command = command(Path::new(env!("CARGO_BIN_EXE_skillhost")));
+        command.args(arguments).current_dir(self.folder.path());
+        finish(command, stdin)
+    }
+}
+
+/// Runs the program as a user who may not read everything: CI is root, who
+/// may. The binary is copied to where that user can start it.
+pub(crate) fn run_unprivileged(arguments: &[&str]) -> Run {
+    const NOBODY: u32 = 65534;
+    let folder = tempfile::tempdir().unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let binary: PathBuf = folder.path().join("skillhost");
+    fs::copy(env!("CARGO_BIN_EXE_skillhost"), &binary).unwrap();
+    let mut command = command(&binary);
+    command
+        .args(arguments)
+        .current_dir("/")
+        .env("SKILLHOST_CACHE", "off");
+    if rustix::process::geteuid().is_root() {
+        command.uid(NOBODY).gid(NOBODY);
+    }
+    finish(command, "")
+}
+
+fn command(binary: &Path) -> Command {
+    let mut command = Command::new(binary);
+    command
+        .env_clear()
+        .env("SKILLHOST_CACHE", super::cache())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+fn finish(mut command: Command, stdin: &str) -> Run {
+    let mut child = command.spawn().unwrap();
+    // A program that does not read its input closes it.
+    let _ = child.stdin.take().unwrap().write_all(stdin.as_bytes());
+    let output = child.wait_with_output().unwrap();
+    Run {
+        code: output
+            .status
+            .code()
+            .expect("ended by itself, not by a signal"),
+        stdout: String::from_utf8(output.stdout).unwrap(),
+        stderr: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+/// Runs the program from the repository, as the README's commands do.
+pub(crate) fn run_in_repository(arguments: &[String]) -> Run {
+    let mut command = command(Path::new(env!("CARGO_BIN_EXE_skillhost")));
+    command.args(arguments).current_dir(super::repository());
+    finish(command, "")
+}

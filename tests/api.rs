@@ -5,9 +5,8 @@ use std::time::Duration;
 use serde_json::json;
 use skillhost::{CallError, Host, Limits, Stop};
 
-use crate::sandbox::guests;
 use crate::support::folders::Folders;
-use crate::support::{build, builder, repository};
+use crate::support::{build, builder, builder_with_guests, repository};
 
 fn assert_send<T: Send>(value: T) -> T {
     value
@@ -52,12 +51,7 @@ fn more_calls_than_slots_wait_and_all_answer() {
     folders.write("a/SKILL.md", "# A\n");
     let mut limits = Limits::default();
     limits.time = Duration::from_millis(100);
-    let host = build(
-        builder()
-            .skills(&folders.root)
-            .tools(guests())
-            .limits(limits),
-    );
+    let host = build(builder_with_guests().skills(&folders.root).limits(limits));
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_time()
@@ -89,7 +83,7 @@ fn more_calls_than_slots_wait_and_all_answer() {
 fn a_caller_that_gives_up_stops_the_guest() {
     let folders = Folders::new();
     folders.write("a/SKILL.md", "# A\n");
-    let host = build(builder().skills(&folders.root).tools(guests()));
+    let host = build(builder_with_guests().skills(&folders.root));
     crate::support::block_on(async {
         for tool in ["raw_loop", "raw_sleep"] {
             let call = host.call(tool, json!({"skill_name": "a", "path": ""}));

@@ -5,13 +5,19 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::symlink;
 
 use serde_json::json;
-use skillhost::{Catalog, Listing};
+use skillhost::{Catalog, Listing, SkillsRoot};
 
 use crate::support::folders::{CANARY, Folders};
 use crate::support::{build, builder, model_text};
 
 fn list(folders: &[&Folders]) -> Listing {
-    let roots: Vec<_> = folders.iter().map(|folders| folders.root.clone()).collect();
+    let roots: Vec<_> = folders
+        .iter()
+        .map(|folders| SkillsRoot {
+            path: folders.root.clone(),
+            follow_links: false,
+        })
+        .collect();
     Catalog::open(&roots, None).unwrap().list()
 }
 

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::sandbox::guests;
+use crate::support::guests;
 use crate::support::program::{Program, Run};
 
 const SKILL: &str = "---\nname: calculator\ndescription: Adds numbers.\n---\n# Calculator\n";
@@ -179,7 +179,8 @@ fn a_stopped_tool_exits_with_3_and_names_the_line_that_would_change_it() {
     program.write(
         "skillhost.toml",
         format!(
-            "skills = [\"skills\"]\ntools = [{:?}]\n[limits]\ntime = \"100ms\"\n",
+            "skills = [\"skills\"]\ntools = [{:?}]\n[limits]\ntime = \"100ms\"\n\
+             [grants.raw_loop]\nskills = [\"calculator\"]\n",
             guests()
         ),
     );

@@ -6,11 +6,12 @@ use std::os::unix::fs::symlink;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use skillhost::{CallError, Host, Limits, Stop};
+use skillhost::{CallError, Grant, Host, Limits, Stop};
 
-use crate::sandbox::guests;
 use crate::support::folders::Folders;
-use crate::support::{block_on, build, builder, call, model_text, repository};
+use crate::support::{
+    block_on, build, builder, builder_with_guests, call, guests, model_text, repository,
+};
 
 /// A host over a folder of these files, which gets the five tools besides.
 fn load(files: &[(&str, Vec<u8>)]) -> (Folders, Host) {
@@ -19,7 +20,9 @@ fn load(files: &[(&str, Vec<u8>)]) -> (Folders, Host) {
     for (name, bytes) in files {
         fs::write(folders.outside.join(name), bytes).unwrap();
     }
+    let all = || Grant::new().skills(["*"]).unwrap();
     let host = builder().skills(&folders.root).tools(&folders.outside);
+    let host = host.grant("raw_read", all()).grant("raw_panic", all());
     let host = block_on(host.build()).unwrap();
     (folders, host)
 }
@@ -32,15 +35,13 @@ fn unchecked() -> Vec<u8> {
 fn what_is_no_tool_component_is_refused_with_the_reason_and_the_rest_works() {
     let wat = |text: &str| wat::parse_str(text).unwrap();
     let http = r#"(component (import "wasi:http/types@0.2.0" (instance (export "f" (func)))))"#;
-    let sockets = r#"(component (import "wasi:sockets/tcp@0.2.0" (instance (export "f" (func)))))"#;
     let get_skill = fs::read(repository().join("guest-tools/dist/get_skill.wasm")).unwrap();
-    let cases: [(&str, Vec<u8>, &str); 8] = [
+    let cases: [(&str, Vec<u8>, &str); 7] = [
         ("empty.wasm", Vec::new(), "empty.wasm"),
         ("text.wasm", b"not WebAssembly".to_vec(), "text.wasm"),
         ("module.wasm", wat("(module)"), "module.wasm"),
         ("cut.wasm", unchecked()[..5000].to_vec(), "cut.wasm"),
         ("http.wasm", wat(http), "wasi:http/types@0.2.0"),
-        ("sockets.wasm", wat(sockets), "wasi:sockets/tcp@0.2.0"),
         (
             "other.wasm",
             wat("(component)"),
@@ -102,12 +103,7 @@ fn a_loop_and_a_sleep_end_at_the_deadline_and_the_next_call_works() {
     folders.write("a/SKILL.md", "# A\n");
     let mut limits = Limits::default();
     limits.time = Duration::from_millis(200);
-    let host = build(
-        builder()
-            .skills(&folders.root)
-            .tools(guests())
-            .limits(limits),
-    );
+    let host = build(builder_with_guests().skills(&folders.root).limits(limits));
     for tool in ["raw_loop", "raw_sleep"] {
         let start = Instant::now();
         let stopped = call(&host, tool, json!({"skill_name": "a", "path": ""}));
@@ -134,12 +130,7 @@ fn a_loop_does_not_keep_its_neighbours_from_answering() {
     folders.write("a/SKILL.md", "# A\n");
     let mut limits = Limits::default();
     limits.time = Duration::from_millis(500);
-    let host = build(
-        builder()
-            .skills(&folders.root)
-            .tools(guests())
-            .limits(limits),
-    );
+    let host = build(builder_with_guests().skills(&folders.root).limits(limits));
     block_on(async {
         let looping = host.call("raw_loop", json!({"skill_name": "a", "path": ""}));
         let reading = async {
@@ -196,7 +187,7 @@ fn a_panic_is_a_stop_and_the_next_call_works() {
 fn a_name_in_the_configuration_that_no_tool_has_is_an_error() {
     for host in [
         builder().disable("get_skil"),
-        builder().environment("get_skil", "A", "b"),
+        builder().grant("get_skil", Grant::new()),
     ] {
         let error = block_on(host.build()).err().map(|error| error.to_string());
         assert_eq!(

@@ -3,7 +3,7 @@
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use skillhost::{CallError, Host, message};
+use skillhost::{CallError, Grant, Host, message};
 
 use crate::support::folders::{CANARY, Folders};
 use crate::support::program::run_unprivileged;
@@ -281,11 +281,9 @@ fn read_skill_lists_the_skills_of_this_moment_and_is_gone_without_any() {
 
 #[test]
 fn an_operator_can_put_a_header_above_instructions() {
-    let host = build(builder().skills(repository().join("skills")).environment(
-        "read_skill",
-        "SKILL_HEADER",
-        "on",
-    ));
+    let header = Grant::new().environment("SKILL_HEADER", "on");
+    let host = builder().skills(repository().join("skills"));
+    let host = build(host.grant("read_skill", header));
     let arguments = serde_json::json!({"skill_name": "calculator"});
     let output = block_on(host.call("read_skill", arguments)).unwrap();
     assert!(

@@ -8,6 +8,8 @@ mod contracts;
 mod sandbox;
 // Components that are loaded, and those that are refused.
 mod components;
+// What an operator grants, and what is denied without.
+mod grants;
 // Folders of skills: several roots, names, problems.
 mod catalog;
 // The home folder, for calls that name no skill.

@@ -10,15 +10,10 @@ use serde_json::json;
 use skillhost::{CallError, Host, Limits, Stop};
 
 use crate::support::folders::{CANARY, Folders};
-use crate::support::{build, builder, call, model_text, repository};
-
-/// The guest's component, and where tests find others.
-pub(crate) fn guests() -> std::path::PathBuf {
-    repository().join("tests/guests/dist")
-}
+use crate::support::{build, builder, builder_with_guests, call, model_text};
 
 fn unchecked(folders: &Folders) -> Host {
-    build(builder().skills(&folders.root).tools(guests()))
+    build(builder_with_guests().skills(&folders.root))
 }
 
 fn hostile_folder() -> Folders {

@@ -15,6 +15,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::check::{Finding, Severity, check_frontmatter, check_open};
+use crate::guard::{Folder, HardLinks};
 use crate::{frontmatter, skill_md, suggest};
 
 /// The roots, in the order in which they are asked: the first wins.
@@ -22,11 +23,23 @@ use crate::{frontmatter, skill_md, suggest};
 pub struct Catalog {
     roots: Vec<Root>,
     home: Option<Root>,
+    hard_links: HardLinks,
+}
+
+/// A folder of skills, as configured.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SkillsRoot {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Whether an entry that is a symlink is a skill. Where it leads is then
+    /// the skill's folder, wherever that is.
+    pub follow_links: bool,
 }
 
 #[derive(Debug)]
 struct Root {
     folder: Dir,
+    follow_links: bool,
     /// Where it is, as configured; for the operator.
     path: PathBuf,
     /// Where it is, without symlinks; to find a caller's absolute path in it.
@@ -73,7 +86,7 @@ pub(crate) enum NoFolder {
 /// A folder opened for a call.
 #[derive(Debug)]
 pub(crate) struct OpenFolder {
-    pub(crate) handle: OwnedFd,
+    pub(crate) folder: Folder,
     /// The skill's name; none for the home folder.
     pub(crate) skill: Option<String>,
     /// The caller's path in it, where the call named a path and no skill.
@@ -87,15 +100,25 @@ const FRONTMATTER_BYTES: u64 = frontmatter::MAX_FRONTMATTER_BYTES as u64 + 1024;
 impl Catalog {
     /// Opens the roots. This is where the file system's ambient authority
     /// enters; everything behind it works on handles.
-    pub fn open(roots: &[PathBuf], home: Option<&Path>) -> anyhow::Result<Self> {
-        let roots = roots
-            .iter()
-            .map(|path| Root::open(path).with_context(|| cannot_open("skills folder", path)))
-            .collect::<anyhow::Result<_>>()?;
+    pub fn open(roots: &[SkillsRoot], home: Option<&Path>) -> anyhow::Result<Self> {
+        let open = |root: &SkillsRoot| {
+            Root::open(&root.path, root.follow_links)
+                .with_context(|| cannot_open("skills folder", &root.path))
+        };
         let home = home
-            .map(|path| Root::open(path).with_context(|| cannot_open("home folder", path)))
-            .transpose()?;
-        Ok(Self { roots, home })
+            .map(|path| Root::open(path, false).with_context(|| cannot_open("home folder", path)));
+        Ok(Self {
+            roots: roots.iter().map(open).collect::<anyhow::Result<_>>()?,
+            home: home.transpose()?,
+            hard_links: HardLinks::Refused,
+        })
+    }
+
+    /// Whether a SKILL.md that has several hard links is read for a listing.
+    /// Default: no.
+    pub fn hard_links(mut self, allowed: bool) -> Self {
+        self.hard_links = HardLinks::from(allowed);
+        self
     }
 
     /// The skills as they are now.
@@ -112,8 +135,9 @@ impl Catalog {
                     continue;
                 }
                 match root.open_skill(&name) {
-                    Ok(folder) => {
-                        skills.insert(name.clone(), describe(name, folder));
+                    Ok(handle) => {
+                        let skill = describe(name.clone(), handle, self.hard_links);
+                        skills.insert(name, skill);
                     }
                     Err(Errno::NOTDIR | Errno::NOENT) => {}
                     Err(error) => problems.push(format!(
@@ -154,13 +178,12 @@ impl Catalog {
     /// What the Agent Skills specification refuses or recommends against in a
     /// skill. `None` if there is no skill of that name.
     pub fn check(&self, name: &str) -> Option<io::Result<Vec<Finding>>> {
-        let folder = self.skill(name).ok()?;
-        let folder = Dir::from_std_file(std::fs::File::from(folder.handle));
-        Some(check_open(name, &folder))
+        let open = self.skill(name, self.hard_links).ok()?;
+        Some(check_open(name, &open.folder))
     }
 
     /// Opens the folder of a skill.
-    pub(crate) fn skill(&self, name: &str) -> Result<OpenFolder, NoFolder> {
+    pub(crate) fn skill(&self, name: &str, hard_links: HardLinks) -> Result<OpenFolder, NoFolder> {
         if !is_skill_name(name) {
             return Err(NoFolder::Unknown);
         }
@@ -168,7 +191,8 @@ impl Catalog {
             match root.open_skill(name) {
                 Ok(handle) => {
                     return Ok(OpenFolder {
-                        handle,
+                        folder: Folder::new(handle, hard_links)
+                            .map_err(|_| NoFolder::Unreadable)?,
                         skill: Some(name.to_owned()),
                         path: None,
                     });
@@ -184,7 +208,11 @@ impl Catalog {
     /// Opens the folder that a path belongs to, for a call that names no
     /// skill: `~/…` and relative paths are the home folder's, an absolute path
     /// is the home folder's or a skill's that it lies in.
-    pub(crate) fn folder_of_path(&self, path: &str) -> Result<OpenFolder, NoFolder> {
+    pub(crate) fn folder_of_path(
+        &self,
+        path: &str,
+        hard_links: HardLinks,
+    ) -> Result<OpenFolder, NoFolder> {
         if !path.starts_with('/') {
             let inside = match path.strip_prefix('~') {
                 None => path,
@@ -195,30 +223,33 @@ impl Catalog {
                     None => return Err(NoFolder::Outside),
                 },
             };
-            return self.home_folder(inside);
+            return self.home_folder(inside, hard_links);
         }
         if let Some(root) = &self.home
             && let Some(inside) = root.inside(path)
         {
-            return self.home_folder(inside);
+            return self.home_folder(inside, hard_links);
         }
         for root in &self.roots {
             if let Some(inside) = root.inside(path) {
                 let (name, rest) = inside.split_once('/').unwrap_or((inside, "."));
-                return self.skill(name).map(|folder| OpenFolder {
+                return self.skill(name, hard_links).map(|open| OpenFolder {
                     path: Some(rest.to_owned()),
-                    ..folder
+                    ..open
                 });
             }
         }
         Err(NoFolder::Outside)
     }
 
-    fn home_folder(&self, inside: &str) -> Result<OpenFolder, NoFolder> {
+    fn home_folder(&self, inside: &str, hard_links: HardLinks) -> Result<OpenFolder, NoFolder> {
         let home = self.home.as_ref().ok_or(NoFolder::NoHome)?;
-        let handle = home.folder.try_clone().map_err(|_| NoFolder::Unreadable)?;
+        let folder = home
+            .folder
+            .try_clone()
+            .and_then(|handle| Folder::new(handle.into_std_file().into(), hard_links));
         Ok(OpenFolder {
-            handle: handle.into_std_file().into(),
+            folder: folder.map_err(|_| NoFolder::Unreadable)?,
             skill: None,
             path: Some(inside.to_owned()),
         })
@@ -226,8 +257,9 @@ impl Catalog {
 }
 
 impl Root {
-    fn open(path: &Path) -> io::Result<Self> {
+    fn open(path: &Path, follow_links: bool) -> io::Result<Self> {
         Ok(Self {
+            follow_links,
             folder: Dir::open_ambient_dir(path, ambient_authority())?,
             path: path.to_owned(),
             real: std::fs::canonicalize(path)?,
@@ -235,9 +267,12 @@ impl Root {
     }
 
     /// Opens a skill's folder, by looking its name up in the root. A symlink
-    /// is not followed.
+    /// is not followed unless the root is configured so.
     fn open_skill(&self, name: &str) -> Result<OwnedFd, Errno> {
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mut flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        if !self.follow_links {
+            flags |= OFlags::NOFOLLOW;
+        }
         rustix::fs::openat(&self.folder, name, flags, Mode::empty())
     }
 
@@ -307,22 +342,21 @@ fn skill_name_of(name: &OsStr) -> Result<Option<String>, &'static str> {
 
 /// Whether a skill can have this name: one plain entry of a folder, and no
 /// hidden one. The guests check names too, independently.
-fn is_skill_name(name: &str) -> bool {
+pub(crate) fn is_skill_name(name: &str) -> bool {
     !name.is_empty()
         && !name.starts_with('.')
         && !name.contains("..")
         && !name.contains(|c: char| c == '/' || c == '\\' || c.is_control())
 }
 
-fn describe(name: String, folder: OwnedFd) -> Skill {
+fn describe(name: String, handle: OwnedFd, hard_links: HardLinks) -> Skill {
     let mut skill = Skill {
         name,
         description: String::new(),
         file: None,
         problems: Vec::new(),
     };
-    let folder = Dir::from_std_file(std::fs::File::from(folder));
-    match read_start(&folder) {
+    match Folder::new(handle, hard_links).and_then(|folder| read_start(&folder)) {
         Ok(Some((file, text))) => {
             let reading = frontmatter::read(&text);
             skill.file = Some(file);
@@ -343,7 +377,7 @@ fn describe(name: String, folder: OwnedFd) -> Skill {
 }
 
 /// The start of a folder's SKILL.md, as far as a listing looks.
-fn read_start(folder: &Dir) -> io::Result<Option<(String, String)>> {
+fn read_start(folder: &Folder) -> io::Result<Option<(String, String)>> {
     let Some((name, file)) = skill_md::open(folder)? else {
         return Ok(None);
     };

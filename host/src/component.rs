@@ -14,7 +14,7 @@ use crate::cache::{Cache, Key};
 use crate::engine::Clocked;
 use crate::host::Progress;
 use crate::limits::{self, Limits};
-use crate::sandbox::{RawDefinition, RawForm, Sandbox, SkillsSource};
+use crate::sandbox::{RawDefinition, RawForm, Sandbox};
 use crate::tool::{Definition, FolderRule, Form};
 
 /// A tool that can be called.
@@ -31,7 +31,6 @@ pub(crate) struct Loader<'a> {
     pub(crate) engine: &'a Clocked,
     pub(crate) cache: Option<&'a Cache>,
     pub(crate) limits: &'a Limits,
-    pub(crate) skills: &'a SkillsSource,
     /// Is told what has to be compiled.
     pub(crate) progress: Option<&'a Progress>,
 }
@@ -46,12 +45,14 @@ impl Loader<'_> {
 
     async fn tools(&self, origin: &str, bytes: &[u8]) -> anyhow::Result<Vec<Tool>> {
         let component = self.compile(origin, bytes)?;
-        let skills = Arc::clone(self.skills);
-        let sandbox = Sandbox::new(self.engine.clone(), &component, skills)?;
+        let sandbox = Sandbox::new(self.engine.clone(), &component)?;
         let sandbox = Arc::new(sandbox);
-        let definitions = sandbox.definitions(self.limits).await.map_err(|stop| {
-            anyhow::anyhow!("it was stopped while it was asked for its tools: {stop:?}")
-        })?;
+        let definitions = sandbox
+            .definitions(origin, self.limits)
+            .await
+            .map_err(|stop| {
+                anyhow::anyhow!("it was stopped while it was asked for its tools: {stop:?}")
+            })?;
         check_size(&definitions)?;
         definitions
             .into_iter()

@@ -12,6 +12,8 @@ use serde::de::{self, Deserializer, Visitor};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use crate::catalog::SkillsRoot;
+use crate::grant::{Grant, PatternError};
 use crate::limits::{self, Limits};
 use crate::suggest;
 
@@ -20,17 +22,28 @@ use crate::suggest;
 #[non_exhaustive]
 pub struct Config {
     /// Folders of skills; the first one that has a skill wins.
-    pub skills: Vec<Located>,
+    pub skills: Vec<LocatedRoot>,
     /// Folders of tool components.
     pub tools: Vec<Located>,
     /// The folder that paths without a skill are relative to.
     pub home: Option<Located>,
     /// Tools that are not offered and cannot be called.
     pub disabled_tools: Vec<String>,
+    /// Whether files with several hard links may be read.
+    pub hard_links: bool,
     /// Limits of a call.
     pub limits: Limits,
-    /// Environment variables by tool.
-    pub environment: BTreeMap<String, BTreeMap<String, String>>,
+    /// What each tool may do.
+    pub grants: BTreeMap<String, Grant>,
+}
+
+/// A folder of skills, and where it was configured.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LocatedRoot {
+    /// The folder.
+    pub root: SkillsRoot,
+    /// Where it was said.
+    pub place: String,
 }
 
 /// A path, and where it was configured.
@@ -45,12 +58,31 @@ pub struct Located {
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Raw {
-    skills: Vec<Spanned<PathBuf>>,
+    skills: Vec<Spanned<RawRoot>>,
     tools: Vec<Spanned<PathBuf>>,
     home: Option<Spanned<PathBuf>>,
     disabled_tools: Vec<String>,
+    hard_links: bool,
     limits: RawLimits,
-    environment: BTreeMap<String, BTreeMap<String, String>>,
+    grants: BTreeMap<String, Spanned<RawGrant>>,
+}
+
+#[derive(Deserialize)]
+#[serde(
+    untagged,
+    expecting = "expected a folder, or { path = \"a folder\", follow_root_links = true }"
+)]
+enum RawRoot {
+    Path(PathBuf),
+    Table(RawRootTable),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawRootTable {
+    path: PathBuf,
+    #[serde(default)]
+    follow_root_links: bool,
 }
 
 #[derive(Deserialize, Default)]
@@ -59,11 +91,25 @@ struct RawLimits {
     time: Option<Time>,
     memory: Option<Bytes>,
     output: Option<Bytes>,
+    table_elements: Option<Count>,
+    handles: Option<Count>,
+    directory_entries: Option<Count>,
+    log: Option<Bytes>,
 }
 
-/// The keys that a file may have, by table. A table that is not named here
-/// holds names of the operator's choice.
-const KEYS: [(&str, &[&str]); 2] = [
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct RawGrant {
+    skills: Option<Vec<String>>,
+    home: Option<bool>,
+    hard_links: Option<bool>,
+    limits: RawLimits,
+    environment: BTreeMap<String, String>,
+}
+
+/// The keys that a file may have, by table; `*` is a name of the operator's
+/// choice. A table that is not named here holds any names.
+const KEYS: [(&str, &[&str]); 5] = [
     (
         "",
         &[
@@ -71,11 +117,28 @@ const KEYS: [(&str, &[&str]); 2] = [
             "tools",
             "home",
             "disabled_tools",
+            "hard_links",
             "limits",
-            "environment",
+            "grants",
         ],
     ),
-    ("limits", &["time", "memory", "output"]),
+    ("limits", LIMITS),
+    ("grants", &["*"]),
+    (
+        "grants.*",
+        &["skills", "home", "hard_links", "limits", "environment"],
+    ),
+    ("grants.*.limits", LIMITS),
+];
+
+const LIMITS: &[&str] = &[
+    "time",
+    "memory",
+    "output",
+    "table_elements",
+    "handles",
+    "directory_entries",
+    "log",
 ];
 
 impl Config {
@@ -99,32 +162,87 @@ impl Config {
             anyhow::anyhow!("{}: {}", place(at), error.message())
         };
         let table = DeTable::parse(text).map_err(syntax)?;
-        check_keys(table.get_ref(), "", &place)?;
+        check_keys(table.get_ref(), "", "", &place)?;
         let raw: Raw = toml::from_str(text).map_err(syntax)?;
         let located = |path: Spanned<PathBuf>| Located {
             place: place(path.span().start),
             path: folder.join(path.into_inner()),
         };
-        let limits = Limits::default();
+        let root = |root: Spanned<RawRoot>| {
+            let place = place(root.span().start);
+            let (path, follow_links) = match root.into_inner() {
+                RawRoot::Path(path) => (path, false),
+                RawRoot::Table(table) => (table.path, table.follow_root_links),
+            };
+            LocatedRoot {
+                root: SkillsRoot {
+                    path: folder.join(path),
+                    follow_links,
+                },
+                place,
+            }
+        };
+        let limits = raw.limits.over(&Limits::default());
+        let grants = raw.grants.into_iter().map(|(tool, grant)| {
+            let place = place(grant.span().start);
+            let grant = grant.into_inner().over(&limits).context(place)?;
+            anyhow::Ok((tool, grant))
+        });
         Ok(Self {
-            skills: raw.skills.into_iter().map(located).collect(),
+            skills: raw.skills.into_iter().map(root).collect(),
             tools: raw.tools.into_iter().map(located).collect(),
             home: raw.home.map(located),
             disabled_tools: raw.disabled_tools,
-            limits: Limits {
-                time: raw.limits.time.map_or(limits.time, |time| time.0),
-                memory: raw.limits.memory.map_or(limits.memory, |bytes| bytes.0),
-                output: raw.limits.output.map_or(limits.output, |bytes| bytes.0),
-            },
-            environment: raw.environment,
+            hard_links: raw.hard_links,
+            grants: grants.collect::<anyhow::Result<_>>()?,
+            limits,
         })
     }
 }
 
+impl RawLimits {
+    /// These limits where they are given, else those.
+    fn over(&self, limits: &Limits) -> Limits {
+        let bytes = |given: &Option<Bytes>, other| given.as_ref().map_or(other, |bytes| bytes.0);
+        let count = |given: &Option<Count>, other| given.as_ref().map_or(other, |count| count.0);
+        Limits {
+            time: self.time.as_ref().map_or(limits.time, |time| time.0),
+            memory: bytes(&self.memory, limits.memory),
+            output: bytes(&self.output, limits.output),
+            table_elements: count(&self.table_elements, limits.table_elements)
+                .min(limits::MAX_TABLE_ELEMENTS),
+            handles: count(&self.handles, limits.handles),
+            directory_entries: count(&self.directory_entries, limits.directory_entries),
+            log: bytes(&self.log, limits.log),
+        }
+    }
+}
+
+impl RawGrant {
+    fn over(self, limits: &Limits) -> Result<Grant, PatternError> {
+        let mut grant = Grant::new().limits(self.limits.over(limits));
+        if let Some(skills) = self.skills {
+            grant = grant.skills(skills)?;
+        }
+        if let Some(allowed) = self.home {
+            grant = grant.home(allowed);
+        }
+        if let Some(allowed) = self.hard_links {
+            grant = grant.hard_links(allowed);
+        }
+        for (name, value) in self.environment {
+            grant = grant.environment(name, value);
+        }
+        Ok(grant)
+    }
+}
+
 /// Refuses a key that means nothing: a limit that is misspelt does not limit.
+/// `within` is the table's place in [`KEYS`], `shown` its name in messages.
 fn check_keys(
     table: &DeTable<'_>,
     within: &str,
+    shown: &str,
     place: &impl Fn(usize) -> String,
 ) -> anyhow::Result<()> {
     let Some((_, known)) = KEYS.iter().find(|(table, _)| *table == within) else {
@@ -132,32 +250,38 @@ fn check_keys(
     };
     for (key, value) in table {
         let name: &str = key.get_ref();
-        if !known.contains(&name) {
+        let entry = if known.contains(&"*") { "*" } else { name };
+        if !known.contains(&entry) {
             let nearest = suggest::nearest(name, known.iter().copied());
             let hint = match nearest.first() {
                 Some(nearest) => format!("; did you mean `{nearest}`?"),
                 None => format!("; the keys here are {}", known.join(", ")),
             };
-            let within = if within.is_empty() {
-                String::new()
-            } else {
-                format!("{within}.")
-            };
             bail!(
-                "{}: unknown key `{within}{}`{hint}",
+                "{}: unknown key `{}`{hint}",
                 place(key.span().start),
-                name.escape_debug()
+                below(shown, name).escape_debug()
             );
         }
         if let DeValue::Table(inner) = value.get_ref() {
-            check_keys(inner, name, place)?;
+            check_keys(inner, &below(within, entry), &below(shown, name), place)?;
         }
     }
     Ok(())
 }
 
+fn below(table: &str, key: &str) -> String {
+    match table {
+        "" => key.to_owned(),
+        table => format!("{table}.{key}"),
+    }
+}
+
 /// A time: `"10s"`, `"500ms"`, or seconds as an integer.
 struct Time(Duration);
+
+/// A number of things, one or more.
+struct Count(usize);
 
 /// A size: `"64MiB"`, `"512KiB"`, `"100B"`, or bytes as an integer.
 struct Bytes(usize);
@@ -205,6 +329,15 @@ impl<'de> Deserialize<'de> for Bytes {
     }
 }
 
+impl<'de> Deserialize<'de> for Count {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match u32::deserialize(deserializer)? {
+            0 => Err(de::Error::custom("a limit is at least 1")),
+            count => Ok(Self(count as usize)),
+        }
+    }
+}
+
 /// Reads a number with a unit.
 struct Quantity {
     units: &'static [(&'static str, u64)],
@@ -246,6 +379,8 @@ impl Visitor<'_> for Quantity {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::grant::Defaults;
+    use crate::guard::HardLinks;
 
     fn parse(text: &str) -> Result<Config, String> {
         Config::parse(text, "skillhost.toml", Path::new("/etc")).map_err(|e| format!("{e:#}"))
@@ -256,16 +391,26 @@ mod tests {
         let config = parse(
             "skills = [\"skills\", \"/srv/skills\"]\ntools = [\"t\"]\nhome = \"h\"\n\
              disabled_tools = [\"get_skill\"]\n[limits]\ntime = \"500ms\"\nmemory = \"32MiB\"\n\
-             output = 1000\n[environment.read_skill]\nSKILL_HEADER = \"on\"\n",
+             output = 1000\n[grants.x]\nskills = [\"a*\"]\nhard_links = true\n\
+             limits.time = \"1s\"\nenvironment = { A = \"b\" }\n",
         )
         .unwrap();
-        assert_eq!(config.skills[1].path, Path::new("/srv/skills"));
+        assert_eq!(config.skills[1].root.path, Path::new("/srv/skills"));
         assert_eq!(config.tools[0].path, Path::new("/etc/t"));
         assert_eq!(config.home.unwrap().place, "`skillhost.toml`, line 3");
         assert_eq!(config.limits.time, Duration::from_millis(500));
         assert_eq!(config.limits.memory, 32 << 20);
         assert_eq!(config.limits.output, 1000);
-        assert_eq!(config.environment["read_skill"]["SKILL_HEADER"], "on");
+        let defaults = Defaults {
+            limits: config.limits.clone(),
+            hard_links: false,
+        };
+        let terms = config.grants["x"].terms(false, &defaults);
+        assert!(terms.skills.allow("abc") && !terms.skills.allow("b"));
+        assert_eq!(terms.hard_links, HardLinks::Allowed);
+        assert_eq!(terms.limits.time, Duration::from_secs(1));
+        assert_eq!(terms.limits.memory, 32 << 20);
+        assert_eq!(terms.environment[..], [("A".to_owned(), "b".to_owned())]);
         assert_eq!(parse("").unwrap().limits, Limits::default());
     }
 
@@ -282,7 +427,7 @@ mod tests {
             ),
             (
                 "xyz = 1",
-                "`skillhost.toml`, line 1: unknown key `xyz`; the keys here are skills, tools, home, disabled_tools, limits, environment",
+                "`skillhost.toml`, line 1: unknown key `xyz`; the keys here are skills, tools, home, disabled_tools, hard_links, limits, grants",
             ),
             (
                 "[limits]\ntime = \"ten\"",

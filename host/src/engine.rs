@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use wasmtime::{Config, Engine, InstanceAllocationStrategy, PoolingAllocationConfig};
 
-use crate::limits::{self, Limits};
+use crate::limits;
 
 /// How often running guests are interrupted, to see whether they are past
 /// their time and to let others run.
@@ -45,8 +45,9 @@ pub(crate) struct Running {
 }
 
 impl Clocked {
-    pub(crate) fn new(limits: &Limits) -> anyhow::Result<Self> {
-        let engine = Engine::new(&pooling(limits)).or_else(|error| {
+    /// An engine for calls of at most so much memory.
+    pub(crate) fn new(memory: usize) -> anyhow::Result<Self> {
+        let engine = Engine::new(&pooling(memory)).or_else(|error| {
             // A machine that lets a process reserve little address space.
             tracing::warn!("no pooled allocation, calls will be slower: {error:#}");
             Engine::new(&on_demand())
@@ -96,7 +97,7 @@ fn on_demand() -> Config {
     config
 }
 
-fn pooling(limits: &Limits) -> Config {
+fn pooling(memory: usize) -> Config {
     let mut pool = PoolingAllocationConfig::new();
     pool.total_component_instances(CALLS_IN_FLIGHT)
         .total_core_instances(CALLS_IN_FLIGHT * 16)
@@ -106,8 +107,8 @@ fn pooling(limits: &Limits) -> Config {
         .max_core_instances_per_component(limits::CORE_INSTANCES)
         .max_memories_per_component(limits::MEMORIES)
         .max_tables_per_component(limits::TABLES)
-        .table_elements(20_000)
-        .max_memory_size(limits.memory)
+        .table_elements(limits::MAX_TABLE_ELEMENTS)
+        .max_memory_size(memory)
         .linear_memory_keep_resident(KEEP_RESIDENT)
         .table_keep_resident(16 << 10)
         .async_stack_keep_resident(32 << 10)

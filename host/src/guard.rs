@@ -1,72 +1,179 @@
 //! The guard at open: what lies at a path is looked at before it is opened,
-//! and only regular files and directories are. A FIFO would block for ever, a
-//! device may act on being opened.
+//! and only what a skill may hold is. A FIFO would block for ever, a device may
+//! act on being opened, another mount or a hard link may be a file of someone
+//! else's.
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::Path;
 
+use anyhow::Context as _;
 use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt as _};
-use rustix::fs::{FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, StatxFlags};
 use rustix::io::Errno;
 use rustix::path::DecInt;
 
-/// What was found at a path. It is not open for reading yet.
+/// A folder, and what holds for everything below it.
+#[derive(Debug)]
+pub(crate) struct Folder {
+    folder: Dir,
+    mount: Mount,
+    hard_links: HardLinks,
+}
+
+/// Whether files that have other names may be read. One of those names may
+/// lie outside: whoever could make the link need not be able to read the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum HardLinks {
+    #[default]
+    Refused,
+    Allowed,
+}
+
+impl From<bool> for HardLinks {
+    fn from(allowed: bool) -> Self {
+        if allowed {
+            Self::Allowed
+        } else {
+            Self::Refused
+        }
+    }
+}
+
+/// What was found at a path.
 #[derive(Debug)]
 pub(crate) enum Found {
-    /// A regular file.
-    File(OwnedFd),
-    /// A directory.
-    Directory(OwnedFd),
+    File(Seen),
+    Folder(Folder),
 }
 
-/// Looks at what a path names in a folder, without opening it. The path is
-/// resolved in the folder by cap-std, which lets no step of it, and no
-/// symlink, lead outside: that is `EPERM`. What is neither file nor directory
-/// is `ENOTSUP`.
-pub(crate) fn look(folder: &Dir, path: &Path, follow: bool) -> io::Result<Found> {
-    let mut flags = OFlags::PATH;
-    if !follow {
-        flags |= OFlags::NOFOLLOW;
+/// A regular file that was looked at, and is not open for reading yet.
+#[derive(Debug)]
+pub(crate) struct Seen(OwnedFd);
+
+/// Which mount something lies on. The id tells bind mounts of one device
+/// apart; a kernel before 5.8 has none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Mount {
+    device: (u32, u32),
+    id: Option<u64>,
+}
+
+impl Folder {
+    /// The folder of this handle. What is mounted below it is not part of it.
+    pub(crate) fn new(handle: OwnedFd, hard_links: HardLinks) -> io::Result<Self> {
+        let mount = facts(handle.as_fd())?.mount;
+        Ok(Self {
+            folder: Dir::from_std_file(handle.into()),
+            mount,
+            hard_links,
+        })
     }
-    let mut options = OpenOptions::new();
-    options.read(true).custom_flags(flags.bits().cast_signed());
-    let seen: OwnedFd = folder.open_with(path, &options)?.into_std().into();
-    match FileType::from_raw_mode(rustix::fs::fstat(&seen)?.st_mode) {
-        FileType::RegularFile => Ok(Found::File(seen)),
-        FileType::Directory => Ok(Found::Directory(seen)),
-        FileType::Symlink => Err(Errno::LOOP.into()),
-        _ => Err(Errno::NOTSUP.into()),
+
+    /// The folder's handle, for what opens nothing: looking and listing.
+    pub(crate) fn handle(&self) -> &Dir {
+        &self.folder
+    }
+
+    /// Looks at what a path names, without opening it. The path is resolved in
+    /// this folder by cap-std, which lets no step of it, and no symlink, lead
+    /// outside: that is `EPERM`. What else is refused has an error of its own:
+    /// neither file nor directory `ENOTSUP`, another mount `EXDEV`, a file with
+    /// several hard links `EMLINK`.
+    pub(crate) fn look(&self, path: &Path, follow: bool) -> io::Result<Found> {
+        let mut flags = OFlags::PATH;
+        if !follow {
+            flags |= OFlags::NOFOLLOW;
+        }
+        let mut options = OpenOptions::new();
+        options.read(true).custom_flags(flags.bits().cast_signed());
+        let seen: OwnedFd = self.folder.open_with(path, &options)?.into_std().into();
+        let facts = facts(seen.as_fd())?;
+        if facts.mount != self.mount {
+            return Err(Errno::XDEV.into());
+        }
+        match facts.kind {
+            FileType::Directory => Ok(Found::Folder(Self {
+                folder: Dir::from_std_file(seen.into()),
+                mount: self.mount,
+                hard_links: self.hard_links,
+            })),
+            FileType::RegularFile if facts.links > 1 && self.hard_links == HardLinks::Refused => {
+                Err(Errno::MLINK.into())
+            }
+            FileType::RegularFile => Ok(Found::File(Seen(seen))),
+            FileType::Symlink => Err(Errno::LOOP.into()),
+            _ => Err(Errno::NOTSUP.into()),
+        }
+    }
+
+    /// Opens a regular file for reading.
+    pub(crate) fn open_file(&self, path: &Path) -> io::Result<File> {
+        match self.look(path, true)? {
+            Found::File(seen) => seen.open(),
+            Found::Folder(_) => Err(Errno::ISDIR.into()),
+        }
     }
 }
 
-/// Opens the very file that was looked at, for reading. Going through its
-/// descriptor and not through its path leaves no moment to put another in its
-/// place.
-pub(crate) fn open_seen(seen: &OwnedFd) -> io::Result<File> {
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
-    let opened = rustix::fs::openat(
-        rustix_linux_procfs::proc_self_fd()?,
-        DecInt::from_fd(seen.as_fd()),
-        flags,
-        Mode::empty(),
-    )?;
-    Ok(File::from(opened))
+impl Seen {
+    /// Opens the very file that was looked at, for reading. Going through its
+    /// descriptor and not through its path leaves no moment to put another in
+    /// its place.
+    pub(crate) fn open(self) -> io::Result<File> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
+        let opened = rustix::fs::openat(
+            rustix_linux_procfs::proc_self_fd()?,
+            DecInt::from_fd(self.0.as_fd()),
+            flags,
+            Mode::empty(),
+        )?;
+        Ok(File::from(opened))
+    }
 }
 
-/// Opens a regular file for reading.
-pub(crate) fn open_file(folder: &Dir, path: &Path) -> io::Result<File> {
-    match look(folder, path, true)? {
-        Found::File(seen) => open_seen(&seen),
-        Found::Directory(_) => Err(Errno::ISDIR.into()),
+struct Facts {
+    kind: FileType,
+    links: u64,
+    mount: Mount,
+}
+
+fn facts(seen: BorrowedFd<'_>) -> io::Result<Facts> {
+    let wanted = StatxFlags::TYPE | StatxFlags::NLINK | StatxFlags::MNT_ID;
+    match rustix::fs::statx(seen, "", AtFlags::EMPTY_PATH, wanted) {
+        Ok(found) => Ok(Facts {
+            kind: FileType::from_raw_mode(u32::from(found.stx_mode)),
+            links: u64::from(found.stx_nlink),
+            mount: Mount {
+                device: (found.stx_dev_major, found.stx_dev_minor),
+                id: StatxFlags::from_bits_retain(found.stx_mask)
+                    .contains(StatxFlags::MNT_ID)
+                    .then_some(found.stx_mnt_id),
+            },
+        }),
+        // Sandboxes that do not know the call.
+        Err(Errno::NOSYS | Errno::PERM) => {
+            let found = rustix::fs::fstat(seen)?;
+            Ok(Facts {
+                kind: FileType::from_raw_mode(found.st_mode),
+                links: found.st_nlink,
+                mount: Mount {
+                    device: (
+                        rustix::fs::major(found.st_dev),
+                        rustix::fs::minor(found.st_dev),
+                    ),
+                    id: None,
+                },
+            })
+        }
+        Err(error) => Err(error.into()),
     }
 }
 
 /// Whether this machine has what the guard needs: `/proc`, to open what was
 /// looked at.
 pub(crate) fn check_machine() -> anyhow::Result<()> {
-    use anyhow::Context as _;
     rustix_linux_procfs::proc_self_fd()
         .context("`/proc` is not mounted; skillhost needs it to open files safely")?;
     Ok(())
@@ -77,6 +184,11 @@ mod tests {
     use super::*;
     use cap_std::ambient_authority;
     use std::time::{Duration, Instant};
+
+    fn folder(path: &Path, hard_links: HardLinks) -> Folder {
+        let folder = Dir::open_ambient_dir(path, ambient_authority()).unwrap();
+        Folder::new(folder.into_std_file().into(), hard_links).unwrap()
+    }
 
     #[test]
     fn only_files_and_directories_are_opened_and_nothing_blocks() {
@@ -95,7 +207,9 @@ mod tests {
         )
         .unwrap();
         let _socket = std::os::unix::net::UnixListener::bind(path.join("socket")).unwrap();
-        let folder = Dir::open_ambient_dir(path, ambient_authority()).unwrap();
+        std::fs::write(path.join("linked"), "x").unwrap();
+        std::fs::hard_link(path.join("linked"), path.join("other")).unwrap();
+        let guarded = folder(path, HardLinks::Refused);
 
         let start = Instant::now();
         for (name, expected) in [
@@ -107,10 +221,12 @@ mod tests {
             ("out", Some(Errno::PERM)),
             ("../x", Some(Errno::PERM)),
             ("/etc/passwd", Some(Errno::PERM)),
+            ("linked", Some(Errno::MLINK)),
             ("none", Some(Errno::NOENT)),
             ("file/x", Some(Errno::NOTDIR)),
         ] {
-            let error = open_file(&folder, Path::new(name))
+            let error = guarded
+                .open_file(Path::new(name))
                 .err()
                 .map(|error| Errno::from_io_error(&error));
             // cap-std's own refusals carry no errno; they are "permission denied".
@@ -118,5 +234,24 @@ mod tests {
             assert_eq!(error, expected, "{name}");
         }
         assert!(start.elapsed() < Duration::from_secs(1));
+    }
+
+    #[test]
+    fn hard_links_are_read_where_they_are_allowed() {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::write(root.path().join("a"), "x").unwrap();
+        std::fs::hard_link(root.path().join("a"), root.path().join("b")).unwrap();
+        let allowed = folder(root.path(), HardLinks::Allowed);
+        assert!(allowed.open_file(Path::new("a")).is_ok());
+    }
+
+    #[test]
+    fn what_is_mounted_inside_a_folder_is_refused() {
+        // A mount that every Linux has.
+        let root = folder(Path::new("/"), HardLinks::Refused);
+        for path in ["proc/version", "proc"] {
+            let error = root.look(Path::new(path), true).unwrap_err();
+            assert_eq!(Errno::from_io_error(&error), Some(Errno::XDEV), "{path}");
+        }
     }
 }

@@ -1,21 +1,25 @@
 //! The host: skills, tools, and calls of the one on the other.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
+use cap_std::ambient_authority;
+use cap_std::fs::Dir;
 use serde_json::{Map, Value};
 
 use crate::cache::Cache;
-use crate::catalog::{Catalog, NoFolder, OpenFolder};
+use crate::catalog::{Catalog, NoFolder, OpenFolder, SkillsRoot, is_skill_name};
 use crate::component::{Loader, Tool};
 use crate::engine::Clocked;
-use crate::guard;
+use crate::grant::{Defaults, Grant, Terms};
+use crate::guard::{self, Folder, HardLinks};
 use crate::limits::Limits;
-use crate::sandbox::SkillsSource;
+use crate::sandbox::{Call, SkillsSource};
 use crate::suggest;
-use crate::tool::{CallError, Definition, Failure, FolderRule, Output};
+use crate::tool::{CallError, Definition, Failure, FolderRule, Output, Stop};
 
 /// The components that come with the host, with the names that messages use.
 const EMBEDDED: [(&str, &[u8]); 5] = [
@@ -44,8 +48,6 @@ const EMBEDDED: [(&str, &[u8]); 5] = [
 /// Largest component that is read. One made from Python has 18 MB.
 const MAX_COMPONENT: u64 = 64 << 20;
 
-type Environment = Arc<[(String, String)]>;
-
 /// Is told the name of a component that has to be compiled.
 pub(crate) type Progress = dyn Fn(&str) + Send + Sync;
 
@@ -56,22 +58,28 @@ pub struct Host(Arc<Inner>);
 
 struct Inner {
     catalog: Arc<Catalog>,
-    tools: Vec<Tool>,
-    environment: BTreeMap<String, Environment>,
-    limits: Limits,
+    tools: Vec<Granted>,
     problems: Vec<String>,
+}
+
+/// A tool, with what it may do.
+struct Granted {
+    tool: Tool,
+    terms: Terms,
+    /// The skills that it may know of.
+    skills: SkillsSource,
 }
 
 /// What a host is built from. See [`Host::builder`].
 #[derive(Default)]
 pub struct HostBuilder {
-    skills: Vec<PathBuf>,
+    skills: Vec<SkillsRoot>,
     tools: Vec<PathBuf>,
     home: Option<PathBuf>,
     cache: Option<PathBuf>,
     disabled: BTreeSet<String>,
-    environment: BTreeMap<String, Vec<(String, String)>>,
-    limits: Limits,
+    grants: BTreeMap<String, Grant>,
+    defaults: Defaults,
     without_embedded: bool,
     progress: Option<Box<Progress>>,
 }
@@ -90,14 +98,16 @@ impl Host {
         self.0
             .tools
             .iter()
-            .filter_map(|tool| {
+            .filter_map(|Granted { tool, terms, .. }| {
                 let mut definition = tool.definition.clone();
                 if let Some(rule) = definition.folder.as_ref().filter(|rule| rule.enumerate) {
                     let names = names.get_or_insert_with(|| self.0.catalog.names());
+                    let mut names = names.clone();
+                    names.retain(|name| terms.skills.allow(name));
                     if names.is_empty() {
                         return None;
                     }
-                    add_enum(&mut definition.input_schema, &rule.skill_property, names);
+                    add_enum(&mut definition.input_schema, &rule.skill_property, &names);
                 }
                 Some(definition)
             })
@@ -121,23 +131,31 @@ impl Host {
     /// `arguments` is the JSON object that the model wrote; see
     /// [`parse_arguments`](crate::parse_arguments) for its text.
     pub async fn call(&self, tool: &str, arguments: Value) -> Result<Output, CallError> {
-        let tool = self.tool(tool)?;
+        let Granted {
+            tool,
+            terms,
+            skills,
+        } = self.tool(tool)?;
         let arguments = tool.schema.check(arguments)?;
+        let name = &tool.definition.name;
         let rule = tool.definition.folder.as_ref();
-        let folder = rule.map(|rule| self.folder(rule, &arguments));
+        let folder = rule.map(|rule| self.folder(rule, &arguments, terms));
+        let folder = folder.transpose().map_err(|stop| stopped(tool, stop))?;
         let unknown_skill = match (&folder, rule) {
             (Some(Err(NoFolder::Unknown)), Some(rule)) => {
                 string(&arguments, &rule.skill_property).map(str::to_owned)
             }
             _ => None,
         };
-        let name = &tool.definition.name;
-        let environment = self.0.environment.get(name).cloned().unwrap_or_default();
         let arguments = Value::Object(arguments).to_string();
-        let answered = tool
-            .sandbox
-            .call(&self.0.limits, environment, name, &arguments, folder)
-            .await;
+        let call = Call {
+            tool: name,
+            arguments: &arguments,
+            folder,
+            terms,
+            skills: Arc::clone(skills),
+        };
+        let answered = tool.sandbox.call(call).await;
         match answered {
             Ok(Ok(answer)) => Ok(Output {
                 text: answer.text,
@@ -152,51 +170,80 @@ impl Host {
                 unknown_skill,
                 model_reads: tool.definition.model_reads,
             })),
-            Err(stop) => {
-                tracing::warn!(tool = name, origin = tool.origin, "stopped: {stop:?}");
-                Err(CallError::Stopped {
-                    tool: name.clone(),
-                    stop,
-                })
-            }
+            Err(stop) => Err(stopped(tool, stop)),
         }
     }
 
-    fn tool(&self, name: &str) -> Result<&Tool, CallError> {
+    fn tool(&self, name: &str) -> Result<&Granted, CallError> {
         let tools = &self.0.tools;
         tools
             .iter()
-            .find(|tool| tool.definition.name == name)
+            .find(|granted| granted.tool.definition.name == name)
             .ok_or_else(|| CallError::UnknownTool {
                 name: name.chars().take(64).collect(),
-                nearest: suggest::nearest(name, tools.iter().map(|t| t.definition.name.as_str())),
+                nearest: suggest::nearest(
+                    name,
+                    tools
+                        .iter()
+                        .map(|granted| granted.tool.definition.name.as_str()),
+                ),
             })
     }
 
-    /// The one folder that a call may read.
+    /// The one folder that a call may read, if its grant lets it.
     fn folder(
         &self,
         rule: &FolderRule,
         arguments: &Map<String, Value>,
-    ) -> Result<OpenFolder, NoFolder> {
+        terms: &Terms,
+    ) -> Result<Result<OpenFolder, NoFolder>, Stop> {
+        let not_granted = |skill: &str| Stop::NotGranted {
+            skill: skill.to_owned(),
+        };
         let skill = string(arguments, &rule.skill_property);
-        let path = rule.path_property.as_deref();
-        match (skill, path) {
+        match (skill, rule.path_property.as_deref()) {
             (None | Some(""), Some(property)) => {
                 let path = string(arguments, property).unwrap_or_default();
-                self.0.catalog.folder_of_path(path)
+                let found = self.0.catalog.folder_of_path(path, terms.hard_links);
+                match found.as_ref().map(|open| open.skill.as_deref()) {
+                    Ok(None) if !terms.home => Ok(Err(NoFolder::NoHome)),
+                    Ok(Some(skill)) if !terms.skills.allow(skill) => Err(not_granted(skill)),
+                    _ => Ok(found),
+                }
             }
-            (Some(name), _) => self.0.catalog.skill(name),
-            (None, None) => Err(NoFolder::Unknown),
+            // A name that no skill can have is the tool's to answer.
+            (Some(name), _) if is_skill_name(name) && !terms.skills.allow(name) => {
+                Err(not_granted(name))
+            }
+            (Some(name), _) => Ok(self.0.catalog.skill(name, terms.hard_links)),
+            (None, None) => Ok(Err(NoFolder::Unknown)),
         }
+    }
+}
+
+/// What the operator and the caller learn of a call that the host ended.
+fn stopped(tool: &Tool, stop: Stop) -> CallError {
+    let name = &tool.definition.name;
+    tracing::warn!(tool = name, origin = tool.origin, "stopped: {stop:?}");
+    CallError::Stopped {
+        tool: name.clone(),
+        stop,
     }
 }
 
 impl HostBuilder {
     /// Adds a folder of skills. Folders are asked in the order in which they
     /// were added, and the first that has a skill wins.
-    pub fn skills(mut self, folder: impl Into<PathBuf>) -> Self {
-        self.skills.push(folder.into());
+    pub fn skills(self, folder: impl Into<PathBuf>) -> Self {
+        self.skills_root(SkillsRoot {
+            path: folder.into(),
+            follow_links: false,
+        })
+    }
+
+    /// Like [`HostBuilder::skills`], with a choice about symlinks.
+    pub fn skills_root(mut self, root: SkillsRoot) -> Self {
+        self.skills.push(root);
         self
     }
 
@@ -226,23 +273,23 @@ impl HostBuilder {
         self
     }
 
-    /// Sets an environment variable that calls of this tool see.
-    pub fn environment(
-        mut self,
-        tool: impl Into<String>,
-        name: impl Into<String>,
-        value: impl Into<String>,
-    ) -> Self {
-        self.environment
-            .entry(tool.into())
-            .or_default()
-            .push((name.into(), value.into()));
+    /// What a tool may do; see [`Grant`]. Replaces an earlier grant of it.
+    pub fn grant(mut self, tool: impl Into<String>, grant: Grant) -> Self {
+        self.grants.insert(tool.into(), grant);
         self
     }
 
-    /// What one call may cost.
+    /// What one call may cost, for tools whose grant does not say.
     pub fn limits(mut self, limits: Limits) -> Self {
-        self.limits = limits;
+        self.defaults.limits = limits;
+        self
+    }
+
+    /// Whether files with several hard links may be read, for tools whose
+    /// grant does not say. One of their names may lie outside the skill.
+    /// Default: no.
+    pub fn hard_links(mut self, allowed: bool) -> Self {
+        self.defaults.hard_links = allowed;
         self
     }
 
@@ -263,28 +310,28 @@ impl HostBuilder {
     /// [`problems`](Host::problems).
     pub async fn build(self) -> anyhow::Result<Host> {
         guard::check_machine()?;
-        let catalog = Arc::new(Catalog::open(&self.skills, self.home.as_deref())?);
-        let engine = Clocked::new(&self.limits)?;
+        let catalog = Catalog::open(&self.skills, self.home.as_deref())?;
+        let catalog = Arc::new(catalog.hard_links(self.defaults.hard_links));
+        let engine = Clocked::new(self.most_memory())?;
         let mut problems = Vec::new();
         let cache = self.cache.as_deref().and_then(|folder| {
             Cache::open(folder)
                 .inspect_err(|error| problems.push(format!("{error:#}")))
                 .ok()
         });
-        let listed = Arc::clone(&catalog);
-        let skills: SkillsSource = Arc::new(move || listed.list().skills);
         let loader = Loader {
             engine: &engine,
             cache: cache.as_ref(),
-            limits: &self.limits,
-            skills: &skills,
+            limits: &self.defaults.limits,
             progress: self.progress.as_deref(),
         };
         let mut tools = Vec::new();
+        let mut own = 0;
         if !self.without_embedded {
             for (name, bytes) in EMBEDDED {
                 tools.extend(loader.load(name, bytes).await?);
             }
+            own = tools.len();
         }
         for file in self.component_files()? {
             let loaded = match read_component(&file) {
@@ -297,18 +344,39 @@ impl HostBuilder {
             }
         }
         self.check_tool_names(&tools)?;
-        tools.retain(|tool| !self.disabled.contains(&tool.definition.name));
+        let granted = |(index, tool): (usize, Tool)| {
+            let grant = self.grants.get(&tool.definition.name);
+            let terms = grant
+                .cloned()
+                .unwrap_or_default()
+                .terms(index < own, &self.defaults);
+            Granted {
+                skills: known_skills(&catalog, &terms),
+                terms,
+                tool,
+            }
+        };
+        let tools = tools
+            .into_iter()
+            .enumerate()
+            .map(granted)
+            .filter(|granted| !self.disabled.contains(&granted.tool.definition.name))
+            .collect();
         Ok(Host(Arc::new(Inner {
             catalog,
             tools,
-            environment: self
-                .environment
-                .into_iter()
-                .map(|(tool, variables)| (tool, variables.into()))
-                .collect(),
-            limits: self.limits,
             problems,
         })))
+    }
+
+    /// The memory that the engine has to have ready for a call.
+    fn most_memory(&self) -> usize {
+        let granted = self
+            .grants
+            .values()
+            .filter_map(|grant| grant.limits.as_ref());
+        let all = granted.chain([&self.defaults.limits]);
+        all.map(|limits| limits.memory).max().unwrap_or_default()
     }
 
     /// The `.wasm` files of the tool folders, in order of their names.
@@ -336,7 +404,7 @@ impl HostBuilder {
     /// or as it was.
     fn check_tool_names(&self, tools: &[Tool]) -> anyhow::Result<()> {
         let names = || tools.iter().map(|tool| tool.definition.name.as_str());
-        for named in self.disabled.iter().chain(self.environment.keys()) {
+        for named in self.disabled.iter().chain(self.grants.keys()) {
             if !names().any(|name| name == named) {
                 let nearest = suggest::nearest(named, names());
                 let hint = nearest
@@ -354,21 +422,20 @@ impl HostBuilder {
 }
 
 fn read_component(path: &Path) -> anyhow::Result<Vec<u8>> {
-    let cannot = || format!("cannot load the tool component `{}`", path.display());
-    let folder = path.parent().unwrap_or(Path::new("."));
-    let folder = cap_std::fs::Dir::open_ambient_dir(folder, cap_std::ambient_authority());
-    let name = Path::new(path.file_name().unwrap_or_default());
-    let file = folder
-        .and_then(|folder| guard::open_file(&folder, name))
-        .with_context(cannot)?;
-    if file.metadata().with_context(cannot)?.len() > MAX_COMPONENT {
-        return Err(anyhow::anyhow!("it is larger than {MAX_COMPONENT} bytes"))
-            .with_context(cannot);
-    }
-    let mut bytes = Vec::new();
-    std::io::Read::read_to_end(&mut std::io::Read::take(file, MAX_COMPONENT), &mut bytes)
-        .with_context(cannot)?;
-    Ok(bytes)
+    let read = || -> anyhow::Result<Vec<u8>> {
+        let folder = path.parent().unwrap_or(Path::new("."));
+        let folder = Dir::open_ambient_dir(folder, ambient_authority())?;
+        // How many names it has is the operator's affair.
+        let folder = Folder::new(folder.into_std_file().into(), HardLinks::Allowed)?;
+        let file = folder.open_file(Path::new(path.file_name().unwrap_or_default()))?;
+        if file.metadata()?.len() > MAX_COMPONENT {
+            bail!("it is larger than {MAX_COMPONENT} bytes");
+        }
+        let mut bytes = Vec::new();
+        file.take(MAX_COMPONENT).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    read().with_context(|| format!("cannot load the tool component `{}`", path.display()))
 }
 
 /// Refuses a component that gives a name that is taken: which of the two an
@@ -386,6 +453,16 @@ fn no_name_twice(tools: &[Tool], more: Vec<Tool>) -> anyhow::Result<Vec<Tool>> {
         }
     }
     Ok(more)
+}
+
+/// The skills that a tool may know of, as they are when it asks.
+fn known_skills(catalog: &Arc<Catalog>, terms: &Terms) -> SkillsSource {
+    let (catalog, granted) = (Arc::clone(catalog), terms.skills.clone());
+    Arc::new(move || {
+        let mut skills = catalog.list().skills;
+        skills.retain(|skill| granted.allow(&skill.name));
+        skills
+    })
 }
 
 fn string<'a>(arguments: &'a Map<String, Value>, property: &str) -> Option<&'a str> {

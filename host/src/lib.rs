@@ -52,6 +52,7 @@ mod component;
 pub mod config;
 mod engine;
 pub mod frontmatter;
+mod grant;
 mod guard;
 mod host;
 pub mod limits;
@@ -65,8 +66,9 @@ mod tool;
 mod wasi;
 
 pub use arguments::{MAX_ARGUMENTS, parse_arguments};
-pub use catalog::{Catalog, Listing, Skill};
+pub use catalog::{Catalog, Listing, Skill, SkillsRoot};
 pub use config::Config;
+pub use grant::{Grant, PatternError};
 pub use host::{Host, HostBuilder};
 pub use limits::Limits;
 pub use tool::{CallError, Definition, Failure, FailureKind, FolderRule, Form, Output, Stop};

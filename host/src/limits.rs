@@ -16,6 +16,18 @@ pub struct Limits {
     /// Bytes of an answer, text and details together. Meets: a guest that
     /// floods the model's context or the host's memory. Default: 16 MiB.
     pub output: usize,
+    /// Elements of all tables of a call together. Meets: table bombs. A
+    /// component made from JavaScript has 7,746. Default: 20,000.
+    pub table_elements: usize,
+    /// Handles that a guest may hold at a time, open files among them. Meets:
+    /// a guest that takes the host's file descriptors. Default: 256.
+    pub handles: usize,
+    /// Entries of one directory listing. Meets: a folder with a million files.
+    /// Default: 100,000.
+    pub directory_entries: usize,
+    /// Bytes that a guest's standard output and error together leave in the
+    /// log. Meets: a guest that floods the log. Default: 16 KiB.
+    pub log: usize,
 }
 
 /// Default of [`Limits::time`].
@@ -28,25 +40,20 @@ pub const DEFAULT_OUTPUT: usize = 16 << 20;
 /// Most that [`Limits::memory`] can be set to: a 32-bit guest has no more.
 pub const MAX_MEMORY: usize = 4 << 30;
 
-/// Elements of all tables of a call together. Meets: table bombs. A component
-/// made from JavaScript has 7,746.
-pub(crate) const TABLE_ELEMENTS: usize = 100_000;
+/// Most that [`Limits::table_elements`] can be: the pool's tables are so large.
+pub const MAX_TABLE_ELEMENTS: usize = 20_000;
+
 /// Core instances, memories and tables of a component. Meets: a component that
 /// is small on disk and huge when instantiated. One made from Python has 65
 /// core instances.
 pub(crate) const CORE_INSTANCES: u32 = 200;
 pub(crate) const MEMORIES: u32 = 8;
 pub(crate) const TABLES: u32 = 64;
-/// Handles that a guest may hold at a time, open files among them. Meets: a
-/// guest that takes the host's file descriptors.
-pub(crate) const HANDLES: usize = 256;
 /// Stack of the guest. Meets: recursion.
 pub(crate) const WASM_STACK: usize = 512 << 10;
 /// Bytes that one WASI read may return. Meets: a guest that makes the host
 /// allocate for a huge file; its own memory limit would stop it only after.
 pub(crate) const READ_BYTES: u64 = 16 << 20;
-/// Entries of one directory listing. Meets: a folder with a million files.
-pub(crate) const DIRECTORY_ENTRIES: usize = 100_000;
 /// Bytes of a component's definitions together. Meets: a component whose
 /// definitions fill the model's context.
 pub(crate) const DEFINITIONS_BYTES: usize = 1 << 20;
@@ -59,6 +66,10 @@ impl Default for Limits {
             time: DEFAULT_TIME,
             memory: DEFAULT_MEMORY,
             output: DEFAULT_OUTPUT,
+            table_elements: MAX_TABLE_ELEMENTS,
+            handles: 256,
+            directory_entries: 100_000,
+            log: 16 << 10,
         }
     }
 }

@@ -5,17 +5,19 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use cap_std::fs::Dir;
 use wasmtime::component::{
     Component, ComponentExportIndex, ComponentType, InstancePre, Lift, Linker, Lower,
+    ResourceTableError,
 };
 use wasmtime::{ResourceLimiter, Store, StoreContextMut, UpdateDeadline};
 
 use crate::catalog::{NoFolder, OpenFolder, Skill};
 use crate::engine::Clocked;
+use crate::grant::Terms;
+use crate::guard::Folder;
 use crate::limits::{self, Limits};
 use crate::tool::{FailureKind, Stop};
-use crate::wasi::{self, HasWorld, World};
+use crate::wasi::{self, HasWorld, Log, World};
 
 /// Asks the host which skills there are, when a guest does.
 pub(crate) type SkillsSource = Arc<dyn Fn() -> Vec<Skill> + Send + Sync>;
@@ -26,29 +28,31 @@ pub(crate) struct Sandbox {
     component: InstancePre<State>,
     definitions: ComponentExportIndex,
     call: ComponentExportIndex,
-    skills: SkillsSource,
+}
+
+/// One call: what is asked, and what it may do.
+pub(crate) struct Call<'a> {
+    pub(crate) tool: &'a str,
+    pub(crate) arguments: &'a str,
+    pub(crate) folder: Option<Result<OpenFolder, NoFolder>>,
+    pub(crate) terms: &'a Terms,
+    /// The skills that the call may know of.
+    pub(crate) skills: SkillsSource,
 }
 
 /// What a store holds.
 pub(crate) struct State {
     world: World,
     skills: SkillsSource,
-    memory: Counter,
+    used: Used,
     deadline: Instant,
-    /// Which limit the guest ran into, if one.
-    hit: Option<Hit>,
+    limits: Limits,
 }
 
-#[derive(Clone, Copy)]
-enum Hit {
-    Time,
-    Memory,
-}
-
-/// Memory that a call has, against what it may have.
-struct Counter {
-    used: usize,
-    limit: usize,
+/// What a call has taken of its memory and table limits.
+#[derive(Default)]
+struct Used {
+    bytes: usize,
     table_elements: usize,
 }
 
@@ -178,11 +182,7 @@ const SKILLS: &str = "skillhost:tool/skills@0.1.0";
 impl Sandbox {
     /// Links a component. What it imports and is not granted, and what it
     /// lacks, is an error that names it.
-    pub(crate) fn new(
-        engine: Clocked,
-        component: &Component,
-        skills: SkillsSource,
-    ) -> wasmtime::Result<Self> {
+    pub(crate) fn new(engine: Clocked, component: &Component) -> wasmtime::Result<Self> {
         let export = |name: &str| {
             component
                 .get_export_index(None, TOOLS)
@@ -209,13 +209,19 @@ impl Sandbox {
             definitions: export("definitions")?,
             call: export("call")?,
             engine,
-            skills,
         })
     }
 
-    /// Asks the component for its tools.
-    pub(crate) async fn definitions(&self, limits: &Limits) -> Result<Vec<RawDefinition>, Stop> {
-        self.run(limits, World::new(None, Arc::default()), async |store| {
+    /// Asks the component for its tools. No skill is known to it then.
+    pub(crate) async fn definitions(
+        &self,
+        origin: &str,
+        limits: &Limits,
+    ) -> Result<Vec<RawDefinition>, Stop> {
+        let log = Log::new(origin, limits.log);
+        let world = World::new(None, Arc::default(), limits, log);
+        let skills: SkillsSource = Arc::new(Vec::new);
+        self.run(State::new(world, skills, limits), async |store| {
             let instance = self.component.instantiate_async(&mut *store).await?;
             let definitions = instance
                 .get_typed_func::<(), (Vec<RawDefinition>,)>(&mut *store, &self.definitions)?;
@@ -225,21 +231,21 @@ impl Sandbox {
     }
 
     /// Runs one call.
-    pub(crate) async fn call(
-        &self,
-        limits: &Limits,
-        environment: Arc<[(String, String)]>,
-        tool: &str,
-        arguments: &str,
-        folder: Option<Result<OpenFolder, NoFolder>>,
-    ) -> Result<Result<Answer, Refusal>, Stop> {
-        let (preopen, folder) = grant(folder);
-        let result = self.run(limits, World::new(preopen, environment), async |store| {
+    pub(crate) async fn call(&self, call: Call<'_>) -> Result<Result<Answer, Refusal>, Stop> {
+        let Terms {
+            limits,
+            environment,
+            ..
+        } = call.terms;
+        let (preopen, folder) = tell(call.folder);
+        let log = Log::new(call.tool, limits.log);
+        let world = World::new(preopen, Arc::clone(environment), limits, log);
+        let result = self.run(State::new(world, call.skills, limits), async |store| {
             let instance = self.component.instantiate_async(&mut *store).await?;
-            let call = instance
+            let function = instance
                 .get_typed_func::<(&str, &str, RawFolder), CallResult>(&mut *store, &self.call)?;
-            let parameters = (tool, arguments, folder);
-            Ok(call.call_async(&mut *store, parameters).await?.0)
+            let parameters = (call.tool, call.arguments, folder);
+            Ok(function.call_async(&mut *store, parameters).await?.0)
         });
         bounded(result.await?, limits.output)
     }
@@ -248,59 +254,68 @@ impl Sandbox {
     /// gone when this returns, whatever happened.
     async fn run<T>(
         &self,
-        limits: &Limits,
-        world: World,
+        mut state: State,
         guest: impl AsyncFnOnce(&mut Store<State>) -> wasmtime::Result<T>,
     ) -> Result<T, Stop> {
         // The clock of the call starts when it has its slot.
         let _running = self.engine.enter().await;
-        let deadline = Instant::now() + limits.time;
-        let mut store = self.store(limits, deadline, world);
-        let waited = tokio::time::timeout(limits.time, guest(&mut store)).await;
+        let time = state.limits.time;
+        state.deadline = Instant::now() + time;
+        let mut store = armed(&self.engine, state);
+        let waited = tokio::time::timeout(time, guest(&mut store)).await;
         match waited {
             Ok(Ok(done)) => Ok(done),
-            Err(_) => Err(Stop::Time(limits.time)),
-            Ok(Err(error)) => Err(match store.data().hit {
-                Some(Hit::Time) => Stop::Time(limits.time),
-                Some(Hit::Memory) => Stop::Memory(limits.memory),
-                None => Stop::Trap(format!("{error:#}")),
-            }),
+            Err(_) => Err(Stop::Time(time)),
+            Ok(Err(error)) => Err(why(store.data_mut(), &error)),
         }
     }
+}
 
-    fn store(&self, limits: &Limits, deadline: Instant, world: World) -> Store<State> {
-        let state = State {
+impl State {
+    fn new(world: World, skills: SkillsSource, limits: &Limits) -> Self {
+        Self {
             world,
-            skills: Arc::clone(&self.skills),
-            memory: Counter {
-                used: 0,
-                limit: limits.memory,
-                table_elements: 0,
-            },
-            deadline,
-            hit: None,
-        };
-        let mut store = Store::new(&self.engine.engine, state);
-        store.limiter(|state| state);
-        // Two strings at most come back from a call, neither larger than the
-        // guest's memory. Meets: lists whose every entry is all of the memory.
-        store.set_hostcall_fuel(limits.memory.saturating_mul(2));
-        store.set_max_component_handles(limits::HANDLES);
-        store.set_epoch_deadline(1);
-        store.epoch_deadline_callback(|mut context| {
-            let state = context.data_mut();
-            if Instant::now() >= state.deadline {
-                state.hit = Some(Hit::Time);
-                wasmtime::bail!("the call is past its deadline");
-            }
-            Ok(UpdateDeadline::Yield(1))
-        });
-        store
+            skills,
+            used: Used::default(),
+            deadline: Instant::now(),
+            limits: limits.clone(),
+        }
+    }
+}
+
+/// A store with all its limits on, and nothing of the guest in it yet.
+fn armed(engine: &Clocked, state: State) -> Store<State> {
+    let (memory, handles) = (state.limits.memory, state.limits.handles);
+    let mut store = Store::new(&engine.engine, state);
+    store.limiter(|state| state);
+    // Two strings at most come back from a call, neither larger than the
+    // guest's memory. Meets: lists whose every entry is all of the memory.
+    store.set_hostcall_fuel(memory.saturating_mul(2));
+    store.set_max_component_handles(handles);
+    store.set_epoch_deadline(1);
+    store.epoch_deadline_callback(|mut context| {
+        let state = context.data_mut();
+        if Instant::now() >= state.deadline {
+            state.world.hit = Some(Stop::Time(state.limits.time));
+            wasmtime::bail!("the call is past its deadline");
+        }
+        Ok(UpdateDeadline::Yield(1))
+    });
+    store
+}
+
+/// Why a guest broke off: the limit that it ran into, if it ran into one.
+fn why(state: &mut State, error: &wasmtime::Error) -> Stop {
+    let table: Option<&ResourceTableError> = error.downcast_ref();
+    match (state.world.hit.take(), table) {
+        (Some(stop), _) => stop,
+        (None, Some(ResourceTableError::Full)) => Stop::Handles(state.limits.handles),
+        (None, _) => Stop::Trap(format!("{error:#}")),
     }
 }
 
 /// What the guest is told of its folder, and the folder itself.
-fn grant(folder: Option<Result<OpenFolder, NoFolder>>) -> (Option<(Dir, String)>, RawFolder) {
+fn tell(folder: Option<Result<OpenFolder, NoFolder>>) -> (Option<(Folder, String)>, RawFolder) {
     match folder {
         None => (None, RawFolder::None),
         Some(Err(NoFolder::Unknown)) => (None, RawFolder::UnknownSkill),
@@ -312,13 +327,12 @@ fn grant(folder: Option<Result<OpenFolder, NoFolder>>) -> (Option<(Dir, String)>
                 Some(skill) => format!("/skills/{skill}"),
                 None => "/home".to_owned(),
             };
-            let handle = Dir::from_std_file(open.handle.into());
             let raw = RawFolder::Open(RawOpenFolder {
                 skill: open.skill,
                 mount: mount.clone(),
                 path: open.path,
             });
-            (Some((handle, mount)), raw)
+            (Some((open.folder, mount)), raw)
         }
     }
 }
@@ -374,17 +388,15 @@ impl ResourceLimiter for State {
         desired: usize,
         _: Option<usize>,
     ) -> wasmtime::Result<bool> {
-        let used = self
-            .memory
-            .used
-            .saturating_add(desired.saturating_sub(current));
-        if used > self.memory.limit {
+        let more = desired.saturating_sub(current);
+        let bytes = self.used.bytes.saturating_add(more);
+        if bytes > self.limits.memory {
             // The guest learns that there is no more, as on any machine. If
             // that is what it breaks off for, this is why.
-            self.hit = Some(Hit::Memory);
+            self.world.hit = Some(Stop::Memory(self.limits.memory));
             return Ok(false);
         }
-        self.memory.used = used;
+        self.used.bytes = bytes;
         Ok(true)
     }
 
@@ -394,15 +406,13 @@ impl ResourceLimiter for State {
         desired: usize,
         _: Option<usize>,
     ) -> wasmtime::Result<bool> {
-        let elements = self
-            .memory
-            .table_elements
-            .saturating_add(desired.saturating_sub(current));
-        if elements > limits::TABLE_ELEMENTS {
-            self.hit = Some(Hit::Memory);
+        let more = desired.saturating_sub(current);
+        let elements = self.used.table_elements.saturating_add(more);
+        if elements > self.limits.table_elements {
+            self.world.hit = Some(Stop::Tables(self.limits.table_elements));
             return Ok(false);
         }
-        self.memory.table_elements = elements;
+        self.used.table_elements = elements;
         Ok(true)
     }
 

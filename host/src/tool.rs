@@ -131,6 +131,17 @@ pub enum Stop {
     Memory(usize),
     /// Its answer was larger than the limit, in bytes.
     Output(usize),
+    /// It wanted more table elements than the limit.
+    Tables(usize),
+    /// It wanted to hold more handles than the limit.
+    Handles(usize),
+    /// It wanted to list a folder with more entries than the limit.
+    DirectoryEntries(usize),
+    /// It was not started: its grant does not name this skill.
+    NotGranted {
+        /// The skill that the call named.
+        skill: String,
+    },
     /// It broke off: a panic, a stack overflow, an answer that is not UTF-8.
     /// The text is the chain of causes, for the operator.
     Trap(String),
@@ -142,6 +153,12 @@ impl fmt::Display for Stop {
             Self::Time(limit) => write!(f, "it took longer than {limit:?}"),
             Self::Memory(limit) => write!(f, "it needed more than {limit} bytes of memory"),
             Self::Output(limit) => write!(f, "its answer was larger than {limit} bytes"),
+            Self::Tables(limit) => write!(f, "it needed more than {limit} table elements"),
+            Self::Handles(limit) => write!(f, "it held more than {limit} handles"),
+            Self::DirectoryEntries(limit) => {
+                write!(f, "it listed a folder of more than {limit} entries")
+            }
+            Self::NotGranted { skill } => write!(f, "it may not read the skill '{skill}'"),
             Self::Trap(_) => f.write_str("it broke off before it answered"),
         }
     }

@@ -5,20 +5,22 @@
 //! | interface | what a guest gets |
 //! |---|---|
 //! | `wasi:cli/environment` | the variables that the operator set for the tool, no arguments |
-//! | `wasi:cli/std*`, `terminal-*` | an empty input; output goes nowhere |
+//! | `wasi:cli/std*`, `terminal-*` | an empty input; output goes to the log, bounded, line by line |
 //! | `wasi:cli/exit` | ends the call, which then has no answer |
 //! | `wasi:clocks` | the time; sleeping counts towards the call's time |
 //! | `wasi:filesystem` | one read-only preopen: our own implementation |
 //! | `wasi:io` | streams and polling over the above |
 //! | `wasi:random` | random bytes |
+//! | `wasi:sockets` | nothing: every call is refused; components made from Python import it always |
 
 mod filesystem;
+mod log;
 mod preopens;
+mod sockets;
 mod streams;
 
 use std::sync::Arc;
 
-use cap_std::fs::Dir;
 use wasmtime::component::{HasData, Linker, ResourceTable};
 use wasmtime_wasi::cli::{WasiCli, WasiCliView as _};
 use wasmtime_wasi::clocks::{WasiClocks, WasiClocksView as _};
@@ -28,29 +30,42 @@ use wasmtime_wasi::random::{WasiRandom, WasiRandomView as _};
 use wasmtime_wasi::{WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 use wasmtime_wasi_io::bindings::wasi::io;
 
-use crate::limits;
+use crate::guard::Folder;
+use crate::limits::Limits;
+use crate::tool::Stop;
+
+pub(crate) use log::Log;
 
 /// What one sandbox has of the outside.
 pub(crate) struct World {
     table: ResourceTable,
     /// The call's only preopen, and its name for the guest.
-    preopen: Option<(Arc<Dir>, String)>,
+    preopen: Option<(Arc<Folder>, String)>,
     environment: Arc<[(String, String)]>,
+    directory_entries: usize,
+    /// Which limit the guest ran into, if one.
+    pub(crate) hit: Option<Stop>,
+    log: Log,
     /// Made when it is first needed: most guests never look at a clock.
     wasi: Option<WasiCtx>,
 }
 
 impl World {
     pub(crate) fn new(
-        preopen: Option<(Dir, String)>,
+        preopen: Option<(Folder, String)>,
         environment: Arc<[(String, String)]>,
+        limits: &Limits,
+        log: Log,
     ) -> Self {
         let mut table = ResourceTable::new();
-        table.set_max_capacity(limits::HANDLES);
+        table.set_max_capacity(limits.handles);
         Self {
             table,
             preopen: preopen.map(|(folder, mount)| (Arc::new(folder), mount)),
             environment,
+            directory_entries: limits.directory_entries,
+            hit: None,
+            log,
             wasi: None,
         }
     }
@@ -58,10 +73,16 @@ impl World {
 
 impl WasiView for World {
     fn ctx(&mut self) -> WasiCtxView<'_> {
-        let environment = &self.environment;
-        let ctx = self
-            .wasi
-            .get_or_insert_with(|| WasiCtxBuilder::new().envs(environment).build());
+        let (environment, log) = (&self.environment, &self.log);
+        let ctx = self.wasi.get_or_insert_with(|| {
+            WasiCtxBuilder::new()
+                .envs(environment)
+                .stdout(log.clone())
+                .stderr(log.clone())
+                .allow_tcp(false)
+                .allow_udp(false)
+                .build()
+        });
         WasiCtxView {
             ctx,
             table: &mut self.table,
@@ -96,6 +117,7 @@ pub(crate) fn link<T: HasWorld>(linker: &mut Linker<T>) -> wasmtime::Result<()> 
     random::insecure::add_to_linker::<T, WasiRandom>(linker, |t| t.world().random())?;
     random::insecure_seed::add_to_linker::<T, WasiRandom>(linker, |t| t.world().random())?;
     random::random::add_to_linker::<T, WasiRandom>(linker, |t| t.world().random())?;
+    sockets::link(linker)?;
     Ok(())
 }
 

@@ -187,6 +187,10 @@ pub enum ReadError {
     IsDirectory,
     /// It is neither a file nor a folder.
     NotRegular,
+    /// It has several hard links, and one may lie outside.
+    HardLinked,
+    /// Something else is mounted there.
+    OtherMount,
     /// The host's user may not read it.
     PermissionDenied,
     /// A symlink leads to itself, or through too many others.
@@ -218,6 +222,8 @@ impl From<ErrorCode> for ReadError {
             ErrorCode::NotPermitted => Self::Outside,
             ErrorCode::IsDirectory => Self::IsDirectory,
             ErrorCode::Unsupported => Self::NotRegular,
+            ErrorCode::TooManyLinks => Self::HardLinked,
+            ErrorCode::CrossDevice => Self::OtherMount,
             ErrorCode::Access => Self::PermissionDenied,
             ErrorCode::Loop => Self::SymlinkLoop,
             ErrorCode::NameTooLong => Self::NameTooLong,
@@ -233,6 +239,8 @@ impl fmt::Display for ReadError {
             Self::Outside => crate::PathError::Outside.fmt(f),
             Self::IsDirectory => f.write_str("is a directory"),
             Self::NotRegular => f.write_str("is not a regular file"),
+            Self::HardLinked => f.write_str("has several hard links"),
+            Self::OtherMount => f.write_str("lies on another mount"),
             Self::PermissionDenied => f.write_str("permission denied"),
             Self::SymlinkLoop => f.write_str("too many levels of symbolic links"),
             Self::NameTooLong => f.write_str("name too long"),

@@ -10,7 +10,7 @@ use cap_std::fs::Dir;
 
 use super::{Finding, check, missing_reference, references};
 use crate::frontmatter;
-use crate::guard;
+use crate::guard::{Folder, HardLinks};
 use crate::skill_md;
 
 /// Largest SKILL.md that is checked; the tools' own limit is less.
@@ -19,6 +19,7 @@ const MAX_BYTES: u64 = 16 << 20;
 /// Checks the skill in a folder. The error says why it cannot be looked at.
 pub fn check_folder(path: &Path) -> io::Result<Vec<Finding>> {
     let folder = Dir::open_ambient_dir(path, ambient_authority())?;
+    let folder = Folder::new(folder.into_std_file().into(), HardLinks::Allowed)?;
     // `.` has a name too.
     let real = std::fs::canonicalize(path)?;
     let name = real.file_name().unwrap_or_default().to_string_lossy();
@@ -26,7 +27,7 @@ pub fn check_folder(path: &Path) -> io::Result<Vec<Finding>> {
 }
 
 /// Checks the skill of this name in an open folder.
-pub(crate) fn check_open(name: &str, folder: &Dir) -> io::Result<Vec<Finding>> {
+pub(crate) fn check_open(name: &str, folder: &Folder) -> io::Result<Vec<Finding>> {
     let Some((file_name, file)) = skill_md::open(folder)? else {
         let message = "there is no `SKILL.md`".to_owned();
         return Ok(vec![Finding::error("file-missing", None, message)]);
@@ -51,7 +52,7 @@ pub(crate) fn check_open(name: &str, folder: &Dir) -> io::Result<Vec<Finding>> {
     let split = frontmatter::split(&text);
     findings.extend(
         references(split.body, split.body_line)
-            .filter(|reference| guard::look(folder, Path::new(&*reference.path), true).is_err())
+            .filter(|reference| folder.look(Path::new(&*reference.path), true).is_err())
             .map(|reference| missing_reference(reference.line, &reference.path)),
     );
     findings.sort_by_key(|finding| finding.line);

@@ -10,6 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use cap_std::fs::{Dir, FileType, Metadata, MetadataExt as _};
+use rustix::io::Errno;
 use wasmtime::component::Resource;
 use wasmtime_wasi::filesystem::Descriptor as WasiDescriptor;
 use wasmtime_wasi::p2::bindings::clocks::wall_clock::Datetime;
@@ -24,13 +25,14 @@ use wasmtime_wasi_io::streams::{DynInputStream, DynOutputStream};
 
 use super::World;
 use super::streams::FileStream;
-use crate::guard::{self, Found};
+use crate::guard::{Folder, Found};
 use crate::limits;
+use crate::tool::Stop;
 
 /// A handle of a guest.
 pub(super) enum Descriptor {
     File(Arc<File>),
-    Directory(Arc<Dir>),
+    Directory(Arc<Folder>),
 }
 
 /// The rest of a directory listing.
@@ -51,7 +53,7 @@ impl World {
         Ok(self.table.get(&tagged::<_, Descriptor>(handle))?)
     }
 
-    fn directory(&self, handle: Resource<WasiDescriptor>) -> FsResult<Arc<Dir>> {
+    fn directory(&self, handle: Resource<WasiDescriptor>) -> FsResult<Arc<Folder>> {
         match self.descriptor(handle)? {
             Descriptor::Directory(folder) => Ok(Arc::clone(folder)),
             Descriptor::File(_) => Err(Code::NotDirectory.into()),
@@ -97,14 +99,12 @@ impl HostDescriptor for &mut World {
             return Err(Code::ReadOnly.into());
         }
         let follow = path_flags.contains(PathFlags::SYMLINK_FOLLOW);
-        let opened = match guard::look(&folder, Path::new(&path), follow)? {
-            Found::Directory(seen) => {
-                Descriptor::Directory(Arc::new(Dir::from_std_file(File::from(seen))))
-            }
+        let opened = match folder.look(Path::new(&path), follow).map_err(code)? {
+            Found::Folder(folder) => Descriptor::Directory(Arc::new(folder)),
             Found::File(_) if open_flags.contains(OpenFlags::DIRECTORY) => {
                 return Err(Code::NotDirectory.into());
             }
-            Found::File(seen) => Descriptor::File(Arc::new(guard::open_seen(&seen)?)),
+            Found::File(seen) => Descriptor::File(Arc::new(seen.open()?)),
         };
         Ok(tagged(self.table.push(opened)?))
     }
@@ -131,7 +131,7 @@ impl HostDescriptor for &mut World {
     fn stat(&mut self, handle: Resource<WasiDescriptor>) -> FsResult<DescriptorStat> {
         let metadata = match self.descriptor(handle)? {
             Descriptor::File(file) => Metadata::from_file(file)?,
-            Descriptor::Directory(folder) => folder.dir_metadata()?,
+            Descriptor::Directory(folder) => folder.handle().dir_metadata()?,
         };
         Ok(stat(&metadata))
     }
@@ -143,7 +143,7 @@ impl HostDescriptor for &mut World {
         path: String,
     ) -> FsResult<DescriptorStat> {
         let folder = self.directory(handle)?;
-        Ok(stat(&metadata_at(&folder, path_flags, &path)?))
+        Ok(stat(&metadata_at(folder.handle(), path_flags, &path)?))
     }
 
     fn read_directory(
@@ -154,13 +154,16 @@ impl HostDescriptor for &mut World {
             Descriptor::Directory(folder) => Arc::clone(folder),
             Descriptor::File(_) => return Err(Code::NotDirectory.into()),
         };
-        let entries = list(&folder)?;
+        let Some(entries) = list(folder.handle(), self.directory_entries)? else {
+            self.hit = Some(Stop::DirectoryEntries(self.directory_entries));
+            return Err(Code::Overflow.into());
+        };
         Ok(tagged(self.table.push(Entries(entries.into_iter()))?))
     }
 
     fn readlink_at(&mut self, handle: Resource<WasiDescriptor>, path: String) -> FsResult<String> {
         // cap-std refuses a link whose target is absolute: no host path shows.
-        let target = self.directory(handle)?.read_link(&path)?;
+        let target = self.directory(handle)?.handle().read_link(&path)?;
         String::from_utf8(target.into_os_string().into_vec())
             .map_err(|_| Code::IllegalByteSequence.into())
     }
@@ -193,7 +196,7 @@ impl HostDescriptor for &mut World {
     fn metadata_hash(&mut self, handle: Resource<WasiDescriptor>) -> FsResult<MetadataHashValue> {
         let metadata = match self.descriptor(handle)? {
             Descriptor::File(file) => Metadata::from_file(file)?,
-            Descriptor::Directory(folder) => folder.dir_metadata()?,
+            Descriptor::Directory(folder) => folder.handle().dir_metadata()?,
         };
         Ok(hash(&metadata))
     }
@@ -205,7 +208,7 @@ impl HostDescriptor for &mut World {
         path: String,
     ) -> FsResult<MetadataHashValue> {
         let folder = self.directory(handle)?;
-        Ok(hash(&metadata_at(&folder, path_flags, &path)?))
+        Ok(hash(&metadata_at(folder.handle(), path_flags, &path)?))
     }
 
     fn advise(
@@ -336,6 +339,14 @@ impl HostDirectoryEntryStream for &mut World {
     }
 }
 
+/// The code of an error of the guard. wasmtime-wasi has no word for this one.
+fn code(error: io::Error) -> Code {
+    match Errno::from_io_error(&error) {
+        Some(Errno::XDEV) => Code::CrossDevice,
+        _ => Code::from(error),
+    }
+}
+
 /// Reads up to `length` bytes, and says whether the file ended. The buffer is
 /// sized by the file, so that an ordinary file is read by one call.
 fn read_some(file: &File, length: u64, offset: u64) -> io::Result<(Vec<u8>, bool)> {
@@ -363,11 +374,12 @@ fn read_some(file: &File, length: u64, offset: u64) -> io::Result<(Vec<u8>, bool
     Ok((bytes, filled < wanted))
 }
 
-fn list(folder: &Dir) -> io::Result<Vec<Result<DirectoryEntry, Code>>> {
+/// The entries of a folder, if there are no more than `most`.
+fn list(folder: &Dir, most: usize) -> io::Result<Option<Vec<Result<DirectoryEntry, Code>>>> {
     let mut entries = Vec::new();
     for entry in folder.entries()? {
-        if entries.len() == limits::DIRECTORY_ENTRIES {
-            return Err(rustix::io::Errno::OVERFLOW.into());
+        if entries.len() == most {
+            return Ok(None);
         }
         let entry = entry?;
         entries.push(match entry.file_name().into_string() {
@@ -378,7 +390,7 @@ fn list(folder: &Dir) -> io::Result<Vec<Result<DirectoryEntry, Code>>> {
             Err(_) => Err(Code::IllegalByteSequence),
         });
     }
-    Ok(entries)
+    Ok(Some(entries))
 }
 
 fn metadata_at(folder: &Dir, flags: PathFlags, path: &str) -> io::Result<Metadata> {

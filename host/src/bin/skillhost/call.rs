@@ -125,17 +125,19 @@ fn explain(host: &Host, error: &CallError) {
             }
         }
         CallError::Stopped { tool, stop } => {
-            let why = match stop {
-                Stop::Trap(causes) => causes.clone(),
-                Stop::Time(_) => format!("{stop}; `limits.time` in skillhost.toml sets how long"),
-                Stop::Memory(_) => {
-                    format!("{stop}; `limits.memory` in skillhost.toml sets how much")
-                }
-                Stop::Output(_) => {
-                    format!("{stop}; `limits.output` in skillhost.toml sets how large")
-                }
-                other => other.to_string(),
+            let line = |key: &str| format!("; `{key}` in skillhost.toml would change it");
+            let change = match stop {
+                Stop::Time(_) => line("limits.time"),
+                Stop::Memory(_) => line("limits.memory"),
+                Stop::Output(_) => line("limits.output"),
+                Stop::Tables(_) => line("limits.table_elements"),
+                Stop::Handles(_) => line("limits.handles"),
+                Stop::DirectoryEntries(_) => line("limits.directory_entries"),
+                Stop::NotGranted { .. } => line(&format!("grants.{tool}.skills")),
+                Stop::Trap(causes) => format!(": {causes}"),
+                _ => String::new(),
             };
+            let why = format!("{stop}{change}");
             terminal::complain(&format!("the tool `{tool}` was stopped: {why}"));
         }
         _ => {}

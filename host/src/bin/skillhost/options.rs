@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::Args;
-use skillhost::config::{Config, Located};
-use skillhost::{Catalog, Host};
+use skillhost::config::{Config, Located, LocatedRoot};
+use skillhost::{Catalog, Grant, Host, SkillsRoot};
 
 /// Used where it exists and no `--config` is given.
 const DEFAULT_CONFIG: &str = "skillhost.toml";
@@ -27,6 +27,10 @@ pub(crate) struct Options {
     /// Folder of tool components, besides the configured ones; repeatable
     #[arg(long, global = true, value_name = "DIR")]
     tools: Vec<PathBuf>,
+    /// Let a tool read skills, in place of its configured grant; `*` and `?`
+    /// match any characters; repeatable
+    #[arg(long, global = true, value_name = "TOOL=SKILL,…")]
+    grant: Vec<String>,
 }
 
 impl Options {
@@ -38,32 +42,41 @@ impl Options {
         }
     }
 
-    fn skills(&self, config: &Config) -> anyhow::Result<Vec<PathBuf>> {
-        let mut folders = Vec::new();
+    fn skills(&self, config: &Config) -> anyhow::Result<Vec<SkillsRoot>> {
+        let plain = |path: &Path| SkillsRoot {
+            path: path.to_owned(),
+            follow_links: false,
+        };
+        let mut roots = Vec::new();
         for folder in &self.skills {
-            folders.push(must_be_folder(folder, "`--skills`")?);
+            must_be_folder(folder, "`--skills`")?;
+            roots.push(plain(folder));
         }
-        for Located { path, place } in &config.skills {
-            folders.push(must_be_folder(path, place)?);
+        for LocatedRoot { root, place } in &config.skills {
+            must_be_folder(&root.path, place)?;
+            roots.push(root.clone());
         }
-        if folders.is_empty() && Path::new(DEFAULT_SKILLS).is_dir() {
-            folders.push(DEFAULT_SKILLS.into());
+        if roots.is_empty() && Path::new(DEFAULT_SKILLS).is_dir() {
+            roots.push(plain(Path::new(DEFAULT_SKILLS)));
         }
-        Ok(folders)
+        Ok(roots)
     }
 
     /// The skills, without loading any tool.
     pub(crate) fn catalog(&self) -> anyhow::Result<Catalog> {
         let config = self.config()?;
-        Catalog::open(&self.skills(&config)?, None)
+        let catalog = Catalog::open(&self.skills(&config)?, None)?;
+        Ok(catalog.hard_links(config.hard_links))
     }
 
     /// Skills and tools. What could not be loaded is said on stderr.
     pub(crate) async fn host(&self) -> anyhow::Result<Host> {
         let config = self.config()?;
-        let mut builder = Host::builder().limits(config.limits.clone());
-        for folder in self.skills(&config)? {
-            builder = builder.skills(folder);
+        let mut builder = Host::builder()
+            .limits(config.limits.clone())
+            .hard_links(config.hard_links);
+        for root in self.skills(&config)? {
+            builder = builder.skills_root(root);
         }
         for folder in &self.tools {
             builder = builder.tools(must_be_folder(folder, "`--tools`")?);
@@ -77,10 +90,19 @@ impl Options {
         for tool in config.disabled_tools {
             builder = builder.disable(tool);
         }
-        for (tool, variables) in config.environment {
-            for (name, value) in variables {
-                builder = builder.environment(&tool, name, value);
-            }
+        for (tool, grant) in config.grants {
+            builder = builder.grant(tool, grant);
+        }
+        for given in &self.grant {
+            let (tool, skills) = given.split_once('=').with_context(|| {
+                format!(
+                    "`--grant`: expected TOOL=SKILL,… and not `{}`",
+                    given.escape_debug()
+                )
+            })?;
+            let grant = Grant::new().limits(config.limits.clone());
+            let grant = grant.skills(skills.split(',')).context("`--grant`")?;
+            builder = builder.grant(tool, grant);
         }
         if let Some(folder) = cache_folder() {
             builder = builder.cache(folder);

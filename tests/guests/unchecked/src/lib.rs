@@ -24,6 +24,7 @@ skillhost_guest::export_tools!(
     Tool::new("raw_loop", "Compute for ever.", raw_loop).in_skill("skill_name"),
     Tool::new("raw_sleep", "Wait for ever.", raw_sleep).in_skill("skill_name"),
     Tool::new("raw_panic", "Break off.", raw_panic).in_skill("skill_name"),
+    Tool::new("raw_print", "Print to both streams.", raw_print).in_skill("skill_name"),
     Tool::new("raw_mounts", "Name every preopen.", raw_mounts).in_skill("skill_name"),
 );
 
@@ -113,4 +114,10 @@ fn raw_sleep(_: Arguments, _: Access) -> Result<Output, Failure> {
 
 fn raw_panic(call: Arguments, _: Access) -> Result<Output, Failure> {
     panic!("{}", call.path)
+}
+
+fn raw_print(call: Arguments, _: Access) -> Result<Output, Failure> {
+    println!("{}", call.path);
+    eprintln!("{}", call.path);
+    Ok(Output::text("printed"))
 }

@@ -1,0 +1,175 @@
+//! What an operator allows a tool: which skills, and at what cost. Nothing
+//! that an agent can call changes a grant.
+
+use std::fmt;
+use std::sync::Arc;
+
+use glob::Pattern;
+
+use crate::guard::HardLinks;
+use crate::limits::Limits;
+
+/// What a tool may do. A tool that comes with the host may read every skill
+/// unless its grant says otherwise; any other tool may read those that its
+/// grant names, and none without a grant.
+#[derive(Debug, Clone, Default)]
+pub struct Grant {
+    pub(crate) skills: Option<Skills>,
+    pub(crate) home: Option<bool>,
+    pub(crate) hard_links: Option<bool>,
+    pub(crate) limits: Option<Limits>,
+    pub(crate) environment: Vec<(String, String)>,
+}
+
+/// A set of skills, by name.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Skills(Vec<Pattern>);
+
+/// A grant with every default filled in: what holds for a tool.
+#[derive(Debug, Clone)]
+pub(crate) struct Terms {
+    pub(crate) skills: Skills,
+    pub(crate) home: bool,
+    pub(crate) hard_links: HardLinks,
+    pub(crate) limits: Limits,
+    pub(crate) environment: Arc<[(String, String)]>,
+}
+
+/// What holds for tools whose grant does not say.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Defaults {
+    pub(crate) hard_links: bool,
+    pub(crate) limits: Limits,
+}
+
+/// A name or pattern of skills that means nothing.
+#[derive(Debug, thiserror::Error)]
+#[error("`{}` is no name and no pattern of skills: {reason}", pattern.escape_debug())]
+pub struct PatternError {
+    pattern: String,
+    reason: &'static str,
+}
+
+impl Grant {
+    /// A grant that says nothing yet: the defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The skills that the tool may read, by name; `*` and `?` stand for any
+    /// characters and any one. Replaces what was said before.
+    pub fn skills<S: AsRef<str>>(
+        mut self,
+        patterns: impl IntoIterator<Item = S>,
+    ) -> Result<Self, PatternError> {
+        self.skills = Some(Skills::new(patterns)?);
+        Ok(self)
+    }
+
+    /// Whether calls of the tool that name no skill may read the home folder.
+    pub fn home(mut self, allowed: bool) -> Self {
+        self.home = Some(allowed);
+        self
+    }
+
+    /// Whether the tool may read files that have several hard links. One of
+    /// their names may lie outside the skill. Default: what the host allows.
+    pub fn hard_links(mut self, allowed: bool) -> Self {
+        self.hard_links = Some(allowed);
+        self
+    }
+
+    /// What a call of the tool may cost. Default: the host's limits.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = Some(limits);
+        self
+    }
+
+    /// Sets an environment variable that calls of the tool see.
+    pub fn environment(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.environment.push((name.into(), value.into()));
+        self
+    }
+
+    /// What holds for a tool of this grant. The host trusts its own tools with
+    /// every skill, and others with nothing.
+    pub(crate) fn terms(&self, own: bool, defaults: &Defaults) -> Terms {
+        let skills = if own {
+            Skills::all()
+        } else {
+            Skills::default()
+        };
+        Terms {
+            skills: self.skills.clone().unwrap_or(skills),
+            home: self.home.unwrap_or(own),
+            hard_links: self.hard_links.unwrap_or(defaults.hard_links).into(),
+            limits: self.limits.as_ref().unwrap_or(&defaults.limits).clone(),
+            environment: self.environment.clone().into(),
+        }
+    }
+}
+
+impl Skills {
+    pub(crate) fn all() -> Self {
+        Self(Pattern::new("*").into_iter().collect())
+    }
+
+    pub(crate) fn new<S: AsRef<str>>(
+        patterns: impl IntoIterator<Item = S>,
+    ) -> Result<Self, PatternError> {
+        let pattern = |text: S| {
+            Pattern::new(text.as_ref()).map_err(|error| PatternError {
+                pattern: text.as_ref().to_owned(),
+                reason: error.msg,
+            })
+        };
+        patterns
+            .into_iter()
+            .map(pattern)
+            .collect::<Result<_, _>>()
+            .map(Self)
+    }
+
+    pub(crate) fn allow(&self, name: &str) -> bool {
+        self.0.iter().any(|pattern| pattern.matches(name))
+    }
+}
+
+impl fmt::Display for Skills {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return f.write_str("none");
+        }
+        let patterns: Vec<&str> = self.0.iter().map(Pattern::as_str).collect();
+        f.write_str(&patterns.join(", "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_grant_allows_what_it_names_and_nothing_else() {
+        let granted = Grant::new()
+            .skills(["calculator", "data_*", "v?"])
+            .unwrap()
+            .skills
+            .unwrap();
+        for (name, allowed) in [
+            ("calculator", true),
+            ("Calculator", false),
+            ("calculator2", false),
+            ("data_analysis", true),
+            ("my_data_analysis", false),
+            ("v1", true),
+            ("v10", false),
+            ("", false),
+        ] {
+            assert_eq!(granted.allow(name), allowed, "{name}");
+        }
+        assert!(!Skills::default().allow("calculator"));
+        assert!(Skills::all().allow("calculator"));
+        assert!(Grant::new().skills(["a***b"]).is_err());
+    }
+}

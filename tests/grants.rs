@@ -1,0 +1,283 @@
+//! What an operator grants a tool, each grant with its denied side.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use skillhost::{CallError, Grant, Host, Limits, SkillsRoot, Stop};
+
+use crate::support::folders::Folders;
+use crate::support::program::Program;
+use crate::support::{build, builder, builder_with_guests, call, guests, model_text};
+
+fn folders() -> Folders {
+    let folders = Folders::new();
+    for skill in ["calculator", "data_analysis", "data_factory", "weather"] {
+        let text = format!("---\nname: {skill}\ndescription: About {skill}.\n---\nBody\n");
+        folders.write(&format!("{skill}/SKILL.md"), text);
+    }
+    folders
+}
+
+/// The skills that a call of this tool may read.
+fn readable(host: &Host, tool: &str) -> Vec<&'static str> {
+    let path = if tool.starts_with("raw") {
+        "path"
+    } else {
+        "file_path"
+    };
+    ["calculator", "data_analysis", "data_factory", "weather"]
+        .into_iter()
+        .filter(
+            |skill| match call(host, tool, json!({"skill_name": skill, path: "SKILL.md"})) {
+                Ok(_) => true,
+                Err(CallError::Stopped {
+                    stop: Stop::NotGranted { skill: denied },
+                    ..
+                }) => {
+                    assert_eq!(denied, *skill);
+                    false
+                }
+                Err(other) => panic!("{other:?}"),
+            },
+        )
+        .collect()
+}
+
+#[test]
+fn a_tool_that_is_not_built_in_reads_what_its_grant_names_and_nothing_without_one() {
+    let folders = folders();
+    let host = |grant: Option<Grant>| {
+        let builder = builder().skills(&folders.root).tools(guests());
+        build(match grant {
+            Some(grant) => builder.grant("raw_read", grant),
+            None => builder,
+        })
+    };
+    assert_eq!(readable(&host(None), "raw_read"), [""; 0]);
+    assert_eq!(readable(&host(Some(Grant::new())), "raw_read"), [""; 0]);
+    let granted = Grant::new().skills(["calculator", "data_*"]).unwrap();
+    let granted = host(Some(granted));
+    assert_eq!(
+        readable(&granted, "raw_read"),
+        ["calculator", "data_analysis", "data_factory"]
+    );
+    // The grant of one tool is none of another, of the same component.
+    assert_eq!(readable(&granted, "raw_stat"), [""; 0]);
+}
+
+#[test]
+fn a_built_in_tool_reads_every_skill_unless_its_grant_says_otherwise() {
+    let folders = folders();
+    let host = build(builder().skills(&folders.root));
+    assert_eq!(readable(&host, "read_file_in_skill").len(), 4);
+    let grant = |patterns: &[&str]| Grant::new().skills(patterns).unwrap();
+    let host = builder()
+        .skills(&folders.root)
+        .grant("read_file_in_skill", grant(&["weather"]))
+        .grant("read_skill", grant(&["data_*"]))
+        .grant("list_skills", grant(&["calculator"]));
+    let host = build(host);
+    assert_eq!(readable(&host, "read_file_in_skill"), ["weather"]);
+    let listed: Value = serde_json::from_str(&model_text(&host, "list_skills", json!({}))).unwrap();
+    assert_eq!(listed["skills"].as_array().unwrap().len(), 1);
+    let definitions = host.definitions();
+    let read_skill = definitions
+        .iter()
+        .find(|tool| tool.name == "read_skill")
+        .unwrap();
+    let names = &read_skill.input_schema["properties"]["skill_name"]["enum"];
+    assert_eq!(names, &json!(["data_analysis", "data_factory"]));
+}
+
+#[test]
+fn what_is_not_granted_says_so_to_the_model_and_how_to_change_it_to_the_operator() {
+    let program = Program::new();
+    program.write("skills/calculator/SKILL.md", "# C\n");
+    let guests = guests();
+    let guests = guests.to_str().unwrap();
+    let arguments = "{\"skill_name\":\"calculator\",\"path\":\"SKILL.md\"}";
+    let run = program.run(&["--tools", guests, "call", "raw_read", arguments]);
+    assert_eq!(run.code, 3);
+    assert_eq!(
+        run.stdout,
+        "ERROR: the tool 'raw_read' was stopped: it may not read the skill 'calculator'"
+    );
+    assert!(
+        run.stderr
+            .contains("`grants.raw_read.skills` in skillhost.toml"),
+        "{}",
+        run.stderr
+    );
+    let run = program.run(&[
+        "--tools",
+        guests,
+        "--grant",
+        "raw_read=c*",
+        "call",
+        "raw_read",
+        arguments,
+    ]);
+    assert_eq!((run.code, run.stdout.as_str()), (0, "# C\n"));
+    for wrong in ["raw_read", "raw_read=a***b"] {
+        let run = program.run(&["--tools", guests, "--grant", wrong, "tools"]);
+        assert_eq!(run.code, 4, "{wrong}");
+        assert!(run.stderr.contains("`--grant`: "), "{}", run.stderr);
+    }
+}
+
+#[test]
+fn limits_of_one_tool_are_its_own() {
+    let folders = folders();
+    let mut short = Limits::default();
+    short.time = Duration::from_millis(50);
+    let grant = Grant::new().skills(["*"]).unwrap().limits(short);
+    let host = build(
+        builder_with_guests()
+            .skills(&folders.root)
+            .grant("raw_loop", grant),
+    );
+    let stopped = call(
+        &host,
+        "raw_loop",
+        json!({"skill_name": "weather", "path": ""}),
+    );
+    let Err(CallError::Stopped {
+        stop: Stop::Time(limit),
+        ..
+    }) = stopped
+    else {
+        panic!("{stopped:?}");
+    };
+    assert_eq!(limit, Duration::from_millis(50));
+}
+
+#[test]
+fn hard_linked_files_are_refused_unless_they_are_allowed() {
+    let folders = folders();
+    folders.write("calculator/a.txt", "text");
+    fs::hard_link(
+        folders.root.join("calculator/a.txt"),
+        folders.outside.join("b.txt"),
+    )
+    .unwrap();
+    let arguments = json!({"skill_name": "calculator", "file_path": "a.txt"});
+    let read = |host: &Host| model_text(host, "read_file_in_skill", arguments.clone());
+    assert_eq!(
+        read(&build(builder().skills(&folders.root))),
+        "ERROR: Cannot read file 'a.txt': has several hard links"
+    );
+    assert_eq!(
+        read(&build(builder().skills(&folders.root).hard_links(true))),
+        "text"
+    );
+    let allowed = Grant::new().hard_links(true);
+    let host = builder().skills(&folders.root);
+    assert_eq!(
+        read(&build(host.grant("read_file_in_skill", allowed))),
+        "text"
+    );
+}
+
+#[test]
+fn another_mount_inside_a_skill_is_refused() {
+    // A skill of the root `/` that is a mount with another mount inside, as
+    // every Linux has it.
+    let shared = tempfile::Builder::new().tempfile_in("/dev/shm").unwrap();
+    fs::write(shared.path(), "text").unwrap();
+    let inside = shared
+        .path()
+        .strip_prefix("/dev")
+        .unwrap()
+        .to_str()
+        .unwrap();
+    let host = build(builder().skills("/"));
+    let arguments = json!({"skill_name": "dev", "file_path": inside});
+    assert_eq!(
+        model_text(&host, "read_file_in_skill", arguments),
+        format!("ERROR: Cannot read file '{inside}': lies on another mount")
+    );
+    for (device, reason) in [
+        ("null", "is not a regular file"),
+        ("shm", "lies on another mount"),
+    ] {
+        let arguments = json!({"skill_name": "dev", "file_path": device});
+        assert_eq!(
+            model_text(&host, "read_file_in_skill", arguments),
+            format!("ERROR: Cannot read file '{device}': {reason}")
+        );
+    }
+}
+
+#[test]
+fn a_skill_that_is_a_symlink_is_one_only_where_the_root_says_so() {
+    let folders = folders();
+    fs::create_dir(folders.outside.join("real")).unwrap();
+    fs::write(folders.outside.join("real/SKILL.md"), "# Linked\n").unwrap();
+    symlink(folders.outside.join("real"), folders.root.join("linked")).unwrap();
+    let read = |follow_links| {
+        let path = folders.root.clone();
+        let host = build(builder().skills_root(SkillsRoot { path, follow_links }));
+        let names = host.catalog().names();
+        let text = model_text(&host, "read_skill", json!({"skill_name": "linked"}));
+        (names.contains(&"linked".to_owned()), text)
+    };
+    assert_eq!(
+        read(false),
+        (false, "Error: Skill 'linked' not found.".to_owned())
+    );
+    assert_eq!(read(true), (true, "# Linked\n".to_owned()));
+}
+
+#[test]
+fn the_home_folder_is_for_tools_that_may_read_it() {
+    let folders = folders();
+    fs::write(folders.outside.join("note.txt"), "text").unwrap();
+    let arguments = json!({"path": "note.txt"});
+    let read = |grant: Grant| {
+        let host = builder().skills(&folders.root).home(&folders.outside);
+        model_text(
+            &build(host.grant("read_skill_file", grant)),
+            "read_skill_file",
+            arguments.clone(),
+        )
+    };
+    assert_eq!(read(Grant::new()), "text");
+    assert!(read(Grant::new().home(false)).contains("no home folder is configured"));
+    let host = builder().skills(&folders.root).home(&folders.outside);
+    let grant = Grant::new().skills(["weather"]).unwrap();
+    let host = build(host.grant("read_skill_file", grant));
+    for (skill, granted) in [("weather", true), ("calculator", false)] {
+        let path = folders
+            .root
+            .join(skill)
+            .join("SKILL.md")
+            .display()
+            .to_string();
+        assert_eq!(
+            call(&host, "read_skill_file", json!({ "path": path })).is_ok(),
+            granted,
+            "{skill}"
+        );
+    }
+}
+
+#[test]
+fn what_a_guest_prints_reaches_neither_stream() {
+    let program = Program::new();
+    program.write("skills/a/SKILL.md", "# A\n");
+    let guests = guests();
+    let arguments = "{\"skill_name\":\"a\",\"path\":\"printed by the guest\"}";
+    let options = [
+        "--tools",
+        guests.to_str().unwrap(),
+        "--grant",
+        "raw_print=*",
+    ];
+    let run = program.run(&[&options[..], &["call", "raw_print", arguments]].concat());
+    assert_eq!(
+        (run.code, run.stdout.as_str(), run.stderr.as_str()),
+        (0, "printed", "")
+    );
+}

@@ -433,3 +433,73 @@ fn the_cache_is_the_users_alone_and_can_be_switched_off() {
     assert!(run("off".as_ref()).status.success());
     assert!(!program.folder.path().join("off").exists());
 }
+
+#[test]
+fn grants_show_what_each_tool_may_read_and_what_it_may_not() {
+    let program = program();
+    program.write("skills/other/SKILL.md", SKILL);
+    program.write(
+        "skillhost.toml",
+        "[grants.get_skill]\nskills = [\"calc*\"]\nlimits.time = \"2s\"\n",
+    );
+    let run = program.run(&["grants", "--output", "json"]);
+    let grants: Value = serde_json::from_str(&run.stdout).unwrap();
+    let grant = grants
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|grant| grant["tool"] == "get_skill")
+        .unwrap();
+    assert_eq!(
+        (&grant["allows"], &grant["refuses"]),
+        (&json!(["calculator"]), &json!(["other"]))
+    );
+    assert_eq!(grant["limits"]["time_ms"], 2000);
+    let text = program.run(&["grants"]).stdout;
+    assert!(
+        text.contains("  skills: calc*\n    allows: calculator\n    refuses: other\n"),
+        "{text}"
+    );
+    let tools = guests();
+    let run = program.run(&["--tools", tools.to_str().unwrap(), "grants"]);
+    assert!(
+        run.stdout.contains("  skills: none\n    allows: none\n"),
+        "{}",
+        run.stdout
+    );
+}
+
+#[test]
+fn inspect_prints_a_component_and_exits_with_1_where_it_would_be_refused() {
+    let program = program();
+    let good = guests().join("count_lines.wasm");
+    let run = program.run(&["inspect", good.to_str().unwrap()]);
+    assert_eq!(run.code, 0);
+    for line in [
+        "sha256: ",
+        "size: ",
+        "  granted  wasi:filesystem/types@",
+        "  count_lines: reads the skill named by `skill_name`",
+    ] {
+        assert!(run.stdout.contains(line), "{line}: {}", run.stdout);
+    }
+    program.write(
+        "bad.wasm",
+        wat::parse_str("(component (import \"wasi:http/types@0.2.0\" (instance)))").unwrap(),
+    );
+    let run = program.run(&["inspect", "bad.wasm", "--output", "json"]);
+    assert_eq!(run.code, 1);
+    let seen: Value = serde_json::from_str(&run.stdout).unwrap();
+    assert_eq!(
+        seen["imports"],
+        json!([{"name": "wasi:http/types@0.2.0", "granted": false}])
+    );
+    program.write("no.wasm", "text");
+    let run = program.run(&["inspect", "no.wasm"]);
+    assert_eq!((run.code, run.stdout.as_str()), (4, ""));
+    assert!(
+        run.stderr.contains("`no.wasm` is no component"),
+        "{}",
+        run.stderr
+    );
+}

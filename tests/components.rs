@@ -217,3 +217,69 @@ fn a_disabled_tool_is_not_offered_and_cannot_be_called() {
         "{refused:?}"
     );
 }
+
+#[test]
+fn a_component_whose_digest_is_not_its_pin_is_refused_and_so_is_one_without_if_pins_are_required() {
+    let digest = "0000000000000000000000000000000000000000000000000000000000000000";
+    let right = block_on(skillhost::inspect(&guests().join("unchecked.wasm")))
+        .unwrap()
+        .digest;
+    let load = |pin: Option<&str>, required| {
+        let folders = Folders::new();
+        fs::write(folders.outside.join("u.wasm"), unchecked()).unwrap();
+        let builder = builder().tools(&folders.outside).require_pins(required);
+        let builder = match pin {
+            Some(pin) => builder.pin("u.wasm", pin),
+            None => builder,
+        };
+        block_on(builder.build()).unwrap().problems().join("; ")
+    };
+    assert_eq!(load(Some(&right), true), "");
+    assert_eq!(load(Some(&right.to_uppercase()), false), "");
+    assert_eq!(load(None, false), "");
+    assert!(load(Some(digest), false).contains(&format!("its SHA-256 is {right}, and the pin")));
+    assert!(load(None, true).contains("it has no pin, and pins are required"));
+}
+
+#[test]
+fn inspect_shows_what_a_component_is_and_what_it_would_be_refused_for() {
+    let seen = block_on(skillhost::inspect(&guests().join("unchecked.wasm"))).unwrap();
+    assert!(
+        seen.imports.iter().all(|import| import.granted),
+        "{:?}",
+        seen.imports
+    );
+    assert!(seen.start.is_some_and(|start| start.memories == 1));
+    let tools: Vec<_> = seen
+        .tools
+        .unwrap()
+        .into_iter()
+        .map(|tool| tool.name)
+        .collect();
+    assert!(tools.contains(&"raw_read".to_owned()));
+
+    let folders = Folders::new();
+    let import = |name: &str| {
+        let path = folders.outside.join("import.wasm");
+        let wat = format!("(component (import \"{name}\" (instance)))");
+        fs::write(&path, wat::parse_str(wat).unwrap()).unwrap();
+        block_on(skillhost::inspect(&path)).unwrap()
+    };
+    for (name, granted) in [
+        ("wasi:cli/environment@0.2.0", true),
+        ("wasi:sockets/tcp@0.2.3", true),
+        ("wasi:filesystem/types@0.2.8", true),
+        ("skillhost:tool/skills@0.1.0", true),
+        ("wasi:http/types@0.2.0", false),
+        ("wasi:filesystem/types@0.3.0", false),
+        ("skillhost:tool/skills@0.9.0", false),
+        ("other:thing/x", false),
+    ] {
+        let seen = import(name);
+        assert_eq!(seen.imports[0].granted, granted, "{name}");
+        // What is granted is linked, and what is not names itself.
+        let why = seen.tools.unwrap_err();
+        assert_eq!(why.contains("does not export"), granted, "{name}: {why}");
+        assert_eq!(why.contains(name), !granted, "{name}: {why}");
+    }
+}

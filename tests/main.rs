@@ -10,6 +10,8 @@ mod sandbox;
 mod components;
 // What an operator grants, and what is denied without.
 mod grants;
+// The record of every call.
+mod audit;
 // Folders of skills: several roots, names, problems.
 mod catalog;
 // The home folder, for calls that name no skill.

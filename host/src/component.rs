@@ -2,9 +2,13 @@
 //! for its tools. What is wrong with it is a problem that names it, and the
 //! others still load.
 
+use std::io::Read as _;
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
+use cap_std::ambient_authority;
+use cap_std::fs::Dir;
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 use wasmtime::component::Component;
@@ -12,10 +16,15 @@ use wasmtime::component::Component;
 use crate::arguments::Schema;
 use crate::cache::{Cache, Key};
 use crate::engine::Clocked;
+use crate::guard::{Folder, HardLinks};
 use crate::host::Progress;
 use crate::limits::{self, Limits};
 use crate::sandbox::{RawDefinition, RawForm, Sandbox};
-use crate::tool::{Definition, FolderRule, Form};
+use crate::tool::{Definition, FolderRule, Form, Stop};
+
+/// Largest component that is read. Meets: a file that fills the memory before
+/// anything is known of it. One made from Python has 18 MB.
+const MAX_COMPONENT: u64 = 64 << 20;
 
 /// A tool that can be called.
 pub(crate) struct Tool {
@@ -24,6 +33,8 @@ pub(crate) struct Tool {
     pub(crate) sandbox: Arc<Sandbox>,
     /// The component it comes from, for the operator.
     pub(crate) origin: String,
+    /// SHA-256 of that component, in hex.
+    pub(crate) digest: String,
 }
 
 /// What is needed to load components.
@@ -44,36 +55,26 @@ impl Loader<'_> {
     }
 
     async fn tools(&self, origin: &str, bytes: &[u8]) -> anyhow::Result<Vec<Tool>> {
-        let component = self.compile(origin, bytes)?;
-        let sandbox = Sandbox::new(self.engine.clone(), &component)?;
-        let sandbox = Arc::new(sandbox);
-        let definitions = sandbox
-            .definitions(origin, self.limits)
-            .await
-            .map_err(|stop| {
-                anyhow::anyhow!("it was stopped while it was asked for its tools: {stop:?}")
-            })?;
-        check_size(&definitions)?;
-        definitions
-            .into_iter()
-            .map(|raw| {
-                let name = raw.name.clone();
-                let definition = definition(raw)
-                    .with_context(|| format!("in its tool `{}`", name.escape_debug()))?;
-                Ok(Tool {
-                    schema: Schema::new(&definition)
-                        .with_context(|| format!("in its tool `{name}`"))?,
-                    definition,
-                    sandbox: Arc::clone(&sandbox),
-                    origin: origin.to_owned(),
-                })
+        let digest = digest(bytes);
+        let component = self.compile(origin, bytes, &digest)?;
+        let sandbox = Arc::new(Sandbox::new(self.engine.clone(), &component)?);
+        let definitions = definitions(&sandbox, origin, self.limits).await?;
+        let tool = |definition: Definition| {
+            let schema = Schema::new(&definition);
+            Ok(Tool {
+                schema: schema.with_context(|| format!("in its tool `{}`", definition.name))?,
+                definition,
+                sandbox: Arc::clone(&sandbox),
+                origin: origin.to_owned(),
+                digest: digest.clone(),
             })
-            .collect()
+        };
+        definitions.into_iter().map(tool).collect()
     }
 
-    fn compile(&self, origin: &str, bytes: &[u8]) -> anyhow::Result<Component> {
+    fn compile(&self, origin: &str, bytes: &[u8], digest: &str) -> anyhow::Result<Component> {
         let engine = &self.engine.engine;
-        let key = Key::new(engine, &digest(bytes));
+        let key = Key::new(engine, digest);
         if let Some(component) = self.cache.and_then(|cache| cache.get(engine, &key)) {
             return Ok(component);
         }
@@ -88,7 +89,48 @@ impl Loader<'_> {
     }
 }
 
-fn digest(bytes: &[u8]) -> String {
+/// Reads a component's file, if it is a regular one and not too large.
+pub(crate) fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
+    let read = || -> anyhow::Result<Vec<u8>> {
+        let folder = match path.parent() {
+            Some(folder) if folder != Path::new("") => folder,
+            _ => Path::new("."),
+        };
+        let folder = Dir::open_ambient_dir(folder, ambient_authority())?;
+        // How many names it has is the operator's affair.
+        let folder = Folder::new(folder.into_std_file().into(), HardLinks::Allowed)?;
+        let file = folder.open_file(Path::new(path.file_name().unwrap_or_default()))?;
+        if file.metadata()?.len() > MAX_COMPONENT {
+            bail!("it is larger than {MAX_COMPONENT} bytes");
+        }
+        let mut bytes = Vec::new();
+        file.take(MAX_COMPONENT).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    read().with_context(|| format!("cannot read the tool component `{}`", path.display()))
+}
+
+/// Asks a component for its tools, and checks what it says of them.
+pub(crate) async fn definitions(
+    sandbox: &Sandbox,
+    origin: &str,
+    limits: &Limits,
+) -> anyhow::Result<Vec<Definition>> {
+    let raw = sandbox.definitions(origin, limits).await;
+    let raw = raw.map_err(|stop| match stop {
+        Stop::Trap(causes) => anyhow::anyhow!("asked for its tools, it broke off: {causes}"),
+        stop => anyhow::anyhow!("asked for its tools, it was stopped: {stop}"),
+    })?;
+    check_size(&raw)?;
+    let definition = |raw: RawDefinition| {
+        let name = raw.name.clone();
+        definition(raw).with_context(|| format!("in its tool `{}`", name.escape_debug()))
+    };
+    raw.into_iter().map(definition).collect()
+}
+
+/// SHA-256, in hex.
+pub(crate) fn digest(bytes: &[u8]) -> String {
     Sha256::digest(bytes)
         .iter()
         .map(|byte| format!("{byte:02x}"))
@@ -133,6 +175,7 @@ fn definition(raw: RawDefinition) -> anyhow::Result<Definition> {
         skill_property: rule.skill_property,
         enumerate: rule.enumerate,
         path_property: rule.path_property,
+        skill_optional: rule.skill_optional,
     });
     for named in folder
         .iter()

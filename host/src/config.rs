@@ -12,6 +12,7 @@ use serde::de::{self, Deserializer, Visitor};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use crate::audit::AuditMode;
 use crate::catalog::SkillsRoot;
 use crate::grant::{Grant, PatternError};
 use crate::limits::{self, Limits};
@@ -33,6 +34,14 @@ pub struct Config {
     pub hard_links: bool,
     /// Limits of a call.
     pub limits: Limits,
+    /// The audit log.
+    pub audit_file: Option<Located>,
+    /// What happens to a call that cannot be recorded in it.
+    pub audit: AuditMode,
+    /// SHA-256 of component files, by file name.
+    pub pins: BTreeMap<String, String>,
+    /// Whether a component file without a pin is refused.
+    pub require_pins: bool,
     /// What each tool may do.
     pub grants: BTreeMap<String, Grant>,
 }
@@ -63,8 +72,20 @@ struct Raw {
     home: Option<Spanned<PathBuf>>,
     disabled_tools: Vec<String>,
     hard_links: bool,
+    audit_file: Option<Spanned<PathBuf>>,
+    audit: RawAudit,
+    pins: BTreeMap<String, Spanned<String>>,
+    require_pins: bool,
     limits: RawLimits,
     grants: BTreeMap<String, Spanned<RawGrant>>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "snake_case")]
+enum RawAudit {
+    #[default]
+    Required,
+    BestEffort,
 }
 
 #[derive(Deserialize)]
@@ -118,6 +139,10 @@ const KEYS: [(&str, &[&str]); 5] = [
             "home",
             "disabled_tools",
             "hard_links",
+            "audit_file",
+            "audit",
+            "pins",
+            "require_pins",
             "limits",
             "grants",
         ],
@@ -188,12 +213,27 @@ impl Config {
             let grant = grant.into_inner().over(&limits).context(place)?;
             anyhow::Ok((tool, grant))
         });
+        let pins = raw.pins.into_iter().map(|(file, pin)| {
+            let place = place(pin.span().start);
+            let pin = pin.into_inner();
+            if pin.len() != 64 || !pin.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+                bail!("{place}: a pin is a SHA-256, 64 digits in hex");
+            }
+            Ok((file, pin))
+        });
         Ok(Self {
             skills: raw.skills.into_iter().map(root).collect(),
             tools: raw.tools.into_iter().map(located).collect(),
             home: raw.home.map(located),
             disabled_tools: raw.disabled_tools,
             hard_links: raw.hard_links,
+            audit_file: raw.audit_file.map(located),
+            audit: match raw.audit {
+                RawAudit::Required => AuditMode::Required,
+                RawAudit::BestEffort => AuditMode::BestEffort,
+            },
+            pins: pins.collect::<anyhow::Result<_>>()?,
+            require_pins: raw.require_pins,
             grants: grants.collect::<anyhow::Result<_>>()?,
             limits,
         })
@@ -427,7 +467,7 @@ mod tests {
             ),
             (
                 "xyz = 1",
-                "`skillhost.toml`, line 1: unknown key `xyz`; the keys here are skills, tools, home, disabled_tools, hard_links, limits, grants",
+                "`skillhost.toml`, line 1: unknown key `xyz`; the keys here are skills, tools, home, disabled_tools, hard_links, audit_file, audit, pins, require_pins, limits, grants",
             ),
             (
                 "[limits]\ntime = \"ten\"",

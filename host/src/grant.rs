@@ -35,6 +35,30 @@ pub(crate) struct Terms {
     pub(crate) environment: Arc<[(String, String)]>,
 }
 
+/// What a tool may do, for the operator to look at.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct EffectiveGrant {
+    /// The tool.
+    pub tool: String,
+    /// The component that defines it.
+    pub origin: String,
+    /// SHA-256 of that component, in hex.
+    pub digest: String,
+    /// The names and patterns of the skills that it may read.
+    pub skills: String,
+    /// The skills of the catalog that it may read.
+    pub allowed: Vec<String>,
+    /// The skills of the catalog that it may not read.
+    pub refused: Vec<String>,
+    /// Whether calls that name no skill may read the home folder.
+    pub home: bool,
+    /// Whether files with several hard links may be read.
+    pub hard_links: bool,
+    /// What a call may cost.
+    pub limits: Limits,
+}
+
 /// What holds for tools whose grant does not say.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Defaults {

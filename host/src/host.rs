@@ -1,23 +1,21 @@
 //! The host: skills, tools, and calls of the one on the other.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
-use cap_std::ambient_authority;
-use cap_std::fs::Dir;
 use serde_json::{Map, Value};
 
+use crate::audit::{Audit, AuditMode, Entry, Subject};
 use crate::cache::Cache;
 use crate::catalog::{Catalog, NoFolder, OpenFolder, SkillsRoot, is_skill_name};
-use crate::component::{Loader, Tool};
+use crate::component::{self, Loader, Tool};
 use crate::engine::Clocked;
-use crate::grant::{Defaults, Grant, Terms};
-use crate::guard::{self, Folder, HardLinks};
+use crate::grant::{Defaults, EffectiveGrant, Grant, Terms};
+use crate::guard::{self, HardLinks};
 use crate::limits::Limits;
-use crate::sandbox::{Call, SkillsSource};
+use crate::sandbox::{Call, Ended, SkillsSource};
 use crate::suggest;
 use crate::tool::{CallError, Definition, Failure, FolderRule, Output, Stop};
 
@@ -45,9 +43,6 @@ const EMBEDDED: [(&str, &[u8]); 5] = [
     ),
 ];
 
-/// Largest component that is read. One made from Python has 18 MB.
-const MAX_COMPONENT: u64 = 64 << 20;
-
 /// Is told the name of a component that has to be compiled.
 pub(crate) type Progress = dyn Fn(&str) + Send + Sync;
 
@@ -58,6 +53,7 @@ pub struct Host(Arc<Inner>);
 
 struct Inner {
     catalog: Arc<Catalog>,
+    audit: Option<Arc<Audit>>,
     tools: Vec<Granted>,
     problems: Vec<String>,
 }
@@ -82,6 +78,9 @@ pub struct HostBuilder {
     defaults: Defaults,
     without_embedded: bool,
     progress: Option<Box<Progress>>,
+    audit: Option<(PathBuf, AuditMode)>,
+    pins: BTreeMap<String, String>,
+    require_pins: bool,
 }
 
 impl Host {
@@ -114,6 +113,29 @@ impl Host {
             .collect()
     }
 
+    /// What each tool may do, with every default filled in.
+    pub fn grants(&self) -> Vec<EffectiveGrant> {
+        let names = self.0.catalog.names();
+        let grant = |Granted { tool, terms, .. }: &Granted| {
+            let (allowed, refused) = names
+                .iter()
+                .cloned()
+                .partition(|name| terms.skills.allow(name));
+            EffectiveGrant {
+                tool: tool.definition.name.clone(),
+                origin: tool.origin.clone(),
+                digest: tool.digest.clone(),
+                skills: terms.skills.to_string(),
+                allowed,
+                refused,
+                home: terms.home,
+                hard_links: terms.hard_links == HardLinks::Allowed,
+                limits: terms.limits.clone(),
+            }
+        };
+        self.0.tools.iter().map(grant).collect()
+    }
+
     /// The skills.
     pub fn catalog(&self) -> &Catalog {
         &self.0.catalog
@@ -131,44 +153,82 @@ impl Host {
     /// `arguments` is the JSON object that the model wrote; see
     /// [`parse_arguments`](crate::parse_arguments) for its text.
     pub async fn call(&self, tool: &str, arguments: Value) -> Result<Output, CallError> {
-        let Granted {
+        self.call_with_id(tool, arguments, None).await
+    }
+
+    /// Like [`Host::call`]; the audit log has the caller's id for the call.
+    pub async fn call_with_id(
+        &self,
+        tool: &str,
+        arguments: Value,
+        id: Option<&str>,
+    ) -> Result<Output, CallError> {
+        let mut entry = self.0.audit.as_ref().map(|audit| audit.begin(tool, id));
+        let outcome = match self.tool(tool) {
+            Ok(granted) => self.run(granted, arguments, entry.as_mut()).await,
+            Err(error) => Err(error),
+        };
+        if let Some(entry) = entry {
+            entry.end(&outcome).map_err(|stop| CallError::Stopped {
+                tool: tool.to_owned(),
+                stop,
+            })?;
+        }
+        outcome
+    }
+
+    async fn run(
+        &self,
+        Granted {
             tool,
             terms,
             skills,
-        } = self.tool(tool)?;
+        }: &Granted,
+        arguments: Value,
+        mut entry: Option<&mut Entry>,
+    ) -> Result<Output, CallError> {
         let arguments = tool.schema.check(arguments)?;
-        let name = &tool.definition.name;
         let rule = tool.definition.folder.as_ref();
+        let skill = rule.and_then(|rule| string(&arguments, &rule.skill_property));
+        if let Some(entry) = &mut entry {
+            let path = rule.and_then(|rule| rule.path_property.as_deref());
+            entry.subject(&Subject {
+                component: &tool.digest,
+                skill,
+                path: path.and_then(|property| string(&arguments, property)),
+            });
+        }
         let folder = rule.map(|rule| self.folder(rule, &arguments, terms));
         let folder = folder.transpose().map_err(|stop| stopped(tool, stop))?;
-        let unknown_skill = match (&folder, rule) {
-            (Some(Err(NoFolder::Unknown)), Some(rule)) => {
-                string(&arguments, &rule.skill_property).map(str::to_owned)
-            }
+        let unknown_skill = match &folder {
+            Some(Err(NoFolder::Unknown)) => skill.map(str::to_owned),
             _ => None,
         };
-        let arguments = Value::Object(arguments).to_string();
         let call = Call {
-            tool: name,
-            arguments: &arguments,
+            tool: &tool.definition.name,
+            arguments: &Value::Object(arguments).to_string(),
             folder,
             terms,
             skills: Arc::clone(skills),
         };
-        let answered = tool.sandbox.call(call).await;
-        match answered {
+        let Ended { result, memory } = tool.sandbox.call(call).await;
+        if let Some(entry) = entry {
+            entry.memory(memory);
+        }
+        let model_reads = tool.definition.model_reads;
+        match result {
             Ok(Ok(answer)) => Ok(Output {
                 text: answer.text,
                 details: answer.details,
                 text_property: tool.definition.text_property.clone(),
-                model_reads: tool.definition.model_reads,
+                model_reads,
             }),
             Ok(Err(refusal)) => Err(CallError::Failed(Failure {
                 kind: refusal.kind,
                 message: refusal.message,
                 details: refusal.details,
                 unknown_skill,
-                model_reads: tool.definition.model_reads,
+                model_reads,
             })),
             Err(stop) => Err(stopped(tool, stop)),
         }
@@ -201,9 +261,11 @@ impl Host {
             skill: skill.to_owned(),
         };
         let skill = string(arguments, &rule.skill_property);
-        match (skill, rule.path_property.as_deref()) {
-            (None | Some(""), Some(property)) => {
-                let path = string(arguments, property).unwrap_or_default();
+        match (skill, rule.skill_optional) {
+            (None | Some(""), true) => {
+                let path = rule.path_property.as_deref();
+                let path = path.and_then(|property| string(arguments, property));
+                let path = path.unwrap_or_default();
                 let found = self.0.catalog.folder_of_path(path, terms.hard_links);
                 match found.as_ref().map(|open| open.skill.as_deref()) {
                     Ok(None) if !terms.home => Ok(Err(NoFolder::NoHome)),
@@ -216,7 +278,7 @@ impl Host {
                 Err(not_granted(name))
             }
             (Some(name), _) => Ok(self.0.catalog.skill(name, terms.hard_links)),
-            (None, None) => Ok(Err(NoFolder::Unknown)),
+            (None, false) => Ok(Err(NoFolder::Unknown)),
         }
     }
 }
@@ -299,6 +361,26 @@ impl HostBuilder {
         self
     }
 
+    /// Loads the component file of this name only if its SHA-256 is this, in
+    /// hex.
+    pub fn pin(mut self, file_name: impl Into<String>, sha256: impl Into<String>) -> Self {
+        self.pins.insert(file_name.into(), sha256.into());
+        self
+    }
+
+    /// Loads no component file that has no [pin](HostBuilder::pin).
+    pub fn require_pins(mut self, required: bool) -> Self {
+        self.require_pins = required;
+        self
+    }
+
+    /// Records every call in this file: one line of JSON each, appended. The
+    /// file is made for its owner alone. Default: none.
+    pub fn audit(mut self, file: impl Into<PathBuf>, mode: AuditMode) -> Self {
+        self.audit = Some((file.into(), mode));
+        self
+    }
+
     /// Is told each component that has to be compiled, before it is.
     pub fn progress(mut self, told: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.progress = Some(Box::new(told));
@@ -334,7 +416,8 @@ impl HostBuilder {
             own = tools.len();
         }
         for file in self.component_files()? {
-            let loaded = match read_component(&file) {
+            let loaded = match component::read(&file).and_then(|bytes| self.check_pin(&file, bytes))
+            {
                 Ok(bytes) => loader.load(&file.display().to_string(), &bytes).await,
                 Err(error) => Err(error),
             };
@@ -362,8 +445,10 @@ impl HostBuilder {
             .map(granted)
             .filter(|granted| !self.disabled.contains(&granted.tool.definition.name))
             .collect();
+        let audit = self.audit.map(|(path, mode)| Audit::open(&path, mode));
         Ok(Host(Arc::new(Inner {
             catalog,
+            audit: audit.transpose()?.map(Arc::new),
             tools,
             problems,
         })))
@@ -400,6 +485,24 @@ impl HostBuilder {
         Ok(files)
     }
 
+    /// Hands on a component that is the pinned one.
+    fn check_pin(&self, file: &Path, bytes: Vec<u8>) -> anyhow::Result<Vec<u8>> {
+        let name = file.file_name().unwrap_or_default().to_string_lossy();
+        let digest = component::digest(&bytes);
+        match self.pins.get(&*name) {
+            Some(pin) if pin.eq_ignore_ascii_case(&digest) => Ok(bytes),
+            Some(pin) => bail!(
+                "cannot load the tool component `{}`: its SHA-256 is {digest}, and the pin `{name}` is {pin}",
+                file.display()
+            ),
+            None if self.require_pins => bail!(
+                "cannot load the tool component `{}`: it has no pin, and pins are required; its SHA-256 is {digest}",
+                file.display()
+            ),
+            None => Ok(bytes),
+        }
+    }
+
     /// A tool that is switched off or set up under a wrong name would stay on,
     /// or as it was.
     fn check_tool_names(&self, tools: &[Tool]) -> anyhow::Result<()> {
@@ -419,23 +522,6 @@ impl HostBuilder {
         }
         Ok(())
     }
-}
-
-fn read_component(path: &Path) -> anyhow::Result<Vec<u8>> {
-    let read = || -> anyhow::Result<Vec<u8>> {
-        let folder = path.parent().unwrap_or(Path::new("."));
-        let folder = Dir::open_ambient_dir(folder, ambient_authority())?;
-        // How many names it has is the operator's affair.
-        let folder = Folder::new(folder.into_std_file().into(), HardLinks::Allowed)?;
-        let file = folder.open_file(Path::new(path.file_name().unwrap_or_default()))?;
-        if file.metadata()?.len() > MAX_COMPONENT {
-            bail!("it is larger than {MAX_COMPONENT} bytes");
-        }
-        let mut bytes = Vec::new();
-        file.take(MAX_COMPONENT).read_to_end(&mut bytes)?;
-        Ok(bytes)
-    };
-    read().with_context(|| format!("cannot load the tool component `{}`", path.display()))
 }
 
 /// Refuses a component that gives a name that is taken: which of the two an

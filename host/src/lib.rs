@@ -45,6 +45,7 @@
 compile_error!("skillhost runs on Linux: its guard opens files through /proc and O_PATH");
 
 mod arguments;
+mod audit;
 mod cache;
 mod catalog;
 pub mod check;
@@ -55,6 +56,7 @@ pub mod frontmatter;
 mod grant;
 mod guard;
 mod host;
+mod inspect;
 pub mod limits;
 pub mod message;
 pub mod prompt;
@@ -66,9 +68,11 @@ mod tool;
 mod wasi;
 
 pub use arguments::{MAX_ARGUMENTS, parse_arguments};
+pub use audit::AuditMode;
 pub use catalog::{Catalog, Listing, Skill, SkillsRoot};
 pub use config::Config;
-pub use grant::{Grant, PatternError};
+pub use grant::{EffectiveGrant, Grant, PatternError};
 pub use host::{Host, HostBuilder};
+pub use inspect::{Import, Inspection, Start, inspect};
 pub use limits::Limits;
 pub use tool::{CallError, Definition, Failure, FailureKind, FolderRule, Form, Output, Stop};

@@ -56,6 +56,12 @@ struct Used {
     table_elements: usize,
 }
 
+/// How a run ended, and the most memory that the guest had.
+pub(crate) struct Ended<T> {
+    pub(crate) result: Result<T, Stop>,
+    pub(crate) memory: usize,
+}
+
 /// What a guest answered.
 pub(crate) struct Answer {
     pub(crate) text: String,
@@ -95,6 +101,8 @@ pub(crate) struct RawFolderRule {
     pub(crate) enumerate: bool,
     #[component(name = "path-property")]
     pub(crate) path_property: Option<String>,
+    #[component(name = "skill-optional")]
+    pub(crate) skill_optional: bool,
 }
 
 #[derive(ComponentType, Lift, Clone, Copy)]
@@ -191,6 +199,12 @@ impl Sandbox {
                     wasmtime::format_err!("it is no tool component: it does not export `{TOOLS}`")
                 })
         };
+        let imports = component.component_type();
+        for (name, _) in imports.imports(&engine.engine) {
+            if !is_granted(name) {
+                wasmtime::bail!("it imports `{name}`, which no tool is given");
+            }
+        }
         let mut linker = Linker::new(&engine.engine);
         wasi::link::<State>(&mut linker)?;
         linker.instance(SKILLS)?.func_wrap(
@@ -228,10 +242,11 @@ impl Sandbox {
             Ok(definitions.call_async(&mut *store, ()).await?.0)
         })
         .await
+        .result
     }
 
     /// Runs one call.
-    pub(crate) async fn call(&self, call: Call<'_>) -> Result<Result<Answer, Refusal>, Stop> {
+    pub(crate) async fn call(&self, call: Call<'_>) -> Ended<Result<Answer, Refusal>> {
         let Terms {
             limits,
             environment,
@@ -247,7 +262,11 @@ impl Sandbox {
             let parameters = (call.tool, call.arguments, folder);
             Ok(function.call_async(&mut *store, parameters).await?.0)
         });
-        bounded(result.await?, limits.output)
+        let Ended { result, memory } = result.await;
+        Ended {
+            result: result.and_then(|answer| bounded(answer, limits.output)),
+            memory,
+        }
     }
 
     /// Runs the guest until it is done, stopped, or out of time. The store is
@@ -256,19 +275,28 @@ impl Sandbox {
         &self,
         mut state: State,
         guest: impl AsyncFnOnce(&mut Store<State>) -> wasmtime::Result<T>,
-    ) -> Result<T, Stop> {
+    ) -> Ended<T> {
         // The clock of the call starts when it has its slot.
         let _running = self.engine.enter().await;
         let time = state.limits.time;
         state.deadline = Instant::now() + time;
         let mut store = armed(&self.engine, state);
         let waited = tokio::time::timeout(time, guest(&mut store)).await;
-        match waited {
+        let result = match waited {
             Ok(Ok(done)) => Ok(done),
             Err(_) => Err(Stop::Time(time)),
             Ok(Err(error)) => Err(why(store.data_mut(), &error)),
+        };
+        Ended {
+            result,
+            memory: store.data().used.bytes,
         }
     }
+}
+
+/// Whether a tool is given the interface of this name.
+pub(crate) fn is_granted(import: &str) -> bool {
+    import == SKILLS || wasi::is_linked(import)
 }
 
 impl State {

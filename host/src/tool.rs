@@ -37,8 +37,10 @@ pub struct FolderRule {
     pub skill_property: String,
     /// Whether the schema lists the skills' names at that property.
     pub enumerate: bool,
-    /// The property that holds a path, for calls that name no skill.
+    /// The property that holds a path in the folder.
     pub path_property: Option<String>,
+    /// Whether a call may leave the skill out: its path then says which folder.
+    pub skill_optional: bool,
 }
 
 /// The two forms of an answer.
@@ -142,9 +144,28 @@ pub enum Stop {
         /// The skill that the call named.
         skill: String,
     },
+    /// The audit log could not be written, so the answer is withheld.
+    NotRecorded,
     /// It broke off: a panic, a stack overflow, an answer that is not UTF-8.
     /// The text is the chain of causes, for the operator.
     Trap(String),
+}
+
+impl Stop {
+    /// Which kind it is, in a word.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Time(_) => "time",
+            Self::Memory(_) => "memory",
+            Self::Output(_) => "output",
+            Self::Tables(_) => "table-elements",
+            Self::Handles(_) => "handles",
+            Self::DirectoryEntries(_) => "directory-entries",
+            Self::NotGranted { .. } => "not-granted",
+            Self::NotRecorded => "not-recorded",
+            Self::Trap(_) => "trap",
+        }
+    }
 }
 
 impl fmt::Display for Stop {
@@ -159,6 +180,7 @@ impl fmt::Display for Stop {
                 write!(f, "it listed a folder of more than {limit} entries")
             }
             Self::NotGranted { skill } => write!(f, "it may not read the skill '{skill}'"),
+            Self::NotRecorded => f.write_str("its call could not be recorded"),
             Self::Trap(_) => f.write_str("it broke off before it answered"),
         }
     }

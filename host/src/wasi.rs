@@ -121,6 +121,43 @@ pub(crate) fn link<T: HasWorld>(linker: &mut Linker<T>) -> wasmtime::Result<()> 
     Ok(())
 }
 
+/// The interfaces that [`link`] links, of `wasi:…@0.2`.
+const LINKED: [&str; 27] = [
+    "wasi:cli/environment",
+    "wasi:cli/exit",
+    "wasi:cli/stderr",
+    "wasi:cli/stdin",
+    "wasi:cli/stdout",
+    "wasi:cli/terminal-input",
+    "wasi:cli/terminal-output",
+    "wasi:cli/terminal-stderr",
+    "wasi:cli/terminal-stdin",
+    "wasi:cli/terminal-stdout",
+    "wasi:clocks/monotonic-clock",
+    "wasi:clocks/wall-clock",
+    "wasi:filesystem/preopens",
+    "wasi:filesystem/types",
+    "wasi:io/error",
+    "wasi:io/poll",
+    "wasi:io/streams",
+    "wasi:random/insecure",
+    "wasi:random/insecure-seed",
+    "wasi:random/random",
+    "wasi:sockets/instance-network",
+    "wasi:sockets/ip-name-lookup",
+    "wasi:sockets/network",
+    "wasi:sockets/tcp",
+    "wasi:sockets/tcp-create-socket",
+    "wasi:sockets/udp",
+    "wasi:sockets/udp-create-socket",
+];
+
+/// Whether an import of this name, with its version, is linked.
+pub(crate) fn is_linked(import: &str) -> bool {
+    let (name, version) = import.split_once('@').unwrap_or((import, ""));
+    LINKED.contains(&name) && version.starts_with("0.2.")
+}
+
 impl HasData for World {
     type Data<'a> = &'a mut World;
 }

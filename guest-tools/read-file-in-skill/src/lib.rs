@@ -42,7 +42,7 @@ skillhost_guest::export_tools!(
         read_file_in_skill,
     )
     .title("Read a file in a skill")
-    .in_skill("skill_name")
+    .in_skill_at("skill_name", "file_path")
     .text_property("content")
     .output_schema(include_str!("output.schema.json"))
 );

@@ -30,7 +30,7 @@
 //!         "Count the lines of a file in a skill.",
 //!         count_lines
 //!     )
-//!     .in_skill("skill_name")
+//!     .in_skill_at("skill_name", "path")
 //! );
 //! # fn main() {}
 //! ```

@@ -54,6 +54,7 @@ impl Tool {
             skill_property: property.to_owned(),
             enumerate: false,
             path_property: None,
+            skill_optional: false,
         });
         self
     }
@@ -63,11 +64,20 @@ impl Tool {
         self.rule(property, |rule| rule.enumerate = true)
     }
 
-    /// Like [`Tool::in_skill`]; a call that names no skill may read the host's
-    /// home folder, or the skill that the path in `path_property` lies in.
-    pub fn in_skill_or_home(self, property: &str, path_property: &str) -> Self {
+    /// Like [`Tool::in_skill`]; `path_property` holds a path in the skill.
+    pub fn in_skill_at(self, property: &str, path_property: &str) -> Self {
         let path_property = path_property.to_owned();
         self.rule(property, |rule| rule.path_property = Some(path_property))
+    }
+
+    /// Like [`Tool::in_skill_at`]; a call that names no skill may read the
+    /// host's home folder, or the skill that its path lies in.
+    pub fn in_skill_or_home(self, property: &str, path_property: &str) -> Self {
+        let path_property = path_property.to_owned();
+        self.rule(property, |rule| {
+            rule.path_property = Some(path_property);
+            rule.skill_optional = true;
+        })
     }
 
     /// The text is this property of the record that programs read.

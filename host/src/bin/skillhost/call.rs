@@ -22,7 +22,7 @@ pub(crate) struct Call {
     /// What to print
     #[arg(long, value_enum, default_value_t = Form::Text)]
     output: Form,
-    /// The id of the model's call, for `--output message`
+    /// The id of the model's call, for `--output message` and the audit log
     #[arg(long, value_name = "ID", required_if_eq("output", "message"))]
     tool_call_id: Option<String>,
     /// Show the call and its result on stderr
@@ -50,7 +50,8 @@ impl Call {
         if self.transcript {
             say(&message::call_line(&self.tool, &arguments));
         }
-        let outcome = host.call(&self.tool, arguments).await;
+        let id = self.tool_call_id.as_deref();
+        let outcome = host.call_with_id(&self.tool, arguments, id).await;
         let exit = match &outcome {
             Ok(_) => Exit::Ok,
             Err(error @ (CallError::UnknownTool { .. } | CallError::Arguments(_))) => {
@@ -134,6 +135,7 @@ fn explain(host: &Host, error: &CallError) {
                 Stop::Handles(_) => line("limits.handles"),
                 Stop::DirectoryEntries(_) => line("limits.directory_entries"),
                 Stop::NotGranted { .. } => line(&format!("grants.{tool}.skills")),
+                Stop::NotRecorded => "; `audit = \"best_effort\"` would let it go on".to_owned(),
                 Stop::Trap(causes) => format!(": {causes}"),
                 _ => String::new(),
             };

@@ -4,6 +4,8 @@
 mod call;
 mod check;
 mod exit;
+mod grants;
+mod inspect;
 mod options;
 mod prompt;
 mod skills;
@@ -34,6 +36,8 @@ enum Verb {
     Skills(skills::Skills),
     Prompt(prompt::Prompt),
     Check(check::Check),
+    Grants(grants::Grants),
+    Inspect(inspect::Inspect),
 }
 
 fn main() -> ExitCode {
@@ -67,6 +71,8 @@ fn main() -> ExitCode {
             Verb::Skills(skills) => skills.execute(&arguments.options),
             Verb::Prompt(prompt) => prompt.execute(&arguments.options),
             Verb::Check(check) => check.execute(&arguments.options),
+            Verb::Grants(grants) => grants.execute(&arguments.options).await,
+            Verb::Inspect(inspect) => inspect.execute().await,
         }
     });
     match done {

@@ -27,6 +27,9 @@ pub(crate) struct Options {
     /// Folder of tool components, besides the configured ones; repeatable
     #[arg(long, global = true, value_name = "DIR")]
     tools: Vec<PathBuf>,
+    /// Append a record of each call to this file, in place of the configured one
+    #[arg(long, global = true, value_name = "FILE")]
+    audit: Option<PathBuf>,
     /// Let a tool read skills, in place of its configured grant; `*` and `?`
     /// match any characters; repeatable
     #[arg(long, global = true, value_name = "TOOL=SKILL,…")]
@@ -90,6 +93,10 @@ impl Options {
         for tool in config.disabled_tools {
             builder = builder.disable(tool);
         }
+        for (file, pin) in config.pins {
+            builder = builder.pin(file, pin);
+        }
+        builder = builder.require_pins(config.require_pins);
         for (tool, grant) in config.grants {
             builder = builder.grant(tool, grant);
         }
@@ -103,6 +110,10 @@ impl Options {
             let grant = Grant::new().limits(config.limits.clone());
             let grant = grant.skills(skills.split(',')).context("`--grant`")?;
             builder = builder.grant(tool, grant);
+        }
+        let configured = config.audit_file.map(|located| located.path);
+        if let Some(file) = self.audit.clone().or(configured) {
+            builder = builder.audit(file, config.audit);
         }
         if let Some(folder) = cache_folder() {
             builder = builder.cache(folder);

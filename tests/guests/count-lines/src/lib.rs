@@ -28,5 +28,5 @@ skillhost_guest::export_tools!(
         "Count the lines of a file in a skill.",
         count_lines
     )
-    .in_skill("skill_name")
+    .in_skill_at("skill_name", "path")
 );

@@ -16,16 +16,18 @@ skillhost_guest::arguments! {
 }
 
 skillhost_guest::export_tools!(
-    Tool::new("raw_read", "Open and read a path as it is.", raw_read).in_skill("skill_name"),
-    Tool::new("raw_stat", "Look at a path as it is.", raw_stat).in_skill("skill_name"),
-    Tool::new("raw_list", "List a path as it is.", raw_list).in_skill("skill_name"),
-    Tool::new("raw_readlink", "Read a link as it is.", raw_readlink).in_skill("skill_name"),
-    Tool::new("raw_create", "Create a file.", raw_create).in_skill("skill_name"),
-    Tool::new("raw_loop", "Compute for ever.", raw_loop).in_skill("skill_name"),
-    Tool::new("raw_sleep", "Wait for ever.", raw_sleep).in_skill("skill_name"),
-    Tool::new("raw_panic", "Break off.", raw_panic).in_skill("skill_name"),
-    Tool::new("raw_print", "Print to both streams.", raw_print).in_skill("skill_name"),
-    Tool::new("raw_mounts", "Name every preopen.", raw_mounts).in_skill("skill_name"),
+    Tool::new("raw_read", "Open and read a path as it is.", raw_read)
+        .in_skill_at("skill_name", "path"),
+    Tool::new("raw_stat", "Look at a path as it is.", raw_stat).in_skill_at("skill_name", "path"),
+    Tool::new("raw_list", "List a path as it is.", raw_list).in_skill_at("skill_name", "path"),
+    Tool::new("raw_readlink", "Read a link as it is.", raw_readlink)
+        .in_skill_at("skill_name", "path"),
+    Tool::new("raw_create", "Create a file.", raw_create).in_skill_at("skill_name", "path"),
+    Tool::new("raw_loop", "Compute for ever.", raw_loop).in_skill_at("skill_name", "path"),
+    Tool::new("raw_sleep", "Wait for ever.", raw_sleep).in_skill_at("skill_name", "path"),
+    Tool::new("raw_panic", "Break off.", raw_panic).in_skill_at("skill_name", "path"),
+    Tool::new("raw_print", "Print to both streams.", raw_print).in_skill_at("skill_name", "path"),
+    Tool::new("raw_mounts", "Name every preopen.", raw_mounts).in_skill_at("skill_name", "path"),
 );
 
 fn root() -> Result<Descriptor, Failure> {

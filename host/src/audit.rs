@@ -1,0 +1,229 @@
+//! The audit log: one line of JSON per call, appended to a file that only its
+//! owner can read. What was asked and how it ended is in it; what was read is
+//! not.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::{Instant, SystemTime};
+
+use anyhow::{Context as _, bail};
+use rustix::fs::OFlags;
+use serde::Serialize;
+use serde_json::ser::Formatter;
+
+use crate::tool::{CallError, FailureKind, Output, Stop};
+
+/// Longest value that a record carries, in characters. Meets: a caller that
+/// fills the disk with names.
+const LONGEST: usize = 1024;
+
+/// What happens to a call whose record cannot be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum AuditMode {
+    /// The call fails: nothing goes unrecorded.
+    #[default]
+    Required,
+    /// The call goes on; the operator's log says that the record is missing.
+    BestEffort,
+}
+
+/// An open audit log.
+#[derive(Debug)]
+pub(crate) struct Audit {
+    file: Mutex<File>,
+    mode: AuditMode,
+}
+
+/// The record of one call, which is written even if the caller gives up.
+pub(crate) struct Entry {
+    audit: Arc<Audit>,
+    record: Record,
+    start: Instant,
+    written: bool,
+}
+
+#[derive(Serialize, Default)]
+struct Record {
+    /// When the call began, UTC.
+    time: String,
+    /// The caller's id for the call.
+    id: Option<String>,
+    tool: String,
+    /// SHA-256 of the component.
+    component: Option<String>,
+    skill: Option<String>,
+    /// The path as the caller gave it.
+    path: Option<String>,
+    /// `output`, `failed`, `refused`, `stopped` or `cancelled`.
+    outcome: &'static str,
+    /// What kind of failure or stop it was.
+    reason: Option<&'static str>,
+    /// Bytes of the answer.
+    bytes: usize,
+    duration_us: u64,
+    /// Most memory that the guest had, in bytes.
+    memory: usize,
+}
+
+/// What is known of a call once it is routed.
+pub(crate) struct Subject<'a> {
+    pub(crate) component: &'a str,
+    pub(crate) skill: Option<&'a str>,
+    pub(crate) path: Option<&'a str>,
+}
+
+impl Audit {
+    /// Opens a log for appending. A file that is there must be the user's own
+    /// and nobody else's.
+    pub(crate) fn open(path: &Path, mode: AuditMode) -> anyhow::Result<Self> {
+        let cannot = || format!("cannot use the audit log `{}`", path.display());
+        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let file = OpenOptions::new()
+            .append(true)
+            .create(true)
+            .mode(0o600)
+            .custom_flags(flags.bits().cast_signed())
+            .open(path)
+            .with_context(cannot)?;
+        let metadata = file.metadata().with_context(cannot)?;
+        let owner = rustix::process::geteuid().as_raw();
+        if !metadata.is_file() || metadata.uid() != owner || metadata.mode() & 0o077 != 0 {
+            bail!(
+                "{}: it must be a file of the user who runs skillhost, and nobody else may read \
+                 or write it (mode 0600)",
+                cannot()
+            );
+        }
+        Ok(Self {
+            file: Mutex::new(file),
+            mode,
+        })
+    }
+
+    /// Begins the record of a call.
+    pub(crate) fn begin(self: &Arc<Self>, tool: &str, id: Option<&str>) -> Entry {
+        Entry {
+            audit: Arc::clone(self),
+            record: Record {
+                time: humantime::format_rfc3339_millis(SystemTime::now()).to_string(),
+                id: id.map(bounded),
+                tool: bounded(tool),
+                outcome: "cancelled",
+                ..Record::default()
+            },
+            start: Instant::now(),
+            written: false,
+        }
+    }
+
+    fn append(&self, record: &Record) -> io::Result<()> {
+        let mut line = Vec::with_capacity(256);
+        let mut serializer = serde_json::Serializer::with_formatter(&mut line, Ascii);
+        record
+            .serialize(&mut serializer)
+            .map_err(io::Error::other)?;
+        line.push(b'\n');
+        let mut file = self
+            .file
+            .lock()
+            .unwrap_or_else(|broken| broken.into_inner());
+        file.write_all(&line)
+    }
+}
+
+impl Entry {
+    pub(crate) fn subject(&mut self, subject: &Subject<'_>) {
+        self.record.component = Some(subject.component.to_owned());
+        self.record.skill = subject.skill.map(bounded);
+        self.record.path = subject.path.map(bounded);
+    }
+
+    pub(crate) fn memory(&mut self, bytes: usize) {
+        self.record.memory = bytes;
+    }
+
+    /// Writes how the call ended. The error says that this failed and that the
+    /// call must fail for it.
+    pub(crate) fn end(mut self, outcome: &Result<Output, CallError>) -> Result<(), Stop> {
+        let (kind, reason, bytes) = kind(outcome);
+        self.record.outcome = kind;
+        self.record.reason = reason;
+        self.record.bytes = bytes;
+        self.write()
+    }
+
+    fn write(&mut self) -> Result<(), Stop> {
+        self.written = true;
+        self.record.duration_us =
+            u64::try_from(self.start.elapsed().as_micros()).unwrap_or(u64::MAX);
+        let Err(error) = self.audit.append(&self.record) else {
+            return Ok(());
+        };
+        tracing::error!("cannot write to the audit log: {error}");
+        match self.audit.mode {
+            AuditMode::Required => Err(Stop::NotRecorded),
+            AuditMode::BestEffort => Ok(()),
+        }
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        if !self.written {
+            // Nobody waits for this call's answer any more.
+            let _ = self.write();
+        }
+    }
+}
+
+fn kind(outcome: &Result<Output, CallError>) -> (&'static str, Option<&'static str>, usize) {
+    match outcome {
+        Ok(output) => {
+            let details = output.details.as_ref().map_or(0, String::len);
+            ("output", None, output.text.len() + details)
+        }
+        Err(CallError::Failed(failure)) => {
+            let reason = match failure.kind {
+                FailureKind::InvalidArguments => "invalid-arguments",
+                FailureKind::NotFound => "not-found",
+                FailureKind::Refused => "refused",
+                FailureKind::Unreadable => "unreadable",
+                FailureKind::Failed => "failed",
+            };
+            ("failed", Some(reason), failure.message.len())
+        }
+        Err(CallError::UnknownTool { .. }) => ("refused", Some("unknown-tool"), 0),
+        Err(CallError::Arguments(_)) => ("refused", Some("arguments"), 0),
+        Err(CallError::Stopped { stop, .. }) => ("stopped", Some(stop.kind()), 0),
+    }
+}
+
+fn bounded(value: &str) -> String {
+    value.chars().take(LONGEST).collect()
+}
+
+/// JSON in which everything but printable ASCII is escaped: nothing in a record
+/// can move a cursor or turn a line's direction when the file is looked at.
+struct Ascii;
+
+impl Formatter for Ascii {
+    fn write_string_fragment<W: ?Sized + io::Write>(
+        &mut self,
+        out: &mut W,
+        fragment: &str,
+    ) -> io::Result<()> {
+        for c in fragment.chars() {
+            if matches!(c, ' '..='~') {
+                write!(out, "{c}")?;
+            } else {
+                for unit in c.encode_utf16(&mut [0; 2]) {
+                    write!(out, "\\u{unit:04x}")?;
+                }
+            }
+        }
+        Ok(())
+    }
+}

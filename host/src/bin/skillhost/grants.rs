@@ -1,0 +1,100 @@
+//! `skillhost grants`: what each tool may do.
+
+use clap::{Args, ValueEnum};
+use serde_json::{Value, json};
+use skillhost::EffectiveGrant;
+
+use crate::exit::Exit;
+use crate::options::Options;
+use crate::terminal;
+
+/// Show what each tool may read, and at what cost
+#[derive(Args)]
+pub(crate) struct Grants {
+    /// What to print
+    #[arg(long, value_enum, default_value_t = Form::Text)]
+    output: Form,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Form {
+    /// A paragraph a tool
+    Text,
+    /// JSON for programs
+    Json,
+}
+
+impl Grants {
+    pub(crate) async fn execute(self, options: &Options) -> anyhow::Result<Exit> {
+        let grants = options.host().await?.grants();
+        match self.output {
+            Form::Text => {
+                let text: String = grants.iter().map(paragraph).collect();
+                terminal::print(&text)?;
+            }
+            Form::Json => {
+                let grants: Value = grants.iter().map(to_json).collect();
+                terminal::print(&format!("{grants:#}\n"))?;
+            }
+        }
+        Ok(Exit::Ok)
+    }
+}
+
+fn paragraph(grant: &EffectiveGrant) -> String {
+    let limits = &grant.limits;
+    format!(
+        "{} (from {})\n  skills: {}\n    allows: {}\n    refuses: {}\n  home folder: {}\n  \
+         hard links: {}\n  limits: {:?}, {} bytes of memory, {} bytes of output, {} table \
+         elements, {} handles, {} directory entries, {} bytes of log\n",
+        grant.tool,
+        grant.origin,
+        grant.skills,
+        names(&grant.allowed),
+        names(&grant.refused),
+        yes(grant.home),
+        yes(grant.hard_links),
+        limits.time,
+        limits.memory,
+        limits.output,
+        limits.table_elements,
+        limits.handles,
+        limits.directory_entries,
+        limits.log,
+    )
+}
+
+fn names(names: &[String]) -> String {
+    if names.is_empty() {
+        "none".to_owned()
+    } else {
+        names.join(", ")
+    }
+}
+
+fn yes(allowed: bool) -> &'static str {
+    if allowed { "allowed" } else { "refused" }
+}
+
+fn to_json(grant: &EffectiveGrant) -> Value {
+    let limits = &grant.limits;
+    json!({
+        "tool": grant.tool,
+        "component": grant.origin,
+        "sha256": grant.digest,
+        "skills": grant.skills,
+        "allows": grant.allowed,
+        "refuses": grant.refused,
+        "home": grant.home,
+        "hard_links": grant.hard_links,
+        "limits": {
+            "time_ms": u64::try_from(limits.time.as_millis()).unwrap_or(u64::MAX),
+            "memory": limits.memory,
+            "output": limits.output,
+            "table_elements": limits.table_elements,
+            "handles": limits.handles,
+            "directory_entries": limits.directory_entries,
+            "log": limits.log,
+        },
+    })
+}

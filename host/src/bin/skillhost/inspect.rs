@@ -1,0 +1,115 @@
+//! `skillhost inspect`: a component, looked at before it is trusted.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use serde_json::{Value, json};
+use skillhost::{Inspection, inspect};
+
+use crate::exit::Exit;
+use crate::terminal;
+
+/// Show what a component is, defines and imports, and whether it would load
+#[derive(Args)]
+pub(crate) struct Inspect {
+    /// The component
+    #[arg(value_name = "FILE.wasm")]
+    file: PathBuf,
+    /// What to print
+    #[arg(long, value_enum, default_value_t = Form::Text)]
+    output: Form,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Form {
+    /// Lines for people
+    Text,
+    /// JSON for programs
+    Json,
+}
+
+impl Inspect {
+    pub(crate) async fn execute(self) -> anyhow::Result<Exit> {
+        let seen = inspect(&self.file).await?;
+        match self.output {
+            Form::Text => terminal::print(&text(&seen))?,
+            Form::Json => terminal::print(&format!("{:#}\n", to_json(&seen)))?,
+        }
+        Ok(if seen.tools.is_ok() {
+            Exit::Ok
+        } else {
+            Exit::Failure
+        })
+    }
+}
+
+fn text(seen: &Inspection) -> String {
+    let mut lines = vec![
+        format!("sha256: {}", seen.digest),
+        format!("size: {} bytes", seen.size),
+    ];
+    if let Some(start) = &seen.start {
+        lines.push(format!(
+            "starts with: {} memories, the largest of {} bytes; {} tables, the largest of {} elements",
+            start.memories,
+            start.largest_memory.unwrap_or(0),
+            start.tables,
+            start.largest_table.unwrap_or(0),
+        ));
+    }
+    lines.push("imports:".to_owned());
+    for import in &seen.imports {
+        let granted = if import.granted { "granted" } else { "REFUSED" };
+        lines.push(format!("  {granted}  {}", import.name));
+    }
+    match &seen.tools {
+        Ok(tools) => {
+            lines.push("tools:".to_owned());
+            for tool in tools {
+                let reads = match &tool.folder {
+                    None => "reads no skill".to_owned(),
+                    Some(rule) => format!("reads the skill named by `{}`", rule.skill_property),
+                };
+                lines.push(format!("  {}: {reads}", tool.name));
+                lines.push(format!("    {}", tool.description.replace('\n', " ")));
+            }
+        }
+        Err(why) => lines.push(format!("would be refused: {why}")),
+    }
+    lines.join("\n") + "\n"
+}
+
+fn to_json(seen: &Inspection) -> Value {
+    let imports = seen.imports.iter();
+    let imports: Value = imports
+        .map(|import| json!({"name": import.name, "granted": import.granted}))
+        .collect();
+    let tools: Option<Value> = seen.tools.as_ref().ok().map(|tools| {
+        let tools = tools.iter();
+        tools
+            .map(|tool| {
+                json!({
+                    "name": tool.name,
+                    "title": tool.title,
+                    "description": tool.description,
+                    "input_schema": tool.input_schema,
+                    "output_schema": tool.output_schema,
+                    "skill_property": tool.folder.as_ref().map(|rule| &rule.skill_property),
+                })
+            })
+            .collect()
+    });
+    json!({
+        "sha256": seen.digest,
+        "size": seen.size,
+        "start": seen.start.map(|start| json!({
+            "memories": start.memories,
+            "largest_memory": start.largest_memory,
+            "tables": start.tables,
+            "largest_table": start.largest_table,
+        })),
+        "imports": imports,
+        "tools": tools,
+        "refused_for": seen.tools.as_ref().err(),
+    })
+}

@@ -1,0 +1,205 @@
+//! The audit log: one record per call, nothing of what was read in it, and no
+//! answer without one.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use skillhost::{AuditMode, CallError, Host, Stop};
+
+use crate::support::folders::Folders;
+use crate::support::program::Program;
+use crate::support::{block_on, build, builder, builder_with_guests, call};
+
+fn host(folders: &Folders, mode: AuditMode) -> Host {
+    folders.write("a/SKILL.md", "secret text\n");
+    let builder = builder_with_guests().skills(&folders.root);
+    build(builder.audit(log(folders), mode))
+}
+
+fn log(folders: &Folders) -> std::path::PathBuf {
+    folders.outside.join("audit.jsonl")
+}
+
+fn records(path: &Path) -> Vec<Value> {
+    let text = fs::read_to_string(path).unwrap();
+    assert!(text.is_ascii() && !text.contains("secret"), "{text}");
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+#[test]
+fn every_call_leaves_one_record_however_it_ends() {
+    let folders = Folders::new();
+    let host = host(&folders, AuditMode::Required);
+    let calls = [
+        (
+            "read_file_in_skill",
+            json!({"skill_name": "a", "file_path": "SKILL.md"}),
+            "output",
+            None,
+        ),
+        (
+            "read_file_in_skill",
+            json!({"skill_name": "a", "file_path": "none"}),
+            "failed",
+            Some("not-found"),
+        ),
+        (
+            "read_file_in_skill",
+            json!({"skill_name": "a", "file_path": "../x"}),
+            "failed",
+            Some("refused"),
+        ),
+        (
+            "read_file_in_skill",
+            json!({"skill_name": "a"}),
+            "refused",
+            Some("arguments"),
+        ),
+        ("none", json!({}), "refused", Some("unknown-tool")),
+        (
+            "raw_panic",
+            json!({"skill_name": "a", "path": "\u{1b}[2J\u{202e}"}),
+            "stopped",
+            Some("trap"),
+        ),
+    ];
+    for (tool, arguments, ..) in &calls {
+        let _ = block_on(host.call_with_id(tool, arguments.clone(), Some("id-1")));
+    }
+    block_on(async {
+        let waiting = host.call("raw_sleep", json!({"skill_name": "a", "path": "p"}));
+        let _ = tokio::time::timeout(Duration::from_millis(20), waiting).await;
+    });
+    let records = records(&log(&folders));
+    assert_eq!(records.len(), calls.len() + 1);
+    for (record, (tool, _, outcome, reason)) in records.iter().zip(&calls) {
+        assert_eq!(record["tool"], *tool);
+        assert_eq!(record["id"], "id-1");
+        assert_eq!(record["outcome"], *outcome, "{record}");
+        assert_eq!(record["reason"].as_str(), *reason, "{record}");
+        let time = record["time"].as_str().unwrap();
+        assert!(time.len() == 24 && time.ends_with('Z'), "{time}");
+    }
+    let read = &records[0];
+    assert_eq!(
+        (&read["skill"], &read["path"]),
+        (&json!("a"), &json!("SKILL.md"))
+    );
+    assert_eq!(read["component"].as_str().map(str::len), Some(64));
+    assert!(read["bytes"].as_u64().unwrap() >= 12 && read["memory"].as_u64().unwrap() > 0);
+    assert_eq!(records[5]["path"], "\u{1b}[2J\u{202e}");
+    let given_up = &records[calls.len()];
+    assert_eq!(
+        (&given_up["outcome"], &given_up["skill"]),
+        (&json!("cancelled"), &json!("a"))
+    );
+}
+
+#[test]
+fn the_log_is_its_owners_alone_and_appended_to() {
+    let folders = Folders::new();
+    let file = log(&folders);
+    for expected in 1..=2 {
+        let host = host(&folders, AuditMode::Required);
+        call(&host, "list_skills", json!({})).unwrap();
+        assert_eq!(records(&file).len(), expected);
+    }
+    assert_eq!(
+        fs::metadata(&file).unwrap().permissions().mode() & 0o777,
+        0o600
+    );
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+    let link = folders.outside.join("link");
+    symlink(&file, &link).unwrap();
+    let fifo = folders.outside.join("fifo");
+    let kind = rustix::fs::FileType::Fifo;
+    rustix::fs::mknodat(rustix::fs::CWD, &fifo, kind, rustix::fs::Mode::RWXU, 0).unwrap();
+    for path in [
+        &file,
+        &link,
+        &fifo,
+        &folders.outside,
+        &folders.outside.join("none/audit"),
+    ] {
+        let built = block_on(builder().audit(path, AuditMode::Required).build());
+        let error = built
+            .err()
+            .map(|error| format!("{error:#}"))
+            .unwrap_or_default();
+        assert!(
+            error.contains("cannot use the audit log"),
+            "{path:?}: {error}"
+        );
+    }
+}
+
+#[test]
+fn a_call_that_cannot_be_recorded_fails_unless_that_is_allowed() {
+    // A device that is always full.
+    let full = Path::new("/dev/full");
+    let folders = Folders::new();
+    folders.write("a/SKILL.md", "# A\n");
+    for (mode, answers) in [(AuditMode::Required, false), (AuditMode::BestEffort, true)] {
+        let host = build(builder().skills(&folders.root).audit(log(&folders), mode));
+        // The log's file is replaced under its descriptor by one that is full.
+        replace_descriptor(&log(&folders), full);
+        let outcome = call(&host, "read_skill", json!({"skill_name": "a"}));
+        match outcome {
+            Ok(_) => assert!(answers),
+            Err(CallError::Stopped {
+                stop: Stop::NotRecorded,
+                ..
+            }) => assert!(!answers),
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+}
+
+/// Makes the descriptor that is open on one file be open on another.
+fn replace_descriptor(file: &Path, other: &Path) {
+    use std::os::fd::{FromRawFd as _, IntoRawFd as _};
+
+    let file = fs::canonicalize(file).unwrap();
+    let number = fs::read_dir("/proc/self/fd")
+        .unwrap()
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .find(|path| fs::read_link(path).is_ok_and(|target| target == file))
+        .and_then(|path| path.file_name()?.to_str()?.parse::<i32>().ok())
+        .unwrap();
+    let other = fs::OpenOptions::new().append(true).open(other).unwrap();
+    #[allow(
+        unsafe_code,
+        reason = "names a descriptor by its number, to put another in its place"
+    )]
+    // SAFETY: the number is an open descriptor, and it is not closed here.
+    let mut target = unsafe { std::os::fd::OwnedFd::from_raw_fd(number) };
+    rustix::io::dup2(&other, &mut target).unwrap();
+    let _ = target.into_raw_fd();
+}
+
+#[test]
+fn the_command_line_records_with_the_callers_id() {
+    let program = Program::new();
+    program.write("skills/a/SKILL.md", "# A\n");
+    let arguments = "{\"skill_name\":\"a\"}";
+    let run = program.run(&[
+        "--audit",
+        "log",
+        "call",
+        "read_skill",
+        arguments,
+        "--tool-call-id",
+        "c1",
+    ]);
+    assert_eq!((run.code, run.stdout.as_str()), (0, "# A\n"));
+    let records = records(&program.folder.path().join("log"));
+    assert_eq!(
+        (&records[0]["id"], &records[0]["outcome"]),
+        (&json!("c1"), &json!("output"))
+    );
+}

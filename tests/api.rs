@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use skillhost::{CallError, Host, Limits, Stop};
+use skillhost::{CallError, Host, Limits, Load, Stop};
 
 use crate::support::folders::Folders;
 use crate::support::{build, builder, builder_with_guests, repository};
@@ -92,5 +92,57 @@ fn a_caller_that_gives_up_stops_the_guest() {
         }
         let output = host.call("raw_read", json!({"skill_name": "a", "path": "SKILL.md"}));
         assert_eq!(output.await.unwrap().text(), "# A\n");
+    });
+}
+
+#[test]
+fn past_the_queue_callers_are_told_to_try_again_and_nobody_is_lost() {
+    let folders = Folders::new();
+    folders.write("a/SKILL.md", "# A\n");
+    let mut load = Load::default();
+    (load.calls, load.queue) = (8, 24);
+    let mut limits = Limits::default();
+    limits.time = Duration::from_millis(100);
+    let host = builder_with_guests()
+        .skills(&folders.root)
+        .load(load)
+        .limits(limits);
+    let host = build(host);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_time()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let calls: Vec<_> = (0..200)
+            .map(|_| {
+                let host = host.clone();
+                let arguments = json!({"skill_name": "a", "path": ""});
+                tokio::spawn(async move { host.call("raw_sleep", arguments).await })
+            })
+            .collect();
+        let (mut ran, mut busy) = (0, 0);
+        for call in calls {
+            match call.await.unwrap() {
+                Err(CallError::Stopped {
+                    stop: Stop::Time(_),
+                    ..
+                }) => ran += 1,
+                Err(CallError::Stopped {
+                    stop: Stop::Busy, ..
+                }) => busy += 1,
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!(ran + busy, 200);
+        assert!(
+            ran >= 32 && busy > 0,
+            "{ran} ran, {busy} were told to try again"
+        );
+        let arguments = json!({"skill_name": "a", "path": "SKILL.md"});
+        assert_eq!(
+            host.call("raw_read", arguments).await.unwrap().text(),
+            "# A\n"
+        );
     });
 }

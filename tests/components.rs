@@ -221,7 +221,7 @@ fn a_disabled_tool_is_not_offered_and_cannot_be_called() {
 #[test]
 fn a_component_whose_digest_is_not_its_pin_is_refused_and_so_is_one_without_if_pins_are_required() {
     let digest = "0000000000000000000000000000000000000000000000000000000000000000";
-    let right = block_on(skillhost::inspect(&guests().join("unchecked.wasm")))
+    let right = block_on(skillhost::inspect(&guests().join("unchecked.wasm"), None))
         .unwrap()
         .digest;
     let load = |pin: Option<&str>, required| {
@@ -243,7 +243,7 @@ fn a_component_whose_digest_is_not_its_pin_is_refused_and_so_is_one_without_if_p
 
 #[test]
 fn inspect_shows_what_a_component_is_and_what_it_would_be_refused_for() {
-    let seen = block_on(skillhost::inspect(&guests().join("unchecked.wasm"))).unwrap();
+    let seen = block_on(skillhost::inspect(&guests().join("unchecked.wasm"), None)).unwrap();
     assert!(
         seen.imports.iter().all(|import| import.granted),
         "{:?}",
@@ -263,7 +263,7 @@ fn inspect_shows_what_a_component_is_and_what_it_would_be_refused_for() {
         let path = folders.outside.join("import.wasm");
         let wat = format!("(component (import \"{name}\" (instance)))");
         fs::write(&path, wat::parse_str(wat).unwrap()).unwrap();
-        block_on(skillhost::inspect(&path)).unwrap()
+        block_on(skillhost::inspect(&path, None)).unwrap()
     };
     for (name, granted) in [
         ("wasi:cli/environment@0.2.0", true),
@@ -281,5 +281,59 @@ fn inspect_shows_what_a_component_is_and_what_it_would_be_refused_for() {
         let why = seen.tools.unwrap_err();
         assert_eq!(why.contains("does not export"), granted, "{name}: {why}");
         assert_eq!(why.contains(name), !granted, "{name}: {why}");
+    }
+}
+
+/// A component that takes a compiler long: few bytes, many paths through them.
+fn compile_bomb() -> Vec<u8> {
+    let body = "(local.set 0 (i32.xor (i32.mul (local.get 0) (i32.const 31)) (local.get 1)))\
+                (if (local.get 0) (then (local.set 1 (i32.add (local.get 0) (local.get 1)))))";
+    let function = format!("(func (param i32 i32) {})", body.repeat(20_000));
+    wat::parse_str(format!("(component (core module {}))", function.repeat(20))).unwrap()
+}
+
+#[test]
+fn a_component_that_takes_the_compiler_long_is_refused_in_time_and_the_rest_loads() {
+    let folders = Folders::new();
+    folders.write("a/SKILL.md", "# A\n");
+    fs::write(folders.outside.join("bomb.wasm"), compile_bomb()).unwrap();
+    fs::write(folders.outside.join("good.wasm"), unchecked()).unwrap();
+    let grant = Grant::new().skills(["*"]).unwrap();
+    let start = Instant::now();
+    let host = builder()
+        .skills(&folders.root)
+        .tools(&folders.outside)
+        .grant("raw_read", grant)
+        .compiler(env!("CARGO_BIN_EXE_skillhost"))
+        .compile_time(Duration::from_secs(4));
+    let host = block_on(host.build()).unwrap();
+    let [problem] = host.problems() else {
+        panic!("{:?}", host.problems());
+    };
+    assert!(
+        problem.contains("bomb.wasm`: compiling it took longer than 4s"),
+        "{problem}"
+    );
+    assert!(start.elapsed() < Duration::from_secs(30));
+    let arguments = json!({"skill_name": "a", "path": "SKILL.md"});
+    assert_eq!(model_text(&host, "raw_read", arguments), "# A\n");
+}
+
+#[test]
+fn what_a_compiling_process_finds_wrong_is_the_problem() {
+    let folders = Folders::new();
+    fs::write(folders.outside.join("bad.wasm"), "text").unwrap();
+    let program = env!("CARGO_BIN_EXE_skillhost");
+    for (program, reason) in [
+        (program, "bad.wasm"),
+        ("/bin/false", "bad.wasm"),
+        ("/none", "cannot start `/none`"),
+    ] {
+        let host = builder().tools(&folders.outside).compiler(program);
+        let host = block_on(host.build()).unwrap();
+        let [problem] = host.problems() else {
+            panic!("{:?}", host.problems());
+        };
+        assert!(problem.contains(reason), "{problem}");
     }
 }

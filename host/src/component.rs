@@ -15,6 +15,7 @@ use wasmtime::component::Component;
 
 use crate::arguments::Schema;
 use crate::cache::{Cache, Key};
+use crate::compile::Compiler;
 use crate::engine::Clocked;
 use crate::guard::{Folder, HardLinks};
 use crate::host::Progress;
@@ -24,7 +25,7 @@ use crate::tool::{Definition, FolderRule, Form, Stop};
 
 /// Largest component that is read. Meets: a file that fills the memory before
 /// anything is known of it. One made from Python has 18 MB.
-const MAX_COMPONENT: u64 = 64 << 20;
+pub(crate) const MAX_COMPONENT: u64 = 64 << 20;
 
 /// A tool that can be called.
 pub(crate) struct Tool {
@@ -42,21 +43,28 @@ pub(crate) struct Loader<'a> {
     pub(crate) engine: &'a Clocked,
     pub(crate) cache: Option<&'a Cache>,
     pub(crate) limits: &'a Limits,
+    /// Compiles strangers' components; the host's own are compiled here.
+    pub(crate) compiler: &'a Compiler,
     /// Is told what has to be compiled.
     pub(crate) progress: Option<&'a Progress>,
 }
 
 impl Loader<'_> {
     /// Loads one component. `origin` names it in messages.
-    pub(crate) async fn load(&self, origin: &str, bytes: &[u8]) -> anyhow::Result<Vec<Tool>> {
-        self.tools(origin, bytes)
+    pub(crate) async fn load(
+        &self,
+        origin: &str,
+        bytes: &[u8],
+        own: bool,
+    ) -> anyhow::Result<Vec<Tool>> {
+        self.tools(origin, bytes, own)
             .await
             .with_context(|| format!("cannot load the tool component `{origin}`"))
     }
 
-    async fn tools(&self, origin: &str, bytes: &[u8]) -> anyhow::Result<Vec<Tool>> {
+    async fn tools(&self, origin: &str, bytes: &[u8], own: bool) -> anyhow::Result<Vec<Tool>> {
         let digest = digest(bytes);
-        let component = self.compile(origin, bytes, &digest)?;
+        let component = self.compile(origin, bytes, &digest, own)?;
         let sandbox = Arc::new(Sandbox::new(self.engine.clone(), &component)?);
         let definitions = definitions(&sandbox, origin, self.limits).await?;
         let tool = |definition: Definition| {
@@ -72,7 +80,13 @@ impl Loader<'_> {
         definitions.into_iter().map(tool).collect()
     }
 
-    fn compile(&self, origin: &str, bytes: &[u8], digest: &str) -> anyhow::Result<Component> {
+    fn compile(
+        &self,
+        origin: &str,
+        bytes: &[u8],
+        digest: &str,
+        own: bool,
+    ) -> anyhow::Result<Component> {
         let engine = &self.engine.engine;
         let key = Key::new(engine, digest);
         if let Some(component) = self.cache.and_then(|cache| cache.get(engine, &key)) {
@@ -81,7 +95,11 @@ impl Loader<'_> {
         if let Some(progress) = self.progress {
             progress(origin);
         }
-        let component = Component::from_binary(engine, bytes)?;
+        let component = if own {
+            Component::from_binary(engine, bytes)?
+        } else {
+            self.compiler.compile(engine, bytes)?
+        };
         if let Some(cache) = self.cache {
             cache.put(&key, &component);
         }

@@ -15,7 +15,7 @@ use toml::de::{DeTable, DeValue};
 use crate::audit::AuditMode;
 use crate::catalog::SkillsRoot;
 use crate::grant::{Grant, PatternError};
-use crate::limits::{self, Limits};
+use crate::limits::{self, Limits, Load};
 use crate::suggest;
 
 /// A configuration file, as it stands on disk.
@@ -38,6 +38,10 @@ pub struct Config {
     pub audit_file: Option<Located>,
     /// What happens to a call that cannot be recorded in it.
     pub audit: AuditMode,
+    /// How many calls run and wait at a time.
+    pub load: Load,
+    /// Longest that compiling a component file may take.
+    pub compile_time: Option<Duration>,
     /// SHA-256 of component files, by file name.
     pub pins: BTreeMap<String, String>,
     /// Whether a component file without a pin is refused.
@@ -76,6 +80,9 @@ struct Raw {
     audit: RawAudit,
     pins: BTreeMap<String, Spanned<String>>,
     require_pins: bool,
+    compile_time: Option<Time>,
+    calls: Option<Count>,
+    queue: Option<Count>,
     limits: RawLimits,
     grants: BTreeMap<String, Spanned<RawGrant>>,
 }
@@ -143,6 +150,9 @@ const KEYS: [(&str, &[&str]); 5] = [
             "audit",
             "pins",
             "require_pins",
+            "compile_time",
+            "calls",
+            "queue",
             "limits",
             "grants",
         ],
@@ -207,6 +217,7 @@ impl Config {
                 place,
             }
         };
+        let load = Load::default();
         let limits = raw.limits.over(&Limits::default());
         let grants = raw.grants.into_iter().map(|(tool, grant)| {
             let place = place(grant.span().start);
@@ -234,6 +245,15 @@ impl Config {
             },
             pins: pins.collect::<anyhow::Result<_>>()?,
             require_pins: raw.require_pins,
+            compile_time: raw.compile_time.map(|time| time.0),
+            load: Load {
+                calls: raw
+                    .calls
+                    .map_or(load.calls, |count| count.at_most(limits::MAX_CALLS)),
+                queue: raw
+                    .queue
+                    .map_or(load.queue, |count| count.at_most(u32::MAX)),
+            },
             grants: grants.collect::<anyhow::Result<_>>()?,
             limits,
         })
@@ -322,6 +342,12 @@ struct Time(Duration);
 
 /// A number of things, one or more.
 struct Count(usize);
+
+impl Count {
+    fn at_most(&self, most: u32) -> u32 {
+        u32::try_from(self.0).unwrap_or(most).min(most)
+    }
+}
 
 /// A size: `"64MiB"`, `"512KiB"`, `"100B"`, or bytes as an integer.
 struct Bytes(usize);
@@ -467,7 +493,7 @@ mod tests {
             ),
             (
                 "xyz = 1",
-                "`skillhost.toml`, line 1: unknown key `xyz`; the keys here are skills, tools, home, disabled_tools, hard_links, audit_file, audit, pins, require_pins, limits, grants",
+                "`skillhost.toml`, line 1: unknown key `xyz`; the keys here are skills, tools, home, disabled_tools, hard_links, audit_file, audit, pins, require_pins, compile_time, calls, queue, limits, grants",
             ),
             (
                 "[limits]\ntime = \"ten\"",

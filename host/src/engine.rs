@@ -10,14 +10,11 @@ use anyhow::Context as _;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use wasmtime::{Config, Engine, InstanceAllocationStrategy, PoolingAllocationConfig};
 
-use crate::limits;
+use crate::limits::{self, Load};
 
 /// How often running guests are interrupted, to see whether they are past
 /// their time and to let others run.
 const TICK: Duration = Duration::from_millis(10);
-
-/// Calls in flight at a time: memory is reserved for so many. Others wait.
-const CALLS_IN_FLIGHT: u32 = 64;
 
 /// Bytes at the start of a memory that are kept and zeroed by hand between
 /// calls. Below this, zeroing is cheaper than giving pages back to the kernel
@@ -29,7 +26,13 @@ const KEEP_RESIDENT: usize = 256 << 10;
 pub(crate) struct Clocked {
     pub(crate) engine: Engine,
     clock: Arc<Clock>,
-    slots: Arc<Semaphore>,
+    slots: Arc<Slots>,
+}
+
+/// Room for calls: so many run, so many wait, and others are told to come back.
+struct Slots {
+    running: Arc<Semaphore>,
+    waiting: Semaphore,
 }
 
 struct Clock {
@@ -45,9 +48,9 @@ pub(crate) struct Running {
 }
 
 impl Clocked {
-    /// An engine for calls of at most so much memory.
-    pub(crate) fn new(memory: usize) -> anyhow::Result<Self> {
-        let engine = Engine::new(&pooling(memory)).or_else(|error| {
+    /// An engine for so many calls at a time, of at most so much memory each.
+    pub(crate) fn new(load: &Load, memory: usize) -> anyhow::Result<Self> {
+        let engine = Engine::new(&pooling(load.calls, memory)).or_else(|error| {
             // A machine that lets a process reserve little address space.
             tracing::warn!("no pooled allocation, calls will be slower: {error:#}");
             Engine::new(&on_demand())
@@ -56,7 +59,10 @@ impl Clocked {
             .map_err(anyhow::Error::from)
             .context("cannot set up WebAssembly")?;
         let clock = start_clock(engine.clone())?;
-        let slots = Arc::new(Semaphore::new(CALLS_IN_FLIGHT as usize));
+        let slots = Arc::new(Slots {
+            running: Arc::new(Semaphore::new(load.calls as usize)),
+            waiting: Semaphore::new(load.queue as usize),
+        });
         Ok(Self {
             engine,
             clock,
@@ -64,10 +70,17 @@ impl Clocked {
         })
     }
 
-    /// Waits for a slot. The clock ticks for as long as the slot is held.
-    /// `None` would mean that slots are no longer given, which never happens.
+    /// Waits for a slot, if there is room to wait. The clock ticks for as long
+    /// as the slot is held.
     pub(crate) async fn enter(&self) -> Option<Running> {
-        let slot = Arc::clone(&self.slots).acquire_owned().await.ok()?;
+        let slots = &*self.slots;
+        let slot = match Arc::clone(&slots.running).try_acquire_owned() {
+            Ok(slot) => slot,
+            Err(_) => {
+                let _place = slots.waiting.try_acquire().ok()?;
+                Arc::clone(&slots.running).acquire_owned().await.ok()?
+            }
+        };
         if self.clock.running.fetch_add(1, Ordering::SeqCst) == 0 {
             self.clock.thread.unpark();
         }
@@ -84,6 +97,11 @@ impl Drop for Running {
     }
 }
 
+/// An engine that compiles for [`Clocked`] ones, and runs nothing.
+pub(crate) fn compiling() -> anyhow::Result<Engine> {
+    Ok(Engine::new(&on_demand())?)
+}
+
 /// What every engine has, however it allocates.
 fn on_demand() -> Config {
     let mut config = Config::new();
@@ -97,13 +115,13 @@ fn on_demand() -> Config {
     config
 }
 
-fn pooling(memory: usize) -> Config {
+fn pooling(calls: u32, memory: usize) -> Config {
     let mut pool = PoolingAllocationConfig::new();
-    pool.total_component_instances(CALLS_IN_FLIGHT)
-        .total_core_instances(CALLS_IN_FLIGHT * 16)
-        .total_memories(CALLS_IN_FLIGHT * 2)
-        .total_tables(CALLS_IN_FLIGHT * 16)
-        .total_stacks(CALLS_IN_FLIGHT)
+    pool.total_component_instances(calls)
+        .total_core_instances(calls.saturating_mul(16).max(limits::CORE_INSTANCES))
+        .total_memories(calls.saturating_mul(2).max(limits::MEMORIES))
+        .total_tables(calls.saturating_mul(16).max(limits::TABLES))
+        .total_stacks(calls)
         .max_core_instances_per_component(limits::CORE_INSTANCES)
         .max_memories_per_component(limits::MEMORIES)
         .max_tables_per_component(limits::TABLES)

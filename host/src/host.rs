@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use serde_json::{Map, Value};
@@ -10,11 +11,12 @@ use serde_json::{Map, Value};
 use crate::audit::{Audit, AuditMode, Entry, Subject};
 use crate::cache::Cache;
 use crate::catalog::{Catalog, NoFolder, OpenFolder, SkillsRoot, is_skill_name};
+use crate::compile::{self, Compiler};
 use crate::component::{self, Loader, Tool};
 use crate::engine::Clocked;
 use crate::grant::{Defaults, EffectiveGrant, Grant, Terms};
 use crate::guard::{self, HardLinks};
-use crate::limits::Limits;
+use crate::limits::{Limits, Load};
 use crate::sandbox::{Call, Ended, SkillsSource};
 use crate::suggest;
 use crate::tool::{CallError, Definition, Failure, FolderRule, Output, Stop};
@@ -76,11 +78,14 @@ pub struct HostBuilder {
     disabled: BTreeSet<String>,
     grants: BTreeMap<String, Grant>,
     defaults: Defaults,
+    load: Load,
     without_embedded: bool,
     progress: Option<Box<Progress>>,
     audit: Option<(PathBuf, AuditMode)>,
     pins: BTreeMap<String, String>,
     require_pins: bool,
+    compiler: Option<PathBuf>,
+    compile_time: Option<Duration>,
 }
 
 impl Host {
@@ -347,6 +352,12 @@ impl HostBuilder {
         self
     }
 
+    /// How many calls run and wait at a time.
+    pub fn load(mut self, load: Load) -> Self {
+        self.load = load;
+        self
+    }
+
     /// Whether files with several hard links may be read, for tools whose
     /// grant does not say. One of their names may lie outside the skill.
     /// Default: no.
@@ -381,6 +392,23 @@ impl HostBuilder {
         self
     }
 
+    /// The program that compiles component files, in a process of its own: one
+    /// that calls [`compile_component`](crate::compile_component) when its only
+    /// argument is [`COMPILE_ARGUMENT`](crate::COMPILE_ARGUMENT), such as
+    /// `skillhost` itself. Default: none, they are compiled in this process,
+    /// where a component made for it can take all memory and time.
+    pub fn compiler(mut self, program: impl Into<PathBuf>) -> Self {
+        self.compiler = Some(program.into());
+        self
+    }
+
+    /// Longest that compiling a component file may take, in a process of its
+    /// own. Default: 60 seconds.
+    pub fn compile_time(mut self, time: Duration) -> Self {
+        self.compile_time = Some(time);
+        self
+    }
+
     /// Is told each component that has to be compiled, before it is.
     pub fn progress(mut self, told: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.progress = Some(Box::new(told));
@@ -394,14 +422,19 @@ impl HostBuilder {
         guard::check_machine()?;
         let catalog = Catalog::open(&self.skills, self.home.as_deref())?;
         let catalog = Arc::new(catalog.hard_links(self.defaults.hard_links));
-        let engine = Clocked::new(self.most_memory())?;
+        let engine = Clocked::new(&self.load, self.most_memory())?;
         let mut problems = Vec::new();
         let cache = self.cache.as_deref().and_then(|folder| {
             Cache::open(folder)
                 .inspect_err(|error| problems.push(format!("{error:#}")))
                 .ok()
         });
+        let compiler = Compiler {
+            program: self.compiler.clone(),
+            time: self.compile_time.unwrap_or(compile::DEFAULT_TIME),
+        };
         let loader = Loader {
+            compiler: &compiler,
             engine: &engine,
             cache: cache.as_ref(),
             limits: &self.defaults.limits,
@@ -411,14 +444,18 @@ impl HostBuilder {
         let mut own = 0;
         if !self.without_embedded {
             for (name, bytes) in EMBEDDED {
-                tools.extend(loader.load(name, bytes).await?);
+                tools.extend(loader.load(name, bytes, true).await?);
             }
             own = tools.len();
         }
         for file in self.component_files()? {
             let loaded = match component::read(&file).and_then(|bytes| self.check_pin(&file, bytes))
             {
-                Ok(bytes) => loader.load(&file.display().to_string(), &bytes).await,
+                Ok(bytes) => {
+                    loader
+                        .load(&file.display().to_string(), &bytes, false)
+                        .await
+                }
                 Err(error) => Err(error),
             };
             match loaded.and_then(|more| no_name_twice(&tools, more)) {

@@ -6,9 +6,10 @@ use std::path::Path;
 use anyhow::Context as _;
 use wasmtime::component::Component;
 
+use crate::compile::{self, Compiler};
 use crate::component::{digest, read};
 use crate::engine::Clocked;
-use crate::limits::Limits;
+use crate::limits::{Limits, Load};
 use crate::sandbox::{Sandbox, is_granted};
 use crate::tool::Definition;
 
@@ -55,12 +56,17 @@ pub struct Start {
 /// Looks at a component. The error says why there is nothing to look at: no
 /// such file, or no component. Its definitions are asked for in a sandbox with
 /// no folder.
-pub async fn inspect(path: &Path) -> anyhow::Result<Inspection> {
+/// `compiler` is as for [`HostBuilder::compiler`](crate::HostBuilder::compiler).
+pub async fn inspect(path: &Path, compiler: Option<&Path>) -> anyhow::Result<Inspection> {
     let bytes = read(path)?;
     let limits = Limits::default();
-    let engine = Clocked::new(limits.memory)?;
-    let component = Component::from_binary(&engine.engine, &bytes)
-        .map_err(anyhow::Error::from)
+    let engine = Clocked::new(&Load::default(), limits.memory)?;
+    let compiler = Compiler {
+        program: compiler.map(Path::to_owned),
+        time: compile::DEFAULT_TIME,
+    };
+    let component = compiler
+        .compile(&engine.engine, &bytes)
         .with_context(|| format!("`{}` is no component", path.display()))?;
     let kind = component.component_type();
     let imports = kind.imports(&engine.engine).map(|(name, _)| Import {

@@ -30,6 +30,31 @@ pub struct Limits {
     pub log: usize,
 }
 
+/// How many calls a host takes at a time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Load {
+    /// Calls that run at a time; memory is reserved for so many. Meets: callers
+    /// who together take the host's memory. Default: 64.
+    pub calls: u32,
+    /// Calls that wait for one of those to end. Any more are told that the
+    /// host is busy. Meets: callers who ask faster than guests answer. Default:
+    /// 1024.
+    pub queue: u32,
+}
+
+/// Most calls that can run at a time: each reserves address space.
+pub const MAX_CALLS: u32 = 1024;
+
+impl Default for Load {
+    fn default() -> Self {
+        Self {
+            calls: 64,
+            queue: 1024,
+        }
+    }
+}
+
 /// Default of [`Limits::time`].
 pub const DEFAULT_TIME: Duration = Duration::from_secs(10);
 /// Default of [`Limits::memory`].

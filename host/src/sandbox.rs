@@ -277,7 +277,12 @@ impl Sandbox {
         guest: impl AsyncFnOnce(&mut Store<State>) -> wasmtime::Result<T>,
     ) -> Ended<T> {
         // The clock of the call starts when it has its slot.
-        let _running = self.engine.enter().await;
+        let Some(_running) = self.engine.enter().await else {
+            return Ended {
+                result: Err(Stop::Busy),
+                memory: 0,
+            };
+        };
         let time = state.limits.time;
         state.deadline = Instant::now() + time;
         let mut store = armed(&self.engine, state);

@@ -144,6 +144,8 @@ pub enum Stop {
         /// The skill that the call named.
         skill: String,
     },
+    /// It was not started: as many calls wait as may.
+    Busy,
     /// The audit log could not be written, so the answer is withheld.
     NotRecorded,
     /// It broke off: a panic, a stack overflow, an answer that is not UTF-8.
@@ -162,6 +164,7 @@ impl Stop {
             Self::Handles(_) => "handles",
             Self::DirectoryEntries(_) => "directory-entries",
             Self::NotGranted { .. } => "not-granted",
+            Self::Busy => "busy",
             Self::NotRecorded => "not-recorded",
             Self::Trap(_) => "trap",
         }
@@ -180,6 +183,7 @@ impl fmt::Display for Stop {
                 write!(f, "it listed a folder of more than {limit} entries")
             }
             Self::NotGranted { skill } => write!(f, "it may not read the skill '{skill}'"),
+            Self::Busy => f.write_str("the host is busy, try again"),
             Self::NotRecorded => f.write_str("its call could not be recorded"),
             Self::Trap(_) => f.write_str("it broke off before it answered"),
         }

@@ -30,7 +30,8 @@ enum Form {
 
 impl Inspect {
     pub(crate) async fn execute(self) -> anyhow::Result<Exit> {
-        let seen = inspect(&self.file).await?;
+        let compiler = std::env::current_exe().ok();
+        let seen = inspect(&self.file, compiler.as_deref()).await?;
         match self.output {
             Form::Text => terminal::print(&text(&seen))?,
             Form::Json => terminal::print(&format!("{:#}\n", to_json(&seen)))?,

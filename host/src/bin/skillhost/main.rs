@@ -41,6 +41,12 @@ enum Verb {
 }
 
 fn main() -> ExitCode {
+    if std::env::args_os()
+        .nth(1)
+        .is_some_and(|first| first == skillhost::COMPILE_ARGUMENT)
+    {
+        return compile();
+    }
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => {
@@ -82,4 +88,17 @@ fn main() -> ExitCode {
             Exit::Setup.into()
         }
     }
+}
+
+/// This process was started by a host, to compile a component.
+fn compile() -> ExitCode {
+    match skillhost::compile_component() {
+        Ok(()) => Exit::Ok,
+        Err(error) => {
+            // Read by the host, which says whose component it was.
+            eprintln!("{error:#}");
+            Exit::Failure
+        }
+    }
+    .into()
 }

@@ -77,6 +77,7 @@ impl Options {
         let config = self.config()?;
         let mut builder = Host::builder()
             .limits(config.limits.clone())
+            .load(config.load.clone())
             .hard_links(config.hard_links);
         for root in self.skills(&config)? {
             builder = builder.skills_root(root);
@@ -117,6 +118,12 @@ impl Options {
         }
         if let Some(folder) = cache_folder() {
             builder = builder.cache(folder);
+        }
+        if let Ok(program) = env::current_exe() {
+            builder = builder.compiler(program);
+        }
+        if let Some(time) = config.compile_time {
+            builder = builder.compile_time(time);
         }
         let progress = Progress::start();
         let host = builder

@@ -29,6 +29,8 @@ pub(crate) const MAX_COMPONENT: u64 = 64 << 20;
 
 /// A tool that can be called.
 pub(crate) struct Tool {
+    /// The definition's name.
+    pub(crate) name: Arc<str>,
     pub(crate) definition: Definition,
     pub(crate) schema: Schema,
     pub(crate) sandbox: Arc<Sandbox>,
@@ -70,6 +72,7 @@ impl Loader<'_> {
         let tool = |definition: Definition| {
             let schema = Schema::new(&definition);
             Ok(Tool {
+                name: definition.name.as_str().into(),
                 schema: schema.with_context(|| format!("in its tool `{}`", definition.name))?,
                 definition,
                 sandbox: Arc::clone(&sandbox),

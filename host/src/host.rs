@@ -210,7 +210,7 @@ impl Host {
             _ => None,
         };
         let call = Call {
-            tool: &tool.definition.name,
+            tool: &tool.name,
             arguments: &Value::Object(arguments).to_string(),
             folder,
             terms,

@@ -17,7 +17,7 @@ use crate::grant::Terms;
 use crate::guard::Folder;
 use crate::limits::{self, Limits};
 use crate::tool::{FailureKind, Stop};
-use crate::wasi::{self, HasWorld, Log, World};
+use crate::wasi::{self, HasWorld, World};
 
 /// Asks the host which skills there are, when a guest does.
 pub(crate) type SkillsSource = Arc<dyn Fn() -> Vec<Skill> + Send + Sync>;
@@ -32,7 +32,7 @@ pub(crate) struct Sandbox {
 
 /// One call: what is asked, and what it may do.
 pub(crate) struct Call<'a> {
-    pub(crate) tool: &'a str,
+    pub(crate) tool: &'a Arc<str>,
     pub(crate) arguments: &'a str,
     pub(crate) folder: Option<Result<OpenFolder, NoFolder>>,
     pub(crate) terms: &'a Terms,
@@ -232,8 +232,7 @@ impl Sandbox {
         origin: &str,
         limits: &Limits,
     ) -> Result<Vec<RawDefinition>, Stop> {
-        let log = Log::new(origin, limits.log);
-        let world = World::new(None, Arc::default(), limits, log);
+        let world = World::new(None, Arc::default(), limits, origin.into());
         let skills: SkillsSource = Arc::new(Vec::new);
         self.run(State::new(world, skills, limits), async |store| {
             let instance = self.component.instantiate_async(&mut *store).await?;
@@ -253,13 +252,13 @@ impl Sandbox {
             ..
         } = call.terms;
         let (preopen, folder) = tell(call.folder);
-        let log = Log::new(call.tool, limits.log);
-        let world = World::new(preopen, Arc::clone(environment), limits, log);
+        let tool = Arc::clone(call.tool);
+        let world = World::new(preopen, Arc::clone(environment), limits, tool);
         let result = self.run(State::new(world, call.skills, limits), async |store| {
             let instance = self.component.instantiate_async(&mut *store).await?;
             let function = instance
                 .get_typed_func::<(&str, &str, RawFolder), CallResult>(&mut *store, &self.call)?;
-            let parameters = (call.tool, call.arguments, folder);
+            let parameters = (&**call.tool, call.arguments, folder);
             Ok(function.call_async(&mut *store, parameters).await?.0)
         });
         let Ended { result, memory } = result.await;

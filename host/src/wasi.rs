@@ -34,7 +34,7 @@ use crate::guard::Folder;
 use crate::limits::Limits;
 use crate::tool::Stop;
 
-pub(crate) use log::Log;
+use log::Log;
 
 /// What one sandbox has of the outside.
 pub(crate) struct World {
@@ -45,7 +45,9 @@ pub(crate) struct World {
     directory_entries: usize,
     /// Which limit the guest ran into, if one.
     pub(crate) hit: Option<Stop>,
-    log: Log,
+    /// Who runs here, for the log, and how much may be logged.
+    tool: Arc<str>,
+    log: usize,
     /// Made when it is first needed: most guests never look at a clock.
     wasi: Option<WasiCtx>,
 }
@@ -55,7 +57,7 @@ impl World {
         preopen: Option<(Folder, String)>,
         environment: Arc<[(String, String)]>,
         limits: &Limits,
-        log: Log,
+        tool: Arc<str>,
     ) -> Self {
         let mut table = ResourceTable::new();
         table.set_max_capacity(limits.handles);
@@ -65,7 +67,8 @@ impl World {
             environment,
             directory_entries: limits.directory_entries,
             hit: None,
-            log,
+            tool,
+            log: limits.log,
             wasi: None,
         }
     }
@@ -73,12 +76,13 @@ impl World {
 
 impl WasiView for World {
     fn ctx(&mut self) -> WasiCtxView<'_> {
-        let (environment, log) = (&self.environment, &self.log);
+        let (environment, tool, limit) = (&self.environment, &self.tool, self.log);
         let ctx = self.wasi.get_or_insert_with(|| {
+            let log = Log::new(Arc::clone(tool), limit);
             WasiCtxBuilder::new()
                 .envs(environment)
                 .stdout(log.clone())
-                .stderr(log.clone())
+                .stderr(log)
                 .allow_tcp(false)
                 .allow_udp(false)
                 .build()

@@ -22,11 +22,11 @@ const LINE: usize = 1000;
 
 /// The log of one call. Clones write to the same.
 #[derive(Clone)]
-pub(crate) struct Log(Arc<Mutex<Written>>);
+pub(super) struct Log(Arc<Mutex<Written>>);
 
 struct Written {
     /// Who writes, for the log.
-    tool: String,
+    tool: Arc<str>,
     line: Vec<u8>,
     /// Bytes that may still be logged. What comes after is counted only.
     left: usize,
@@ -35,9 +35,9 @@ struct Written {
 
 impl Log {
     /// A log of at most so many bytes.
-    pub(crate) fn new(tool: &str, limit: usize) -> Self {
+    pub(super) fn new(tool: Arc<str>, limit: usize) -> Self {
         Self(Arc::new(Mutex::new(Written {
-            tool: tool.to_owned(),
+            tool,
             line: Vec::new(),
             left: limit,
             dropped: 0,
@@ -67,7 +67,7 @@ impl Written {
     fn flush(&mut self) {
         let line = String::from_utf8_lossy(&self.line);
         let line = line.trim_end_matches(['\n', '\r']);
-        tracing::info!(tool = self.tool, "guest: {}", line.escape_debug());
+        tracing::info!(tool = &*self.tool, "guest: {}", line.escape_debug());
         self.line.clear();
     }
 }
@@ -79,7 +79,7 @@ impl Drop for Written {
         }
         if self.dropped > 0 {
             tracing::info!(
-                tool = self.tool,
+                tool = &*self.tool,
                 "guest: {} more bytes were not logged",
                 self.dropped
             );
@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn what_is_over_the_limit_is_counted_and_not_kept() {
-        let log = Log::new("t", 10);
+        let log = Log::new("t".into(), 10);
         log.write(b"12345\n12");
         log.write(&[b'x'; 1000]);
         let written = log.0.lock().unwrap();

@@ -112,7 +112,7 @@ fn what_is_no_skill_folder_is_left_out() {
         .map(|skill| skill.name.as_str())
         .collect();
     assert_eq!(names, ["good"]);
-    assert_eq!(listing.problems.len(), 3, "{:?}", listing.problems);
+    assert_eq!(listing.problems.len(), 4, "{:?}", listing.problems);
 }
 
 #[test]

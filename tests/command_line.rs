@@ -91,7 +91,7 @@ fn a_transcript_shows_the_call_and_the_result_on_stderr() {
     assert_eq!(
         run.stderr,
         "[Tool Call] read_file_in_skill(skill_name=\"calculator\", file_path=\"examples/basic.py\")\n\
-         [Tool Result] print(1)\n\n"
+         [Tool Result] print(1)\n"
     );
 }
 

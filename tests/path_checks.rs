@@ -102,6 +102,10 @@ fn frontmatter_is_cut_off_alike_in_guest_and_host() {
         "---\n---\nbody",
         "---\nname: a\n---",
         "---",
+        "---\u{a0}\nname: a\n---\nbody",
+        "---\u{c}\nname: a\n---\nbody",
+        "---\nname: a\n---\n \t",
+        "---\nname: a\n---\n\n  \n body\n",
         "",
     ] {
         let host = skillhost::frontmatter::split(text).body;

@@ -13,6 +13,21 @@ use crate::tool::{CallError, Definition, did_you_mean};
 /// host. A model writes a few hundred.
 pub const MAX_ARGUMENTS: usize = 1 << 20;
 
+/// Most values in a call's arguments. Checking takes time in proportion to
+/// these times [`SCHEMA_VALUES`], and no call's time limit holds for it.
+const ARGUMENT_VALUES: usize = 10_000;
+
+/// Most values in a schema. Meets: a schema that takes long to check with.
+const SCHEMA_VALUES: usize = 2_000;
+
+/// Bytes of a pattern's automaton. Meets: a short pattern that counts to
+/// thousands, which is slow on every character of a long text.
+const PATTERN_BYTES: usize = 16 << 10;
+
+/// Keywords by which a schema refers to others, itself among them. Meets: a few
+/// lines that stand for a million.
+const REFERENCES: [&str; 3] = ["$ref", "$dynamicRef", "$recursiveRef"];
+
 /// A tool's schema, ready to check arguments.
 pub(crate) struct Schema {
     validator: Validator,
@@ -66,11 +81,16 @@ impl Schema {
             .filter(|(_, schema)| takes_null(schema))
             .map(|(name, _)| name.clone())
             .collect();
+        check_schema(&Value::Object(schema.clone()))?;
         // Meets: a schema that names itself something else.
         schema.insert("type".to_owned(), "object".into());
         let validator = jsonschema::draft202012::options()
             // Linear time: patterns come from strangers.
-            .with_pattern_options(PatternOptions::regex())
+            .with_pattern_options(
+                PatternOptions::regex()
+                    .size_limit(PATTERN_BYTES)
+                    .dfa_size_limit(PATTERN_BYTES),
+            )
             .build(&Value::Object(schema))
             .map_err(|error| anyhow::anyhow!("{error}"))
             .context("its input schema is not valid")?;
@@ -90,6 +110,12 @@ impl Schema {
                 "the arguments are not a JSON object".to_owned(),
             ));
         };
+        let mut left = ARGUMENT_VALUES;
+        if !arguments.values_mut().all(|value| settle(value, &mut left)) {
+            return Err(CallError::Arguments(format!(
+                "the arguments hold more than {ARGUMENT_VALUES} values"
+            )));
+        }
         arguments.retain(|name, value| {
             !value.is_null() || self.nullable.contains(name) || self.required.contains(name)
         });
@@ -115,7 +141,9 @@ impl Schema {
             )));
         }
         let arguments = Value::Object(arguments);
-        if let Err(error) = self.validator.validate(&arguments) {
+        if !self.validator.is_valid(&arguments)
+            && let Err(error) = self.validator.validate(&arguments)
+        {
             return Err(CallError::Arguments(in_words(&error)));
         }
         match arguments {
@@ -123,6 +151,65 @@ impl Schema {
             _ => Err(CallError::Arguments(String::new())),
         }
     }
+}
+
+/// Refuses a schema that could take long to check with, or to read.
+fn check_schema(schema: &Value) -> anyhow::Result<()> {
+    let mut values = 0;
+    let mut rest = vec![schema];
+    while let Some(value) = rest.pop() {
+        values += 1;
+        anyhow::ensure!(
+            values <= SCHEMA_VALUES,
+            "its input schema has more than {SCHEMA_VALUES} values"
+        );
+        match value {
+            Value::Object(object) => {
+                let refers = REFERENCES
+                    .iter()
+                    .find(|keyword| object.contains_key(**keyword));
+                if let Some(keyword) = refers {
+                    anyhow::bail!("its input schema has `{keyword}`: write out what it refers to");
+                }
+                rest.extend(object.values());
+            }
+            Value::Array(array) => rest.extend(array),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Counts the values of an argument, and makes whole numbers integers: `5.0`
+/// is one by JSON Schema, and no guest that reads integers takes it. `false`:
+/// there are too many.
+fn settle(value: &mut Value, left: &mut usize) -> bool {
+    let Some(rest) = left.checked_sub(1) else {
+        return false;
+    };
+    *left = rest;
+    match value {
+        Value::Array(values) => values.iter_mut().all(|value| settle(value, left)),
+        Value::Object(object) => object.values_mut().all(|value| settle(value, left)),
+        Value::Number(number) => {
+            if let Some(whole) = number
+                .as_f64()
+                .filter(|_| number.is_f64())
+                .and_then(integer)
+            {
+                *value = whole.into();
+            }
+            true
+        }
+        _ => true,
+    }
+}
+
+/// A float that is an integer, as long as floats count by ones.
+fn integer(number: f64) -> Option<i64> {
+    const LARGEST: f64 = 9_007_199_254_740_992.0;
+    #[allow(clippy::cast_possible_truncation, reason = "whole, and within 2^53")]
+    (number.fract() == 0.0 && number.abs() <= LARGEST).then_some(number as i64)
 }
 
 /// Whether a property's own schema takes null.
@@ -195,6 +282,10 @@ mod tests {
     use serde_json::json;
 
     fn schema(schema: Value) -> Schema {
+        compile(schema).unwrap()
+    }
+
+    fn compile(schema: Value) -> anyhow::Result<Schema> {
         let Value::Object(input_schema) = schema else {
             panic!("not an object")
         };
@@ -208,7 +299,6 @@ mod tests {
             text_property: None,
             model_reads: Form::Text,
         })
-        .unwrap()
     }
 
     #[test]
@@ -257,6 +347,68 @@ mod tests {
             error.to_string().starts_with("Argument 'mode' is invalid"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn schemas_that_could_take_long_are_refused() {
+        let deep = |levels: usize| {
+            let mut schema = json!({"type": "string"});
+            for _ in 0..levels {
+                schema = json!({"allOf": [schema]});
+            }
+            schema
+        };
+        for (hostile, reason) in [
+            (json!({"$ref": "#"}), "`$ref`"),
+            (
+                json!({"properties": {"a": {"anyOf": [{"$dynamicRef": "#x"}]}}}),
+                "`$dynamicRef`",
+            ),
+            (
+                json!({"allOf": vec![json!({}); 3000]}),
+                "more than 2000 values",
+            ),
+            (
+                json!({"properties": {"a": {"pattern": "[ab](?:\\w\\w?){2000}"}}}),
+                "not valid",
+            ),
+            (json!({"properties": {"a": {"pattern": "("}}}), "not valid"),
+            (json!({"properties": 1}), "not valid"),
+        ] {
+            let error = compile(hostile.clone()).err().unwrap();
+            assert!(
+                format!("{error:#}").contains(reason),
+                "{hostile}: {error:#}"
+            );
+        }
+        assert!(compile(json!({"properties": {"a": deep(100)}})).is_ok());
+    }
+
+    #[test]
+    fn checking_large_arguments_is_bounded() {
+        let schema = schema(json!({
+            "properties": {"a": {"type": "array", "items": {"anyOf": vec![json!({"maxLength": 1}); 500]}}},
+        }));
+        let start = std::time::Instant::now();
+        let many = schema
+            .check(json!({"a": vec!["x"; ARGUMENT_VALUES]}))
+            .unwrap_err();
+        assert!(
+            many.to_string().contains("more than 10000 values"),
+            "{many}"
+        );
+        assert!(schema.check(json!({"a": vec!["xx"; 5_000]})).is_err());
+        assert!(start.elapsed() < std::time::Duration::from_secs(10));
+    }
+
+    #[test]
+    fn whole_numbers_reach_a_guest_as_integers() {
+        let schema = schema(json!({"properties": {"a": {"type": "integer"}}}));
+        for (written, read) in [("5.0", "5"), ("-0.0", "0"), ("1e3", "1000"), ("7", "7")] {
+            let arguments = parse_arguments(&format!("{{\"a\": {written}}}")).unwrap();
+            let checked = Value::Object(schema.check(arguments).unwrap());
+            assert_eq!(checked.to_string(), format!("{{\"a\":{read}}}"));
+        }
     }
 
     #[test]

@@ -141,6 +141,11 @@ impl Entry {
         self.record.path = subject.path.map(bounded);
     }
 
+    /// The skill whose folder the call reads, however it was found.
+    pub(crate) fn read_in(&mut self, skill: Option<&str>) {
+        self.record.skill = skill.map(bounded);
+    }
+
     pub(crate) fn memory(&mut self, bytes: usize) {
         self.record.memory = bytes;
     }

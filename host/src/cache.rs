@@ -3,21 +3,26 @@
 //! it is taken from nobody else: a folder or file of another owner, or one
 //! that others may write, is not used.
 
-use std::fs::{self, File, Permissions};
+use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use sha2::{Digest as _, Sha256};
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
 /// A cache folder.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct Cache {
-    folder: PathBuf,
+    /// The folder that was looked at; entries are reached through it only.
+    handle: OwnedFd,
+    /// Where it is, for the operator.
+    path: PathBuf,
 }
 
 /// Largest compiled component that is read back.
@@ -31,17 +36,20 @@ impl Cache {
             .mode(0o700)
             .create(folder)
             .with_context(|| format!("cannot make the cache folder `{}`", folder.display()))?;
-        let folder = fs::canonicalize(folder)
-            .with_context(|| format!("cannot find the cache folder `{}`", folder.display()))?;
-        let metadata = fs::symlink_metadata(&folder)?;
-        if !metadata.is_dir() || !is_ours_alone(&metadata) {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let handle = rustix::fs::open(folder, flags, Mode::empty())
+            .with_context(|| format!("cannot open the cache folder `{}`", folder.display()))?;
+        if !is_ours_alone(&rustix::fs::fstat(&handle)?) {
             bail!(
                 "the cache folder `{}` is not used: it must belong to the user who runs skillhost, \
                  and nobody else may write in it (mode 0700)",
                 folder.display()
             );
         }
-        Ok(Self { folder })
+        Ok(Self {
+            handle,
+            path: folder.to_owned(),
+        })
     }
 
     /// The compiled component, if it is here and whole.
@@ -67,12 +75,16 @@ impl Cache {
     }
 
     fn read(&self, key: &Key) -> anyhow::Result<Vec<u8>> {
-        let mut file = File::open(self.path(key))?;
-        let metadata = file.metadata()?;
-        if !metadata.is_file() || !is_ours_alone(&metadata) || metadata.len() > MAX_BYTES {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(&self.handle, &key.0, flags, Mode::empty())?;
+        let found = rustix::fs::fstat(&file)?;
+        let size = u64::try_from(found.st_size)?;
+        let regular = FileType::from_raw_mode(found.st_mode) == FileType::RegularFile;
+        if !regular || found.st_nlink != 1 || !is_ours_alone(&found) || size > MAX_BYTES {
             bail!("the file is not one that this host wrote");
         }
-        let mut bytes = Vec::with_capacity(usize::try_from(metadata.len())?);
+        let mut file = File::from(file);
+        let mut bytes = Vec::with_capacity(usize::try_from(size)?);
         file.read_to_end(&mut bytes)?;
         let Some(end) = bytes.len().checked_sub(CHECKSUM) else {
             bail!("the file is cut short");
@@ -96,23 +108,26 @@ impl Cache {
         if let Err(error) = kept {
             tracing::warn!(
                 "cannot write to the cache `{}`: {error}",
-                self.folder.display()
+                self.path.display()
             );
         }
     }
 
     fn write(&self, key: &Key, bytes: &[u8]) -> io::Result<()> {
-        let path = self.path(key);
-        let unfinished = path.with_extension(format!("{}.part", std::process::id()));
-        let mut file = File::create(&unfinished)?;
-        file.set_permissions(Permissions::from_mode(0o600))?;
+        let unfinished = format!("{}.{}.part", key.0, std::process::id());
+        // One that a process of this number left when it was ended.
+        let _ = rustix::fs::unlinkat(&self.handle, &unfinished, AtFlags::empty());
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let mode = Mode::RUSR | Mode::WUSR;
+        let mut file = File::from(rustix::fs::openat(&self.handle, &unfinished, flags, mode)?);
         file.write_all(bytes)?;
         file.write_all(&checksum(bytes))?;
-        fs::rename(&unfinished, &path)
-    }
-
-    fn path(&self, key: &Key) -> PathBuf {
-        self.folder.join(format!("{}.cwasm", key.0))
+        Ok(rustix::fs::renameat(
+            &self.handle,
+            &unfinished,
+            &self.handle,
+            &key.0,
+        )?)
     }
 }
 
@@ -124,7 +139,7 @@ impl Key {
     pub(crate) fn new(engine: &Engine, digest: &str) -> Self {
         let mut hasher = DefaultHasher::new();
         engine.precompile_compatibility_hash().hash(&mut hasher);
-        Self(format!("{digest}-{:016x}", hasher.finish()))
+        Self(format!("{digest}-{:016x}.cwasm", hasher.finish()))
     }
 }
 
@@ -139,13 +154,15 @@ fn checksum(bytes: &[u8]) -> [u8; CHECKSUM] {
     short
 }
 
-fn is_ours_alone(metadata: &fs::Metadata) -> bool {
-    metadata.uid() == rustix::process::geteuid().as_raw() && metadata.mode() & 0o022 == 0
+fn is_ours_alone(found: &rustix::fs::Stat) -> bool {
+    found.st_uid == rustix::process::geteuid().as_raw() && found.st_mode & 0o022 == 0
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs::Permissions;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
 
     fn cache() -> (tempfile::TempDir, Cache) {
         let folder = tempfile::tempdir().unwrap();
@@ -160,7 +177,7 @@ mod tests {
         cache.write(&key, b"machine code").unwrap();
         assert_eq!(cache.read(&key).unwrap(), b"machine code");
         for damaged in [&b"machine c0de"[..], b"", b"short", &[0; 64]] {
-            fs::write(cache.path(&key), damaged).unwrap();
+            fs::write(cache.path.join(&key.0), damaged).unwrap();
             assert!(cache.read(&key).is_err(), "{damaged:?}");
         }
     }
@@ -170,7 +187,13 @@ mod tests {
         let (folder, cache) = cache();
         let key = Key("k".to_owned());
         cache.write(&key, b"machine code").unwrap();
-        fs::set_permissions(cache.path(&key), Permissions::from_mode(0o666)).unwrap();
+        fs::set_permissions(cache.path.join(&key.0), Permissions::from_mode(0o666)).unwrap();
+        assert!(cache.read(&key).is_err());
+        // A link to what would be right elsewhere is not followed.
+        cache.write(&key, b"machine code").unwrap();
+        let file = cache.path.join(&key.0);
+        fs::rename(&file, folder.path().join("elsewhere")).unwrap();
+        symlink(folder.path().join("elsewhere"), &file).unwrap();
         assert!(cache.read(&key).is_err());
         fs::set_permissions(folder.path().join("cache"), Permissions::from_mode(0o777)).unwrap();
         assert!(Cache::open(&folder.path().join("cache")).is_err());

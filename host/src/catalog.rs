@@ -14,7 +14,7 @@ use cap_std::fs::Dir;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-use crate::check::{Finding, Severity, check_frontmatter, check_open};
+use crate::check::{Finding, MAX_DESCRIPTION_CHARS, Severity, check_frontmatter, check_open};
 use crate::guard::{Folder, HardLinks};
 use crate::{frontmatter, skill_md, suggest};
 
@@ -52,7 +52,8 @@ struct Root {
 pub struct Skill {
     /// The name of its folder.
     pub name: String,
-    /// The description in its frontmatter; empty where there is none.
+    /// The description in its frontmatter, as much of it as the specification
+    /// allows; empty where there is none.
     pub description: String,
     /// The name of its documentation file; none where there is no such file.
     pub file: Option<String>,
@@ -197,9 +198,9 @@ impl Catalog {
                         path: None,
                     });
                 }
-                Err(Errno::ACCESS | Errno::PERM) => return Err(NoFolder::Unreadable),
                 // Not here, no folder, or a symlink: which is not followed.
-                Err(_) => {}
+                Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::NAMETOOLONG) => {}
+                Err(_) => return Err(NoFolder::Unreadable),
             }
         }
         Err(NoFolder::Unknown)
@@ -225,14 +226,23 @@ impl Catalog {
             };
             return self.home_folder(inside, hard_links);
         }
+        let path = without_dots(path);
         if let Some(root) = &self.home
-            && let Some(inside) = root.inside(path)
+            && let Some(inside) = root.inside(&path)
         {
             return self.home_folder(inside, hard_links);
         }
-        for root in &self.roots {
-            if let Some(inside) = root.inside(path) {
+        for (index, root) in self.roots.iter().enumerate() {
+            if let Some((name, rest)) = root.inside(&path).and_then(|inside| {
                 let (name, rest) = inside.split_once('/').unwrap_or((inside, "."));
+                is_skill_name(name).then_some((name, rest))
+            }) {
+                // The path names a folder of this root, and not the skill of
+                // that name in another, which hides it.
+                let mut earlier = self.roots[..index].iter();
+                if earlier.any(|root| root.open_skill(name).is_ok()) {
+                    return Err(NoFolder::Unknown);
+                }
                 return self.skill(name, hard_links).map(|open| OpenFolder {
                     path: Some(rest.to_owned()),
                     ..open
@@ -300,7 +310,16 @@ impl Root {
                     break;
                 }
             };
-            if entry.file_type().is_ok_and(|kind| kind.is_file()) {
+            let kind = entry.file_type();
+            if kind.as_ref().is_ok_and(|kind| kind.is_file()) {
+                continue;
+            }
+            if !self.follow_links && kind.is_ok_and(|kind| kind.is_symlink()) {
+                problems.push(format!(
+                    "`{}` is left out: it is a symlink; `follow_root_links = true` on its folder \
+                     would follow it",
+                    self.path.join(entry.file_name()).display()
+                ));
                 continue;
             }
             match skill_name_of(&entry.file_name()) {
@@ -320,10 +339,18 @@ impl Root {
     fn inside<'a>(&self, path: &'a str) -> Option<&'a str> {
         [&self.path, &self.real].into_iter().find_map(|root| {
             let rest = path.strip_prefix(root.to_str()?.trim_end_matches('/'))?;
-            let rest = rest.strip_prefix('/')?;
-            Some(rest.trim_start_matches('/'))
+            match rest {
+                "" => Some("."),
+                rest => rest.strip_prefix('/'),
+            }
         })
     }
+}
+
+/// An absolute path without doubled separators and `.`; `..` stays.
+fn without_dots(path: &str) -> String {
+    let parts = path.split('/').filter(|part| !matches!(*part, "" | "."));
+    parts.flat_map(|part| ["/", part]).collect()
 }
 
 /// A folder's name as a skill's: hidden folders are none.
@@ -366,7 +393,8 @@ fn describe(name: String, handle: OwnedFd, hard_links: HardLinks) -> Skill {
                 .map(|finding| finding.message)
                 .collect();
             let description = reading.frontmatter.description;
-            skill.description = description.map(|found| found.value).unwrap_or_default();
+            let description = description.map(|found| found.value).unwrap_or_default();
+            skill.description = description.chars().take(MAX_DESCRIPTION_CHARS).collect();
         }
         Ok(None) => skill.problems.push("there is no `SKILL.md`".to_owned()),
         Err(error) => skill

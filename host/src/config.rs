@@ -3,10 +3,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::fs::OpenOptions;
+use std::io::Read as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
+use rustix::fs::OFlags;
 use serde::Deserialize;
 use serde::de::{self, Deserializer, Visitor};
 use toml::Spanned;
@@ -58,6 +62,9 @@ pub struct LocatedRoot {
     /// Where it was said.
     pub place: String,
 }
+
+/// Largest file that is read.
+const MAX_BYTES: u64 = 1 << 20;
 
 /// A path, and where it was configured.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -114,19 +121,19 @@ struct RawRootTable {
 }
 
 #[derive(Deserialize, Default)]
-#[serde(default)]
+#[serde(default, expecting = "expected a table of limits")]
 struct RawLimits {
     time: Option<Time>,
     memory: Option<Bytes>,
     output: Option<Bytes>,
-    table_elements: Option<Count>,
+    table_elements: Option<Elements>,
     handles: Option<Count>,
     directory_entries: Option<Count>,
     log: Option<Bytes>,
 }
 
 #[derive(Deserialize, Default)]
-#[serde(default)]
+#[serde(default, expecting = "expected a table that says what the tool may do")]
 struct RawGrant {
     skills: Option<Vec<String>>,
     home: Option<bool>,
@@ -179,7 +186,7 @@ const LIMITS: &[&str] = &[
 impl Config {
     /// Reads a file.
     pub fn read(path: &Path) -> anyhow::Result<Self> {
-        let text = std::fs::read_to_string(path)
+        let text = read(path)
             .with_context(|| format!("cannot read the configuration `{}`", path.display()))?;
         let folder = path.parent().unwrap_or(Path::new("."));
         Self::parse(&text, &path.display().to_string(), folder)
@@ -260,6 +267,23 @@ impl Config {
     }
 }
 
+/// Reads a regular file of a sensible size: the one in the current folder was
+/// perhaps put there by someone else.
+fn read(path: &Path) -> anyhow::Result<String> {
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags((OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed())
+        .open(path)?;
+    anyhow::ensure!(file.metadata()?.is_file(), "it is not a regular file");
+    let mut text = String::new();
+    file.take(MAX_BYTES + 1).read_to_string(&mut text)?;
+    anyhow::ensure!(
+        text.len() as u64 <= MAX_BYTES,
+        "it is larger than {MAX_BYTES} bytes"
+    );
+    Ok(text)
+}
+
 impl RawLimits {
     /// These limits where they are given, else those.
     fn over(&self, limits: &Limits) -> Limits {
@@ -269,8 +293,10 @@ impl RawLimits {
             time: self.time.as_ref().map_or(limits.time, |time| time.0),
             memory: bytes(&self.memory, limits.memory),
             output: bytes(&self.output, limits.output),
-            table_elements: count(&self.table_elements, limits.table_elements)
-                .min(limits::MAX_TABLE_ELEMENTS),
+            table_elements: self
+                .table_elements
+                .as_ref()
+                .map_or(limits.table_elements, |elements| elements.0),
             handles: count(&self.handles, limits.handles),
             directory_entries: count(&self.directory_entries, limits.directory_entries),
             log: bytes(&self.log, limits.log),
@@ -400,6 +426,21 @@ impl<'de> Deserialize<'de> for Count {
         match u32::deserialize(deserializer)? {
             0 => Err(de::Error::custom("a limit is at least 1")),
             count => Ok(Self(count as usize)),
+        }
+    }
+}
+
+/// A number of table elements.
+struct Elements(usize);
+
+impl<'de> Deserialize<'de> for Elements {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match Count::deserialize(deserializer)?.0 {
+            count @ ..=limits::MAX_TABLE_ELEMENTS => Ok(Self(count)),
+            _ => Err(de::Error::custom(format!(
+                "there are at most {} table elements",
+                limits::MAX_TABLE_ELEMENTS
+            ))),
         }
     }
 }

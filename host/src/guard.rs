@@ -53,11 +53,21 @@ pub(crate) enum Found {
 pub(crate) struct Seen(OwnedFd);
 
 /// Which mount something lies on. The id tells bind mounts of one device
-/// apart; a kernel before 5.8 has none.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// apart, and the files of an overlay, which have devices of their own,
+/// together. A kernel before 5.8 has none.
+#[derive(Debug, Clone, Copy)]
 struct Mount {
     device: (u32, u32),
     id: Option<u64>,
+}
+
+impl PartialEq for Mount {
+    fn eq(&self, other: &Self) -> bool {
+        match (self.id, other.id) {
+            (Some(one), Some(other)) => one == other,
+            _ => self.device == other.device,
+        }
+    }
 }
 
 impl Folder {

@@ -203,8 +203,14 @@ impl Host {
                 path: path.and_then(|property| string(&arguments, property)),
             });
         }
+        // A call that waits holds nothing open.
+        let slot = tool.sandbox.enter().await;
+        let slot = slot.map_err(|stop| stopped(tool, stop))?;
         let folder = rule.map(|rule| self.folder(rule, &arguments, terms));
         let folder = folder.transpose().map_err(|stop| stopped(tool, stop))?;
+        if let (Some(entry), Some(Ok(open))) = (&mut entry, &folder) {
+            entry.read_in(open.skill.as_deref());
+        }
         let unknown_skill = match &folder {
             Some(Err(NoFolder::Unknown)) => skill.map(str::to_owned),
             _ => None,
@@ -215,6 +221,7 @@ impl Host {
             folder,
             terms,
             skills: Arc::clone(skills),
+            slot,
         };
         let Ended { result, memory } = tool.sandbox.call(call).await;
         if let Some(entry) = entry {
@@ -433,11 +440,16 @@ impl HostBuilder {
             program: self.compiler.clone(),
             time: self.compile_time.unwrap_or(compile::DEFAULT_TIME),
         };
+        // A component may need what its tools are granted.
+        let loading = Limits {
+            memory: self.most_memory(),
+            ..self.defaults.limits.clone()
+        };
         let loader = Loader {
             compiler: &compiler,
             engine: &engine,
             cache: cache.as_ref(),
-            limits: &self.defaults.limits,
+            limits: &loading,
             progress: self.progress.as_deref(),
         };
         let mut tools = Vec::new();
@@ -463,7 +475,14 @@ impl HostBuilder {
                 Err(error) => problems.push(format!("{error:#}")),
             }
         }
-        self.check_tool_names(&tools)?;
+        // A tool may be missing because its component is: that is one problem
+        // with one cause, and the rest of the host works.
+        if let Err(error) = self.check_tool_names(&tools) {
+            match problems.is_empty() {
+                true => return Err(error),
+                false => problems.push(error.to_string()),
+            }
+        }
         let granted = |(index, tool): (usize, Tool)| {
             let grant = self.grants.get(&tool.definition.name);
             let terms = grant

@@ -39,6 +39,9 @@ pub struct Import {
     pub granted: bool,
 }
 
+/// Bytes of a page of linear memory.
+const WASM_PAGE: u64 = 64 << 10;
+
 /// What a component has when it starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -75,7 +78,9 @@ pub async fn inspect(path: &Path, compiler: Option<&Path>) -> anyhow::Result<Ins
     });
     let start = component.resources_required().map(|required| Start {
         memories: required.num_memories,
-        largest_memory: required.max_initial_memory_size,
+        largest_memory: required
+            .max_initial_memory_size
+            .map(|pages| pages * WASM_PAGE),
         tables: required.num_tables,
         largest_table: required.max_initial_table_size,
     });

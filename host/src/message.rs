@@ -41,9 +41,11 @@ pub fn call_line(tool: &str, arguments: &Value) -> String {
     format!("[Tool Call] {tool}({})", arguments.join(", "))
 }
 
-/// `[Tool Result] …`, for a person who watches: what the model reads.
+/// `[Tool Result] …`, for a person who watches: what the model reads. Further
+/// lines are indented, so that a text cannot pass for a line of ours.
 pub fn result_line(model_text: &str) -> String {
-    format!("[Tool Result] {model_text}")
+    let text = model_text.trim_end_matches('\n').replace('\n', "\n    ");
+    format!("[Tool Result] {text}")
 }
 
 /// What the model reads of a call's outcome.
@@ -56,10 +58,10 @@ pub fn model_text(outcome: Result<Output, CallError>) -> String {
 
 /// What a program reads of a call's outcome, as JSON on one line.
 pub fn program_text(outcome: &Result<Output, CallError>) -> String {
-    record::to_string(&match outcome {
-        Ok(output) => output.record(),
-        Err(error) => error.record(),
-    })
+    match outcome {
+        Ok(output) => output.record_json(),
+        Err(error) => error.record_json(),
+    }
 }
 
 /// JSON on one line, in the contracts' spacing.

@@ -21,8 +21,9 @@ pub fn list(skills: &[Skill]) -> String {
         let separator = if description.is_empty() { "" } else { ": " };
         let _ = writeln!(
             section,
-            "  - {name}{separator}{description} — call read_skill(skill_name='{name}') to load \
-             instructions when relevant"
+            "  - {name}{separator}{description} — call read_skill(skill_name='{}') to load \
+             instructions when relevant",
+            name.replace('\\', "\\\\").replace('\'', "\\'"),
         );
     }
     section

@@ -1,34 +1,84 @@
 //! The program's form of an answer: the tool's own record with the text put
-//! back where it belongs, and its JSON.
+//! back where it belongs, as JSON.
 
+use std::fmt;
 use std::io;
 
 use serde::Serialize;
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::ser::Formatter;
-use serde_json::{Map, Value, json};
+use serde_json::value::RawValue;
 
 /// The record of an output. `details` comes from a guest: what is no JSON
-/// object is shown as a string beside the text, and not believed.
-pub(crate) fn assemble(details: Option<&str>, text_property: Option<&str>, text: &str) -> Value {
+/// object is shown as a string beside the text, and not believed. Values are
+/// passed on as they are written: taking them apart could take a hundred times
+/// their size.
+pub(crate) fn assemble(details: Option<&str>, text_property: Option<&str>, text: &str) -> String {
     let Some(details) = details else {
-        return json!({ text_property.unwrap_or("text"): text });
+        return object([(text_property.unwrap_or("text"), to_string(&text))]);
     };
-    let mut record = match serde_json::from_str(details) {
-        Ok(Value::Object(record)) => record,
-        _ => Map::from_iter([("details".to_owned(), details.into())]),
+    let mut pairs: Vec<(String, String)> = match serde_json::from_str(details) {
+        Ok(Pairs(pairs)) => pairs,
+        Err(_) => vec![("details".to_owned(), to_string(&details))],
     };
     if let Some(property) = text_property {
-        // In its place, if the tool kept one.
-        record.insert(property.to_owned(), text.into());
+        let text = to_string(&text);
+        match pairs.iter_mut().find(|(key, _)| key == property) {
+            // In its place, as the tool kept one.
+            Some((_, value)) => *value = text,
+            None => pairs.push((property.to_owned(), text)),
+        }
     }
-    Value::Object(record)
+    object(pairs)
 }
 
 /// The record of a failure.
-pub(crate) fn assemble_failure(details: Option<&str>, message: &str) -> Value {
+pub(crate) fn assemble_failure(details: Option<&str>, message: &str) -> String {
     match details.map(serde_json::from_str) {
-        Some(Ok(record @ Value::Object(_))) => record,
-        _ => json!({ "error": message }),
+        Some(Ok(Pairs(pairs))) => object(pairs),
+        _ => object([("error", to_string(&message))]),
+    }
+}
+
+/// A JSON object of keys and values that are JSON already.
+fn object<K: AsRef<str>>(pairs: impl IntoIterator<Item = (K, String)>) -> String {
+    let mut json = "{".to_owned();
+    for (index, (key, value)) in pairs.into_iter().enumerate() {
+        if index > 0 {
+            json.push_str(", ");
+        }
+        json.push_str(&to_string(&key.as_ref()));
+        json.push_str(": ");
+        json.push_str(&value);
+    }
+    json.push('}');
+    json
+}
+
+/// The keys and values of a JSON object, the values as they are written.
+struct Pairs(Vec<(String, String)>);
+
+impl<'de> Deserialize<'de> for Pairs {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Object;
+
+        impl<'de> Visitor<'de> for Object {
+            type Value = Pairs;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a JSON object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Pairs, A::Error> {
+                let mut pairs = Vec::new();
+                while let Some((key, value)) = map.next_entry::<String, &RawValue>()? {
+                    pairs.push((key, value.get().to_owned()));
+                }
+                Ok(Pairs(pairs))
+            }
+        }
+
+        deserializer.deserialize_map(Object)
     }
 }
 
@@ -74,31 +124,31 @@ mod tests {
 
     #[test]
     fn text_goes_back_to_the_place_that_was_kept_for_it() {
-        let record = assemble(
-            Some(r#"{"a":1,"content":null,"z":2}"#),
-            Some("content"),
-            "é\n",
+        let details = r#"{"a":1,"content":null,"z":{"b":[2]}}"#;
+        assert_eq!(
+            assemble(Some(details), Some("content"), "é\n"),
+            r#"{"a": 1, "content": "é\n", "z": {"b":[2]}}"#
         );
-        assert_eq!(to_string(&record), r#"{"a": 1, "content": "é\n", "z": 2}"#);
     }
 
     #[test]
     fn text_without_details_is_still_a_record() {
-        assert_eq!(to_string(&assemble(None, None, "x")), r#"{"text": "x"}"#);
-        assert_eq!(
-            to_string(&assemble(None, Some("out"), "x")),
-            r#"{"out": "x"}"#
-        );
+        assert_eq!(assemble(None, None, "x"), r#"{"text": "x"}"#);
+        assert_eq!(assemble(None, Some("out"), "x"), r#"{"out": "x"}"#);
     }
 
     #[test]
     fn details_that_are_no_object_are_not_believed() {
-        for details in ["[1]", "nonsense", "\"text\"", ""] {
+        for details in ["[1]", "nonsense", "\"text\"", "", "{\"a\":}", "{} x"] {
+            let shown = to_string(&details);
             let record = assemble(Some(details), Some("content"), "x");
-            assert_eq!(record, json!({"details": details, "content": "x"}));
+            assert_eq!(
+                record,
+                format!("{{\"details\": {shown}, \"content\": \"x\"}}")
+            );
             assert_eq!(
                 assemble_failure(Some(details), "why"),
-                json!({"error": "why"})
+                r#"{"error": "why"}"#
             );
         }
     }

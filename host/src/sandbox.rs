@@ -12,7 +12,7 @@ use wasmtime::component::{
 use wasmtime::{ResourceLimiter, Store, StoreContextMut, UpdateDeadline};
 
 use crate::catalog::{NoFolder, OpenFolder, Skill};
-use crate::engine::Clocked;
+use crate::engine::{Clocked, Running};
 use crate::grant::Terms;
 use crate::guard::Folder;
 use crate::limits::{self, Limits};
@@ -38,6 +38,8 @@ pub(crate) struct Call<'a> {
     pub(crate) terms: &'a Terms,
     /// The skills that the call may know of.
     pub(crate) skills: SkillsSource,
+    /// Its slot. The clock of the call starts when it has one.
+    pub(crate) slot: Running,
 }
 
 /// What a store holds.
@@ -45,7 +47,8 @@ pub(crate) struct State {
     world: World,
     skills: SkillsSource,
     used: Used,
-    deadline: Instant,
+    /// None is later than any clock can say.
+    deadline: Option<Instant>,
     limits: Limits,
 }
 
@@ -180,6 +183,7 @@ struct RawSkill {
     description: String,
 }
 
+type CallParameters<'a> = (&'a str, &'a str, RawFolder);
 type CallResult = (Result<RawOutput, RawFailure>,);
 
 /// The interface that a tool component exports.
@@ -226,6 +230,11 @@ impl Sandbox {
         })
     }
 
+    /// Waits for a slot to run in, if there is room to wait.
+    pub(crate) async fn enter(&self) -> Result<Running, Stop> {
+        self.engine.enter().await.ok_or(Stop::Busy)
+    }
+
     /// Asks the component for its tools. No skill is known to it then.
     pub(crate) async fn definitions(
         &self,
@@ -234,10 +243,13 @@ impl Sandbox {
     ) -> Result<Vec<RawDefinition>, Stop> {
         let world = World::new(None, Arc::default(), limits, origin.into());
         let skills: SkillsSource = Arc::new(Vec::new);
+        let _slot = self.enter().await?;
         self.run(State::new(world, skills, limits), async |store| {
             let instance = self.component.instantiate_async(&mut *store).await?;
             let definitions = instance
                 .get_typed_func::<(), (Vec<RawDefinition>,)>(&mut *store, &self.definitions)?;
+            // What a call will need is looked at now, and not at the first call.
+            instance.get_typed_func::<CallParameters<'_>, CallResult>(&mut *store, &self.call)?;
             Ok(definitions.call_async(&mut *store, ()).await?.0)
         })
         .await
@@ -254,10 +266,11 @@ impl Sandbox {
         let (preopen, folder) = tell(call.folder);
         let tool = Arc::clone(call.tool);
         let world = World::new(preopen, Arc::clone(environment), limits, tool);
+        let _slot = call.slot;
         let result = self.run(State::new(world, call.skills, limits), async |store| {
             let instance = self.component.instantiate_async(&mut *store).await?;
             let function = instance
-                .get_typed_func::<(&str, &str, RawFolder), CallResult>(&mut *store, &self.call)?;
+                .get_typed_func::<CallParameters<'_>, CallResult>(&mut *store, &self.call)?;
             let parameters = (&**call.tool, call.arguments, folder);
             Ok(function.call_async(&mut *store, parameters).await?.0)
         });
@@ -275,15 +288,8 @@ impl Sandbox {
         mut state: State,
         guest: impl AsyncFnOnce(&mut Store<State>) -> wasmtime::Result<T>,
     ) -> Ended<T> {
-        // The clock of the call starts when it has its slot.
-        let Some(_running) = self.engine.enter().await else {
-            return Ended {
-                result: Err(Stop::Busy),
-                memory: 0,
-            };
-        };
         let time = state.limits.time;
-        state.deadline = Instant::now() + time;
+        state.deadline = Instant::now().checked_add(time);
         let mut store = armed(&self.engine, state);
         let waited = tokio::time::timeout(time, guest(&mut store)).await;
         let result = match waited {
@@ -309,7 +315,7 @@ impl State {
             world,
             skills,
             used: Used::default(),
-            deadline: Instant::now(),
+            deadline: None,
             limits: limits.clone(),
         }
     }
@@ -327,7 +333,10 @@ fn armed(engine: &Clocked, state: State) -> Store<State> {
     store.set_epoch_deadline(1);
     store.epoch_deadline_callback(|mut context| {
         let state = context.data_mut();
-        if Instant::now() >= state.deadline {
+        if state
+            .deadline
+            .is_some_and(|deadline| Instant::now() >= deadline)
+        {
             state.world.hit = Some(Stop::Time(state.limits.time));
             wasmtime::bail!("the call is past its deadline");
         }

@@ -71,13 +71,19 @@ impl Output {
     pub fn into_model_text(self) -> String {
         match self.model_reads {
             Form::Text => self.text,
-            Form::Record => record::to_string(&self.record()),
+            Form::Record => self.record_json(),
         }
     }
 
     /// What a program reads: the tool's record with the text in it, or
-    /// `{"text": …}` for a tool that gives none.
+    /// `{"text": …}` for a tool that gives none. It can be many times larger in
+    /// memory than as JSON.
     pub fn record(&self) -> Value {
+        serde_json::from_str(&self.record_json()).unwrap_or_default()
+    }
+
+    /// What a program reads, as JSON on one line.
+    pub fn record_json(&self) -> String {
         record::assemble(
             self.details.as_deref(),
             self.text_property.as_deref(),
@@ -119,6 +125,11 @@ pub struct Failure {
 impl Failure {
     /// What a program reads: the tool's record, or `{"error": …}`.
     pub fn record(&self) -> Value {
+        serde_json::from_str(&self.record_json()).unwrap_or_default()
+    }
+
+    /// What a program reads, as JSON on one line.
+    pub fn record_json(&self) -> String {
         record::assemble_failure(self.details.as_deref(), &self.message)
     }
 }
@@ -224,7 +235,7 @@ impl CallError {
         match self {
             Self::Failed(failure) => match failure.model_reads {
                 Form::Text => failure.message.clone(),
-                Form::Record => record::to_string(&failure.record()),
+                Form::Record => failure.record_json(),
             },
             other => format!("ERROR: {other}"),
         }
@@ -232,8 +243,13 @@ impl CallError {
 
     /// What a program reads.
     pub fn record(&self) -> Value {
+        serde_json::from_str(&self.record_json()).unwrap_or_default()
+    }
+
+    /// What a program reads, as JSON on one line.
+    pub fn record_json(&self) -> String {
         match self {
-            Self::Failed(failure) => failure.record(),
+            Self::Failed(failure) => failure.record_json(),
             other => record::assemble_failure(None, &other.to_string()),
         }
     }

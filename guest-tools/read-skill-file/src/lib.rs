@@ -64,8 +64,13 @@ fn read_skill_file(call: Arguments, access: Access) -> Result<Output, Failure> {
 }
 
 fn answer(call: &Arguments, access: Access) -> Answer {
+    let unknown = matches!(access, Access::UnknownSkill);
     let folder = match folder(call, access) {
         Ok(folder) => folder,
+        // A path that lies in a skill, and there is no such skill.
+        Err(_) if call.skill().is_none() && unknown => {
+            return not_found(call, call.path.clone());
+        }
         Err(failure) => {
             return Answer {
                 said: Err(failure),
@@ -90,18 +95,7 @@ fn answer(call: &Arguments, access: Access) -> Answer {
     match found {
         Ok((file, size)) => read(call, &file, size, shown),
         Err(ReadError::IsDirectory | ReadError::NotRegular) => not_a_file(shown),
-        Err(ReadError::NotFound) => Answer {
-            said: Err(Failure::not_found(format!(
-                "File not found: {shown}. (Resolved from: {}, skill: {})",
-                call.path,
-                call.skill().unwrap_or("none"),
-            ))),
-            meta: Meta::Missing {
-                path: shown,
-                original_path: call.path.clone(),
-                skill_name: call.skill().map(str::to_owned),
-            },
-        },
+        Err(ReadError::NotFound) => not_found(call, shown),
         Err(error) => unreadable(shown, error.into()),
     }
 }
@@ -137,6 +131,21 @@ fn shown(folder: &Folder, path: Option<&SkillPath<'_>>) -> String {
     }
 }
 
+fn not_found(call: &Arguments, path: String) -> Answer {
+    Answer {
+        said: Err(Failure::not_found(format!(
+            "File not found: {path}. (Resolved from: {}, skill: {})",
+            call.path,
+            call.skill().unwrap_or("none"),
+        ))),
+        meta: Meta::Missing {
+            path,
+            original_path: call.path.clone(),
+            skill_name: call.skill().map(str::to_owned),
+        },
+    }
+}
+
 fn not_a_file(path: String) -> Answer {
     Answer {
         said: Err(Failure::unreadable(format!("Path is not a file: {path}"))),
@@ -145,11 +154,11 @@ fn not_a_file(path: String) -> Answer {
 }
 
 fn unreadable(path: String, failure: Failure) -> Answer {
+    let error = failure.message().to_owned();
     let failure = match failure.kind() {
         FailureKind::Refused => failure,
-        _ => Failure::unreadable(format!("Error reading file: {}", failure.message())),
+        _ => Failure::unreadable(format!("Error reading file: {error}")),
     };
-    let error = failure.message().to_owned();
     Answer {
         said: Err(failure),
         meta: Meta::Error { path, error },
@@ -170,7 +179,15 @@ fn read(call: &Arguments, file: &File, size: u64, path: String) -> Answer {
             },
         };
     }
-    let selected = match &range {
+    let selected = match range {
+        // A file that is not text has no lines, whichever are asked for.
+        Some(range) if size <= MAX_WHOLE_FILE => {
+            file.read_all(MAX_WHOLE_FILE)
+                .map(|bytes| match std::str::from_utf8(&bytes.0) {
+                    Ok(_) => lines::select(&bytes.0, range),
+                    Err(_) => Selected::Lines(bytes.0),
+                })
+        }
         Some(range) => lines::read(file, range),
         None => file
             .read_all(u64::from(u32::MAX))

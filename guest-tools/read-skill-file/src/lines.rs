@@ -47,44 +47,76 @@ pub(crate) fn last_line(offset: Option<i64>, limit: Option<i64>) -> Option<i64> 
     }
 }
 
-/// Reads the lines of a range. Lines end at a line feed; after a last one
-/// comes one more, empty line.
-pub(crate) fn read(file: &File, range: &Range) -> Result<Selected, ReadError> {
-    let mut taken = Vec::new();
-    // Of the byte that comes next: its offset and its line.
-    let (mut at, mut line) = (0_u64, 0_u64);
+/// Reads the lines of a range, holding no more than those.
+pub(crate) fn read(file: &File, range: Range) -> Result<Selected, ReadError> {
+    let mut cut = Cut::new(range);
+    let mut at = 0_u64;
     loop {
         let (chunk, end_of_file) = file.read_at(at, CHUNK)?;
         at += chunk.len() as u64;
-        let mut rest = chunk.as_slice();
+        if cut.feed(&chunk) || end_of_file {
+            return Ok(cut.finish());
+        }
+    }
+}
+
+/// The lines of a range, of a file that is here as a whole.
+pub(crate) fn select(bytes: &[u8], range: Range) -> Selected {
+    let mut cut = Cut::new(range);
+    cut.feed(bytes);
+    cut.finish()
+}
+
+/// Cuts lines out of bytes as they come. Lines end at a line feed; after a last
+/// one comes one more, empty line.
+struct Cut {
+    range: Range,
+    taken: Vec<u8>,
+    /// The line that the next byte is in.
+    line: u64,
+}
+
+impl Cut {
+    fn new(range: Range) -> Self {
+        Self {
+            range,
+            taken: Vec::new(),
+            line: 0,
+        }
+    }
+
+    /// Takes more bytes, and says whether the range is complete.
+    fn feed(&mut self, mut rest: &[u8]) -> bool {
         while !rest.is_empty() {
             let length = memchr::memchr(b'\n', rest).map_or(rest.len(), |end| end + 1);
             let (piece, after) = rest.split_at(length);
-            if (range.start..range.end).contains(&line) {
-                taken.extend_from_slice(piece);
+            if (self.range.start..self.range.end).contains(&self.line) {
+                self.taken.extend_from_slice(piece);
             }
             if piece.ends_with(b"\n") {
-                line += 1;
-                if line >= range.end && line > range.start {
-                    return Ok(Selected::Lines(without_last_feed(taken)));
+                self.line += 1;
+                if self.line >= self.range.end && self.line > self.range.start {
+                    return true;
                 }
             }
             rest = after;
         }
-        if end_of_file {
-            break;
+        false
+    }
+
+    fn finish(self) -> Selected {
+        let total_lines = self.line + 1;
+        if self.range.start >= total_lines {
+            return Selected::PastEnd { total_lines };
         }
+        // The last line has no line feed of its own to leave out, unless the
+        // range ended before it.
+        Selected::Lines(if self.range.end < total_lines {
+            without_last_feed(self.taken)
+        } else {
+            self.taken
+        })
     }
-    let total_lines = line + 1;
-    if range.start >= total_lines {
-        return Ok(Selected::PastEnd { total_lines });
-    }
-    // The last line has no line feed of its own to leave out, unless the range
-    // ended before it.
-    if range.end < total_lines {
-        taken = without_last_feed(taken);
-    }
-    Ok(Selected::Lines(taken))
 }
 
 fn without_last_feed(mut lines: Vec<u8>) -> Vec<u8> {

@@ -75,6 +75,9 @@ fn read(skill: &str, access: Access) -> Result<String, Failure> {
     let text = bytes
         .into_text()
         .map_err(|error| Failure::unreadable(format!("Cannot read skill '{skill}': {error}")))?;
+    if text.is_empty() {
+        return Err(not_found());
+    }
     let body = without_frontmatter(&text);
     if std::env::var(HEADER_VARIABLE).is_ok_and(|value| value == "on") {
         return Ok(format!("--- Skill: {skill} ---\n{body}"));

@@ -30,26 +30,30 @@ impl Folder {
 pub fn without_frontmatter(text: &str) -> &str {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut lines = text.split_inclusive('\n');
-    if lines.next().map(str::trim_end) != Some("---") {
+    if lines.next().map(without_blanks) != Some("---") {
         return text;
     }
     let mut rest = text;
     rest = &rest[rest.find('\n').map_or(rest.len(), |end| end + 1)..];
     for line in lines {
         rest = &rest[line.len()..];
-        if matches!(line.trim_end(), "---" | "...") {
+        if matches!(without_blanks(line), "---" | "...") {
             return skip_blank_lines(rest);
         }
     }
     text
 }
 
-fn skip_blank_lines(mut text: &str) -> &str {
-    while let Some(end) = text.find('\n') {
-        if !text[..end].trim().is_empty() {
-            break;
-        }
-        text = &text[end + 1..];
-    }
-    text
+/// A line without the blanks and the line end after it.
+fn without_blanks(line: &str) -> &str {
+    line.trim_end_matches([' ', '\t', '\r', '\n'])
+}
+
+fn skip_blank_lines(text: &str) -> &str {
+    let blank: usize = text
+        .split_inclusive('\n')
+        .take_while(|line| without_blanks(line).is_empty())
+        .map(str::len)
+        .sum();
+    &text[blank..]
 }

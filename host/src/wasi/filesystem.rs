@@ -9,7 +9,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use cap_std::fs::{Dir, FileType, Metadata, MetadataExt as _};
+use cap_std::fs::{Dir, FileType, Metadata, MetadataExt as _, ReadDir};
 use rustix::io::Errno;
 use wasmtime::component::Resource;
 use wasmtime_wasi::filesystem::Descriptor as WasiDescriptor;
@@ -35,8 +35,12 @@ pub(super) enum Descriptor {
     Directory(Arc<Folder>),
 }
 
-/// The rest of a directory listing.
-struct Entries(std::vec::IntoIter<Result<DirectoryEntry, Code>>);
+/// The rest of a directory listing, and how much of it may still be asked for.
+/// Entries are read as they are asked for: the host holds none.
+struct Entries {
+    rest: ReadDir,
+    left: usize,
+}
 
 /// The same handle, under the type that the WASI bindings know it by. Both
 /// name an entry of the sandbox's table, which checks the real type.
@@ -154,11 +158,11 @@ impl HostDescriptor for &mut World {
             Descriptor::Directory(folder) => Arc::clone(folder),
             Descriptor::File(_) => return Err(Code::NotDirectory.into()),
         };
-        let Some(entries) = list(folder.handle(), self.directory_entries)? else {
-            self.hit = Some(Stop::DirectoryEntries(self.directory_entries));
-            return Err(Code::Overflow.into());
+        let entries = Entries {
+            rest: folder.handle().entries()?,
+            left: self.directory_entries,
         };
-        Ok(tagged(self.table.push(Entries(entries.into_iter()))?))
+        Ok(tagged(self.table.push(entries)?))
     }
 
     fn readlink_at(&mut self, handle: Resource<WasiDescriptor>, path: String) -> FsResult<String> {
@@ -330,7 +334,22 @@ impl HostDirectoryEntryStream for &mut World {
         stream: Resource<DirectoryEntryStream>,
     ) -> FsResult<Option<DirectoryEntry>> {
         let entries = self.table.get_mut(&tagged::<_, Entries>(stream))?;
-        Ok(entries.0.next().transpose()?)
+        let Some(entry) = entries.rest.next() else {
+            return Ok(None);
+        };
+        let Some(left) = entries.left.checked_sub(1) else {
+            self.hit = Some(Stop::DirectoryEntries(self.directory_entries));
+            return Err(Code::Overflow.into());
+        };
+        entries.left = left;
+        let entry = entry?;
+        match entry.file_name().into_string() {
+            Ok(name) => Ok(Some(DirectoryEntry {
+                type_: descriptor_type(entry.file_type()?),
+                name,
+            })),
+            Err(_) => Err(Code::IllegalByteSequence.into()),
+        }
     }
 
     fn drop(&mut self, stream: Resource<DirectoryEntryStream>) -> wasmtime::Result<()> {
@@ -372,25 +391,6 @@ fn read_some(file: &File, length: u64, offset: u64) -> io::Result<(Vec<u8>, bool
     }
     bytes.truncate(filled);
     Ok((bytes, filled < wanted))
-}
-
-/// The entries of a folder, if there are no more than `most`.
-fn list(folder: &Dir, most: usize) -> io::Result<Option<Vec<Result<DirectoryEntry, Code>>>> {
-    let mut entries = Vec::new();
-    for entry in folder.entries()? {
-        if entries.len() == most {
-            return Ok(None);
-        }
-        let entry = entry?;
-        entries.push(match entry.file_name().into_string() {
-            Ok(name) => Ok(DirectoryEntry {
-                type_: descriptor_type(entry.file_type()?),
-                name,
-            }),
-            Err(_) => Err(Code::IllegalByteSequence),
-        });
-    }
-    Ok(Some(entries))
 }
 
 fn metadata_at(folder: &Dir, flags: PathFlags, path: &str) -> io::Result<Metadata> {

@@ -55,7 +55,12 @@ impl Call {
         let exit = match &outcome {
             Ok(_) => Exit::Ok,
             Err(error @ (CallError::UnknownTool { .. } | CallError::Arguments(_))) => {
-                return Ok(refused(error));
+                let exit = refused(error);
+                // The model's call still has to be answered.
+                if matches!(self.output, Form::Message) {
+                    self.print_message(&message::model_text(outcome))?;
+                }
+                return Ok(exit);
             }
             Err(error) => {
                 explain(&host, error);
@@ -72,11 +77,7 @@ impl Call {
         match self.output {
             Form::Json => {}
             Form::Text => terminal::print_answer(&text)?,
-            Form::Message => {
-                let id = self.tool_call_id.as_deref().unwrap_or_default();
-                let message = message::tool_message(id, &self.tool, &text);
-                terminal::print(&format!("{}\n", message::to_json(&message)))?;
-            }
+            Form::Message => self.print_message(&text)?,
         }
         if self.transcript {
             say(&message::result_line(&text));
@@ -84,18 +85,25 @@ impl Call {
         Ok(exit)
     }
 
+    fn print_message(&self, text: &str) -> anyhow::Result<()> {
+        let id = self.tool_call_id.as_deref().unwrap_or_default();
+        let message = message::tool_message(id, &self.tool, text);
+        terminal::print(&format!("{}\n", message::to_json(&message)))
+    }
+
     fn arguments(&self) -> Result<Value, CallError> {
         if self.arguments != "-" {
             return parse_arguments(&self.arguments);
         }
-        let mut text = String::new();
+        let mut bytes = Vec::new();
         std::io::stdin()
             .lock()
             .take(MAX_ARGUMENTS as u64 + 1)
-            .read_to_string(&mut text)
+            .read_to_end(&mut bytes)
             .context("cannot read the arguments from stdin")
             .map_err(|error| CallError::Arguments(format!("{error:#}")))?;
-        parse_arguments(&text)
+        // Too long is said of what is too long, wherever it was cut.
+        parse_arguments(&String::from_utf8_lossy(&bytes))
     }
 }
 

@@ -4,6 +4,7 @@
 use std::env;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context as _;
 use clap::Args;
@@ -40,8 +41,12 @@ impl Options {
     fn config(&self) -> anyhow::Result<Config> {
         match &self.config {
             Some(path) => Config::read(path),
-            None if Path::new(DEFAULT_CONFIG).exists() => Config::read(Path::new(DEFAULT_CONFIG)),
-            None => Ok(Config::default()),
+            // What is there and cannot be read is not passed over: its limits
+            // would be too.
+            None => match std::fs::symlink_metadata(DEFAULT_CONFIG) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Config::default()),
+                _ => Config::read(Path::new(DEFAULT_CONFIG)),
+            },
         }
     }
 
@@ -166,27 +171,30 @@ fn cache_folder() -> Option<PathBuf> {
 
 /// Says on a terminal what is being compiled: the first start takes a moment.
 struct Progress {
-    shown: bool,
+    on: bool,
+    shown: AtomicBool,
 }
 
 impl Progress {
     fn start() -> Self {
         Self {
-            shown: io::stderr().is_terminal(),
+            on: io::stderr().is_terminal(),
+            shown: AtomicBool::new(false),
         }
     }
 
     fn show(&self, component: &str) {
-        if self.shown {
-            let name = crate::terminal::escape(component);
-            let _ = write!(io::stderr(), "\r\x1b[Kcompiling {name} (first start only)");
+        if self.on {
+            self.shown.store(true, Ordering::Relaxed);
+            let name = crate::terminal::escape(component).replace('\n', "\\n");
+            let _ = write!(io::stderr(), "\r\x1b[Kcompiling {name}");
         }
     }
 }
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        if self.shown {
+        if self.shown.load(Ordering::Relaxed) {
             let _ = write!(io::stderr(), "\r\x1b[K");
         }
     }

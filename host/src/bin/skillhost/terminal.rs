@@ -5,7 +5,9 @@ use std::io::{self, IsTerminal as _, Write as _};
 
 /// Says on stderr what is wrong.
 pub(crate) fn complain(message: &str) {
-    let _ = writeln!(io::stderr(), "skillhost: {}", escape(message));
+    // One message, one line: none can pass for another.
+    let message = escape(message).replace('\n', "\\n");
+    let _ = writeln!(io::stderr(), "skillhost: {message}");
 }
 
 /// Writes to stdout. Text that goes to a terminal is escaped; a program gets

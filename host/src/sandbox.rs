@@ -291,7 +291,9 @@ fn armed(engine: &Clocked, state: State) -> Store<State> {
     // Two strings at most come back from a call, neither larger than the
     // guest's memory. Meets: lists whose every entry is all of the memory.
     store.set_hostcall_fuel(memory.saturating_mul(2));
-    store.set_max_component_handles(handles);
+    // Handles and what is lent of them to a call of the host. Twice the limit,
+    // so that the table of what they stand for is full first: that has a name.
+    store.set_max_component_handles(handles.saturating_mul(2));
     store.set_epoch_deadline(1);
     store.epoch_deadline_callback(|mut context| {
         let state = context.data_mut();

@@ -301,7 +301,11 @@ fn armed(engine: &Clocked, state: State) -> Store<State> {
             state.world.hit = Some(Stop::Time(state.limits.time));
             wasmtime::bail!("the call is past its deadline");
         }
-        Ok(UpdateDeadline::Yield(1))
+        // Not `Yield`, which wakes the task at once: while guests compute on
+        // every thread of the runtime, it would not come to look at its timers
+        // and sockets for 61 turns, more than half a second.
+        let others = Box::pin(tokio::task::yield_now());
+        Ok(UpdateDeadline::YieldCustom(1, others))
     });
     store
 }

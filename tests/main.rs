@@ -6,6 +6,8 @@ mod support;
 mod contracts;
 // The sandbox, through a guest that checks nothing.
 mod sandbox;
+// Guests that attack the host, each with the end that it comes to.
+mod hostile;
 // Components that are loaded, and those that are refused.
 mod components;
 // What an operator grants, and what is denied without.

@@ -22,5 +22,7 @@ mod api;
 mod command_line;
 // The string checks of the guest SDK, alone.
 mod path_checks;
+// Paths and names against string checks, sandbox and tools.
+mod paths;
 // The README's commands.
 mod readme;

@@ -16,6 +16,8 @@ mod grants;
 mod catalog;
 // The home folder, for calls that name no skill.
 mod home;
+// Folders that change while they are read.
+mod races;
 // The Rust API.
 mod api;
 // The command line: verbs, options, exit codes.

@@ -337,3 +337,21 @@ fn what_a_compiling_process_finds_wrong_is_the_problem() {
         assert!(problem.contains(reason), "{problem}");
     }
 }
+
+#[test]
+fn a_granted_tool_whose_component_does_not_load_is_a_problem_and_the_rest_works() {
+    let folders = Folders::new();
+    folders.write("a/SKILL.md", "# A\n");
+    fs::write(folders.outside.join("bad.wasm"), "text").unwrap();
+    let grant = Grant::new().skills(["*"]).unwrap();
+    let host = builder()
+        .skills(&folders.root)
+        .tools(&folders.outside)
+        .grant("bad", grant);
+    let host = block_on(host.build()).unwrap();
+    assert_eq!(host.problems().len(), 2, "{:?}", host.problems());
+    assert_eq!(
+        model_text(&host, "read_skill", json!({"skill_name": "a"})),
+        "# A\n"
+    );
+}

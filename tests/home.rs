@@ -110,3 +110,23 @@ fn without_a_home_folder_a_skill_must_be_named_and_the_message_says_so() {
         "Cannot resolve 'notes.md': no skill_name was given and no home folder is configured"
     );
 }
+
+#[test]
+fn an_absolute_path_is_read_in_the_root_that_it_names_or_not_at_all() {
+    let (first, second) = (Folders::new(), Folders::new());
+    first.write("both/f", "first");
+    second.write("both/f", "second");
+    second.write("only/f", "only");
+    let host = build(builder().skills(&first.root).skills(&second.root));
+    let path = |folders: &Folders, path: &str| format!("{}/{path}", folders.root.display());
+    assert_eq!(read(&host, &path(&first, "both/f")), "first");
+    assert_eq!(read(&host, &path(&second, "only/f")), "only");
+    assert_eq!(read(&host, &path(&second, "./only//f")), "only");
+    for hidden in [path(&second, "both/f"), path(&second, "none/f")] {
+        let text = read(&host, &hidden);
+        assert_eq!(
+            text,
+            format!("File not found: {hidden}. (Resolved from: {hidden}, skill: none)")
+        );
+    }
+}

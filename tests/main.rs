@@ -6,6 +6,8 @@ mod support;
 mod contracts;
 // The sandbox, through a guest that checks nothing.
 mod sandbox;
+// Guests that attack the host, each with the end that it comes to.
+mod hostile;
 // Components that are loaded, and those that are refused.
 mod components;
 // What an operator grants, and what is denied without.
@@ -16,11 +18,15 @@ mod audit;
 mod catalog;
 // The home folder, for calls that name no skill.
 mod home;
+// Folders that change while they are read.
+mod races;
 // The Rust API.
 mod api;
 // The command line: verbs, options, exit codes.
 mod command_line;
 // The string checks of the guest SDK, alone.
 mod path_checks;
+// Paths and names against string checks, sandbox and tools.
+mod paths;
 // The README's commands.
 mod readme;

@@ -79,6 +79,10 @@ pub(crate) const WASM_STACK: usize = 512 << 10;
 /// Bytes that one WASI read may return. Meets: a guest that makes the host
 /// allocate for a huge file; its own memory limit would stop it only after.
 pub(crate) const READ_BYTES: u64 = 16 << 20;
+/// Bytes of a path, from here on too many: Linux's `PATH_MAX`. Meets: a path of
+/// millions of steps, which takes seconds where the kernel has no `openat2` and
+/// each step is looked up by itself.
+pub(crate) const PATH_BYTES: usize = 4096;
 /// Bytes of a component's definitions together. Meets: a component whose
 /// definitions fill the model's context.
 pub(crate) const DEFINITIONS_BYTES: usize = 1 << 20;

@@ -329,7 +329,9 @@ fn armed(engine: &Clocked, state: State) -> Store<State> {
     // Two strings at most come back from a call, neither larger than the
     // guest's memory. Meets: lists whose every entry is all of the memory.
     store.set_hostcall_fuel(memory.saturating_mul(2));
-    store.set_max_component_handles(handles);
+    // Handles and what is lent of them to a call of the host. Twice the limit,
+    // so that the table of what they stand for is full first: that has a name.
+    store.set_max_component_handles(handles.saturating_mul(2));
     store.set_epoch_deadline(1);
     store.epoch_deadline_callback(|mut context| {
         let state = context.data_mut();
@@ -340,7 +342,11 @@ fn armed(engine: &Clocked, state: State) -> Store<State> {
             state.world.hit = Some(Stop::Time(state.limits.time));
             wasmtime::bail!("the call is past its deadline");
         }
-        Ok(UpdateDeadline::Yield(1))
+        // Not `Yield`, which wakes the task at once: while guests compute on
+        // every thread of the runtime, it would not come to look at its timers
+        // and sockets for 61 turns, more than half a second.
+        let others = Box::pin(tokio::task::yield_now());
+        Ok(UpdateDeadline::YieldCustom(1, others))
     });
     store
 }

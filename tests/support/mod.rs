@@ -1,5 +1,6 @@
 //! What the tests share: hosts, folders of skills, and running the program.
 
+pub(crate) mod filter;
 pub(crate) mod folders;
 pub(crate) mod program;
 
@@ -83,4 +84,33 @@ pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
         .build()
         .unwrap()
         .block_on(future)
+}
+
+/// Set in a process that runs one test: see [`again`].
+const AGAIN: &str = "SKILLHOST_TEST_AGAIN";
+
+/// Runs this test again, in a process of its own, which learns `what` from
+/// [`again_as`]. For what holds for a process: its threads, its descriptors,
+/// the system calls that it has.
+pub(crate) fn again(test: &str, what: &str) {
+    let output = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", test, "--nocapture", "--test-threads=1"])
+        .env(AGAIN, what)
+        .output()
+        .unwrap();
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{what}: {stdout}{stderr}");
+    // A name that no test has would be a success, too.
+    assert!(stdout.contains("1 passed"), "{what}: {stdout}");
+}
+
+/// What [`again`] was told, in the process that it started.
+pub(crate) fn again_as() -> Option<String> {
+    std::env::var(AGAIN).ok()
+}
+
+/// Whether this is a process that [`again`] started.
+pub(crate) fn is_again() -> bool {
+    again_as().is_some()
 }

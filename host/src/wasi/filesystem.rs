@@ -103,7 +103,7 @@ impl HostDescriptor for &mut World {
             return Err(Code::ReadOnly.into());
         }
         let follow = path_flags.contains(PathFlags::SYMLINK_FOLLOW);
-        let opened = match folder.look(Path::new(&path), follow).map_err(code)? {
+        let opened = match folder.look(checked(&path)?, follow).map_err(code)? {
             Found::Folder(folder) => Descriptor::Directory(Arc::new(folder)),
             Found::File(_) if open_flags.contains(OpenFlags::DIRECTORY) => {
                 return Err(Code::NotDirectory.into());
@@ -147,7 +147,8 @@ impl HostDescriptor for &mut World {
         path: String,
     ) -> FsResult<DescriptorStat> {
         let folder = self.directory(handle)?;
-        Ok(stat(&metadata_at(folder.handle(), path_flags, &path)?))
+        let path = checked(&path)?;
+        Ok(stat(&metadata_at(folder.handle(), path_flags, path)?))
     }
 
     fn read_directory(
@@ -167,7 +168,8 @@ impl HostDescriptor for &mut World {
 
     fn readlink_at(&mut self, handle: Resource<WasiDescriptor>, path: String) -> FsResult<String> {
         // cap-std refuses a link whose target is absolute: no host path shows.
-        let target = self.directory(handle)?.handle().read_link(&path)?;
+        let folder = self.directory(handle)?;
+        let target = folder.handle().read_link(checked(&path)?)?;
         String::from_utf8(target.into_os_string().into_vec())
             .map_err(|_| Code::IllegalByteSequence.into())
     }
@@ -212,7 +214,8 @@ impl HostDescriptor for &mut World {
         path: String,
     ) -> FsResult<MetadataHashValue> {
         let folder = self.directory(handle)?;
-        Ok(hash(&metadata_at(folder.handle(), path_flags, &path)?))
+        let path = checked(&path)?;
+        Ok(hash(&metadata_at(folder.handle(), path_flags, path)?))
     }
 
     fn advise(
@@ -358,6 +361,17 @@ impl HostDirectoryEntryStream for &mut World {
     }
 }
 
+/// A guest's path, if it is one that the kernel would take.
+fn checked(path: &str) -> Result<&Path, Code> {
+    if path.len() >= limits::PATH_BYTES {
+        Err(Code::NameTooLong)
+    } else if path.contains('\0') {
+        Err(Code::Invalid)
+    } else {
+        Ok(Path::new(path))
+    }
+}
+
 /// The code of an error of the guard. wasmtime-wasi has no word for this one.
 fn code(error: io::Error) -> Code {
     match Errno::from_io_error(&error) {
@@ -393,7 +407,7 @@ fn read_some(file: &File, length: u64, offset: u64) -> io::Result<(Vec<u8>, bool
     Ok((bytes, filled < wanted))
 }
 
-fn metadata_at(folder: &Dir, flags: PathFlags, path: &str) -> io::Result<Metadata> {
+fn metadata_at(folder: &Dir, flags: PathFlags, path: &Path) -> io::Result<Metadata> {
     if flags.contains(PathFlags::SYMLINK_FOLLOW) {
         folder.metadata(path)
     } else {

@@ -28,6 +28,8 @@ pub(crate) struct Call {
     /// Show the call and its result on stderr
     #[arg(long)]
     transcript: bool,
+    #[command(flatten)]
+    options: Options,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -41,7 +43,8 @@ enum Form {
 }
 
 impl Call {
-    pub(crate) async fn execute(self, options: &Options) -> anyhow::Result<Exit> {
+    pub(crate) async fn execute(mut self, before: Options) -> anyhow::Result<Exit> {
+        let options = before.and(std::mem::take(&mut self.options));
         let arguments = match self.arguments() {
             Ok(arguments) => arguments,
             Err(error) => return Ok(refused(&error)),

@@ -19,6 +19,8 @@ pub(crate) struct Check {
     /// What to print
     #[arg(long, value_enum, default_value_t = Form::Text)]
     output: Form,
+    #[command(flatten)]
+    options: Options,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -36,9 +38,10 @@ struct Checked {
 }
 
 impl Check {
-    pub(crate) fn execute(self, options: &Options) -> anyhow::Result<Exit> {
+    pub(crate) fn execute(mut self, before: Options) -> anyhow::Result<Exit> {
+        let options = before.and(std::mem::take(&mut self.options));
         let checked = if self.folders.is_empty() {
-            check_catalog(options)?
+            check_catalog(&options)?
         } else {
             self.folders
                 .iter()

@@ -14,6 +14,8 @@ pub(crate) struct Grants {
     /// What to print
     #[arg(long, value_enum, default_value_t = Form::Text)]
     output: Form,
+    #[command(flatten)]
+    options: Options,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -25,7 +27,8 @@ enum Form {
 }
 
 impl Grants {
-    pub(crate) async fn execute(self, options: &Options) -> anyhow::Result<Exit> {
+    pub(crate) async fn execute(mut self, before: Options) -> anyhow::Result<Exit> {
+        let options = before.and(std::mem::take(&mut self.options));
         let grants = options.host().await?.grants();
         match self.output {
             Form::Text => {

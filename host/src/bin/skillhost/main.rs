@@ -72,12 +72,12 @@ fn main() -> ExitCode {
     };
     let done = runtime.block_on(async {
         match arguments.verb {
-            Verb::Call(call) => call.execute(&arguments.options).await,
-            Verb::Tools(tools) => tools.execute(&arguments.options).await,
-            Verb::Skills(skills) => skills.execute(&arguments.options),
-            Verb::Prompt(prompt) => prompt.execute(&arguments.options),
-            Verb::Check(check) => check.execute(&arguments.options),
-            Verb::Grants(grants) => grants.execute(&arguments.options).await,
+            Verb::Call(call) => call.execute(arguments.options).await,
+            Verb::Tools(tools) => tools.execute(arguments.options).await,
+            Verb::Skills(skills) => skills.execute(arguments.options),
+            Verb::Prompt(prompt) => prompt.execute(arguments.options),
+            Verb::Check(check) => check.execute(arguments.options),
+            Verb::Grants(grants) => grants.execute(arguments.options).await,
             Verb::Inspect(inspect) => inspect.execute().await,
         }
     });

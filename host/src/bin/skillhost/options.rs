@@ -16,28 +16,39 @@ const DEFAULT_CONFIG: &str = "skillhost.toml";
 /// Used where it exists and no skills folder is given or configured.
 const DEFAULT_SKILLS: &str = "skills";
 
-#[derive(Args)]
+/// Stands before the verb and after it; what is said in both places adds up.
+#[derive(Args, Default)]
 pub(crate) struct Options {
     /// Configuration file [default: ./skillhost.toml if it exists]
-    #[arg(long, global = true, value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Folder of skills, before the configured ones; repeatable
     /// [default: ./skills if it exists and none is configured]
-    #[arg(long, global = true, value_name = "DIR")]
+    #[arg(long, value_name = "DIR")]
     skills: Vec<PathBuf>,
     /// Folder of tool components, besides the configured ones; repeatable
-    #[arg(long, global = true, value_name = "DIR")]
+    #[arg(long, value_name = "DIR")]
     tools: Vec<PathBuf>,
     /// Append a record of each call to this file, in place of the configured one
-    #[arg(long, global = true, value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     audit: Option<PathBuf>,
     /// Let a tool read skills, in place of its configured grant; `*` and `?`
     /// match any characters; repeatable
-    #[arg(long, global = true, value_name = "TOOL=SKILL,…")]
+    #[arg(long, value_name = "TOOL=SKILL,…")]
     grant: Vec<String>,
 }
 
 impl Options {
+    /// These, with those that stand after the verb.
+    pub(crate) fn and(mut self, after: Self) -> Self {
+        self.config = after.config.or(self.config);
+        self.audit = after.audit.or(self.audit);
+        self.skills.extend(after.skills);
+        self.tools.extend(after.tools);
+        self.grant.extend(after.grant);
+        self
+    }
+
     fn config(&self) -> anyhow::Result<Config> {
         match &self.config {
             Some(path) => Config::read(path),

@@ -13,6 +13,8 @@ pub(crate) struct Prompt {
     /// How to write it
     #[arg(long, value_enum, default_value_t = Style::List)]
     style: Style,
+    #[command(flatten)]
+    options: Options,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -24,7 +26,8 @@ enum Style {
 }
 
 impl Prompt {
-    pub(crate) fn execute(self, options: &Options) -> anyhow::Result<Exit> {
+    pub(crate) fn execute(mut self, before: Options) -> anyhow::Result<Exit> {
+        let options = before.and(std::mem::take(&mut self.options));
         let skills = options.catalog()?.list().skills;
         terminal::print(&match self.style {
             Style::List => prompt::list(&skills),

@@ -16,6 +16,8 @@ pub(crate) struct Skills {
     /// What to print
     #[arg(long, value_enum, default_value_t = Form::Table)]
     output: Form,
+    #[command(flatten)]
+    options: Options,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -30,7 +32,8 @@ enum Form {
 const DEFAULT_WIDTH: usize = 100;
 
 impl Skills {
-    pub(crate) fn execute(self, options: &Options) -> anyhow::Result<Exit> {
+    pub(crate) fn execute(mut self, before: Options) -> anyhow::Result<Exit> {
+        let options = before.and(std::mem::take(&mut self.options));
         let listing = options.catalog()?.list();
         match self.output {
             Form::Json => terminal::print(&format!("{:#}\n", json(&listing)))?,

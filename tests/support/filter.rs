@@ -1,0 +1,34 @@
+//! A kernel that does not know a system call, or forbids it: a seccomp filter
+//! on the test process itself, which needs no privilege.
+
+use std::collections::BTreeMap;
+
+use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch};
+
+/// The number of `openat2`, on every architecture.
+const OPENAT2: i64 = 437;
+
+/// What the kernel says to `openat2`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Answer {
+    /// That there is no such call, as a kernel before 5.6.
+    Unknown,
+    /// That it is not permitted, as some containers do.
+    Forbidden,
+}
+
+/// From now on, in every thread of this process, for good.
+pub(crate) fn answer_openat2_with(answer: Answer) {
+    let errno = match answer {
+        Answer::Unknown => rustix::io::Errno::NOSYS,
+        Answer::Forbidden => rustix::io::Errno::PERM,
+    };
+    let filter = SeccompFilter::new(
+        BTreeMap::from([(OPENAT2, Vec::new())]),
+        SeccompAction::Allow,
+        SeccompAction::Errno(errno.raw_os_error().unsigned_abs()),
+        TargetArch::try_from(std::env::consts::ARCH).unwrap(),
+    );
+    let program = BpfProgram::try_from(filter.unwrap()).unwrap();
+    seccompiler::apply_filter_all_threads(&program).unwrap();
+}

@@ -6,7 +6,7 @@ use serde_json::json;
 use skillhost::{CallError, Host, Limits, Load, Stop};
 
 use crate::support::folders::Folders;
-use crate::support::{build, builder, builder_with_guests, repository};
+use crate::support::{build, builder, builder_with_guests, on_two_threads, repository};
 
 fn assert_send<T: Send>(value: T) -> T {
     value
@@ -14,12 +14,7 @@ fn assert_send<T: Send>(value: T) -> T {
 
 #[test]
 fn hosts_and_calls_go_between_threads() {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_time()
-        .build()
-        .unwrap();
-    runtime.block_on(async {
+    on_two_threads(async {
         let host = assert_send(builder().skills(repository().join("skills")).build());
         let host: Host = host.await.unwrap();
         let calls: Vec<_> = (0..64)
@@ -52,12 +47,7 @@ fn more_calls_than_slots_wait_and_all_answer() {
     let mut limits = Limits::default();
     limits.time = Duration::from_millis(100);
     let host = build(builder_with_guests().skills(&folders.root).limits(limits));
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_time()
-        .build()
-        .unwrap();
-    runtime.block_on(async {
+    on_two_threads(async {
         let calls: Vec<_> = (0..200)
             .map(|_| {
                 let host = host.clone();
@@ -108,12 +98,7 @@ fn past_the_queue_callers_are_told_to_try_again_and_nobody_is_lost() {
         .load(load)
         .limits(limits);
     let host = build(host);
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_time()
-        .build()
-        .unwrap();
-    runtime.block_on(async {
+    on_two_threads(async {
         let calls: Vec<_> = (0..200)
             .map(|_| {
                 let host = host.clone();

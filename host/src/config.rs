@@ -1,8 +1,9 @@
 //! `skillhost.toml`: read, checked, and nothing in it guessed. Every error
 //! names the file, the line and what would be right.
 
+mod quantity;
+
 use std::collections::BTreeMap;
-use std::fmt;
 use std::fs::OpenOptions;
 use std::io::Read as _;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -12,7 +13,6 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use rustix::fs::OFlags;
 use serde::Deserialize;
-use serde::de::{self, Deserializer, Visitor};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -21,6 +21,7 @@ use crate::catalog::SkillsRoot;
 use crate::grant::{Grant, PatternError};
 use crate::limits::{self, Limits, Load};
 use crate::suggest;
+use quantity::{Bytes, Count, Elements, Time};
 
 /// A configuration file, as it stands on disk.
 #[derive(Debug, Clone, Default)]
@@ -360,126 +361,6 @@ fn below(table: &str, key: &str) -> String {
     match table {
         "" => key.to_owned(),
         table => format!("{table}.{key}"),
-    }
-}
-
-/// A time: `"10s"`, `"500ms"`, or seconds as an integer.
-struct Time(Duration);
-
-/// A number of things, one or more.
-struct Count(usize);
-
-impl Count {
-    fn at_most(&self, most: u32) -> u32 {
-        u32::try_from(self.0).unwrap_or(most).min(most)
-    }
-}
-
-/// A size: `"64MiB"`, `"512KiB"`, `"100B"`, or bytes as an integer.
-struct Bytes(usize);
-
-const TIMES: [(&str, u64); 3] = [("ms", 1), ("s", 1_000), ("m", 60_000)];
-const SIZES: [(&str, u64); 4] = [
-    ("KiB", 1 << 10),
-    ("MiB", 1 << 20),
-    ("GiB", 1 << 30),
-    ("B", 1),
-];
-
-/// Longest time a call can be given: a day.
-const MAX_TIME: u64 = 24 * 60 * 60 * 1000;
-
-impl<'de> Deserialize<'de> for Time {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let quantity = Quantity {
-            units: &TIMES,
-            plain: 1_000,
-            example: "a time such as \"10s\" or \"500ms\"",
-        };
-        let ms = deserializer.deserialize_any(quantity)?;
-        if ms == 0 || ms > MAX_TIME {
-            return Err(de::Error::custom(
-                "a time limit is between 1 ms and 24 hours",
-            ));
-        }
-        Ok(Self(Duration::from_millis(ms)))
-    }
-}
-
-impl<'de> Deserialize<'de> for Bytes {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let quantity = Quantity {
-            units: &SIZES,
-            plain: 1,
-            example: "a size such as \"64MiB\" or \"512KiB\"",
-        };
-        let bytes = deserializer.deserialize_any(quantity)?;
-        match usize::try_from(bytes) {
-            Ok(bytes @ 1..=limits::MAX_MEMORY) => Ok(Self(bytes)),
-            _ => Err(de::Error::custom("a size is between 1 byte and 4 GiB")),
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for Count {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        match u32::deserialize(deserializer)? {
-            0 => Err(de::Error::custom("a limit is at least 1")),
-            count => Ok(Self(count as usize)),
-        }
-    }
-}
-
-/// A number of table elements.
-struct Elements(usize);
-
-impl<'de> Deserialize<'de> for Elements {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        match Count::deserialize(deserializer)?.0 {
-            count @ ..=limits::MAX_TABLE_ELEMENTS => Ok(Self(count)),
-            _ => Err(de::Error::custom(format!(
-                "there are at most {} table elements",
-                limits::MAX_TABLE_ELEMENTS
-            ))),
-        }
-    }
-}
-
-/// Reads a number with a unit.
-struct Quantity {
-    units: &'static [(&'static str, u64)],
-    plain: u64,
-    example: &'static str,
-}
-
-impl Visitor<'_> for Quantity {
-    type Value = u64;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.example)
-    }
-
-    fn visit_i64<E: de::Error>(self, number: i64) -> Result<u64, E> {
-        u64::try_from(number)
-            .ok()
-            .and_then(|number| number.checked_mul(self.plain))
-            .ok_or_else(|| E::custom(format!("expected {}", self.example)))
-    }
-
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<u64, E> {
-        self.units
-            .iter()
-            .find_map(|(unit, worth)| {
-                let number: u64 = text.trim().strip_suffix(unit)?.trim_end().parse().ok()?;
-                number.checked_mul(*worth)
-            })
-            .ok_or_else(|| {
-                E::custom(format!(
-                    "expected {}, not \"{}\"",
-                    self.example,
-                    text.escape_debug()
-                ))
-            })
     }
 }
 

@@ -114,3 +114,13 @@ pub(crate) fn again_as() -> Option<String> {
 pub(crate) fn is_again() -> bool {
     again_as().is_some()
 }
+
+/// Runs a future where others can run beside it, on two threads.
+pub(crate) fn on_two_threads<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_time()
+        .build()
+        .unwrap()
+        .block_on(future)
+}

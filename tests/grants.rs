@@ -280,4 +280,14 @@ fn what_a_guest_prints_reaches_neither_stream() {
         (run.code, run.stdout.as_str(), run.stderr.as_str()),
         (0, "printed", "")
     );
+    let run = program.run(
+        &[
+            &options[..],
+            &["--log", "info", "call", "raw_print", arguments],
+        ]
+        .concat(),
+    );
+    let logged = "guest: printed by the guest tool=\"raw_print\"";
+    assert_eq!(run.stdout, "printed");
+    assert_eq!(run.stderr.matches(logged).count(), 2, "{}", run.stderr);
 }

@@ -248,7 +248,7 @@ impl Host {
 /// What the operator and the caller learn of a call that the host ended.
 fn stopped(tool: &Tool, stop: Stop) -> CallError {
     let name = &tool.definition.name;
-    tracing::warn!(tool = name, origin = tool.origin, "stopped: {stop:?}");
+    tracing::info!(tool = name, origin = tool.origin, "stopped: {stop:?}");
     CallError::Stopped {
         tool: name.clone(),
         stop,

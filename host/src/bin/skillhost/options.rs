@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context as _;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use skillhost::config::{Config, Located, LocatedRoot};
 use skillhost::{Catalog, Grant, Host, SkillsRoot};
+use tracing::level_filters::LevelFilter;
 
 /// Used where it exists and no `--config` is given.
 const DEFAULT_CONFIG: &str = "skillhost.toml";
@@ -32,10 +33,34 @@ pub(crate) struct Options {
     /// Append a record of each call to this file, in place of the configured one
     #[arg(long, value_name = "FILE")]
     audit: Option<PathBuf>,
+    /// How much to log on stderr; what guests print is `info` [default: warn]
+    #[arg(long, value_enum, value_name = "LEVEL")]
+    log: Option<Level>,
     /// Let a tool read skills, in place of its configured grant; `*` and `?`
     /// match any characters; repeatable
     #[arg(long, value_name = "TOOL=SKILL,…")]
     grant: Vec<String>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Level {
+    Off,
+    Error,
+    Warn,
+    Info,
+    Debug,
+}
+
+impl From<Level> for LevelFilter {
+    fn from(level: Level) -> Self {
+        match level {
+            Level::Off => Self::OFF,
+            Level::Error => Self::ERROR,
+            Level::Warn => Self::WARN,
+            Level::Info => Self::INFO,
+            Level::Debug => Self::DEBUG,
+        }
+    }
 }
 
 impl Options {
@@ -43,6 +68,7 @@ impl Options {
     pub(crate) fn and(mut self, after: Self) -> Self {
         self.config = after.config.or(self.config);
         self.audit = after.audit.or(self.audit);
+        self.log = after.log.or(self.log);
         self.skills.extend(after.skills);
         self.tools.extend(after.tools);
         self.grant.extend(after.grant);
@@ -88,8 +114,21 @@ impl Options {
         Ok(catalog.hard_links(config.hard_links))
     }
 
+    /// Starts the log on stderr.
+    fn start_log(&self) {
+        let level = self.log.unwrap_or(Level::Warn);
+        tracing_subscriber::fmt()
+            .with_max_level(LevelFilter::from(level))
+            .with_writer(io::stderr)
+            .with_ansi(false)
+            .with_target(false)
+            .without_time()
+            .init();
+    }
+
     /// Skills and tools. What could not be loaded is said on stderr.
     pub(crate) async fn host(&self) -> anyhow::Result<Host> {
+        self.start_log();
         let config = self.config()?;
         let mut builder = Host::builder()
             .limits(config.limits.clone())

@@ -31,7 +31,7 @@ use wasmtime_wasi::{WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 use wasmtime_wasi_io::bindings::wasi::io;
 
 use crate::guard::Folder;
-use crate::limits::Limits;
+use crate::limits::{self, Limits};
 use crate::tool::Stop;
 
 pub(crate) use log::Log;
@@ -84,6 +84,7 @@ impl WasiView for World {
                 .build()
         });
         WasiCtxView {
+                .max_random_size(limits::RANDOM_BYTES)
             ctx,
             table: &mut self.table,
         }

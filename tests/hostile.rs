@@ -154,8 +154,9 @@ fn attacks() -> Vec<Attack> {
         attack("files", Handles),
         attack("hold_files", Time).with(200),
         attack("folders", Handles),
-        attack("listings", Handles).on("docs"),
+        attack("listings", Handles).on("empty"),
         attack("listings", Refused("overflow")).on("full"),
+        attack("listings", Refused("overflow")).on("some"),
         attack("streams", Handles),
         attack("timers", Handles),
         attack("preopens", Handles),
@@ -167,6 +168,7 @@ fn attacks() -> Vec<Attack> {
         attack("random", Trap("exceeds limit")).with(u64::MAX),
         attack("insecure_random", Trap("exceeds limit")).with(4 << 30),
         attack("random_for_ever", Time).with(MIB),
+        attack("random", Trap("exceeds limit")).with(50 * MIB),
         attack("read_all", Answers("4 bytes, end: true")),
         attack("read_far", Refused("invalid")),
         attack("stream_far", Fails(FailureKind::Refused, "")),
@@ -207,6 +209,11 @@ fn folders() -> Folders {
     folders.write("a/docs/inside.txt", "inside");
     for number in 0..=ENTRIES {
         folders.write(&format!("a/full/{number}.txt"), "");
+    }
+    fs::create_dir(folders.root.join("a/empty")).unwrap();
+    // Two listings of this are too many.
+    for number in 0..ENTRIES / 2 + 1 {
+        folders.write(&format!("a/some/{number}.txt"), "");
     }
     folders.write("secret/SKILL.md", CANARY);
     std::os::unix::fs::symlink(&folders.outside, folders.root.join("a/out")).unwrap();
@@ -398,7 +405,7 @@ fn no_guessed_handle_reaches_a_file_of_another_call() {
                         Ok(output) => {
                             assert_eq!(
                                 output.text(),
-                                "SKILL.md\ndocs\nfull\nout",
+                                "SKILL.md\ndocs\nempty\nfull\nout\nsome",
                                 "{tool} {number}"
                             )
                         }

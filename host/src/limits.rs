@@ -22,8 +22,8 @@ pub struct Limits {
     /// Handles that a guest may hold at a time, open files among them. Meets:
     /// a guest that takes the host's file descriptors. Default: 256.
     pub handles: usize,
-    /// Entries of one directory listing. Meets: a folder with a million files.
-    /// Default: 100,000.
+    /// Entries of all directory listings that a guest has open at a time. Meets:
+    /// a folder with a million files. Default: 100,000.
     pub directory_entries: usize,
     /// Bytes that a guest's standard output and error together leave in the
     /// log. Meets: a guest that floods the log. Default: 16 KiB.

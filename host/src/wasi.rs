@@ -43,6 +43,8 @@ pub(crate) struct World {
     preopen: Option<(Arc<Folder>, String)>,
     environment: Arc<[(String, String)]>,
     directory_entries: usize,
+    /// How many more entries of directories may be in memory.
+    entries_left: usize,
     /// Which limit the guest ran into, if one.
     pub(crate) hit: Option<Stop>,
     log: Log,
@@ -64,6 +66,7 @@ impl World {
             preopen: preopen.map(|(folder, mount)| (Arc::new(folder), mount)),
             environment,
             directory_entries: limits.directory_entries,
+            entries_left: limits.directory_entries,
             hit: None,
             log,
             wasi: None,
@@ -81,10 +84,10 @@ impl WasiView for World {
                 .stderr(log.clone())
                 .allow_tcp(false)
                 .allow_udp(false)
+                .max_random_size(limits::RANDOM_BYTES)
                 .build()
         });
         WasiCtxView {
-                .max_random_size(limits::RANDOM_BYTES)
             ctx,
             table: &mut self.table,
         }

@@ -36,7 +36,11 @@ pub(super) enum Descriptor {
 }
 
 /// The rest of a directory listing.
-struct Entries(std::vec::IntoIter<Result<DirectoryEntry, Code>>);
+struct Entries {
+    rest: std::vec::IntoIter<Result<DirectoryEntry, Code>>,
+    /// How many there were: they are in memory until the listing is dropped.
+    count: usize,
+}
 
 /// The same handle, under the type that the WASI bindings know it by. Both
 /// name an entry of the sandbox's table, which checks the real type.
@@ -155,11 +159,15 @@ impl HostDescriptor for &mut World {
             Descriptor::Directory(folder) => Arc::clone(folder),
             Descriptor::File(_) => return Err(Code::NotDirectory.into()),
         };
-        let Some(entries) = list(folder.handle(), self.directory_entries)? else {
+        let Some(entries) = list(folder.handle(), self.entries_left)? else {
             self.hit = Some(Stop::DirectoryEntries(self.directory_entries));
             return Err(Code::Overflow.into());
         };
-        Ok(tagged(self.table.push(Entries(entries.into_iter()))?))
+        let count = entries.len();
+        let rest = entries.into_iter();
+        let listing = self.table.push(Entries { rest, count })?;
+        self.entries_left -= count;
+        Ok(tagged(listing))
     }
 
     fn readlink_at(&mut self, handle: Resource<WasiDescriptor>, path: String) -> FsResult<String> {
@@ -333,11 +341,12 @@ impl HostDirectoryEntryStream for &mut World {
         stream: Resource<DirectoryEntryStream>,
     ) -> FsResult<Option<DirectoryEntry>> {
         let entries = self.table.get_mut(&tagged::<_, Entries>(stream))?;
-        Ok(entries.0.next().transpose()?)
+        Ok(entries.rest.next().transpose()?)
     }
 
     fn drop(&mut self, stream: Resource<DirectoryEntryStream>) -> wasmtime::Result<()> {
-        self.table.delete(tagged::<_, Entries>(stream))?;
+        let listing = self.table.delete(tagged::<_, Entries>(stream))?;
+        self.entries_left += listing.count;
         Ok(())
     }
 }

@@ -20,7 +20,7 @@ use crate::support::{again, again_as, build, builder_with_guests, call};
 const INSIDE: &str = "INSIDE-91c2";
 
 /// How long a race goes on.
-const TIME: Duration = Duration::from_millis(1200);
+const TIME: Duration = Duration::from_millis(1000);
 
 /// Longest that a call may take. What waits for a FIFO waits for ever.
 const LONGEST: Duration = Duration::from_secs(5);

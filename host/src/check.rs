@@ -445,7 +445,8 @@ mod tests {
                 let start = std::time::Instant::now();
                 check("a", "SKILL.md", &body);
                 let took = start.elapsed();
-                assert!(took.as_secs() < 4, "{piece:?} took {took:?}");
+                // Quadratic time would be minutes.
+                assert!(took.as_secs() < 20, "{piece:?} took {took:?}");
             }
         }
     }

@@ -137,17 +137,20 @@ pub(crate) async fn definitions(
     origin: &str,
     limits: &Limits,
 ) -> anyhow::Result<Vec<Definition>> {
-    let raw = sandbox.definitions(origin, limits).await;
-    let raw = raw.map_err(|stop| match stop {
+    let asked = sandbox.definitions(origin, limits).await;
+    let asked = asked.map_err(|stop| match stop {
         Stop::Trap(causes) => anyhow::anyhow!("asked for its tools, it broke off: {causes}"),
         stop => anyhow::anyhow!("asked for its tools, it was stopped: {stop}"),
     })?;
-    check_size(&raw)?;
+    check_size(&asked.definitions)?;
     let definition = |raw: RawDefinition| {
         let name = raw.name.clone();
         definition(raw).with_context(|| format!("in its tool `{}`", name.escape_debug()))
     };
-    raw.into_iter().map(definition).collect()
+    let definitions = asked.definitions.into_iter().map(definition);
+    let definitions = definitions.collect::<anyhow::Result<_>>()?;
+    asked.callable.map_err(anyhow::Error::from)?;
+    Ok(definitions)
 }
 
 /// SHA-256, in hex.

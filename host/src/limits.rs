@@ -79,6 +79,9 @@ pub(crate) const WASM_STACK: usize = 512 << 10;
 /// Bytes that one WASI read may return. Meets: a guest that makes the host
 /// allocate for a huge file; its own memory limit would stop it only after.
 pub(crate) const READ_BYTES: u64 = 16 << 20;
+/// Bytes that one WASI call for random bytes may return. Meets: a guest that
+/// makes the host compute: of 64 MiB, for longer than a deadline may be passed.
+pub(crate) const RANDOM_BYTES: u64 = 1 << 20;
 /// Bytes of a path, from here on too many: Linux's `PATH_MAX`. Meets: a path of
 /// millions of steps, which takes seconds where the kernel has no `openat2` and
 /// each step is looked up by itself.

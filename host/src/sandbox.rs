@@ -59,6 +59,12 @@ struct Used {
     table_elements: usize,
 }
 
+/// What a component says of its tools, and whether they can be called.
+pub(crate) struct Asked {
+    pub(crate) definitions: Vec<RawDefinition>,
+    pub(crate) callable: wasmtime::Result<()>,
+}
+
 /// How a run ended, and the most memory that the guest had.
 pub(crate) struct Ended<T> {
     pub(crate) result: Result<T, Stop>,
@@ -236,11 +242,7 @@ impl Sandbox {
     }
 
     /// Asks the component for its tools. No skill is known to it then.
-    pub(crate) async fn definitions(
-        &self,
-        origin: &str,
-        limits: &Limits,
-    ) -> Result<Vec<RawDefinition>, Stop> {
+    pub(crate) async fn definitions(&self, origin: &str, limits: &Limits) -> Result<Asked, Stop> {
         let world = World::new(None, Arc::default(), limits, origin.into());
         let skills: SkillsSource = Arc::new(Vec::new);
         let _slot = self.enter().await?;
@@ -248,9 +250,14 @@ impl Sandbox {
             let instance = self.component.instantiate_async(&mut *store).await?;
             let definitions = instance
                 .get_typed_func::<(), (Vec<RawDefinition>,)>(&mut *store, &self.definitions)?;
+            let (definitions,) = definitions.call_async(&mut *store, ()).await?;
             // What a call will need is looked at now, and not at the first call.
-            instance.get_typed_func::<CallParameters<'_>, CallResult>(&mut *store, &self.call)?;
-            Ok(definitions.call_async(&mut *store, ()).await?.0)
+            let call =
+                instance.get_typed_func::<CallParameters<'_>, CallResult>(&mut *store, &self.call);
+            Ok(Asked {
+                definitions,
+                callable: call.map(drop),
+            })
         })
         .await
         .result

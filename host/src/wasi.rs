@@ -31,7 +31,7 @@ use wasmtime_wasi::{WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 use wasmtime_wasi_io::bindings::wasi::io;
 
 use crate::guard::Folder;
-use crate::limits::Limits;
+use crate::limits::{self, Limits};
 use crate::tool::Stop;
 
 use log::Log;
@@ -85,6 +85,7 @@ impl WasiView for World {
                 .stderr(log)
                 .allow_tcp(false)
                 .allow_udp(false)
+                .max_random_size(limits::RANDOM_BYTES)
                 .build()
         });
         WasiCtxView {

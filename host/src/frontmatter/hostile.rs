@@ -167,7 +167,10 @@ fn hostile_frontmatter_takes_no_time() {
             let start = std::time::Instant::now();
             read(&text);
             let took = start.elapsed();
-            assert!(took.as_secs() < 2, "{prefix:?} and {piece:?} took {took:?}");
+            assert!(
+                took.as_secs() < 10,
+                "{prefix:?} and {piece:?} took {took:?}"
+            );
         }
     }
 }

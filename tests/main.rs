@@ -14,6 +14,8 @@ mod components;
 mod grants;
 // The record of every call.
 mod audit;
+// What an observer of calls is told.
+mod observer;
 // Folders of skills: several roots, names, problems.
 mod catalog;
 // The home folder, for calls that name no skill.

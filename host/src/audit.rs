@@ -14,7 +14,8 @@ use rustix::fs::OFlags;
 use serde::Serialize;
 use serde_json::ser::Formatter;
 
-use crate::tool::{CallError, FailureKind, Output, Stop};
+use crate::observer;
+use crate::tool::{CallError, Output, Stop};
 
 /// Longest value that a record carries, in characters. Meets: a caller that
 /// fills the disk with names.
@@ -111,7 +112,7 @@ impl Audit {
                 time: humantime::format_rfc3339_millis(SystemTime::now()).to_string(),
                 id: id.map(bounded),
                 tool: bounded(tool),
-                outcome: "cancelled",
+                outcome: observer::CANCELLED,
                 ..Record::default()
             },
             start: Instant::now(),
@@ -153,10 +154,8 @@ impl Entry {
     /// Writes how the call ended. The error says that this failed and that the
     /// call must fail for it.
     pub(crate) fn end(mut self, outcome: &Result<Output, CallError>) -> Result<(), Stop> {
-        let (kind, reason, bytes) = kind(outcome);
-        self.record.outcome = kind;
-        self.record.reason = reason;
-        self.record.bytes = bytes;
+        (self.record.outcome, self.record.reason) = observer::kind(outcome);
+        self.record.bytes = answered(outcome);
         self.write()
     }
 
@@ -184,25 +183,12 @@ impl Drop for Entry {
     }
 }
 
-fn kind(outcome: &Result<Output, CallError>) -> (&'static str, Option<&'static str>, usize) {
+/// Bytes of what the caller is answered.
+fn answered(outcome: &Result<Output, CallError>) -> usize {
     match outcome {
-        Ok(output) => {
-            let details = output.details.as_ref().map_or(0, String::len);
-            ("output", None, output.text.len() + details)
-        }
-        Err(CallError::Failed(failure)) => {
-            let reason = match failure.kind {
-                FailureKind::InvalidArguments => "invalid-arguments",
-                FailureKind::NotFound => "not-found",
-                FailureKind::Refused => "refused",
-                FailureKind::Unreadable => "unreadable",
-                FailureKind::Failed => "failed",
-            };
-            ("failed", Some(reason), failure.message.len())
-        }
-        Err(CallError::UnknownTool { .. }) => ("refused", Some("unknown-tool"), 0),
-        Err(CallError::Arguments(_)) => ("refused", Some("arguments"), 0),
-        Err(CallError::Stopped { stop, .. }) => ("stopped", Some(stop.kind()), 0),
+        Ok(output) => output.text.len() + output.details.as_ref().map_or(0, String::len),
+        Err(CallError::Failed(failure)) => failure.message.len(),
+        Err(_) => 0,
     }
 }
 

@@ -11,6 +11,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use wasmtime::{Config, Engine, InstanceAllocationStrategy, PoolingAllocationConfig};
 
 use crate::limits::{self, Load};
+use crate::observer::Occupancy;
 
 /// How often running guests are interrupted, to see whether they are past
 /// their time and to let others run.
@@ -27,10 +28,13 @@ pub(crate) struct Clocked {
     pub(crate) engine: Engine,
     clock: Arc<Clock>,
     slots: Arc<Slots>,
+    /// Bytes of all sandboxes' linear memories.
+    pub(crate) memory: Arc<AtomicUsize>,
 }
 
 /// Room for calls: so many run, so many wait, and others are told to come back.
 struct Slots {
+    load: Load,
     running: Arc<Semaphore>,
     waiting: Semaphore,
 }
@@ -60,6 +64,7 @@ impl Clocked {
             .context("cannot set up WebAssembly")?;
         let clock = start_clock(engine.clone())?;
         let slots = Arc::new(Slots {
+            load: load.clone(),
             running: Arc::new(Semaphore::new(load.calls as usize)),
             waiting: Semaphore::new(load.queue as usize),
         });
@@ -67,7 +72,24 @@ impl Clocked {
             engine,
             clock,
             slots,
+            memory: Arc::default(),
         })
+    }
+
+    /// What is in hand now.
+    pub(crate) fn occupancy(&self) -> Occupancy {
+        let Slots {
+            load,
+            running,
+            waiting,
+        } = &*self.slots;
+        let taken =
+            |all: u32, left: &Semaphore| (all as usize).saturating_sub(left.available_permits());
+        Occupancy {
+            running: taken(load.calls, running),
+            waiting: taken(load.queue, waiting),
+            memory: self.memory.load(Ordering::Relaxed),
+        }
     }
 
     /// Waits for a slot, if there is room to wait. The clock ticks for as long

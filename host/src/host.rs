@@ -9,8 +9,10 @@ use serde_json::{Map, Value};
 use crate::audit::{Audit, Entry, Subject};
 use crate::catalog::{Catalog, NoFolder, OpenFolder, is_skill_name};
 use crate::component::Tool;
+use crate::engine::Clocked;
 use crate::grant::{EffectiveGrant, Terms};
 use crate::guard::HardLinks;
+use crate::observer::{Observer, Occupancy, Watch};
 use crate::sandbox::{Call, Ended, SkillsSource};
 use crate::suggest;
 use crate::tool::{CallError, Definition, Failure, FolderRule, Output, Stop};
@@ -25,7 +27,9 @@ pub struct Host(Arc<Inner>);
 
 struct Inner {
     catalog: Arc<Catalog>,
+    engine: Clocked,
     audit: Option<Arc<Audit>>,
+    observer: Option<Arc<dyn Observer>>,
     tools: Vec<Granted>,
     problems: Vec<String>,
 }
@@ -102,6 +106,12 @@ impl Host {
         &self.0.problems
     }
 
+    /// What the host has in hand now: calls that run and wait, and the memory
+    /// of their sandboxes.
+    pub fn occupancy(&self) -> Occupancy {
+        self.0.engine.occupancy()
+    }
+
     /// Calls a tool, in a sandbox of its own that is gone when this returns.
     /// Dropping the future stops the call. Needs a tokio runtime with a timer.
     ///
@@ -119,15 +129,27 @@ impl Host {
         id: Option<&str>,
     ) -> Result<Output, CallError> {
         let mut entry = self.0.audit.as_ref().map(|audit| audit.begin(tool, id));
-        let outcome = match self.tool(tool) {
-            Ok(granted) => self.run(granted, arguments, entry.as_mut()).await,
+        let found = self.tool(tool);
+        let name = found.as_ref().ok();
+        let name = name.map(|granted| granted.tool.definition.name.as_str());
+        let observer = self.0.observer.as_ref();
+        let watch = observer.map(|observer| Watch::begin(observer, name));
+        let mut memory = None;
+        let mut outcome = match found {
+            Ok(granted) => {
+                let run = self.run(granted, arguments, entry.as_mut(), &mut memory);
+                run.await
+            }
             Err(error) => Err(error),
         };
-        if let Some(entry) = entry {
-            entry.end(&outcome).map_err(|stop| CallError::Stopped {
+        if let Some(Err(stop)) = entry.map(|entry| entry.end(&outcome)) {
+            outcome = Err(CallError::Stopped {
                 tool: tool.to_owned(),
                 stop,
-            })?;
+            });
+        }
+        if let Some(watch) = watch {
+            watch.end(&outcome, memory);
         }
         outcome
     }
@@ -141,6 +163,7 @@ impl Host {
         }: &Granted,
         arguments: Value,
         mut entry: Option<&mut Entry>,
+        peak: &mut Option<usize>,
     ) -> Result<Output, CallError> {
         let arguments = tool.schema.check(arguments)?;
         let rule = tool.definition.folder.as_ref();
@@ -174,6 +197,7 @@ impl Host {
             slot,
         };
         let Ended { result, memory } = tool.sandbox.call(call).await;
+        *peak = Some(memory);
         if let Some(entry) = entry {
             entry.memory(memory);
         }

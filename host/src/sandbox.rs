@@ -3,6 +3,7 @@
 //! the call.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use wasmtime::component::{
@@ -52,11 +53,12 @@ pub(crate) struct State {
     limits: Limits,
 }
 
-/// What a call has taken of its memory and table limits.
-#[derive(Default)]
+/// What a call has taken of its memory and table limits. It gives back what it
+/// took of the memory that all calls have together.
 struct Used {
     bytes: usize,
     table_elements: usize,
+    all: Arc<AtomicUsize>,
 }
 
 /// What a component says of its tools, and whether they can be called.
@@ -246,7 +248,7 @@ impl Sandbox {
         let world = World::new(None, Arc::default(), limits, origin.into());
         let skills: SkillsSource = Arc::new(Vec::new);
         let _slot = self.enter().await?;
-        self.run(State::new(world, skills, limits), async |store| {
+        self.run(self.state(world, skills, limits), async |store| {
             let instance = self.component.instantiate_async(&mut *store).await?;
             let definitions = instance
                 .get_typed_func::<(), (Vec<RawDefinition>,)>(&mut *store, &self.definitions)?;
@@ -274,7 +276,7 @@ impl Sandbox {
         let tool = Arc::clone(call.tool);
         let world = World::new(preopen, Arc::clone(environment), limits, tool);
         let _slot = call.slot;
-        let result = self.run(State::new(world, call.skills, limits), async |store| {
+        let result = self.run(self.state(world, call.skills, limits), async |store| {
             let instance = self.component.instantiate_async(&mut *store).await?;
             let function = instance
                 .get_typed_func::<CallParameters<'_>, CallResult>(&mut *store, &self.call)?;
@@ -285,6 +287,21 @@ impl Sandbox {
         Ended {
             result: result.and_then(|answer| bounded(answer, limits.output)),
             memory,
+        }
+    }
+
+    /// What a store begins with.
+    fn state(&self, world: World, skills: SkillsSource, limits: &Limits) -> State {
+        State {
+            world,
+            skills,
+            used: Used {
+                bytes: 0,
+                table_elements: 0,
+                all: Arc::clone(&self.engine.memory),
+            },
+            deadline: None,
+            limits: limits.clone(),
         }
     }
 
@@ -314,18 +331,6 @@ impl Sandbox {
 /// Whether a tool is given the interface of this name.
 pub(crate) fn is_granted(import: &str) -> bool {
     import == SKILLS || wasi::is_linked(import)
-}
-
-impl State {
-    fn new(world: World, skills: SkillsSource, limits: &Limits) -> Self {
-        Self {
-            world,
-            skills,
-            used: Used::default(),
-            deadline: None,
-            limits: limits.clone(),
-        }
-    }
 }
 
 /// A store with all its limits on, and nothing of the guest in it yet.
@@ -429,6 +434,12 @@ impl From<RawFailureKind> for FailureKind {
     }
 }
 
+impl Drop for Used {
+    fn drop(&mut self) {
+        self.all.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
 impl HasWorld for State {
     fn world(&mut self) -> &mut World {
         &mut self.world
@@ -451,6 +462,7 @@ impl ResourceLimiter for State {
             return Ok(false);
         }
         self.used.bytes = bytes;
+        self.used.all.fetch_add(more, Ordering::Relaxed);
         Ok(true)
     }
 

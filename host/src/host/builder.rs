@@ -17,6 +17,7 @@ use crate::engine::Clocked;
 use crate::grant::{Defaults, Grant, Terms};
 use crate::guard;
 use crate::limits::{Limits, Load};
+use crate::observer::Observer;
 use crate::sandbox::SkillsSource;
 use crate::suggest;
 
@@ -61,6 +62,7 @@ pub struct HostBuilder {
     without_embedded: bool,
     progress: Option<Box<Progress>>,
     audit: Option<(PathBuf, AuditMode)>,
+    observer: Option<Arc<dyn Observer>>,
     pins: BTreeMap<String, String>,
     require_pins: bool,
     compiler: Option<PathBuf>,
@@ -158,6 +160,12 @@ impl HostBuilder {
     /// file is made for its owner alone. Default: none.
     pub fn audit(mut self, file: impl Into<PathBuf>, mode: AuditMode) -> Self {
         self.audit = Some((file.into(), mode));
+        self
+    }
+
+    /// Is told how every call ends. Default: nobody is.
+    pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
+        self.observer = Some(observer);
         self
     }
 
@@ -266,7 +274,9 @@ impl HostBuilder {
         let audit = self.audit.map(|(path, mode)| Audit::open(&path, mode));
         Ok(Host(Arc::new(Inner {
             catalog,
+            engine,
             audit: audit.transpose()?.map(Arc::new),
+            observer: self.observer,
             tools,
             problems,
         })))

@@ -1,0 +1,91 @@
+//! Who watches calls is told how each one ends, and what is in hand meanwhile.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::json;
+use skillhost::{CallEnd, Host, Observer};
+
+use crate::support::folders::Folders;
+use crate::support::{block_on, build, builder_with_guests, on_two_threads};
+
+/// What was told: tool, outcome, reason, and whether there was memory.
+type Told = (Option<String>, &'static str, Option<&'static str>, bool);
+
+#[derive(Default)]
+struct Notes(Mutex<Vec<Told>>);
+
+impl Observer for Notes {
+    fn ended(&self, call: &CallEnd<'_>) {
+        let tool = call.tool.map(str::to_owned);
+        let memory = call.memory.is_some_and(|bytes| bytes > 0);
+        let mut notes = self.0.lock().unwrap();
+        notes.push((tool, call.outcome, call.reason, memory));
+    }
+}
+
+fn host(folders: &Folders) -> (Host, Arc<Notes>) {
+    folders.write("a/SKILL.md", "# A\n");
+    let notes = Arc::<Notes>::default();
+    let builder = builder_with_guests().skills(&folders.root);
+    (build(builder.observer(notes.clone())), notes)
+}
+
+#[test]
+fn an_observer_is_told_how_every_call_ends() {
+    let folders = Folders::new();
+    let (host, notes) = host(&folders);
+    let read = "read_file_in_skill";
+    let calls = [
+        (read, json!({"skill_name": "a", "file_path": "SKILL.md"})),
+        (read, json!({"skill_name": "a", "file_path": "none"})),
+        (read, json!({})),
+        ("made\u{1b}up", json!({})),
+        ("raw_panic", json!({"skill_name": "a", "path": "p"})),
+    ];
+    for (tool, arguments) in calls {
+        let _ = block_on(host.call(tool, arguments));
+    }
+    block_on(async {
+        let waiting = host.call("raw_sleep", json!({"skill_name": "a", "path": "p"}));
+        let _ = tokio::time::timeout(Duration::from_millis(20), waiting).await;
+    });
+    let told = |tool: &str, outcome, reason, memory| (Some(tool.into()), outcome, reason, memory);
+    let expected: [Told; 6] = [
+        told(read, "output", None, true),
+        told(read, "failed", Some("not-found"), true),
+        told(read, "refused", Some("arguments"), false),
+        (None, "refused", Some("unknown-tool"), false),
+        told("raw_panic", "stopped", Some("trap"), true),
+        told("raw_sleep", "cancelled", None, false),
+    ];
+    assert_eq!(*notes.0.lock().unwrap(), expected);
+}
+
+#[test]
+fn a_host_knows_what_it_has_in_hand() {
+    let folders = Folders::new();
+    let (host, _) = host(&folders);
+    let nothing = (0, 0, 0);
+    let now = || {
+        let now = host.occupancy();
+        (now.running, now.waiting, now.memory)
+    };
+    assert_eq!(now(), nothing);
+    on_two_threads(async {
+        let host = host.clone();
+        let call = tokio::spawn(async move {
+            host.call("raw_sleep", json!({"skill_name": "a", "path": "p"}))
+                .await
+        });
+        let deadline = tokio::time::Instant::now() + Duration::from_secs(5);
+        while now().2 == 0 {
+            assert!(tokio::time::Instant::now() < deadline, "{:?}", now());
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        assert_eq!((now().0, now().1), (1, 0));
+        call.abort();
+        let _ = call.await;
+    });
+    assert_eq!(now(), nothing);
+}

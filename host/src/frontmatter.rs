@@ -4,7 +4,8 @@
 //! Lives here: the types that a caller sees, and [`read`], which tries YAML first
 //! and the lenient reader where YAML refuses. Below it, one file per step:
 //! `split` (fences and body), `yaml` (strict), `lenient` and `text` (line by
-//! line), `fields` (keys to fields, and their types).
+//! line), `fields` (keys to fields, and their types). [`verbatim`] is for those who
+//! pass frontmatter on: it is strict, and leaves nothing out.
 //!
 //! Not here: the rules of the Agent Skills specification, which are `check`'s.
 //! A frontmatter without a name is read without a problem. Nor are files: what
@@ -21,6 +22,8 @@ mod text;
 mod yaml;
 
 pub use split::{Split, split};
+
+use serde_json::{Map, Value};
 
 /// Bytes of frontmatter that are read. Against a skill folder that makes a
 /// listing of all skills parse megabytes: the specification's own limits add up
@@ -148,6 +151,28 @@ pub fn read(text: &str) -> Reading<'_> {
         split,
         frontmatter,
         problems,
+    }
+}
+
+/// The frontmatter of a SKILL.md as JSON, with every key that its author wrote
+/// and each value of the type that YAML gives it. `None` where there is none.
+///
+/// Nothing is guessed here: what is not valid YAML, or has no like in JSON, is
+/// the problem that is returned.
+pub fn verbatim(text: &str) -> Result<Option<Map<String, Value>>, Problem> {
+    let split = split(text);
+    match split.yaml {
+        Some(yaml) if yaml.len() <= MAX_FRONTMATTER_BYTES => {
+            let object = yaml::object(yaml, Split::YAML_LINE);
+            object.map(Some).map_err(|refusal| Problem {
+                kind: ProblemKind::NotYaml,
+                line: refusal.line,
+                message: format!("not YAML that JSON can say: {}", visible(&refusal.message)),
+            })
+        }
+        Some(yaml) => Err(too_large(yaml.len())),
+        None if split.unclosed => Err(unclosed()),
+        None => Ok(None),
     }
 }
 

@@ -1,6 +1,7 @@
 //! The strict reader: frontmatter as YAML has it.
 //!
-//! This is the one file that knows the YAML crate. It works on the parser's
+//! This file and the one below it, which reads the same events as JSON, are the
+//! only ones that know the YAML crate. It works on the parser's
 //! events and not through serde, because three things would be lost there: the
 //! line of each key, the text of a value as it was written (`1.10` is no number
 //! here), and the difference between a quoted and a plain scalar.
@@ -13,11 +14,15 @@
 //! Not here: what a key means ([`super::fields`]), and what to do with text that
 //! is not YAML ([`super::lenient`]).
 
+mod json;
+
 use std::borrow::Cow;
 
 use granit_parser::{self, Event, Parser, ScalarStyle, Span, StrInput};
 
 use super::entry::{Entry, Items, Value};
+
+pub(super) use json::object;
 
 /// Parser events in one frontmatter, two for each `key: value`. Against text of
 /// nothing but tiny keys, which would cost many times its size in memory.
@@ -37,14 +42,23 @@ pub(super) struct Refusal {
 /// Reads `yaml`, whose first line is `first_line` of the file, as one map.
 /// Nothing but blanks and comments is an empty map.
 pub(super) fn entries(yaml: &str, first_line: u32) -> Result<Vec<Entry<'_>>, Refusal> {
+    document(yaml, first_line, |events| Ok(events.mapping(0)?.0))
+}
+
+/// Reads the one document that there is, and in it one map.
+fn document<'a, T: Default>(
+    yaml: &'a str,
+    first_line: u32,
+    mapping: impl FnOnce(&mut Events<'a>) -> Result<T, Refusal>,
+) -> Result<T, Refusal> {
     let mut events = Events::new(yaml, first_line);
     events.next()?; // the start of the stream
     if matches!(events.next()?.0, Event::StreamEnd) {
-        return Ok(Vec::new());
+        return Ok(T::default());
     }
     let (event, span) = events.next()?;
-    let entries = match event {
-        Event::MappingStart(..) => events.mapping(0)?.0,
+    let read = match event {
+        Event::MappingStart(..) => mapping(&mut events)?,
         _ => return Err(events.refuse_at(&span, "not a list of `key: value` lines")),
     };
     events.next()?; // the end of the document
@@ -52,7 +66,7 @@ pub(super) fn entries(yaml: &str, first_line: u32) -> Result<Vec<Entry<'_>>, Ref
     if !matches!(event, Event::StreamEnd) {
         return Err(events.refuse_at(&span, "a second document starts here"));
     }
-    Ok(entries)
+    Ok(read)
 }
 
 /// The parser's events, counted, with the lines they stand on.

@@ -496,7 +496,7 @@ fn the_cache_is_the_users_alone_and_can_be_switched_off() {
         fs::metadata(&cache).unwrap().permissions().mode() & 0o777,
         0o700
     );
-    assert_eq!(fs::read_dir(&cache).unwrap().count(), 5);
+    assert_eq!(fs::read_dir(&cache).unwrap().count(), 6);
     fs::set_permissions(&cache, fs::Permissions::from_mode(0o777)).unwrap();
     let open = run(&cache);
     assert!(open.status.success());

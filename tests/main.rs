@@ -22,6 +22,8 @@ mod catalog;
 mod home;
 // Folders that change while they are read.
 mod races;
+// Skills' files as resources, and the skills extension of MCP.
+mod resources;
 // The Rust API.
 mod api;
 // The command line: verbs, options, exit codes.

@@ -20,6 +20,10 @@ use crate::tool::{CallError, Definition, Failure, FolderRule, Output, Stop};
 pub use builder::HostBuilder;
 pub(crate) use builder::Progress;
 
+/// The name under which the operator switches off and grants the reading of
+/// skills' files as resources.
+pub const SKILL_RESOURCES: &str = "skill_resources";
+
 /// Skills and tools, ready to answer calls. Cheap to clone; all clones are the
 /// same host.
 #[derive(Clone)]
@@ -31,7 +35,15 @@ struct Inner {
     audit: Option<Arc<Audit>>,
     observer: Option<Arc<dyn Observer>>,
     tools: Vec<Granted>,
+    /// What reads skills' files for resources: a tool that no agent is told of.
+    resources: Option<Resources>,
     problems: Vec<String>,
+}
+
+struct Resources {
+    granted: Granted,
+    /// Most bytes of a file: the operator's limit on answers, before base64.
+    max_bytes: usize,
 }
 
 /// A tool, with what it may do.
@@ -92,7 +104,13 @@ impl Host {
                 limits: terms.limits.clone(),
             }
         };
-        self.0.tools.iter().map(grant).collect()
+        let mut grants: Vec<_> = self.0.tools.iter().map(grant).collect();
+        grants.extend(self.0.resources.as_ref().map(|resources| {
+            let mut grant = grant(&resources.granted);
+            grant.limits.output = resources.max_bytes;
+            grant
+        }));
+        grants
     }
 
     /// The skills.
@@ -128,8 +146,44 @@ impl Host {
         arguments: Value,
         id: Option<&str>,
     ) -> Result<Output, CallError> {
+        self.recorded(self.tool(tool), tool, arguments, id).await
+    }
+
+    /// Reads for the host's resources: the same call, of the tool that no agent
+    /// can name.
+    pub(crate) async fn call_resources(
+        &self,
+        arguments: Value,
+        id: Option<&str>,
+    ) -> Result<Output, CallError> {
+        let resources = self.0.resources.as_ref();
+        let granted = resources.map(|resources| &resources.granted);
+        let granted = granted.ok_or_else(|| self.unknown(SKILL_RESOURCES));
+        self.recorded(granted, SKILL_RESOURCES, arguments, id).await
+    }
+
+    /// Most bytes of a file that resources are read with; none where they are
+    /// switched off.
+    pub(crate) fn resource_bytes(&self) -> Option<usize> {
+        let resources = self.0.resources.as_ref();
+        resources.map(|resources| resources.max_bytes)
+    }
+
+    /// Whether resources may be read of the skill of this name.
+    pub(crate) fn resources_allow(&self, skill: &str) -> bool {
+        let resources = self.0.resources.as_ref();
+        resources.is_some_and(|resources| resources.granted.terms.skills.allow(skill))
+    }
+
+    /// Runs a call, and sees to it that its end is known.
+    async fn recorded(
+        &self,
+        found: Result<&Granted, CallError>,
+        tool: &str,
+        arguments: Value,
+        id: Option<&str>,
+    ) -> Result<Output, CallError> {
         let mut entry = self.0.audit.as_ref().map(|audit| audit.begin(tool, id));
-        let found = self.tool(tool);
         let name = found.as_ref().ok();
         let name = name.map(|granted| granted.tool.definition.name.as_str());
         let observer = self.0.observer.as_ref();
@@ -225,15 +279,18 @@ impl Host {
         tools
             .iter()
             .find(|granted| granted.tool.definition.name == name)
-            .ok_or_else(|| CallError::UnknownTool {
-                name: name.chars().take(64).collect(),
-                nearest: suggest::nearest(
-                    name,
-                    tools
-                        .iter()
-                        .map(|granted| granted.tool.definition.name.as_str()),
-                ),
-            })
+            .ok_or_else(|| self.unknown(name))
+    }
+
+    fn unknown(&self, name: &str) -> CallError {
+        let names = self.0.tools.iter();
+        CallError::UnknownTool {
+            name: name.chars().take(64).collect(),
+            nearest: suggest::nearest(
+                name,
+                names.map(|granted| granted.tool.definition.name.as_str()),
+            ),
+        }
     }
 
     /// The one folder that a call may read, if its grant lets it.

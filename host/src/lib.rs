@@ -63,6 +63,7 @@ pub mod message;
 mod observer;
 pub mod prompt;
 mod record;
+mod resources;
 mod sandbox;
 mod skill_md;
 mod suggest;
@@ -75,8 +76,12 @@ pub use catalog::{Catalog, Listing, Skill, SkillsRoot};
 pub use compile::{COMPILE_ARGUMENT, compile_component};
 pub use config::Config;
 pub use grant::{EffectiveGrant, Grant, PatternError};
-pub use host::{Host, HostBuilder};
+pub use host::{Host, HostBuilder, SKILL_RESOURCES};
 pub use inspect::{Import, Inspection, Start, inspect};
 pub use limits::{Limits, Load};
 pub use observer::{CallEnd, Observer, Occupancy};
+pub use resources::{
+    Contents, Directory, DirectoryEntry, EntryKind, LeftOut, OverLimit, ResourceError, SkillFile,
+    SkillFiles, SkillResources,
+};
 pub use tool::{CallError, Definition, Failure, FailureKind, FolderRule, Form, Output, Stop};

@@ -82,7 +82,7 @@ pub struct Folder {
 /// An open file.
 #[derive(Debug)]
 pub struct File {
-    descriptor: Descriptor,
+    pub(crate) descriptor: Descriptor,
 }
 
 /// What was read from a file.

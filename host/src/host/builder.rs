@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 
-use super::{Granted, Host, Inner};
+use super::{Granted, Host, Inner, Resources, SKILL_RESOURCES};
 use crate::audit::{Audit, AuditMode};
 use crate::cache::Cache;
 use crate::catalog::{Catalog, SkillsRoot};
@@ -22,7 +22,7 @@ use crate::sandbox::SkillsSource;
 use crate::suggest;
 
 /// The components that come with the host, with the names that messages use.
-const EMBEDDED: [(&str, &[u8]); 5] = [
+const EMBEDDED: [(&str, &[u8]); 6] = [
     (
         "read_file_in_skill",
         include_bytes!("../../../guest-tools/dist/read_file_in_skill.wasm"),
@@ -43,7 +43,14 @@ const EMBEDDED: [(&str, &[u8]); 5] = [
         "list_skills",
         include_bytes!("../../../guest-tools/dist/list_skills.wasm"),
     ),
+    (
+        SKILL_RESOURCES,
+        include_bytes!("../../../guest-tools/dist/skill_resources.wasm"),
+    ),
 ];
+
+/// Bytes of an answer that say how the file in it is encoded, and a little more.
+const ENCODING_NOTE: usize = 256;
 
 /// Is told the name of a component that has to be compiled.
 pub(crate) type Progress = dyn Fn(&str) + Send + Sync;
@@ -137,7 +144,8 @@ impl HostBuilder {
         self
     }
 
-    /// Leaves out the five tools that come with the host.
+    /// Leaves out the five tools that come with the host, and what reads
+    /// skills' files as [resources](Host::skill_resources).
     pub fn without_embedded_tools(mut self) -> Self {
         self.without_embedded = true;
         self
@@ -265,12 +273,18 @@ impl HostBuilder {
                 tool,
             }
         };
-        let tools = tools
+        let mut tools: Vec<Granted> = tools
             .into_iter()
             .enumerate()
             .map(granted)
             .filter(|granted| !self.disabled.contains(&granted.tool.definition.name))
             .collect();
+        let resources = tools
+            .extract_if(.., |granted| {
+                own > 0 && granted.tool.definition.name == SKILL_RESOURCES
+            })
+            .next()
+            .map(resources);
         let audit = self.audit.map(|(path, mode)| Audit::open(&path, mode));
         Ok(Host(Arc::new(Inner {
             catalog,
@@ -278,6 +292,7 @@ impl HostBuilder {
             audit: audit.transpose()?.map(Arc::new),
             observer: self.observer,
             tools,
+            resources,
             problems,
         })))
     }
@@ -350,6 +365,15 @@ impl HostBuilder {
         }
         Ok(())
     }
+}
+
+/// What reads resources. Its answers may be longer than the operator's limit by
+/// what base64 adds: the limit then counts a file's bytes, of either kind.
+fn resources(mut granted: Granted) -> Resources {
+    let max_bytes = granted.terms.limits.output;
+    let encoded = max_bytes.div_ceil(3).saturating_mul(4);
+    granted.terms.limits.output = encoded.saturating_add(ENCODING_NOTE);
+    Resources { granted, max_bytes }
 }
 
 /// Refuses a component that gives a name that is taken: which of the two an

@@ -1,0 +1,59 @@
+//! One folder's entries, and not what is below them.
+
+use skillhost_guest::{Failure, Folder, Output, ReadError, SkillPath};
+
+use crate::entry::{self, Entry, Unlisted};
+use crate::reason;
+
+/// Entries of a folder that are looked at, each by opening it. Meets: a folder
+/// whose every listing takes seconds.
+const MOST_ENTRIES: usize = 10_000;
+
+skillhost_guest::record! {
+    struct Directory {
+        entries: Vec<Child>,
+        left_out: u64,
+    }
+}
+
+skillhost_guest::record! {
+    struct Child {
+        name: String,
+        /// None: a folder.
+        size: Option<u64>,
+    }
+}
+
+pub(crate) fn answer(folder: &Folder, path: &SkillPath<'_>) -> Result<Output, Failure> {
+    let opened = folder.open(path).map_err(reason::failure)?;
+    match opened.size() {
+        Err(ReadError::IsDirectory) => {}
+        Ok(_) => return Err(reason::not_a_directory()),
+        Err(error) => return Err(reason::failure(error)),
+    }
+    let listed = entry::list(&opened, MOST_ENTRIES).map_err(|unlisted| match unlisted {
+        Unlisted::TooMany => reason::too_many(MOST_ENTRIES),
+        Unlisted::Error(error) => reason::failure(error),
+    })?;
+    let above = match path.as_str() {
+        "." => "",
+        path => path,
+    };
+    let mut directory = Directory {
+        entries: Vec::new(),
+        left_out: listed.not_utf8,
+    };
+    for name in listed.names {
+        let found = entry::join(above, &name).and_then(|path| entry::open(folder, &path));
+        let size = match found {
+            Ok(Entry::File(size)) => Some(size),
+            Ok(Entry::Folder(_)) => None,
+            Err(_) => {
+                directory.left_out += 1;
+                continue;
+            }
+        };
+        directory.entries.push(Child { name, size });
+    }
+    Ok(Output::record(&directory))
+}

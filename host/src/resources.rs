@@ -1,0 +1,279 @@
+//! Skills' files as resources: one file's bytes, one folder's entries, or all
+//! files with sizes and digests. Each is a call in a sandbox of its own, with
+//! the limits, the guard, the grant and the record that a tool's call has.
+//!
+//! Lives here: the API. `resources/answer.rs` reads what the guest answers. Not
+//! here: addresses, pages and protocols, which are `server`'s.
+
+mod answer;
+
+use serde_json::{Value, json};
+
+use crate::host::Host;
+use crate::tool::{CallError, Failure, Output, Stop};
+
+/// Reads skills' files; see [`Host::skill_resources`]. Cheap to clone.
+#[derive(Clone)]
+pub struct SkillResources {
+    host: Host,
+    max_bytes: usize,
+    id: Option<String>,
+}
+
+/// What is in a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Contents {
+    /// UTF-8, with every byte in its place: a byte order mark too.
+    Text(String),
+    /// Anything else.
+    Binary(Vec<u8>),
+}
+
+/// A folder of a skill, and not what is below it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Directory {
+    /// What can be read, sorted by name.
+    pub entries: Vec<DirectoryEntry>,
+    /// How many names are left out: what they lead to cannot be read, or the
+    /// name cannot be asked for.
+    pub left_out: u64,
+}
+
+/// An entry of a folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DirectoryEntry {
+    /// Its name: not empty, no separator, no control character.
+    pub name: String,
+    /// What it leads to.
+    pub kind: EntryKind,
+}
+
+/// What an entry of a folder leads to. A symlink is judged by that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EntryKind {
+    /// A regular file.
+    File {
+        /// Its size in bytes.
+        size: u64,
+    },
+    /// A folder.
+    Directory,
+}
+
+/// All files of a skill, wherever in its folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SkillFiles {
+    /// The files, sorted by path, byte by byte. If the skill is over a limit:
+    /// its SKILL.md alone, if there is one.
+    pub files: Vec<SkillFile>,
+    /// The start of `SKILL.md`, 65 KiB of it at most; none where there is no
+    /// file of this very name, or where it is not UTF-8.
+    pub skill_md: Option<String>,
+    /// What lies in the folder and is not among the files. The first 32.
+    pub left_out: Vec<LeftOut>,
+    /// How many were left out, named or not.
+    pub left_out_count: u64,
+    /// The limit that the skill is over.
+    pub over: Option<OverLimit>,
+}
+
+/// A file of a skill.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SkillFile {
+    /// Its path in the skill's folder, with `/` between the names.
+    pub path: String,
+    /// Its size in bytes.
+    pub size: u64,
+    /// SHA-256 of its bytes, in hex. In a manifest, every file has it.
+    pub sha256: Option<String>,
+}
+
+/// Something that lies in a skill's folder and is no file of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LeftOut {
+    /// Where. For a name that is not UTF-8, the folder that it is in.
+    pub path: String,
+    /// Why, in a word: `outside`, `not-regular`, `hard-linked`, `symlink-loop` …
+    pub reason: String,
+}
+
+/// A limit that a whole skill can be over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum OverLimit {
+    /// More than 512 files, the skills extension's limit.
+    #[error("it has more than 512 files")]
+    Files,
+    /// More than 16 MiB, the skills extension's limit. Looked at for a manifest
+    /// only.
+    #[error("its files are larger than 16 MiB together")]
+    Bytes,
+    /// More than 4,096 names, whatever they lead to.
+    #[error("it has more than 4096 files, folders and other things")]
+    Entries,
+    /// More than 32 folders in each other.
+    #[error("it has more than 32 folders in each other")]
+    Depth,
+}
+
+/// Why there is no answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ResourceError {
+    /// There is no skill of this name.
+    #[error("there is no such skill")]
+    UnknownSkill,
+    /// The grant of [`SKILL_RESOURCES`](crate::SKILL_RESOURCES) does not name
+    /// the skill, whether there is one or not.
+    #[error("the skill may not be read")]
+    NotGranted,
+    /// Nothing has this path.
+    #[error("there is no such file")]
+    NotFound,
+    /// The path leads out of the skill's folder, or is none that a file of a
+    /// skill can have.
+    #[error("the path leads outside the skill")]
+    Outside,
+    /// It is a folder, and a file was asked for.
+    #[error("it is a directory")]
+    IsDirectory,
+    /// It is a file, and a folder was asked for.
+    #[error("it is not a directory")]
+    NotADirectory,
+    /// It is there and cannot be read: neither file nor folder, several hard
+    /// links, another mount, not permitted. The text says which.
+    #[error("it cannot be read: {0}")]
+    Unreadable(String),
+    /// It is larger than the limit on answers, in bytes.
+    #[error("it is larger than {0} bytes")]
+    TooLarge(usize),
+    /// The host ended the call, or did not start it.
+    #[error("reading was stopped: {0}")]
+    Stopped(Stop),
+}
+
+impl Host {
+    /// Reads skills' files; none if the operator switched it off, under the
+    /// name [`SKILL_RESOURCES`](crate::SKILL_RESOURCES).
+    pub fn skill_resources(&self) -> Option<SkillResources> {
+        Some(SkillResources {
+            max_bytes: self.resource_bytes()?,
+            host: self.clone(),
+            id: None,
+        })
+    }
+}
+
+impl SkillResources {
+    /// The same; the audit log has the caller's id for what it reads.
+    pub fn with_id(mut self, id: impl Into<String>) -> Self {
+        self.id = Some(id.into());
+        self
+    }
+
+    /// The names of the skills that may be read, sorted.
+    pub fn skills(&self) -> Vec<String> {
+        let mut names = self.host.catalog().names();
+        names.retain(|name| self.host.resources_allow(name));
+        names
+    }
+
+    /// The bytes of a file. Their limit is that on answers.
+    pub async fn read(&self, skill: &str, path: &str) -> Result<Contents, ResourceError> {
+        let arguments = json!({
+            "skill_name": skill, "operation": "file", "path": path, "max_bytes": self.max_bytes,
+        });
+        let contents = answer::contents(self.call(arguments).await?)?;
+        if contents.len() > self.max_bytes {
+            return Err(ResourceError::TooLarge(self.max_bytes));
+        }
+        Ok(contents)
+    }
+
+    /// The entries of a folder: the skill's own, or one in it.
+    pub async fn directory(
+        &self,
+        skill: &str,
+        path: Option<&str>,
+    ) -> Result<Directory, ResourceError> {
+        let mut arguments = json!({"skill_name": skill, "operation": "directory"});
+        if let Some(path) = path {
+            arguments["path"] = path.into();
+        }
+        answer::directory(&self.call(arguments).await?)
+    }
+
+    /// All files of a skill, without digests: no file but SKILL.md is read.
+    pub async fn files(&self, skill: &str) -> Result<SkillFiles, ResourceError> {
+        let arguments = json!({"skill_name": skill, "operation": "files"});
+        answer::files(self.call(arguments).await?, answer::Digests::Left)
+    }
+
+    /// All files of a skill, with digests: every file is read, as it is now.
+    pub async fn manifest(&self, skill: &str) -> Result<SkillFiles, ResourceError> {
+        let arguments = json!({"skill_name": skill, "operation": "manifest"});
+        answer::files(self.call(arguments).await?, answer::Digests::Taken)
+    }
+
+    async fn call(&self, arguments: Value) -> Result<Output, ResourceError> {
+        let called = self.host.call_resources(arguments, self.id.as_deref());
+        called.await.map_err(|error| self.error(error))
+    }
+
+    fn error(&self, error: CallError) -> ResourceError {
+        match error {
+            CallError::Failed(failure) if failure.unknown_skill.is_some() => {
+                ResourceError::UnknownSkill
+            }
+            CallError::Failed(failure) => self.failure(&failure),
+            CallError::Stopped {
+                stop: Stop::NotGranted { .. },
+                ..
+            } => ResourceError::NotGranted,
+            CallError::Stopped { stop, .. } => ResourceError::Stopped(stop),
+            // The host's own arguments, to a tool of its own.
+            error @ (CallError::UnknownTool { .. } | CallError::Arguments(_)) => {
+                ResourceError::Stopped(Stop::Trap(error.to_string()))
+            }
+        }
+    }
+
+    fn failure(&self, failure: &Failure) -> ResourceError {
+        match answer::reason(failure).as_deref() {
+            Some("not-found") => ResourceError::NotFound,
+            Some("outside") => ResourceError::Outside,
+            Some("is-directory") => ResourceError::IsDirectory,
+            Some("not-a-directory") => ResourceError::NotADirectory,
+            Some("too-large") => ResourceError::TooLarge(self.max_bytes),
+            _ => ResourceError::Unreadable(failure.message.clone()),
+        }
+    }
+}
+
+impl Contents {
+    /// How many bytes the file has.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Text(text) => text.len(),
+            Self::Binary(bytes) => bytes.len(),
+        }
+    }
+
+    /// Whether the file is empty.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The file's bytes.
+    pub fn into_bytes(self) -> Vec<u8> {
+        match self {
+            Self::Text(text) => text.into_bytes(),
+            Self::Binary(bytes) => bytes,
+        }
+    }
+}

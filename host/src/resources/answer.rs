@@ -1,0 +1,156 @@
+//! What the guest answers, from its JSON to types. It is the host's own guest,
+//! and its answer is data all the same: what does not hold is no answer.
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use serde::Deserialize;
+
+use super::{
+    Contents, Directory, DirectoryEntry, EntryKind, LeftOut, OverLimit, ResourceError, SkillFile,
+    SkillFiles,
+};
+use crate::tool::{Failure, Output, Stop};
+
+/// Whether every file has to have a digest.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Digests {
+    Left,
+    Taken,
+}
+
+#[derive(Deserialize)]
+struct Reason {
+    reason: String,
+}
+
+#[derive(Deserialize)]
+struct Encoded {
+    encoding: String,
+}
+
+#[derive(Deserialize)]
+struct RawDirectory {
+    entries: Vec<RawEntry>,
+    left_out: u64,
+}
+
+#[derive(Deserialize)]
+struct RawEntry {
+    name: String,
+    size: Option<u64>,
+}
+
+#[derive(Deserialize)]
+struct RawManifest {
+    files: Vec<RawFile>,
+    skill_md: bool,
+    left_out: Vec<RawLeftOut>,
+    left_out_count: u64,
+    over: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct RawFile {
+    path: String,
+    size: u64,
+    sha256: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct RawLeftOut {
+    path: String,
+    reason: String,
+}
+
+/// The word for why a call failed, if the guest gives one.
+pub(super) fn reason(failure: &Failure) -> Option<String> {
+    let reason: Reason = serde_json::from_str(failure.details.as_deref()?).ok()?;
+    Some(reason.reason)
+}
+
+/// A file.
+pub(super) fn contents(output: Output) -> Result<Contents, ResourceError> {
+    if output.details.is_none() {
+        return Ok(Contents::Text(output.text));
+    }
+    let Encoded { encoding } = parse(&output)?;
+    if encoding != "base64" {
+        return Err(broken("it names an encoding that the host does not know"));
+    }
+    let bytes = BASE64_STANDARD.decode(&output.text);
+    bytes.map(Contents::Binary).map_err(broken)
+}
+
+/// A folder.
+pub(super) fn directory(output: &Output) -> Result<Directory, ResourceError> {
+    let RawDirectory { entries, left_out } = parse(output)?;
+    if !entries.is_sorted_by(|one, next| one.name < next.name) {
+        return Err(broken("its names are not sorted"));
+    }
+    let entry = |RawEntry { name, size }: RawEntry| {
+        let kind = match size {
+            Some(size) => EntryKind::File { size },
+            None => EntryKind::Directory,
+        };
+        is_name(&name)
+            .then_some(DirectoryEntry { name, kind })
+            .ok_or_else(|| broken("it holds a name that is none"))
+    };
+    Ok(Directory {
+        entries: entries.into_iter().map(entry).collect::<Result<_, _>>()?,
+        left_out,
+    })
+}
+
+/// All files.
+pub(super) fn files(output: Output, digests: Digests) -> Result<SkillFiles, ResourceError> {
+    let raw: RawManifest = parse(&output)?;
+    if !raw.files.is_sorted_by(|one, next| one.path < next.path) {
+        return Err(broken("its paths are not sorted"));
+    }
+    let over = raw.over.map(|over| match &*over {
+        "files" => Ok(OverLimit::Files),
+        "bytes" => Ok(OverLimit::Bytes),
+        "entries" => Ok(OverLimit::Entries),
+        "depth" => Ok(OverLimit::Depth),
+        _ => Err(broken("it names a limit that the host does not know")),
+    });
+    let file = |RawFile { path, size, sha256 }: RawFile| {
+        if !path.split('/').all(is_name) {
+            return Err(broken("it holds a path that is none"));
+        }
+        let is_digest = |digest: &String| {
+            digest.len() == 64
+                && digest
+                    .bytes()
+                    .all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
+        };
+        if !sha256.as_ref().map_or(digests == Digests::Left, is_digest) {
+            return Err(broken("it holds a digest that is none"));
+        }
+        Ok(SkillFile { path, size, sha256 })
+    };
+    let left_out = |RawLeftOut { path, reason }| LeftOut { path, reason };
+    Ok(SkillFiles {
+        files: raw.files.into_iter().map(file).collect::<Result<_, _>>()?,
+        skill_md: raw.skill_md.then_some(output.text),
+        left_out: raw.left_out.into_iter().map(left_out).collect(),
+        left_out_count: raw.left_out_count,
+        over: over.transpose()?,
+    })
+}
+
+/// Whether this is one name of a path, with nothing in it that could make it
+/// two, or another's.
+fn is_name(name: &str) -> bool {
+    !matches!(name, "" | "." | "..")
+        && !name.contains(|c: char| c == '/' || c == '\\' || c.is_control())
+}
+
+fn parse<'a, T: Deserialize<'a>>(output: &'a Output) -> Result<T, ResourceError> {
+    serde_json::from_str(output.details.as_deref().unwrap_or_default()).map_err(broken)
+}
+
+fn broken(why: impl std::fmt::Display) -> ResourceError {
+    ResourceError::Stopped(Stop::Trap(format!("its answer is no answer: {why}")))
+}

@@ -20,6 +20,8 @@ mod observer;
 mod catalog;
 // The home folder, for calls that name no skill.
 mod home;
+// The server over HTTP: clients that follow the rules, and others.
+mod http;
 // Folders that change while they are read.
 mod races;
 // Skills' files as resources, and the skills extension of MCP.

@@ -65,6 +65,7 @@ pub mod prompt;
 mod record;
 mod resources;
 mod sandbox;
+pub mod server;
 mod skill_md;
 mod suggest;
 mod tool;

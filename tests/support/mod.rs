@@ -2,6 +2,7 @@
 
 pub(crate) mod filter;
 pub(crate) mod folders;
+pub(crate) mod http;
 pub(crate) mod program;
 
 use std::path::{Path, PathBuf};

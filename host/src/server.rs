@@ -1,0 +1,3 @@
+//! Serving.
+
+pub mod http;

@@ -1,0 +1,205 @@
+//! MCP over streamable HTTP, as an operator needs it: bound to loopback unless
+//! there is a token, bounded in every way, observable, and ended without
+//! breaking off what is in flight. What is asked and answered is the handler's:
+//! any of rmcp's will do, and one is made for each request, because nothing is
+//! kept between requests.
+
+mod connection;
+mod endpoint;
+mod gate;
+mod metrics;
+mod options;
+mod peers;
+mod reply;
+mod shutdown;
+mod token;
+mod unread;
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use axum::Router;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::middleware::{from_fn, from_fn_with_state};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::{any, get};
+use rmcp::ServerHandler;
+use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
+use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::Host;
+use connection::Connections;
+use endpoint::Endpoint;
+use gate::Gate;
+use peers::Peers;
+use reply::refusal;
+
+pub use metrics::Metrics;
+pub use options::{HttpLimits, Options};
+pub use shutdown::Shutdown;
+pub use token::Token;
+
+/// What a peer is given, when its request is broken off or its stream ended, to
+/// hear of it.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+
+/// A server that listens, and answers once it [serves](Server::serve).
+pub struct Server {
+    listener: TcpListener,
+    address: SocketAddr,
+    options: Options,
+    peers: Peers,
+    metrics: Arc<Metrics>,
+    host: Option<Host>,
+}
+
+impl Server {
+    /// Listens at an address. One that others can reach takes a token, and one
+    /// that stands for every address takes the names that peers ask by: without
+    /// these it is an error.
+    pub async fn bind(address: SocketAddr, options: Options) -> anyhow::Result<Self> {
+        let cannot = || format!("cannot serve at `{address}`");
+        ensure!(
+            options.token.is_some() || address.ip().to_canonical().is_loopback(),
+            "{}: others than this machine can reach it, and there is no token that they must \
+             show; set `token_file` in `[http]`, or `SKILLHOST_HTTP_TOKEN`",
+            cannot()
+        );
+        let (hosts, origins) = (&options.allowed_hosts, &options.allowed_origins);
+        let peers = Peers::new(hosts, origins, address).with_context(cannot)?;
+        let listener = TcpListener::bind(address).await.with_context(cannot)?;
+        Ok(Self {
+            address: listener.local_addr().with_context(cannot)?,
+            listener,
+            options,
+            peers,
+            metrics: Arc::default(),
+            host: None,
+        })
+    }
+
+    /// The address, with the port that the system chose where 0 was asked for.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Shows these figures at `/metrics`, in place of the requests alone.
+    #[must_use]
+    pub fn metrics(mut self, metrics: Arc<Metrics>) -> Self {
+        self.metrics = metrics;
+        self
+    }
+
+    /// Shows at `/metrics` what this host has in hand.
+    #[must_use]
+    pub fn host(mut self, host: &Host) -> Self {
+        self.host = Some(host.clone());
+        self
+    }
+
+    /// Serves until it is told to end, and then until the requests in flight
+    /// are answered or the time for that has passed. The answer is the number
+    /// of connections that were broken off.
+    pub async fn serve<S: ServerHandler>(
+        self,
+        handler: impl Fn() -> io::Result<S> + Send + Sync + 'static,
+        shutdown: &Shutdown,
+    ) -> usize {
+        let Self {
+            listener,
+            options,
+            peers,
+            metrics,
+            host,
+            ..
+        } = self;
+        let limits = options.limits;
+        let broken_off = CancellationToken::new();
+        let config = StreamableHttpServerConfig::default()
+            .with_legacy_session_mode(false)
+            .with_json_response(true)
+            .with_max_request_body_bytes(limits.body)
+            // The gate looks at both, for `/metrics` too.
+            .disable_allowed_hosts()
+            .disable_allowed_origins();
+        let service =
+            StreamableHttpService::new(handler, Arc::<NeverSessionManager>::default(), config);
+        let endpoint = Arc::new(Endpoint::new(
+            service,
+            &limits,
+            shutdown.begun(),
+            &broken_off,
+        ));
+        let gate = Arc::new(Gate {
+            peers,
+            token: options.token,
+        });
+        let scrape = {
+            let metrics = Arc::clone(&metrics);
+            move || std::future::ready(scrape(&metrics, host.as_ref()))
+        };
+        let guarded = Router::new()
+            .route("/mcp", any(endpoint::answer::<S>))
+            .with_state(endpoint)
+            .route("/metrics", get(scrape))
+            .route_layer(from_fn_with_state(gate, gate::admit));
+        let router = guarded
+            .route("/healthz", get("ok\n"))
+            .route("/readyz", get(ready))
+            .with_state(shutdown.begun().clone())
+            .fallback(|| {
+                std::future::ready(refusal(StatusCode::NOT_FOUND, "there is nothing here\n"))
+            });
+        let counted = Arc::clone(&metrics);
+        let router = router.layer(from_fn(move |request, next| {
+            gate::count(Arc::clone(&counted), request, next)
+        }));
+        let connections = Connections {
+            router,
+            limits: limits.clone(),
+            metrics,
+            ending: shutdown.begun().clone(),
+        };
+        let mut open = connections.take(listener).await;
+        tokio::select! {
+            () = all(&mut open) => return 0,
+            () = tokio::time::sleep(limits.shutdown_time) => {}
+            () = shutdown.hurried().cancelled() => {}
+        }
+        let left = open.len();
+        broken_off.cancel();
+        let _ = tokio::time::timeout(LAST_WORDS, all(&mut open)).await;
+        open.shutdown().await;
+        left
+    }
+}
+
+async fn all(open: &mut JoinSet<()>) {
+    while open.join_next().await.is_some() {}
+}
+
+/// Whether new requests are welcome: a balancer asks.
+async fn ready(State(ending): State<CancellationToken>) -> Response {
+    match ending.is_cancelled() {
+        false => "ready\n".into_response(),
+        true => reply::ending(),
+    }
+}
+
+fn scrape(metrics: &Metrics, host: Option<&Host>) -> Response {
+    match metrics.scrape(host.map(Host::occupancy)) {
+        Ok(figures) => ([(CONTENT_TYPE, metrics::MEDIA_TYPE)], figures).into_response(),
+        Err(error) => {
+            tracing::error!("cannot show the metrics: {error}");
+            StatusCode::INTERNAL_SERVER_ERROR.into_response()
+        }
+    }
+}

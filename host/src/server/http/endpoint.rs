@@ -1,0 +1,242 @@
+//! `/mcp`: a request's body read within its bounds, handed to the protocol,
+//! and the answer on its way, with the place that the request takes held until
+//! the last byte of it.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use axum::body::{Body, Bytes, HttpBody, to_bytes};
+use axum::extract::{Request, State};
+use axum::http::header::{ALLOW, CONTENT_LENGTH, CONTENT_TYPE};
+use axum::http::{HeaderMap, Method, StatusCode};
+use axum::response::{IntoResponse as _, Response};
+use http_body::{Frame, SizeHint};
+use rmcp::ServerHandler;
+use rmcp::transport::streamable_http_server::StreamableHttpService;
+use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::{Value, json};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Sleep;
+use tokio_util::sync::CancellationToken;
+
+use super::reply::{busy, closing, refusal};
+use super::{HttpLimits, LAST_WORDS, reply};
+
+/// The header in which a request says what it asks for, and the one request
+/// whose answer has no end.
+const METHOD: &str = "mcp-method";
+const LISTEN: &str = "subscriptions/listen";
+
+/// What every request to `/mcp` shares.
+pub(super) struct Endpoint<S> {
+    service: StreamableHttpService<S, NeverSessionManager>,
+    requests: Arc<Semaphore>,
+    streams: Arc<Semaphore>,
+    limits: HttpLimits,
+    ending: CancellationToken,
+    broken_off: CancellationToken,
+}
+
+impl<S: ServerHandler> Endpoint<S> {
+    pub(super) fn new(
+        service: StreamableHttpService<S, NeverSessionManager>,
+        limits: &HttpLimits,
+        ending: &CancellationToken,
+        broken_off: &CancellationToken,
+    ) -> Self {
+        let places = |count: usize| Arc::new(Semaphore::new(count.min(Semaphore::MAX_PERMITS)));
+        Self {
+            service,
+            requests: places(limits.requests),
+            streams: places(limits.streams),
+            limits: limits.clone(),
+            ending: ending.clone(),
+            broken_off: broken_off.clone(),
+        }
+    }
+}
+
+/// Answers one request.
+pub(super) async fn answer<S: ServerHandler>(
+    State(endpoint): State<Arc<Endpoint<S>>>,
+    request: Request,
+) -> Response {
+    let Endpoint {
+        service,
+        requests,
+        streams,
+        limits,
+        ending,
+        broken_off,
+    } = &*endpoint;
+    if request.method() != Method::POST {
+        // Without sessions there is nothing to get or to delete.
+        let text = "only POST is answered here\n";
+        return (StatusCode::METHOD_NOT_ALLOWED, [(ALLOW, "POST")], text).into_response();
+    }
+    let listens = request
+        .headers()
+        .get(METHOD)
+        .is_some_and(|value| value == LISTEN);
+    let places = if listens { streams } else { requests };
+    let Ok(place) = Arc::clone(places).try_acquire_owned() else {
+        return busy();
+    };
+    let (parts, body) = request.into_parts();
+    let body = match read(body, &parts.headers, limits).await {
+        Ok(body) => body,
+        Err(refused) => return refused,
+    };
+    let is_json = is_json(&parts.headers);
+    let asked = Request::from_parts(parts, Body::from(body.clone()));
+    // Dropped before it ends, the request is given up, and its guest stopped.
+    let answer = tokio::time::timeout(limits.request_time, service.handle(asked));
+    let Some(answer) = broken_off.run_until_cancelled(answer).await else {
+        return reply::ending();
+    };
+    let answer = match answer {
+        // What is said of a body that is no message, in the protocol's words.
+        Ok(answer) if answer.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE && is_json => {
+            return malformed(&body);
+        }
+        Ok(answer) => answer,
+        Err(_) => {
+            let text = format!("no answer within {:?}\n", limits.request_time);
+            return (StatusCode::GATEWAY_TIMEOUT, text).into_response();
+        }
+    };
+    drop(body);
+    answer.map(|body| {
+        Body::new(Held {
+            body: Body::new(body),
+            end: match listens {
+                true => End::at_shutdown(ending.clone()),
+                false => End::Time(Box::pin(tokio::time::sleep(limits.request_time))),
+            },
+            _place: place,
+        })
+    })
+}
+
+/// The whole body of a request, if it is not too large and not too slow.
+async fn read(body: Body, headers: &HeaderMap, limits: &HttpLimits) -> Result<Bytes, Response> {
+    let too_large = || {
+        let text = format!("a request has {} bytes at most\n", limits.body);
+        closing(refusal(StatusCode::PAYLOAD_TOO_LARGE, text))
+    };
+    let announced = headers
+        .get(CONTENT_LENGTH)
+        .and_then(|value| value.to_str().ok());
+    let announced: Option<u64> = announced.and_then(|value| value.parse().ok());
+    if announced.is_some_and(|length| length > limits.body as u64) {
+        return Err(too_large());
+    }
+    match tokio::time::timeout(limits.body_time, to_bytes(body, limits.body)).await {
+        Ok(Ok(bytes)) => Ok(bytes),
+        Ok(Err(error)) if is_too_large(&error) => Err(too_large()),
+        Ok(Err(_)) => {
+            let text = "the body broke off\n";
+            Err(closing(refusal(StatusCode::BAD_REQUEST, text)))
+        }
+        Err(_) => {
+            let text = format!("the body took longer than {:?}\n", limits.body_time);
+            Err(closing(refusal(StatusCode::REQUEST_TIMEOUT, text)))
+        }
+    }
+}
+
+fn is_too_large(error: &axum::Error) -> bool {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(error) = cause {
+        if error.is::<http_body_util::LengthLimitError>() {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let media_type = headers
+        .get(CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok());
+    let essence = media_type.and_then(|value| value.split(';').next());
+    essence.is_some_and(|essence| essence.trim().eq_ignore_ascii_case("application/json"))
+}
+
+/// The answer to a body that is no message of the protocol: an error of
+/// JSON-RPC, with the request's id if it has one that can be read.
+fn malformed(body: &[u8]) -> Response {
+    #[derive(Deserialize)]
+    struct Identified {
+        id: Value,
+    }
+    let text = str::from_utf8(body).unwrap_or_default();
+    let (code, message) = match serde_json::from_str::<IgnoredAny>(text) {
+        Ok(_) => (-32600, "Invalid request: the body is no message of MCP"),
+        Err(_) => (-32700, "Parse error: the body is not JSON"),
+    };
+    let id = serde_json::from_str::<Identified>(text).map(|request| request.id);
+    let id = id.ok().filter(|id| id.is_string() || id.is_i64());
+    let error = json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}});
+    let headers = [(CONTENT_TYPE, "application/json")];
+    (StatusCode::BAD_REQUEST, headers, error.to_string()).into_response()
+}
+
+/// The body of an answer. It holds the request's place, and ends when its time
+/// has come.
+struct Held {
+    body: Body,
+    end: End,
+    _place: OwnedSemaphorePermit,
+}
+
+/// What ends an answer that does not end by itself.
+enum End {
+    /// A stream of events about a call that goes on for too long.
+    Time(Pin<Box<Sleep>>),
+    /// A stream for as long as the server is there.
+    Shutdown(Pin<Box<dyn Future<Output = ()> + Send>>),
+}
+
+impl End {
+    fn at_shutdown(ending: CancellationToken) -> Self {
+        Self::Shutdown(Box::pin(async move {
+            ending.cancelled().await;
+            tokio::time::sleep(LAST_WORDS).await;
+        }))
+    }
+}
+
+impl HttpBody for Held {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let frame = Pin::new(&mut self.body).poll_frame(context);
+        if frame.is_ready() {
+            return frame;
+        }
+        match &mut self.end {
+            End::Shutdown(ended) => ended.as_mut().poll(context).map(|()| None),
+            End::Time(passed) => passed.as_mut().poll(context).map(|()| {
+                let late = "the request's time has passed";
+                Some(Err(axum::Error::new(std::io::Error::other(late))))
+            }),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

@@ -1,0 +1,112 @@
+//! The gate before tools and metrics: names first, then the token. And the
+//! count of every answer, refused or not.
+
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::http::header::{
+    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
+    ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS, VARY, WWW_AUTHENTICATE,
+};
+use axum::http::{HeaderValue, Method, StatusCode};
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Response};
+
+use super::metrics::Metrics;
+use super::peers::{Peers, Refusal};
+use super::reply::refusal;
+use super::token::{Shown, Token};
+
+/// Longest path that a log line has, in characters. Meets: a peer that floods
+/// the log.
+const LOGGED: usize = 64;
+
+/// Who may pass.
+pub(super) struct Gate {
+    pub(super) peers: Peers,
+    pub(super) token: Option<Token>,
+}
+
+/// Lets a request pass, or says why not.
+pub(super) async fn admit(State(gate): State<Arc<Gate>>, request: Request, next: Next) -> Response {
+    let foreign = match gate.peers.check(request.uri(), request.headers()) {
+        Ok(foreign) => foreign.cloned(),
+        Err(why) => return refused(why),
+    };
+    let Some(origin) = foreign else {
+        return gate.with_token(request, next).await;
+    };
+    // A page of another server, which is allowed: its browser asks before, and
+    // is told with every answer. It cannot show the token when it asks.
+    let mut answer = match *request.method() {
+        Method::OPTIONS => preflight(&request),
+        _ => gate.with_token(request, next).await,
+    };
+    let headers = answer.headers_mut();
+    headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+    headers.append(VARY, HeaderValue::from_static("origin"));
+    answer
+}
+
+impl Gate {
+    async fn with_token(&self, request: Request, next: Next) -> Response {
+        let shown = self
+            .token
+            .as_ref()
+            .map(|token| token.shown(request.headers()));
+        let challenge = match shown {
+            None | Some(Shown::Right) => return next.run(request).await,
+            Some(Shown::Wrong) => "Bearer error=\"invalid_token\"",
+            Some(Shown::Nothing) => "Bearer",
+        };
+        let headers = [(WWW_AUTHENTICATE, challenge)];
+        let text = "the bearer token is missing or wrong\n";
+        (StatusCode::UNAUTHORIZED, headers, text).into_response()
+    }
+}
+
+fn refused(why: Refusal) -> Response {
+    let (status, text) = match why {
+        Refusal::NoHost => (StatusCode::BAD_REQUEST, "a request names one host\n"),
+        Refusal::Host => (
+            StatusCode::FORBIDDEN,
+            "this server does not go by that name\n",
+        ),
+        Refusal::Origin => (StatusCode::FORBIDDEN, "pages of that origin may not ask\n"),
+    };
+    refusal(status, text)
+}
+
+/// What a browser is told that asks what a page may send.
+fn preflight(request: &Request) -> Response {
+    let mut answer = StatusCode::NO_CONTENT.into_response();
+    let headers = answer.headers_mut();
+    let methods = HeaderValue::from_static("GET, POST");
+    headers.insert(ACCESS_CONTROL_ALLOW_METHODS, methods);
+    headers.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600"));
+    // Every header: what a tool's arguments add to them is not known here.
+    if let Some(asked) = request.headers().get(ACCESS_CONTROL_REQUEST_HEADERS) {
+        headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, asked.clone());
+    }
+    answer
+}
+
+/// Counts an answer, and logs one that is a refusal.
+pub(super) async fn count(metrics: Arc<Metrics>, request: Request, next: Next) -> Response {
+    let endpoint = match request.uri().path() {
+        "/mcp" => "mcp",
+        "/metrics" => "metrics",
+        "/healthz" => "healthz",
+        "/readyz" => "readyz",
+        _ => "other",
+    };
+    let method = request.method().clone();
+    let path: String = request.uri().path().chars().take(LOGGED).collect();
+    let answer = next.run(request).await;
+    let status = answer.status();
+    metrics.answered(endpoint, status.as_u16());
+    if status.is_client_error() || status.is_server_error() {
+        tracing::info!("refused {:?} {path:?}: {status}", method.as_str());
+    }
+    answer
+}

@@ -38,6 +38,8 @@ pub(crate) struct Schema {
     /// Properties that may be null for themselves; any other optional null
     /// counts as absent.
     nullable: Vec<String>,
+    /// The schemas of the properties: their own properties may be null, too.
+    within: Map<String, Value>,
 }
 
 /// Reads the arguments of a call from JSON. No text counts as no arguments.
@@ -96,10 +98,11 @@ impl Schema {
             .context("its input schema is not valid")?;
         Ok(Self {
             validator,
-            properties: properties.into_iter().map(|(name, _)| name).collect(),
+            properties: properties.keys().cloned().collect(),
             required,
             closed,
             nullable,
+            within: properties,
         })
     }
 
@@ -119,6 +122,11 @@ impl Schema {
         arguments.retain(|name, value| {
             !value.is_null() || self.nullable.contains(name) || self.required.contains(name)
         });
+        for (name, value) in &mut arguments {
+            if let Some(schema) = self.within.get(name) {
+                drop_absent(schema, value);
+            }
+        }
         if let Some(missing) = self
             .required
             .iter()
@@ -210,6 +218,38 @@ fn integer(number: f64) -> Option<i64> {
     const LARGEST: f64 = 9_007_199_254_740_992.0;
     #[allow(clippy::cast_possible_truncation, reason = "whole, and within 2^53")]
     (number.fract() == 0.0 && number.abs() <= LARGEST).then_some(number as i64)
+}
+
+/// Takes out the nulls that stand for absent properties of objects within the
+/// arguments. Only what the schema names is looked at: other keys are data.
+fn drop_absent(schema: &Value, value: &mut Value) {
+    match value {
+        Value::Array(values) => {
+            if let Some(items) = schema.get("items") {
+                values
+                    .iter_mut()
+                    .for_each(|value| drop_absent(items, value));
+            }
+        }
+        Value::Object(object) => {
+            let Some(properties) = schema.get("properties").and_then(Value::as_object) else {
+                return;
+            };
+            let required = schema.get("required").and_then(Value::as_array);
+            let required =
+                |name: &str| required.is_some_and(|all| all.iter().any(|one| one == name));
+            object.retain(|name, value| {
+                let named = properties.get(name);
+                !value.is_null() || required(name) || named.is_none_or(takes_null)
+            });
+            for (name, value) in object {
+                if let Some(schema) = properties.get(name) {
+                    drop_absent(schema, value);
+                }
+            }
+        }
+        _ => {}
+    }
 }
 
 /// Whether a property's own schema takes null.
@@ -418,6 +458,38 @@ mod tests {
         }));
         let checked = schema.check(json!({"a": null, "b": null})).unwrap();
         assert_eq!(Value::Object(checked), json!({"b": null}));
+    }
+
+    #[test]
+    fn null_counts_as_absent_in_objects_within_the_arguments() {
+        let span = json!({
+            "type": "object",
+            "properties": {
+                "from": {"type": "integer"},
+                "to": {"type": "integer"},
+                "note": {"type": ["string", "null"]},
+            },
+            "required": ["from"],
+        });
+        let schema = schema(json!({
+            "properties": {
+                "span": span,
+                "spans": {"type": "array", "items": span},
+                "labels": {"type": "object", "additionalProperties": true},
+            },
+        }));
+        let given = json!({"from": 1, "to": null, "note": null});
+        let read = json!({"from": 1, "note": null});
+        let labels = json!({"a": null});
+        let checked = schema
+            .check(json!({"span": given, "spans": [given, given], "labels": labels}))
+            .unwrap();
+        assert_eq!(
+            Value::Object(checked),
+            json!({"span": read, "spans": [read, read], "labels": labels})
+        );
+        let error = schema.check(json!({"span": {"from": null}})).unwrap_err();
+        assert_eq!(error.to_string(), "Argument 'span.from' must be an integer");
     }
 
     #[test]

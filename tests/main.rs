@@ -28,6 +28,8 @@ mod races;
 mod resources;
 // The Rust API.
 mod api;
+// Models' tool calls, and the messages that answer them.
+mod respond;
 // The command line: verbs, options, exit codes.
 mod command_line;
 // The string checks of the guest SDK, alone.

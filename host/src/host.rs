@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+use crate::arguments::parse_arguments;
 use crate::audit::{Audit, Entry, Subject};
 use crate::catalog::{Catalog, NoFolder, OpenFolder, is_skill_name};
 use crate::component::Tool;
@@ -38,6 +39,8 @@ struct Inner {
     /// What reads skills' files for resources: a tool that no agent is told of.
     resources: Option<Resources>,
     problems: Vec<String>,
+    /// Calls that may run at a time.
+    capacity: usize,
 }
 
 struct Resources {
@@ -130,6 +133,12 @@ impl Host {
         self.0.engine.occupancy()
     }
 
+    /// How many calls run at a time: [`Load::calls`](crate::Load::calls). Others
+    /// wait, or are told that the host is busy.
+    pub fn capacity(&self) -> usize {
+        self.0.capacity
+    }
+
     /// Calls a tool, in a sandbox of its own that is gone when this returns.
     /// Dropping the future stops the call. Needs a tokio runtime with a timer.
     ///
@@ -146,6 +155,19 @@ impl Host {
         arguments: Value,
         id: Option<&str>,
     ) -> Result<Output, CallError> {
+        self.recorded(self.tool(tool), tool, Ok(arguments), id)
+            .await
+    }
+
+    /// Like [`Host::call_with_id`], with the arguments as the model wrote them:
+    /// what is no JSON is an outcome of the call, and in the audit log.
+    pub async fn call_json(
+        &self,
+        tool: &str,
+        arguments: &str,
+        id: Option<&str>,
+    ) -> Result<Output, CallError> {
+        let arguments = parse_arguments(arguments);
         self.recorded(self.tool(tool), tool, arguments, id).await
     }
 
@@ -159,7 +181,8 @@ impl Host {
         let resources = self.0.resources.as_ref();
         let granted = resources.map(|resources| &resources.granted);
         let granted = granted.ok_or_else(|| self.unknown(SKILL_RESOURCES));
-        self.recorded(granted, SKILL_RESOURCES, arguments, id).await
+        self.recorded(granted, SKILL_RESOURCES, Ok(arguments), id)
+            .await
     }
 
     /// Most bytes of a file that resources are read with; none where they are
@@ -180,7 +203,7 @@ impl Host {
         &self,
         found: Result<&Granted, CallError>,
         tool: &str,
-        arguments: Value,
+        arguments: Result<Value, CallError>,
         id: Option<&str>,
     ) -> Result<Output, CallError> {
         let mut entry = self.0.audit.as_ref().map(|audit| audit.begin(tool, id));
@@ -189,8 +212,8 @@ impl Host {
         let observer = self.0.observer.as_ref();
         let watch = observer.map(|observer| Watch::begin(observer, name));
         let mut memory = None;
-        let mut outcome = match found {
-            Ok(granted) => {
+        let mut outcome = match found.and_then(|granted| Ok((granted, arguments?))) {
+            Ok((granted, arguments)) => {
                 let run = self.run(granted, arguments, entry.as_mut(), &mut memory);
                 run.await
             }

@@ -53,6 +53,7 @@ mod compile;
 mod component;
 pub mod config;
 mod engine;
+pub mod exchange;
 pub mod frontmatter;
 mod grant;
 mod guard;

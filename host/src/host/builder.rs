@@ -294,6 +294,7 @@ impl HostBuilder {
             tools,
             resources,
             problems,
+            capacity: self.load.calls as usize,
         })))
     }
 

@@ -51,7 +51,7 @@ impl Call {
         };
         let host = options.host().await?;
         if self.transcript {
-            say(&message::call_line(&self.tool, &arguments));
+            terminal::say(&message::call_line(&self.tool, &arguments));
         }
         let id = self.tool_call_id.as_deref();
         let outcome = host.call_with_id(&self.tool, arguments, id).await;
@@ -83,7 +83,7 @@ impl Call {
             Form::Message => self.print_message(&text)?,
         }
         if self.transcript {
-            say(&message::result_line(&text));
+            terminal::say(&message::result_line(&text));
         }
         Ok(exit)
     }
@@ -108,11 +108,6 @@ impl Call {
         // Too long is said of what is too long, wherever it was cut.
         parse_arguments(&String::from_utf8_lossy(&bytes))
     }
-}
-
-fn say(line: &str) {
-    use std::io::Write as _;
-    let _ = writeln!(std::io::stderr(), "{}", terminal::escape(line));
 }
 
 fn refused(error: &CallError) -> Exit {

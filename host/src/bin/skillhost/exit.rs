@@ -9,7 +9,8 @@ pub(crate) enum Exit {
     Ok = 0,
     /// The tool answered with a failure; `check` found an error.
     Failure = 1,
-    /// Usage, or arguments that the tool's schema refuses.
+    /// Usage, or arguments that the tool's schema refuses; `respond` could not
+    /// answer a message.
     Usage = 2,
     /// The host stopped the tool: a limit, a trap.
     Stopped = 3,

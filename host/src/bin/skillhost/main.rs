@@ -8,6 +8,7 @@ mod grants;
 mod inspect;
 mod options;
 mod prompt;
+mod respond;
 mod skills;
 mod terminal;
 mod tools;
@@ -33,6 +34,7 @@ struct Arguments {
 enum Verb {
     Call(call::Call),
     Tools(tools::Tools),
+    Respond(respond::Respond),
     Skills(skills::Skills),
     Prompt(prompt::Prompt),
     Check(check::Check),
@@ -60,10 +62,12 @@ fn main() -> ExitCode {
             .into();
         }
     };
-    let runtime = match tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .build()
-    {
+    let mut runtime = match arguments.verb {
+        // Its calls run beside each other.
+        Verb::Respond(_) => tokio::runtime::Builder::new_multi_thread(),
+        _ => tokio::runtime::Builder::new_current_thread(),
+    };
+    let runtime = match runtime.enable_time().build() {
         Ok(runtime) => runtime,
         Err(error) => {
             terminal::complain(&format!("cannot start: {error}"));
@@ -74,6 +78,7 @@ fn main() -> ExitCode {
         match arguments.verb {
             Verb::Call(call) => call.execute(arguments.options).await,
             Verb::Tools(tools) => tools.execute(arguments.options).await,
+            Verb::Respond(respond) => respond.execute(arguments.options).await,
             Verb::Skills(skills) => skills.execute(arguments.options),
             Verb::Prompt(prompt) => prompt.execute(arguments.options),
             Verb::Check(check) => check.execute(arguments.options),

@@ -10,9 +10,19 @@ pub(crate) fn complain(message: &str) {
     let _ = writeln!(io::stderr(), "skillhost: {message}");
 }
 
+/// Shows a line on stderr.
+pub(crate) fn say(line: &str) {
+    let _ = writeln!(io::stderr(), "{}", escape(line));
+}
+
 /// Writes to stdout. Text that goes to a terminal is escaped; a program gets
 /// it as it is. A pipe that was closed ends the writing quietly.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
+    print_or_end(text).map(drop)
+}
+
+/// Like [`print`]; `false` if nobody reads any more.
+pub(crate) fn print_or_end(text: &str) -> anyhow::Result<bool> {
     let mut out = io::stdout().lock();
     let written = if out.is_terminal() {
         out.write_all(escape(text).as_bytes())
@@ -20,10 +30,9 @@ pub(crate) fn print(text: &str) -> anyhow::Result<()> {
         out.write_all(text.as_bytes())
     };
     match written.and_then(|()| out.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(anyhow::Error::from(error).context("cannot write to stdout"))
-        }
-        _ => Ok(()),
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(anyhow::Error::from(error).context("cannot write to stdout")),
     }
 }
 

@@ -1,0 +1,152 @@
+//! Messages out of a stream of bytes: one over as many lines as it likes, as
+//! programs print it, or one a line. The first line tells which: it is a value,
+//! or the beginning of one. So a bad line costs no other.
+
+use std::io::{self, BufRead, Read as _};
+
+use serde::de::IgnoredAny;
+use skillhost::exchange::{MAX_MESSAGE, MessageError};
+
+/// The messages of a stream.
+pub(super) struct Messages<R> {
+    input: R,
+    /// Lines read.
+    line: usize,
+    /// Whether a line with something in it was there.
+    started: bool,
+}
+
+impl<R: BufRead> Messages<R> {
+    pub(super) fn new(input: R) -> Self {
+        Self {
+            input,
+            line: 0,
+            started: false,
+        }
+    }
+
+    /// The next message, and the line that it begins at.
+    pub(super) fn next(&mut self) -> io::Result<Option<(usize, Result<String, MessageError>)>> {
+        loop {
+            let Some(line) = self.line()? else {
+                return Ok(None);
+            };
+            let number = self.line;
+            let Some(mut text) = line else {
+                self.started = true;
+                return Ok(Some((number, Err(MessageError::TooLarge))));
+            };
+            if number == 1 && text.starts_with("\u{feff}".as_bytes()) {
+                text.drain(..3);
+            }
+            if text.trim_ascii().is_empty() {
+                continue;
+            }
+            if !std::mem::replace(&mut self.started, true) && is_beginning(&text) {
+                let left = (MAX_MESSAGE + 1).saturating_sub(text.len()) as u64;
+                self.input.by_ref().take(left).read_to_end(&mut text)?;
+            }
+            if text.len() > MAX_MESSAGE {
+                // Of what is left, nothing is the beginning of a message.
+                io::copy(&mut self.input, &mut io::sink())?;
+                return Ok(Some((number, Err(MessageError::TooLarge))));
+            }
+            let text = String::from_utf8(text);
+            let text = text.map_err(|_| MessageError::NotJson("it is not UTF-8".to_owned()));
+            return Ok(Some((number, text)));
+        }
+    }
+
+    /// The next line, `Some(None)` if it is larger than a message may be.
+    fn line(&mut self) -> io::Result<Option<Option<Vec<u8>>>> {
+        let mut line = Vec::new();
+        let mut limited = self.input.by_ref().take(MAX_MESSAGE as u64 + 1);
+        if limited.read_until(b'\n', &mut line)? == 0 {
+            return Ok(None);
+        }
+        self.line += 1;
+        if line.len() > MAX_MESSAGE && line.last() != Some(&b'\n') {
+            self.input.skip_until(b'\n')?;
+            return Ok(Some(None));
+        }
+        Ok(Some(Some(line)))
+    }
+}
+
+/// Whether a line is where a JSON value begins and not where it ends. No value
+/// goes on in the next line within a string.
+fn is_beginning(line: &[u8]) -> bool {
+    let mut in_string = false;
+    let mut bytes = line.iter();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'"' => in_string = !in_string,
+            b'\\' if in_string => {
+                bytes.next();
+            }
+            _ => {}
+        }
+    }
+    let whole = serde_json::from_slice::<IgnoredAny>(line);
+    !in_string && whole.is_err_and(|error| error.is_eof())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(input: &[u8]) -> Vec<(usize, Result<String, MessageError>)> {
+        let mut messages = Messages::new(input);
+        std::iter::from_fn(|| messages.next().unwrap()).collect()
+    }
+
+    fn texts(input: &[u8]) -> Vec<(usize, String)> {
+        let read = read(input).into_iter();
+        read.map(|(line, text)| (line, text.unwrap().trim_end().to_owned()))
+            .collect()
+    }
+
+    #[test]
+    fn the_first_line_tells_whether_messages_are_lines() {
+        for (input, messages) in [
+            ("", vec![]),
+            ("\n \r\n", vec![]),
+            ("{}", vec![(1, "{}")]),
+            ("\u{feff}{}\n", vec![(1, "{}")]),
+            ("\n{}\r\n\n[1]\n", vec![(2, "{}"), (4, "[1]")]),
+            ("{\n \"a\": 1\n}\n", vec![(1, "{\n \"a\": 1\n}")]),
+            ("{\"a\": [\n{}\n{}\n", vec![(1, "{\"a\": [\n{}\n{}")]),
+            // Bad lines are lines.
+            ("x\n{}\n", vec![(1, "x"), (2, "{}")]),
+            ("{\"a\": \"b\n{}\n", vec![(1, "{\"a\": \"b"), (2, "{}")]),
+            ("{\"a\\\"\": \"\n{}", vec![(1, "{\"a\\\"\": \""), (2, "{}")]),
+            ("{}\n{\n{}\n", vec![(1, "{}"), (2, "{"), (3, "{}")]),
+        ] {
+            let messages: Vec<_> = messages
+                .into_iter()
+                .map(|(n, t)| (n, t.to_owned()))
+                .collect();
+            assert_eq!(texts(input.as_bytes()), messages, "{input:?}");
+        }
+    }
+
+    #[test]
+    fn a_line_that_is_too_long_is_passed_over_and_the_next_is_read() {
+        let mut input = vec![b' '; MAX_MESSAGE + 10];
+        input.extend(b"\n{}\n");
+        assert_eq!(
+            read(&input),
+            [(1, Err(MessageError::TooLarge)), (2, Ok("{}\n".to_owned()))]
+        );
+        let mut input = b"{\n".to_vec();
+        input.resize(MAX_MESSAGE + 10, b' ');
+        assert_eq!(read(&input), [(1, Err(MessageError::TooLarge))]);
+    }
+
+    #[test]
+    fn what_is_no_utf_8_is_said_and_the_next_is_read() {
+        let read = read(b"{}\n\"\xff\"\n{}");
+        assert!(matches!(&read[1], (2, Err(MessageError::NotJson(_)))));
+        assert_eq!(read[2], (3, Ok("{}".to_owned())));
+    }
+}

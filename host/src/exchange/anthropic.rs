@@ -1,0 +1,89 @@
+//! Anthropic's Messages.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::parse::{call, is_array, is_string, parse, required, shape};
+use super::schema::root_object;
+use super::{Answer, Call, MessageError};
+use crate::tool::Definition;
+
+#[derive(Deserialize)]
+#[serde(expecting = "an assistant message or its content")]
+struct Message<'a> {
+    role: Option<String>,
+    #[serde(borrow)]
+    content: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+#[serde(expecting = "a content block")]
+struct Block {
+    r#type: String,
+}
+
+#[derive(Deserialize)]
+#[serde(expecting = "a `tool_use` block")]
+struct ToolUse<'a> {
+    id: Option<String>,
+    name: Option<String>,
+    #[serde(borrow)]
+    input: Option<&'a RawValue>,
+}
+
+pub(super) fn calls(text: &str) -> Result<Vec<Call>, MessageError> {
+    let content = if is_array(text) {
+        text
+    } else {
+        let message: Message<'_> = parse(text)?;
+        match (message.role.as_deref(), message.content) {
+            (Some("assistant"), Some(content)) => content.get(),
+            (Some("assistant"), None) => return shape("it has no `content`"),
+            _ => return shape("its role is not `assistant`"),
+        }
+    };
+    if is_string(content) {
+        return Ok(Vec::new());
+    }
+    let blocks: Vec<&RawValue> = parse(content)?;
+    let mut calls = Vec::new();
+    for (index, block) in blocks.into_iter().enumerate() {
+        let place = || format!("`content[{index}]`");
+        match parse::<Block>(block.get())?.r#type.as_str() {
+            "tool_use" => {}
+            "tool_result" => return shape("it has results, which no assistant message has"),
+            // Texts and thoughts, and calls that the service runs.
+            _ => continue,
+        }
+        let tool_use: ToolUse<'_> = parse(block.get())?;
+        let id = required(tool_use.id, place, "id")?;
+        let arguments = tool_use.input.map_or("", RawValue::get).to_owned();
+        calls.push(call(place, id, tool_use.name, arguments)?);
+    }
+    Ok(calls)
+}
+
+/// All results in one message: the interface wants them so.
+pub(super) fn message(answers: Vec<Answer>) -> Value {
+    let results = answers.into_iter().map(|answer| {
+        let mut result = json!({
+            "type": "tool_result",
+            "tool_use_id": answer.id,
+            "content": answer.text,
+        });
+        if answer.failed {
+            result["is_error"] = true.into();
+        }
+        result
+    });
+    json!({"role": "user", "content": results.collect::<Value>()})
+}
+
+pub(super) fn tool(definition: &Definition) -> Value {
+    json!({
+        "name": definition.name,
+        "description": definition.description,
+        "input_schema": root_object(&definition.input_schema),
+    })
+}

@@ -1,0 +1,141 @@
+//! Google's Gemini. Keys are read in either case that its libraries write, and
+//! written in that of its interface.
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+
+use super::parse::{call, only, parse, shape};
+use super::schema::{gemini_subset, root_object};
+use super::{Answer, Call, MessageError};
+use crate::tool::Definition;
+
+#[derive(Deserialize)]
+#[serde(expecting = "a response or the content of its candidate")]
+struct Response<'a> {
+    #[serde(borrow)]
+    candidates: Option<Vec<Candidate<'a>>>,
+    #[serde(alias = "promptFeedback")]
+    prompt_feedback: Option<IgnoredAny>,
+}
+
+#[derive(Deserialize)]
+#[serde(expecting = "a candidate")]
+struct Candidate<'a> {
+    #[serde(borrow)]
+    content: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+#[serde(expecting = "a content of the role `model`")]
+struct Content<'a> {
+    role: Option<String>,
+    #[serde(borrow)]
+    parts: Option<Vec<Part<'a>>>,
+}
+
+#[derive(Deserialize)]
+#[serde(expecting = "a part")]
+struct Part<'a> {
+    #[serde(borrow, alias = "functionCall")]
+    function_call: Option<FunctionCall<'a>>,
+    #[serde(alias = "functionResponse")]
+    function_response: Option<IgnoredAny>,
+}
+
+#[derive(Deserialize)]
+#[serde(expecting = "a function call")]
+struct FunctionCall<'a> {
+    id: Option<String>,
+    name: Option<String>,
+    #[serde(borrow)]
+    args: Option<&'a RawValue>,
+}
+
+pub(super) fn calls(text: &str) -> Result<Vec<Call>, MessageError> {
+    let response: Response<'_> = parse(text)?;
+    let content = match response.candidates {
+        Some(candidates) => match only(candidates, "candidates")?.content {
+            Some(content) => content.get(),
+            // The model said nothing: stopped before it, by a filter say.
+            None => return Ok(Vec::new()),
+        },
+        None if response.prompt_feedback.is_some() => {
+            return shape("the prompt was refused: there is no candidate");
+        }
+        None => text,
+    };
+    let content: Content<'_> = parse(content)?;
+    match (content.role.as_deref(), &content.parts) {
+        (Some("model"), _) | (None, Some(_)) => {}
+        (None, None) => return shape("it has neither `candidates` nor `parts`"),
+        (Some(_), _) => return shape("its role is not `model`"),
+    }
+    let mut calls = Vec::new();
+    for (index, part) in content.parts.into_iter().flatten().enumerate() {
+        if part.function_response.is_some() {
+            return shape("it has results, which no content of a model has");
+        }
+        if let Some(function_call) = part.function_call {
+            let place = || format!("`parts[{index}]`");
+            let arguments = function_call.args.map_or("", RawValue::get).to_owned();
+            calls.push(call(
+                place,
+                function_call.id,
+                function_call.name,
+                arguments,
+            )?);
+        }
+    }
+    Ok(calls)
+}
+
+/// All results in one content, in the order of the calls: ids may be missing.
+pub(super) fn content(answers: Vec<Answer>) -> Value {
+    let parts = answers.into_iter().map(|answer| {
+        let mut response = Map::new();
+        if let Some(id) = answer.id {
+            response.insert("id".to_owned(), id.into());
+        }
+        response.insert("name".to_owned(), answer.name.into());
+        let key = if answer.failed { "error" } else { "output" };
+        response.insert("response".to_owned(), json!({key: answer.text}));
+        json!({"functionResponse": response})
+    });
+    json!({"role": "user", "parts": parts.collect::<Value>()})
+}
+
+/// One tool with all declarations: the interface's word for a function is not
+/// `tool`.
+pub(super) fn tools(definitions: &[Definition]) -> Value {
+    if definitions.is_empty() {
+        return json!([]);
+    }
+    let declarations: Value = definitions.iter().map(declaration).collect();
+    json!([{"functionDeclarations": declarations}])
+}
+
+fn declaration(definition: &Definition) -> Value {
+    let mut declaration = Map::new();
+    declaration.insert("name".to_owned(), definition.name.as_str().into());
+    let description = definition.description.as_str();
+    declaration.insert("description".to_owned(), description.into());
+    let schema = root_object(&definition.input_schema);
+    let takes_nothing = schema
+        .get("properties")
+        .and_then(Value::as_object)
+        .is_none_or(Map::is_empty);
+    // An object without properties is refused; without parameters is right.
+    if !(takes_nothing
+        && schema
+            .get("additionalProperties")
+            .is_none_or(|more| more == false))
+    {
+        match gemini_subset(&schema) {
+            Some(subset) => declaration.insert("parameters".to_owned(), subset.into()),
+            None => declaration.insert("parametersJsonSchema".to_owned(), schema.into()),
+        };
+    }
+    declaration.into()
+}

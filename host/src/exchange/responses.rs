@@ -1,0 +1,100 @@
+//! OpenAI's Responses.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+
+use super::parse::{arguments_in_string, call, is_array, parse, required, shape};
+use super::schema::root_object;
+use super::{Answer, Call, MessageError};
+use crate::tool::Definition;
+
+#[derive(Deserialize)]
+#[serde(expecting = "a response, its output, or an item of it")]
+struct Response<'a> {
+    r#type: Option<String>,
+    status: Option<String>,
+    #[serde(borrow)]
+    output: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+#[serde(expecting = "an item of a response's output")]
+struct Item {
+    r#type: String,
+}
+
+#[derive(Deserialize)]
+#[serde(expecting = "a function call")]
+struct FunctionCall<'a> {
+    call_id: Option<String>,
+    name: Option<String>,
+    #[serde(borrow)]
+    arguments: Option<&'a RawValue>,
+}
+
+pub(super) fn calls(text: &str) -> Result<Vec<Call>, MessageError> {
+    let items: Vec<&RawValue> = if is_array(text) {
+        parse(text)?
+    } else {
+        let response: Response<'_> = parse(text)?;
+        match (response.r#type, response.output) {
+            // One item.
+            (Some(_), _) => vec![parse(text)?],
+            (None, Some(output)) => {
+                if let Some(status) = response.status
+                    && !matches!(status.as_str(), "completed" | "incomplete")
+                {
+                    return shape("the response is not completed");
+                }
+                parse(output.get())?
+            }
+            (None, None) => return shape("it has neither `output` nor a `type`"),
+        }
+    };
+    let mut calls = Vec::new();
+    for (index, item) in items.into_iter().enumerate() {
+        let place = || format!("item {index}");
+        match parse::<Item>(item.get())?.r#type.as_str() {
+            "function_call" => {}
+            "function_call_output" => {
+                return shape("it has results already: give the items of the last response alone");
+            }
+            // Texts and thoughts; calls of kinds that the service runs, or that
+            // the caller offered, and so answers.
+            _ => continue,
+        }
+        let function_call: FunctionCall<'_> = parse(item.get())?;
+        let id = required(function_call.call_id, place, "call_id")?;
+        let arguments = arguments_in_string(function_call.arguments);
+        calls.push(call(place, id, function_call.name, arguments)?);
+    }
+    Ok(calls)
+}
+
+pub(super) fn item(answer: Answer) -> Value {
+    json!({
+        "type": "function_call_output",
+        "call_id": answer.id,
+        "output": answer.text,
+    })
+}
+
+pub(super) fn tool(definition: &Definition) -> Value {
+    // Left out, strict would count as asked for.
+    function(definition, root_object(&definition.input_schema), false)
+}
+
+pub(super) fn strict_tool(definition: &Definition, schema: Map<String, Value>) -> Value {
+    function(definition, schema, true)
+}
+
+fn function(definition: &Definition, schema: Map<String, Value>, strict: bool) -> Value {
+    json!({
+        "type": "function",
+        "name": definition.name,
+        "description": definition.description,
+        "parameters": schema,
+        "strict": strict,
+    })
+}

@@ -1,0 +1,291 @@
+//! JSON Schemas as the interfaces take them. What a schema loses here, the
+//! host still checks: arguments that do not fit are refused with a reason that
+//! the model reads. So a keyword may be left out where an interface knows none
+//! like it, and nothing may be left out that says what can be written at all.
+
+use serde_json::{Map, Value};
+
+/// What no interface takes at the top of a schema.
+const NOT_AT_THE_TOP: [&str; 5] = ["allOf", "anyOf", "oneOf", "not", "enum"];
+
+/// Which keywords Gemini's `Schema` has, and takes as JSON Schema writes them.
+const GEMINI_KEYWORDS: [&str; 10] = [
+    "description",
+    "maxItems",
+    "maxLength",
+    "maxProperties",
+    "maximum",
+    "minItems",
+    "minLength",
+    "minProperties",
+    "minimum",
+    "pattern",
+];
+
+/// Keywords that say what can be written, and that Gemini's `Schema` has not.
+const BEYOND_GEMINI: [&str; 5] = [
+    "allOf",
+    "patternProperties",
+    "prefixItems",
+    "unevaluatedItems",
+    "unevaluatedProperties",
+];
+
+/// A tool's schema with the top that the interfaces want: an object, with
+/// properties, and no choice of others.
+pub(super) fn root_object(schema: &Map<String, Value>) -> Map<String, Value> {
+    let mut schema = schema.clone();
+    for keyword in NOT_AT_THE_TOP {
+        schema.shift_remove(keyword);
+    }
+    if schema.get("type").is_none_or(|kind| kind != "object") {
+        schema.shift_insert(0, "type".to_owned(), "object".into());
+    }
+    let properties = schema.entry("properties");
+    properties.or_insert_with(|| Map::new().into());
+    schema
+}
+
+/// A schema in Gemini's subset of OpenAPI's. `None`: the subset cannot say
+/// what may be written, and the declaration has to carry the schema itself.
+pub(super) fn gemini_subset(schema: &Map<String, Value>) -> Option<Map<String, Value>> {
+    if BEYOND_GEMINI.iter().any(|key| schema.contains_key(*key)) {
+        return None;
+    }
+    if let Some((choice, nullable)) = one_choice(schema) {
+        return nullable.then(|| gemini_choice(schema, choice)).flatten();
+    }
+    let (kinds, nullable) = kinds(schema)?;
+    let [kind] = kinds.as_slice() else {
+        return None;
+    };
+    let mut subset = Map::new();
+    subset.insert("type".to_owned(), kind.to_uppercase().into());
+    if nullable {
+        subset.insert("nullable".to_owned(), true.into());
+    }
+    for keyword in GEMINI_KEYWORDS {
+        if let Some(value) = schema.get(keyword) {
+            subset.insert(keyword.to_owned(), value.clone());
+        }
+    }
+    if let Some(format) = schema.get("format").and_then(Value::as_str)
+        && gemini_formats(kind).contains(&format)
+    {
+        subset.insert("format".to_owned(), format.into());
+    }
+    match kind.as_str() {
+        "string" => {
+            if let Some(values) = gemini_enum(schema) {
+                subset.insert("enum".to_owned(), values.into());
+            }
+        }
+        "array" => {
+            let items = gemini_subset(schema.get("items")?.as_object()?)?;
+            subset.insert("items".to_owned(), items.into());
+        }
+        "object" => {
+            let properties = schema.get("properties")?.as_object()?;
+            if properties.is_empty() {
+                return None;
+            }
+            let mut converted = Map::new();
+            for (name, property) in properties {
+                let property = gemini_subset(property.as_object()?)?;
+                converted.insert(name.clone(), property.into());
+            }
+            let required: Vec<Value> = names(schema, "required")
+                .filter(|name| properties.contains_key(*name))
+                .map(Value::from)
+                .collect();
+            subset.insert("properties".to_owned(), converted.into());
+            if !required.is_empty() {
+                subset.insert("required".to_owned(), required.into());
+            }
+        }
+        _ => {}
+    }
+    Some(subset)
+}
+
+/// The schema that stands beside null in `anyOf`, with the description of the
+/// whole.
+fn gemini_choice(schema: &Map<String, Value>, choice: &Value) -> Option<Map<String, Value>> {
+    let mut choice = choice.as_object()?.clone();
+    if let Some(description) = schema.get("description") {
+        choice.insert("description".to_owned(), description.clone());
+    }
+    let mut subset = gemini_subset(&choice)?;
+    subset.insert("nullable".to_owned(), true.into());
+    Some(subset)
+}
+
+fn gemini_formats(kind: &str) -> &'static [&'static str] {
+    match kind {
+        "number" => &["float", "double"],
+        "integer" => &["int32", "int64"],
+        "string" => &["date-time"],
+        _ => &[],
+    }
+}
+
+/// The values that a string may have, where all can be said: Gemini takes no
+/// empty one.
+fn gemini_enum(schema: &Map<String, Value>) -> Option<Vec<Value>> {
+    let values: Vec<Value> = match (schema.get("enum"), schema.get("const")) {
+        (Some(Value::Array(values)), _) => {
+            let some = values.iter().filter(|value| !value.is_null());
+            some.cloned().collect()
+        }
+        (_, Some(value)) => vec![value.clone()],
+        _ => return None,
+    };
+    let can_be_said = |value: &Value| value.as_str().is_some_and(|text| !text.is_empty());
+    (!values.is_empty() && values.iter().all(can_be_said)).then_some(values)
+}
+
+/// Whether there is a choice of schemas, and if it is one and null: which.
+/// `false`: of several.
+fn one_choice(schema: &Map<String, Value>) -> Option<(&Value, bool)> {
+    let choices = schema.get("anyOf").or_else(|| schema.get("oneOf"))?;
+    let is_null = |choice: &&Value| choice.get("type").is_some_and(|kind| kind == "null");
+    let choices = choices.as_array()?;
+    let others: Vec<&Value> = choices.iter().filter(|choice| !is_null(choice)).collect();
+    match others.as_slice() {
+        [one] if others.len() < choices.len() && !schema.contains_key("properties") => {
+            Some((one, true))
+        }
+        _ => Some((&Value::Null, false)),
+    }
+}
+
+/// The types that a schema names or implies, without null, and whether null
+/// is among them. `None`: any.
+pub(super) fn kinds(schema: &Map<String, Value>) -> Option<(Vec<String>, bool)> {
+    let mut kinds: Vec<String> = match schema.get("type") {
+        Some(Value::String(kind)) => vec![kind.clone()],
+        Some(Value::Array(_)) => names(schema, "type").map(str::to_owned).collect(),
+        _ if schema.contains_key("properties") => vec!["object".to_owned()],
+        _ if schema.contains_key("items") => vec!["array".to_owned()],
+        _ => {
+            let values = match (schema.get("enum"), schema.get("const")) {
+                (Some(Value::Array(values)), _) => values.iter().collect(),
+                (_, Some(value)) => vec![value],
+                _ => return None,
+            };
+            let mut kinds: Vec<String> = values.into_iter().map(kind_of).collect();
+            kinds.sort_unstable();
+            kinds.dedup();
+            kinds
+        }
+    };
+    let named = kinds.len();
+    kinds.retain(|kind| kind != "null");
+    let nullable = kinds.len() < named;
+    Some((kinds, nullable))
+}
+
+fn kind_of(value: &Value) -> String {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(number) if number.is_f64() => "number",
+        Value::Number(_) => "integer",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+    .to_owned()
+}
+
+/// The strings of a list.
+pub(super) fn names<'a>(
+    schema: &'a Map<String, Value>,
+    keyword: &str,
+) -> impl Iterator<Item = &'a str> {
+    let list = schema.get(keyword).and_then(Value::as_array);
+    list.into_iter().flatten().filter_map(Value::as_str)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn object(value: Value) -> Map<String, Value> {
+        match value {
+            Value::Object(object) => object,
+            other => panic!("{other}"),
+        }
+    }
+
+    #[test]
+    fn the_top_is_an_object_with_properties_and_no_choice() {
+        assert_eq!(
+            Value::from(root_object(&object(
+                json!({"anyOf": [{"required": ["a"]}]})
+            ))),
+            json!({"type": "object", "properties": {}})
+        );
+        let plain = json!({"description": "x", "type": "object", "properties": {"a": {}}});
+        assert_eq!(Value::from(root_object(&object(plain.clone()))), plain);
+    }
+
+    #[test]
+    fn geminis_subset_has_one_type_and_its_own_keywords() {
+        for (given, expected) in [
+            (json!({"type": "string"}), json!({"type": "STRING"})),
+            (
+                json!({"type": ["integer", "null"], "format": "int64", "minimum": 1, "default": 2}),
+                json!({"type": "INTEGER", "nullable": true, "minimum": 1, "format": "int64"}),
+            ),
+            (
+                json!({"type": "string", "format": "uri", "enum": ["a", null]}),
+                json!({"type": "STRING", "enum": ["a"]}),
+            ),
+            (
+                json!({"const": "a"}),
+                json!({"type": "STRING", "enum": ["a"]}),
+            ),
+            (json!({"enum": ["", "a"]}), json!({"type": "STRING"})),
+            (json!({"enum": [1, 2]}), json!({"type": "INTEGER"})),
+            (
+                json!({"anyOf": [{"type": "string"}, {"type": "null"}], "description": "A."}),
+                json!({"type": "STRING", "description": "A.", "nullable": true}),
+            ),
+            (
+                json!({"type": "array", "items": {"type": "number", "multipleOf": 2}}),
+                json!({"type": "ARRAY", "items": {"type": "NUMBER"}}),
+            ),
+            (
+                json!({
+                    "properties": {"b": {"type": "boolean"}},
+                    "required": ["b", "c"],
+                    "additionalProperties": false,
+                }),
+                json!({"type": "OBJECT", "properties": {"b": {"type": "BOOLEAN"}}, "required": ["b"]}),
+            ),
+        ] {
+            let subset = gemini_subset(&object(given.clone())).map(Value::from);
+            assert_eq!(subset, Some(expected), "{given}");
+        }
+    }
+
+    #[test]
+    fn what_geminis_subset_cannot_say_is_not_said_by_half() {
+        for given in [
+            json!({}),
+            json!({"type": ["string", "integer"]}),
+            json!({"anyOf": [{"type": "string"}, {"type": "integer"}]}),
+            json!({"type": "object"}),
+            json!({"type": "object", "properties": {}}),
+            json!({"type": "object", "properties": {"a": true}}),
+            json!({"type": "array"}),
+            json!({"type": "array", "prefixItems": [{"type": "string"}]}),
+            json!({"allOf": [{"type": "string"}]}),
+        ] {
+            assert_eq!(gemini_subset(&object(given.clone())), None, "{given}");
+        }
+    }
+}

@@ -1,0 +1,445 @@
+//! Schemas for OpenAI's strict mode: every property required, optional ones
+//! nullable, no others, and its own set of keywords. The host counts a null
+//! that stands for an optional property as absent.
+
+use std::fmt;
+
+use serde_json::{Map, Value};
+
+use super::schema::{kinds, names};
+use crate::tool::Definition;
+
+/// Keywords that strict mode takes and that stay as they are.
+const KEYWORDS: [&str; 10] = [
+    "description",
+    "title",
+    "pattern",
+    "multipleOf",
+    "maximum",
+    "exclusiveMaximum",
+    "minimum",
+    "exclusiveMinimum",
+    "minItems",
+    "maxItems",
+];
+
+/// Formats of strings that strict mode takes.
+const FORMATS: [&str; 9] = [
+    "date-time",
+    "time",
+    "date",
+    "duration",
+    "email",
+    "hostname",
+    "ipv4",
+    "ipv6",
+    "uuid",
+];
+
+/// Keywords that say what can be written, and that strict mode has not.
+const BEYOND: [&str; 5] = [
+    "allOf",
+    "patternProperties",
+    "prefixItems",
+    "unevaluatedItems",
+    "unevaluatedProperties",
+];
+
+/// Objects within each other. Services differ, this is what all take.
+const DEPTH: usize = 5;
+/// Values of all enumerations of a schema.
+const ENUM_VALUES: usize = 1000;
+/// From so many strings on, an enumeration may have [`ENUM_CHARACTERS`].
+const LONG_ENUM: usize = 250;
+/// Characters of a long enumeration's strings together.
+const ENUM_CHARACTERS: usize = 15_000;
+
+/// A tool whose schema strict mode cannot say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct NotStrict {
+    /// The tool's name.
+    pub tool: String,
+    /// Why, in words for the tool's author.
+    pub reason: String,
+}
+
+impl fmt::Display for NotStrict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { tool, reason } = self;
+        write!(f, "strict mode cannot say the schema of `{tool}`: {reason}")
+    }
+}
+
+/// A tool's schema for strict mode.
+pub(super) fn schema(definition: &Definition) -> Result<Map<String, Value>, NotStrict> {
+    let mut schema = definition.input_schema.clone();
+    schema.insert("type".to_owned(), "object".into());
+    let properties = schema.entry("properties");
+    properties.or_insert_with(|| Map::new().into());
+    let mut strict = Strict {
+        enum_values: ENUM_VALUES,
+    };
+    let top = Place {
+        name: "",
+        depth: 1,
+        chosen: false,
+    };
+    let choice = ["anyOf", "oneOf"]
+        .into_iter()
+        .find(|keyword| schema.contains_key(*keyword));
+    choice
+        .map_or(Ok(()), |choice| Err(format!("it has `{choice}`")))
+        .and_then(|()| strict.schema(&schema, top))
+        .map_err(|reason| NotStrict {
+            tool: definition.name.clone(),
+            reason,
+        })
+}
+
+/// What is left to spend on a schema.
+struct Strict {
+    enum_values: usize,
+}
+
+/// Where in a schema.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    /// The nearest property.
+    name: &'a str,
+    depth: usize,
+    /// Within one of several schemas, of which the host cannot know which was
+    /// meant, and so not what a null stands for.
+    chosen: bool,
+}
+
+impl Strict {
+    fn schema(
+        &mut self,
+        schema: &Map<String, Value>,
+        at: Place<'_>,
+    ) -> Result<Map<String, Value>, String> {
+        let here = || match at.name {
+            "" => "it".to_owned(),
+            name => format!("`{name}`"),
+        };
+        if let Some(keyword) = BEYOND.iter().find(|key| schema.contains_key(**key)) {
+            return Err(format!("{} has `{keyword}`", here()));
+        }
+        let mut strict = Map::new();
+        let choices = schema.get("anyOf").or_else(|| schema.get("oneOf"));
+        let Some((mut kinds, nullable)) = kinds(schema) else {
+            let Some(choices) = choices.and_then(Value::as_array) else {
+                return Err(format!("{} takes values of any type", here()));
+            };
+            self.keep(schema, &mut strict);
+            let choices = choices.iter().map(|choice| {
+                self.property(choice, Place { chosen: true, ..at })
+                    .map(Value::from)
+            });
+            let choices = choices.collect::<Result<Vec<_>, _>>()?;
+            strict.insert("anyOf".to_owned(), choices.into());
+            return Ok(strict);
+        };
+        if choices.is_some() {
+            return Err(format!("{} has a type and a choice of others", here()));
+        }
+        let (object, array) = (
+            kinds.iter().any(|kind| kind == "object"),
+            kinds.iter().any(|kind| kind == "array"),
+        );
+        if nullable {
+            kinds.push("null".to_owned());
+        }
+        let kind = match kinds.as_slice() {
+            [one] => one.as_str().into(),
+            several => several.into(),
+        };
+        strict.insert("type".to_owned(), kind);
+        self.keep(schema, &mut strict);
+        if array {
+            let items = schema.get("items").unwrap_or(&Value::Null);
+            let items = self.property(items, at)?;
+            strict.insert("items".to_owned(), items.into());
+        }
+        if object {
+            self.object(schema, at, &mut strict)?;
+        }
+        Ok(strict)
+    }
+
+    fn object(
+        &mut self,
+        schema: &Map<String, Value>,
+        at: Place<'_>,
+        strict: &mut Map<String, Value>,
+    ) -> Result<(), String> {
+        if at.depth > DEPTH {
+            return Err(format!("it has more than {DEPTH} objects in each other"));
+        }
+        let empty = Map::new();
+        let properties = schema.get("properties").and_then(Value::as_object);
+        let properties = properties.unwrap_or(&empty);
+        let more = schema.get("additionalProperties");
+        let open = match more {
+            None => properties.is_empty() && at.depth > 1,
+            Some(more) => *more != Value::Bool(false),
+        };
+        if open {
+            let here = if at.name.is_empty() { "it" } else { at.name };
+            return Err(format!("`{here}` takes properties of any name"));
+        }
+        let mut converted = Map::new();
+        for (name, property) in properties {
+            let place = Place {
+                name,
+                depth: at.depth + 1,
+                ..at
+            };
+            let mut property = self.property(property, place)?;
+            if !names(schema, "required").any(|required| required == name) {
+                if at.chosen {
+                    return Err(format!(
+                        "`{name}` is optional in one of several schemas to choose from"
+                    ));
+                }
+                make_nullable(&mut property);
+            }
+            converted.insert(name.clone(), property.into());
+        }
+        let all: Vec<Value> = properties.keys().map(|name| name.as_str().into()).collect();
+        strict.insert("properties".to_owned(), converted.into());
+        strict.insert("required".to_owned(), all.into());
+        strict.insert("additionalProperties".to_owned(), false.into());
+        Ok(())
+    }
+
+    fn property(&mut self, schema: &Value, at: Place<'_>) -> Result<Map<String, Value>, String> {
+        match schema {
+            Value::Object(schema) => self.schema(schema, at),
+            _ => Err(format!("`{}` takes values of any type", at.name)),
+        }
+    }
+
+    /// The keywords that stay. The others only narrow what may be written, and
+    /// the host sees to that.
+    fn keep(&mut self, schema: &Map<String, Value>, strict: &mut Map<String, Value>) {
+        for keyword in KEYWORDS {
+            if let Some(value) = schema.get(keyword) {
+                strict.insert(keyword.to_owned(), value.clone());
+            }
+        }
+        if let Some(format) = schema.get("format").and_then(Value::as_str)
+            && FORMATS.contains(&format)
+        {
+            strict.insert("format".to_owned(), format.into());
+        }
+        let values = match (schema.get("enum"), schema.get("const")) {
+            (Some(Value::Array(values)), _) => values.clone(),
+            (_, Some(value)) => vec![value.clone()],
+            _ => return,
+        };
+        let characters: usize = values
+            .iter()
+            .filter_map(Value::as_str)
+            .map(|value| value.chars().count())
+            .sum();
+        let long = values.len() > LONG_ENUM && characters > ENUM_CHARACTERS;
+        if !long && let Some(left) = self.enum_values.checked_sub(values.len()) {
+            self.enum_values = left;
+            strict.insert("enum".to_owned(), values.into());
+        }
+    }
+}
+
+/// Null, besides what a schema takes: it stands for an absent property.
+fn make_nullable(schema: &mut Map<String, Value>) {
+    if let Some(Value::Array(choices)) = schema.get_mut("anyOf") {
+        let null = serde_json::json!({"type": "null"});
+        if !choices.contains(&null) {
+            choices.push(null);
+        }
+        return;
+    }
+    match schema.get_mut("type") {
+        Some(Value::Array(kinds)) if kinds.iter().any(|kind| kind == "null") => {}
+        Some(Value::Array(kinds)) => kinds.push("null".into()),
+        Some(kind) if *kind != "null" => *kind = vec![kind.take(), "null".into()].into(),
+        _ => {}
+    }
+    if let Some(Value::Array(values)) = schema.get_mut("enum")
+        && !values.contains(&Value::Null)
+    {
+        values.push(Value::Null);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::tool::Form;
+
+    fn strict(input_schema: Value) -> Result<Value, String> {
+        let Value::Object(input_schema) = input_schema else {
+            panic!("not an object")
+        };
+        let definition = Definition {
+            name: "t".to_owned(),
+            title: String::new(),
+            description: String::new(),
+            input_schema,
+            output_schema: None,
+            folder: None,
+            text_property: None,
+            model_reads: Form::Text,
+        };
+        match schema(&definition) {
+            Ok(schema) => Ok(schema.into()),
+            Err(not_strict) => Err(not_strict.to_string()),
+        }
+    }
+
+    #[test]
+    fn every_property_is_required_and_optional_ones_may_be_null() {
+        let none = || json!({"type": "null"});
+        for (given, expected) in [
+            (
+                json!({"type": "string"}),
+                json!({"type": ["string", "null"]}),
+            ),
+            (
+                json!({"type": ["integer", "string"]}),
+                json!({"type": ["integer", "string", "null"]}),
+            ),
+            (
+                json!({"type": ["string", "null"]}),
+                json!({"type": ["string", "null"]}),
+            ),
+            (
+                json!({"type": "string", "enum": ["a"], "description": "A."}),
+                json!({"type": ["string", "null"], "description": "A.", "enum": ["a", null]}),
+            ),
+            (
+                json!({"enum": [1, 2, null]}),
+                json!({"type": ["integer", "null"], "enum": [1, 2, null]}),
+            ),
+            (
+                json!({"const": "a"}),
+                json!({"type": ["string", "null"], "enum": ["a", null]}),
+            ),
+            (
+                json!({"oneOf": [{"type": "string"}, {"type": "integer"}]}),
+                json!({"anyOf": [{"type": "string"}, {"type": "integer"}, none()]}),
+            ),
+            (
+                json!({"anyOf": [{"type": "string"}, none()]}),
+                json!({"anyOf": [{"type": "string"}, none()]}),
+            ),
+            (
+                json!({"items": {"properties": {"b": {"type": "number", "minimum": 1}}}}),
+                json!({"type": ["array", "null"], "items": {
+                    "type": "object",
+                    "properties": {"b": {"type": ["number", "null"], "minimum": 1}},
+                    "required": ["b"],
+                    "additionalProperties": false,
+                }}),
+            ),
+        ] {
+            let strict = strict(json!({"properties": {"a": given}}));
+            assert_eq!(
+                strict.unwrap(),
+                json!({
+                    "type": "object",
+                    "properties": {"a": expected},
+                    "required": ["a"],
+                    "additionalProperties": false,
+                }),
+                "{given}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_required_property_stays_as_it_is_without_what_strict_mode_has_not() {
+        let a = json!({
+            "type": "string", "minLength": 1, "format": "uri", "default": "x", "pattern": "^a",
+            "not": {"const": "b"}, "$comment": "c", "examples": ["x"],
+        });
+        let strict = strict(json!({"properties": {"a": a}, "required": ["a", "b"], "title": "T"}));
+        assert_eq!(
+            strict.unwrap(),
+            json!({
+                "type": "object",
+                "title": "T",
+                "properties": {"a": {"type": "string", "pattern": "^a"}},
+                "required": ["a"],
+                "additionalProperties": false,
+            })
+        );
+    }
+
+    #[test]
+    fn what_strict_mode_cannot_say_is_said_with_its_place() {
+        let mut deep = json!({"type": "string"});
+        for _ in 0..DEPTH {
+            deep = json!({"type": "object", "properties": {"d": deep}});
+        }
+        for (a, reason) in [
+            (json!({}), "`a` takes values of any type"),
+            (json!(true), "`a` takes values of any type"),
+            (json!({"type": "array"}), "`a` takes values of any type"),
+            (
+                json!({"type": "object"}),
+                "`a` takes properties of any name",
+            ),
+            (
+                json!({"type": "object", "properties": {}, "additionalProperties": {}}),
+                "`a` takes properties of any name",
+            ),
+            (json!({"allOf": [{}]}), "`a` has `allOf`"),
+            (
+                json!({"type": "object", "patternProperties": {"x": {}}}),
+                "`a` has `patternProperties`",
+            ),
+            (
+                json!({"type": "string", "anyOf": [{"type": "string"}]}),
+                "`a` has a type and a choice of others",
+            ),
+            (
+                json!({"anyOf": [{"properties": {"b": {"type": "string"}}}, {"type": "string"}]}),
+                "`b` is optional in one of several schemas to choose from",
+            ),
+            (deep, "it has more than 5 objects in each other"),
+        ] {
+            let strict = strict(json!({"properties": {"a": a}}));
+            let expected = format!("strict mode cannot say the schema of `t`: {reason}");
+            assert_eq!(strict, Err(expected), "{a}");
+        }
+        assert!(strict(json!({"anyOf": [{"required": ["a"]}]})).is_err());
+        assert!(strict(json!({"additionalProperties": true})).is_err());
+    }
+
+    #[test]
+    fn enumerations_that_are_too_long_are_left_to_the_host() {
+        let values = |count: usize, length: usize| -> Vec<String> {
+            (0..count).map(|n| format!("{n:0length$}")).collect()
+        };
+        for (values, stays) in [
+            (values(1000, 4), true),
+            (values(1001, 4), false),
+            (values(250, 200), true),
+            (values(251, 200), false),
+        ] {
+            let a = json!({"type": "string", "enum": values});
+            let strict = strict(json!({"properties": {"a": a}, "required": ["a"]})).unwrap();
+            assert_eq!(strict["properties"]["a"].get("enum").is_some(), stays);
+        }
+        let a = json!({"type": "string", "enum": values(600, 4)});
+        let both = json!({"properties": {"a": a, "b": a}, "required": ["a", "b"]});
+        let strict = strict(both).unwrap();
+        assert!(strict["properties"]["a"].get("enum").is_some());
+        assert!(strict["properties"]["b"].get("enum").is_none());
+    }
+}

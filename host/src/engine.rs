@@ -103,13 +103,25 @@ impl Clocked {
                 Arc::clone(&slots.running).acquire_owned().await.ok()?
             }
         };
+        Some(self.start(slot))
+    }
+
+    /// Waits for a slot, however many wait. For the host's own work, which
+    /// comes one at a time: callers who keep it busy must not keep it from
+    /// loading a component.
+    pub(crate) async fn enter_at_length(&self) -> Option<Running> {
+        let slot = Arc::clone(&self.slots.running).acquire_owned().await.ok()?;
+        Some(self.start(slot))
+    }
+
+    fn start(&self, slot: OwnedSemaphorePermit) -> Running {
         if self.clock.running.fetch_add(1, Ordering::SeqCst) == 0 {
             self.clock.thread.unpark();
         }
-        Some(Running {
+        Running {
             clock: Arc::clone(&self.clock),
             _slot: slot,
-        })
+        }
     }
 }
 

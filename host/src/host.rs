@@ -1,6 +1,7 @@
 //! The host: skills, tools, and calls of the one on the other.
 
 mod builder;
+mod components;
 
 use std::sync::Arc;
 
@@ -20,6 +21,7 @@ use crate::tool::{CallError, Definition, Failure, FolderRule, Output, Stop};
 
 pub use builder::HostBuilder;
 pub(crate) use builder::Progress;
+use components::Loaded;
 
 /// The name under which the operator switches off and grants the reading of
 /// skills' files as resources.
@@ -32,15 +34,24 @@ pub struct Host(Arc<Inner>);
 
 struct Inner {
     catalog: Arc<Catalog>,
-    engine: Clocked,
-    audit: Option<Arc<Audit>>,
+    running: Running,
     observer: Option<Arc<dyn Observer>>,
+    components: Vec<Loaded>,
     tools: Vec<Granted>,
     /// What reads skills' files for resources: a tool that no agent is told of.
     resources: Option<Resources>,
     problems: Vec<String>,
     /// Calls that may run at a time.
     capacity: usize,
+}
+
+/// What a host that takes the place of another goes on with.
+#[derive(Clone)]
+struct Running {
+    engine: Clocked,
+    /// Bytes of memory that the engine has ready for a call.
+    memory: usize,
+    audit: Option<Arc<Audit>>,
 }
 
 struct Resources {
@@ -51,7 +62,7 @@ struct Resources {
 
 /// A tool, with what it may do.
 struct Granted {
-    tool: Tool,
+    tool: Arc<Tool>,
     terms: Terms,
     /// The skills that it may know of.
     skills: SkillsSource,
@@ -130,7 +141,7 @@ impl Host {
     /// What the host has in hand now: calls that run and wait, and the memory
     /// of their sandboxes.
     pub fn occupancy(&self) -> Occupancy {
-        self.0.engine.occupancy()
+        self.0.running.engine.occupancy()
     }
 
     /// How many calls run at a time: [`Load::calls`](crate::Load::calls). Others
@@ -206,7 +217,8 @@ impl Host {
         arguments: Result<Value, CallError>,
         id: Option<&str>,
     ) -> Result<Output, CallError> {
-        let mut entry = self.0.audit.as_ref().map(|audit| audit.begin(tool, id));
+        let audit = self.0.running.audit.as_ref();
+        let mut entry = audit.map(|audit| audit.begin(tool, id));
         let name = found.as_ref().ok();
         let name = name.map(|granted| granted.tool.definition.name.as_str());
         let observer = self.0.observer.as_ref();

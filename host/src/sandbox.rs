@@ -247,7 +247,7 @@ impl Sandbox {
     pub(crate) async fn definitions(&self, origin: &str, limits: &Limits) -> Result<Asked, Stop> {
         let world = World::new(None, Arc::default(), limits, origin.into());
         let skills: SkillsSource = Arc::new(Vec::new);
-        let _slot = self.enter().await?;
+        let _slot = self.engine.enter_at_length().await.ok_or(Stop::Busy)?;
         self.run(self.state(world, skills, limits), async |store| {
             let instance = self.component.instantiate_async(&mut *store).await?;
             let definitions = instance

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 
-use super::{Granted, Host, Inner, Resources, SKILL_RESOURCES};
+use super::components::{Components, Loaded, tools_of};
+use super::{Granted, Host, Inner, Resources, Running, SKILL_RESOURCES};
 use crate::audit::{Audit, AuditMode};
 use crate::cache::Cache;
 use crate::catalog::{Catalog, SkillsRoot};
@@ -56,7 +57,7 @@ const ENCODING_NOTE: usize = 256;
 pub(crate) type Progress = dyn Fn(&str) + Send + Sync;
 
 /// What a host is built from. See [`Host::builder`].
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct HostBuilder {
     skills: Vec<SkillsRoot>,
     tools: Vec<PathBuf>,
@@ -67,7 +68,7 @@ pub struct HostBuilder {
     defaults: Defaults,
     load: Load,
     without_embedded: bool,
-    progress: Option<Box<Progress>>,
+    progress: Option<Arc<Progress>>,
     audit: Option<(PathBuf, AuditMode)>,
     observer: Option<Arc<dyn Observer>>,
     pins: BTreeMap<String, String>,
@@ -196,7 +197,7 @@ impl HostBuilder {
 
     /// Is told each component that has to be compiled, before it is.
     pub fn progress(mut self, told: impl Fn(&str) + Send + Sync + 'static) -> Self {
-        self.progress = Some(Box::new(told));
+        self.progress = Some(Arc::new(told));
         self
     }
 
@@ -205,9 +206,42 @@ impl HostBuilder {
     /// [`problems`](Host::problems).
     pub async fn build(self) -> anyhow::Result<Host> {
         guard::check_machine()?;
+        let memory = self.most_memory();
+        let engine = Clocked::new(&self.load, memory)?;
+        let audit = self.audit.as_ref();
+        let audit = audit.map(|(path, mode)| Audit::open(path, *mode));
+        let running = Running {
+            engine,
+            memory,
+            audit: audit.transpose()?.map(Arc::new),
+        };
+        self.build_on(running, None).await
+    }
+
+    /// Like [`HostBuilder::build`], in the place of an earlier host: on its
+    /// engine, with its slots for calls and its audit log, so that limits hold
+    /// for calls of both together. Of the builder's own, [`load`] and [`audit`]
+    /// do not count. Components that have not changed are taken over as they
+    /// are. One that has changed and cannot be loaded is a problem, and its
+    /// earlier tools stay.
+    ///
+    /// [`load`]: HostBuilder::load
+    /// [`audit`]: HostBuilder::audit
+    pub async fn rebuild(self, earlier: &Host) -> anyhow::Result<Host> {
+        let running = earlier.0.running.clone();
+        if self.most_memory() > running.memory {
+            bail!(
+                "the engine that runs was set up for calls of {} bytes of memory, fewer than are \
+                 asked for now",
+                running.memory
+            );
+        }
+        self.build_on(running, Some(&earlier.0.components)).await
+    }
+
+    async fn build_on(self, running: Running, earlier: Option<&[Loaded]>) -> anyhow::Result<Host> {
         let catalog = Catalog::open(&self.skills, self.home.as_deref())?;
         let catalog = Arc::new(catalog.hard_links(self.defaults.hard_links));
-        let engine = Clocked::new(&self.load, self.most_memory())?;
         let mut problems = Vec::new();
         let cache = self.cache.as_deref().and_then(|folder| {
             Cache::open(folder)
@@ -225,72 +259,74 @@ impl HostBuilder {
         };
         let loader = Loader {
             compiler: &compiler,
-            engine: &engine,
+            engine: &running.engine,
             cache: cache.as_ref(),
             limits: &loading,
             progress: self.progress.as_deref(),
         };
-        let mut tools = Vec::new();
-        let mut own = 0;
+        let mut components = Components {
+            loader,
+            earlier: earlier.unwrap_or_default(),
+            loaded: Vec::new(),
+        };
         if !self.without_embedded {
             for (name, bytes) in EMBEDDED {
-                tools.extend(loader.load(name, bytes, true).await?);
+                components.add(name, bytes, true).await?;
             }
-            own = tools.len();
         }
         for file in self.component_files()? {
-            let loaded = match component::read(&file).and_then(|bytes| self.check_pin(&file, bytes))
+            let origin = file.display().to_string();
+            let added = match component::read(&file).and_then(|bytes| self.check_pin(&file, bytes))
             {
-                Ok(bytes) => {
-                    loader
-                        .load(&file.display().to_string(), &bytes, false)
-                        .await
-                }
+                Ok(bytes) => components.add(&origin, &bytes, false).await,
                 Err(error) => Err(error),
             };
-            match loaded.and_then(|more| no_name_twice(&tools, more)) {
-                Ok(more) => tools.extend(more),
-                Err(error) => problems.push(format!("{error:#}")),
+            if let Err(error) = added {
+                let kept = components.keep(&origin);
+                let stays = if kept { "; its earlier tools stay" } else { "" };
+                problems.push(format!("{error:#}{stays}"));
             }
         }
+        let components = components.loaded;
         // A tool may be missing because its component is: that is one problem
-        // with one cause, and the rest of the host works.
-        if let Err(error) = self.check_tool_names(&tools) {
-            match problems.is_empty() {
+        // with one cause, and the rest of the host works. So is a component
+        // that has gone since.
+        if let Err(error) = self.check_tool_names(&components) {
+            match problems.is_empty() && earlier.is_none() {
                 true => return Err(error),
                 false => problems.push(error.to_string()),
             }
         }
-        let granted = |(index, tool): (usize, Tool)| {
+        let granted = |(tool, own): (&Arc<Tool>, bool)| {
             let grant = self.grants.get(&tool.definition.name);
             let terms = grant
                 .cloned()
                 .unwrap_or_default()
-                .terms(index < own, &self.defaults);
+                .terms(own, &self.defaults);
             Granted {
                 skills: known_skills(&catalog, &terms),
                 terms,
-                tool,
+                tool: Arc::clone(tool),
             }
         };
-        let mut tools: Vec<Granted> = tools
-            .into_iter()
-            .enumerate()
+        let mut tools: Vec<Granted> = components
+            .iter()
+            .flat_map(|component| component.tools.iter().map(|tool| (tool, component.own)))
+            .filter(|(tool, _)| !self.disabled.contains(&tool.definition.name))
             .map(granted)
-            .filter(|granted| !self.disabled.contains(&granted.tool.definition.name))
             .collect();
+        let own = !self.without_embedded;
         let resources = tools
             .extract_if(.., |granted| {
-                own > 0 && granted.tool.definition.name == SKILL_RESOURCES
+                own && granted.tool.definition.name == SKILL_RESOURCES
             })
             .next()
             .map(resources);
-        let audit = self.audit.map(|(path, mode)| Audit::open(&path, mode));
         Ok(Host(Arc::new(Inner {
             catalog,
-            engine,
-            audit: audit.transpose()?.map(Arc::new),
+            running,
             observer: self.observer,
+            components,
             tools,
             resources,
             problems,
@@ -349,8 +385,8 @@ impl HostBuilder {
 
     /// A tool that is switched off or set up under a wrong name would stay on,
     /// or as it was.
-    fn check_tool_names(&self, tools: &[Tool]) -> anyhow::Result<()> {
-        let names = || tools.iter().map(|tool| tool.definition.name.as_str());
+    fn check_tool_names(&self, components: &[Loaded]) -> anyhow::Result<()> {
+        let names = || tools_of(components).map(|tool| tool.definition.name.as_str());
         for named in self.disabled.iter().chain(self.grants.keys()) {
             if !names().any(|name| name == named) {
                 let nearest = suggest::nearest(named, names());
@@ -375,23 +411,6 @@ fn resources(mut granted: Granted) -> Resources {
     let encoded = max_bytes.div_ceil(3).saturating_mul(4);
     granted.terms.limits.output = encoded.saturating_add(ENCODING_NOTE);
     Resources { granted, max_bytes }
-}
-
-/// Refuses a component that gives a name that is taken: which of the two an
-/// agent would call must not depend on the order of files.
-fn no_name_twice(tools: &[Tool], more: Vec<Tool>) -> anyhow::Result<Vec<Tool>> {
-    for (index, tool) in more.iter().enumerate() {
-        let name = &tool.definition.name;
-        let mut earlier = tools.iter().chain(&more[..index]);
-        if let Some(other) = earlier.find(|other| other.definition.name == *name) {
-            bail!(
-                "cannot load the tool component `{}`: it defines the tool `{name}`, which `{}` has already defined",
-                tool.origin,
-                other.origin
-            );
-        }
-    }
-    Ok(more)
 }
 
 /// The skills that a tool may know of, as they are when it asks.

@@ -98,6 +98,12 @@ impl Host {
             .collect()
     }
 
+    /// What a tool's component says of it, without the skills' names.
+    pub(crate) fn definition(&self, tool: &str) -> Option<&Definition> {
+        let granted = self.tool(tool).ok()?;
+        Some(&granted.tool.definition)
+    }
+
     /// What each tool may do, with every default filled in.
     pub fn grants(&self) -> Vec<EffectiveGrant> {
         let names = self.0.catalog.names();

@@ -48,6 +48,11 @@ pub fn xml(skills: &[Skill]) -> String {
     section
 }
 
+/// Whether there is a skill that a prompt would name.
+pub fn has_any(skills: &[Skill]) -> bool {
+    loadable(skills).next().is_some()
+}
+
 /// A skill without a SKILL.md has nothing to load.
 fn loadable(skills: &[Skill]) -> impl Iterator<Item = &Skill> {
     skills.iter().filter(|skill| skill.file.is_some())

@@ -1,3 +1,145 @@
-//! Serving.
+//! The MCP server: a handler that answers every request from the [`Live`]
+//! host. Nothing of the protocol is decided here; each method hands over to the
+//! module of what it is about, and a transport hands messages in:
+//!
+//! | module | what |
+//! |---|---|
+//! | `tools` | `tools/list`, `tools/call` |
+//! | `prompts` | `prompts/list`, `prompts/get` |
+//! | [`live`] | the host of the moment, and who is told when it changes |
+//! | `watch` | folders that change |
+//! | [`stdio`], [`http`] | messages on standard input and output, and over HTTP |
+//! | `page`, `progress` | what several of them need |
+//!
+//! A further kind of request is a module beside these, with functions that take
+//! the [`Live`] host, the request and its context; the handler's method calls
+//! them, and [`Server::get_info`] says that they are there. A further transport
+//! is a module that hands [`Server`]s, or any other handler, to rmcp: a
+//! [`Server`] is cheap to clone, and all clones answer from one host.
 
 pub mod http;
+pub mod live;
+mod methods;
+pub mod page;
+mod progress;
+mod prompts;
+pub mod stdio;
+mod tools;
+mod watch;
+
+use std::sync::Arc;
+
+use rmcp::ServerHandler;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult, ErrorData,
+    GetPromptRequestParams, GetPromptResponse, Implementation, ListPromptsResult, ListToolsResult,
+    PaginatedRequestParams, ServerCapabilities, ServerConfig, SubscriptionFilter,
+};
+use rmcp::service::{NotificationContext, RequestContext, RoleServer, SubscriptionContext};
+
+pub use live::Live;
+
+/// What a model is told of the server as a whole.
+const INSTRUCTIONS: &str = "Skills are folders with instructions and files for particular kinds of \
+    task. When a request matches a skill, read that skill before you start, follow it, and read \
+    its further files where it refers to them. Paths are relative to the skill's folder. Nothing \
+    here writes or reaches a network.";
+
+/// The handler of MCP requests.
+#[derive(Clone)]
+pub struct Server {
+    live: Arc<Live>,
+}
+
+impl Server {
+    /// A handler that answers from this host.
+    pub fn new(live: Arc<Live>) -> Self {
+        Self { live }
+    }
+
+    /// The host that it answers from.
+    pub fn live(&self) -> &Arc<Live> {
+        &self.live
+    }
+}
+
+impl ServerHandler for Server {
+    fn get_info(&self) -> ServerConfig {
+        let mut capabilities = ServerCapabilities::builder()
+            .enable_tools()
+            .enable_prompts();
+        if self.live.is_watched() {
+            capabilities = capabilities
+                .enable_tool_list_changed()
+                .enable_prompts_list_changed();
+        }
+        ServerConfig::new(capabilities.build())
+            .with_server_info(
+                Implementation::new(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"))
+                    .with_title("skillhost")
+                    .with_description(env!("CARGO_PKG_DESCRIPTION")),
+            )
+            .with_instructions(INSTRUCTIONS)
+    }
+
+    async fn list_tools(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        progress::during(&context, tools::list(&self.live, request)).await
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let id = context.id.to_string();
+        let call = progress::during(&context, tools::call(&self.live, request, &id));
+        Ok(call.await?.into())
+    }
+
+    async fn list_prompts(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        progress::during(&context, prompts::list(&self.live, request)).await
+    }
+
+    async fn get_prompt(
+        &self,
+        request: GetPromptRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        let prompt = progress::during(&context, prompts::get(&self.live, request));
+        Ok(prompt.await?.into())
+    }
+
+    /// Every kind of change that the capabilities name may be subscribed to.
+    fn accepted_subscription_filter(
+        &self,
+        requested: &SubscriptionFilter,
+    ) -> Option<SubscriptionFilter> {
+        self.live.is_watched().then(|| requested.clone())
+    }
+
+    async fn listen(&self, subscription: SubscriptionContext) -> Result<(), ErrorData> {
+        self.live.tell_subscriber(&subscription).await;
+        Ok(())
+    }
+
+    /// From here on the client of a session is told of changes.
+    async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
+        self.live.add_session(context.peer);
+    }
+
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        Err(methods::not_served(&request.method))
+    }
+}

@@ -334,6 +334,16 @@ impl HostBuilder {
         })))
     }
 
+    /// The folders of skills, in their order.
+    pub(crate) fn skills_roots(&self) -> &[SkillsRoot] {
+        &self.skills
+    }
+
+    /// The folders of tool components, in their order.
+    pub(crate) fn tool_folders(&self) -> &[PathBuf] {
+        &self.tools
+    }
+
     /// The memory that the engine has to have ready for a call.
     fn most_memory(&self) -> usize {
         let granted = self

@@ -9,6 +9,7 @@ mod inspect;
 mod options;
 mod prompt;
 mod respond;
+mod serve;
 mod skills;
 mod terminal;
 mod tools;
@@ -40,6 +41,7 @@ enum Verb {
     Check(check::Check),
     Grants(grants::Grants),
     Inspect(inspect::Inspect),
+    Serve(serve::Serve),
 }
 
 fn main() -> ExitCode {
@@ -63,10 +65,13 @@ fn main() -> ExitCode {
         }
     };
     let mut runtime = match arguments.verb {
-        // Its calls run beside each other.
-        Verb::Respond(_) => tokio::runtime::Builder::new_multi_thread(),
+        // Their calls run beside each other.
+        Verb::Respond(_) | Verb::Serve(_) => tokio::runtime::Builder::new_multi_thread(),
         _ => tokio::runtime::Builder::new_current_thread(),
     };
+    if matches!(arguments.verb, Verb::Serve(_)) {
+        runtime.enable_io();
+    }
     let runtime = match runtime.enable_time().build() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -84,8 +89,11 @@ fn main() -> ExitCode {
             Verb::Check(check) => check.execute(arguments.options),
             Verb::Grants(grants) => grants.execute(arguments.options).await,
             Verb::Inspect(inspect) => inspect.execute().await,
+            Verb::Serve(serve) => serve.execute(arguments.options).await,
         }
     });
+    // A thread that reads a terminal, or compiles, is not waited for.
+    runtime.shutdown_background();
     match done {
         Ok(exit) => exit.into(),
         Err(error) => {

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use skillhost::config::{Config, Located, LocatedRoot};
-use skillhost::{Catalog, Grant, Host, SkillsRoot};
+use skillhost::{Catalog, Grant, Host, HostBuilder, SkillsRoot};
 use tracing::level_filters::LevelFilter;
 
 /// Used where it exists and no `--config` is given.
@@ -128,6 +128,18 @@ impl Options {
 
     /// Skills and tools. What could not be loaded is said on stderr.
     pub(crate) async fn host(&self) -> anyhow::Result<Host> {
+        let progress = Progress::start();
+        let builder = self.builder()?;
+        let host = builder
+            .progress(move |name| progress.show(name))
+            .build()
+            .await?;
+        complain_of(&host);
+        Ok(host)
+    }
+
+    /// What a host is built from. Starts the log.
+    pub(crate) fn builder(&self) -> anyhow::Result<HostBuilder> {
         self.start_log();
         let config = self.config()?;
         let mut builder = Host::builder()
@@ -180,15 +192,14 @@ impl Options {
         if let Some(time) = config.compile_time {
             builder = builder.compile_time(time);
         }
-        let progress = Progress::start();
-        let host = builder
-            .progress(move |name| progress.show(name))
-            .build()
-            .await?;
-        for problem in host.problems() {
-            crate::terminal::complain(problem);
-        }
-        Ok(host)
+        Ok(builder)
+    }
+}
+
+/// Says what could not be loaded.
+pub(crate) fn complain_of(host: &Host) {
+    for problem in host.problems() {
+        crate::terminal::complain(problem);
     }
 }
 

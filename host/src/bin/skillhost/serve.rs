@@ -1,0 +1,56 @@
+//! `skillhost serve`: an MCP server.
+
+use std::sync::Arc;
+
+use clap::Args;
+use skillhost::server::{Live, Server, stdio};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+use crate::exit::Exit;
+use crate::options::{Options, complain_of};
+
+/// Serve agents over the Model Context Protocol, on stdin and stdout
+#[derive(Args)]
+pub(crate) struct Serve {
+    #[command(flatten)]
+    options: Options,
+}
+
+impl Serve {
+    pub(crate) async fn execute(mut self, before: Options) -> anyhow::Result<Exit> {
+        let options = before.and(std::mem::take(&mut self.options));
+        let end = end_by_signal()?;
+        let live = Arc::new(Live::new(options.builder()?));
+        let _watching = live
+            .watch()
+            .inspect_err(|error| tracing::warn!("{error:#}"));
+        let (input, output) = rmcp::transport::stdio_pipes();
+        let served = stdio::serve(Server::new(Arc::clone(&live)), input, output, end);
+        tokio::pin!(served);
+        // A client need not wait for components to be compiled before it is
+        // answered at all; what needs the tools waits for them.
+        tokio::select! {
+            served = &mut served => served?,
+            host = live.load() => {
+                complain_of(&host?);
+                served.await?;
+            }
+        }
+        Ok(Exit::Ok)
+    }
+}
+
+/// Is cancelled when the process is told to end.
+fn end_by_signal() -> anyhow::Result<CancellationToken> {
+    let end = CancellationToken::new();
+    for kind in [SignalKind::interrupt(), SignalKind::terminate()] {
+        let mut signals = signal(kind)?;
+        let end = end.clone();
+        tokio::spawn(async move {
+            signals.recv().await;
+            end.cancel();
+        });
+    }
+    Ok(end)
+}

@@ -1,0 +1,294 @@
+//! Lines of input, each of bounded length, and the messages that they hold.
+
+use std::io;
+
+use rmcp::model::{ClientJsonRpcMessage, ErrorCode, RequestId};
+use serde::Deserialize;
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
+
+use crate::arguments::MAX_ARGUMENTS;
+
+/// Longest line that is read. Meets: a line without end. It holds the largest
+/// arguments, with every second character escaped.
+pub(crate) const MAX_LINE: usize = 4 * MAX_ARGUMENTS;
+
+/// Bytes that the buffer keeps between lines.
+const KEPT: usize = 64 << 10;
+
+/// Lines of a stream.
+pub(crate) struct Lines<R> {
+    stream: BufReader<R>,
+    line: Vec<u8>,
+    /// Whether `line` was given out.
+    done: bool,
+    /// Whether what is left of a line that is too long is being skipped.
+    skipping: bool,
+}
+
+/// What came next.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Line {
+    /// A line; see [`Lines::text`].
+    Text,
+    /// A line longer than [`MAX_LINE`], which is not kept.
+    TooLong,
+    /// The stream ended, or broke.
+    End,
+}
+
+impl<R: AsyncRead + Unpin> Lines<R> {
+    pub(crate) fn new(stream: R) -> Self {
+        Self {
+            stream: BufReader::new(stream),
+            line: Vec::new(),
+            done: false,
+            skipping: false,
+        }
+    }
+
+    /// The line that came last.
+    pub(crate) fn text(&self) -> &[u8] {
+        self.line.trim_ascii()
+    }
+
+    /// Reads the next line that is not empty. Can be given up in the middle and
+    /// called again: what was read is kept. The last line counts without a line
+    /// feed, too.
+    pub(crate) async fn next(&mut self) -> Line {
+        loop {
+            if std::mem::take(&mut self.done) {
+                self.line.clear();
+                self.line.shrink_to(KEPT);
+            }
+            let found = match self.stream.fill_buf().await {
+                Ok(found) => found,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => {
+                    tracing::error!("the input cannot be read: {error}");
+                    return Line::End;
+                }
+            };
+            let end = found.iter().position(|byte| *byte == b'\n');
+            let taken = end.map_or(found.len(), |end| end + 1);
+            let ended = found.is_empty();
+            if !self.skipping {
+                self.line.extend_from_slice(&found[..taken]);
+            }
+            self.stream.consume(taken);
+            if self.line.len() > MAX_LINE {
+                self.line = Vec::new();
+                self.skipping = end.is_none();
+                return Line::TooLong;
+            }
+            if end.is_some() || ended {
+                let skipped = std::mem::take(&mut self.skipping);
+                self.done = true;
+                if !skipped && !self.text().is_empty() {
+                    return Line::Text;
+                }
+                if ended {
+                    return Line::End;
+                }
+            }
+        }
+    }
+}
+
+/// A line that holds no message, with the answer that it gets.
+#[derive(Debug)]
+pub(crate) struct NoMessage {
+    /// The id that it would have, where that can be told.
+    pub(crate) id: Option<RequestId>,
+    pub(crate) code: ErrorCode,
+    pub(crate) message: String,
+}
+
+/// Reads a message.
+pub(crate) fn read(line: &[u8]) -> Result<ClientJsonRpcMessage, NoMessage> {
+    const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+    let line = line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line);
+    serde_json::from_slice(line).map_err(|_| why_not(line))
+}
+
+/// What is read of a line that is no message.
+#[derive(Deserialize)]
+struct Envelope {
+    id: Option<Value>,
+    jsonrpc: Option<Value>,
+}
+
+fn why_not(line: &[u8]) -> NoMessage {
+    let invalid = |id, message: &'static str| NoMessage {
+        id,
+        code: ErrorCode::INVALID_REQUEST,
+        message: message.to_owned(),
+    };
+    let no_json = |why: &dyn std::fmt::Display| NoMessage {
+        id: None,
+        code: ErrorCode::PARSE_ERROR,
+        message: format!("it is no JSON: {why}"),
+    };
+    let line = match str::from_utf8(line) {
+        Ok(line) => line,
+        Err(error) => return no_json(&error),
+    };
+    match serde_json::from_str(line) {
+        Ok(Envelope { id, jsonrpc }) if !line.starts_with('[') => {
+            let id = id.and_then(|id| serde_json::from_value(id).ok());
+            match jsonrpc {
+                Some(Value::String(version)) if version == "2.0" => {
+                    invalid(id, "it is JSON, and no JSON-RPC message")
+                }
+                _ => invalid(id, "it is no JSON-RPC message: `jsonrpc` must be \"2.0\""),
+            }
+        }
+        Err(error) if !error.is_data() => no_json(&error),
+        _ if line.starts_with('[') => {
+            invalid(None, "batches are not taken: send each message by itself")
+        }
+        _ => invalid(None, "it is JSON, and no JSON-RPC message"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::AsyncWriteExt as _;
+
+    async fn lines(parts: &[&[u8]]) -> Vec<(Line, usize)> {
+        let (mut near, far) = tokio::io::duplex(1 << 10);
+        let parts: Vec<Vec<u8>> = parts.iter().map(|part| part.to_vec()).collect();
+        let write = tokio::spawn(async move {
+            for part in parts {
+                near.write_all(&part).await.unwrap();
+            }
+        });
+        let mut lines = Lines::new(far);
+        let mut seen = Vec::new();
+        loop {
+            // Given up in the middle as often as it can be.
+            let line = loop {
+                tokio::select! {
+                    biased;
+                    line = lines.next() => break line,
+                    () = tokio::task::yield_now() => {}
+                }
+            };
+            match line {
+                Line::End => break,
+                line => seen.push((line, lines.text().len())),
+            }
+        }
+        write.await.unwrap();
+        seen
+    }
+
+    #[tokio::test]
+    async fn a_line_is_given_whole_or_skipped_whole() {
+        let long = vec![b'x'; MAX_LINE];
+        let longer = vec![b'x'; MAX_LINE + 1];
+        assert_eq!(
+            lines(&[
+                b"a\n\n \r\nbc\r\n",
+                &longer,
+                &longer,
+                b"\nd\n",
+                &long[1..],
+                b"\n",
+                &longer,
+                b"\nlast"
+            ])
+            .await,
+            [
+                (Line::Text, 1),
+                (Line::Text, 2),
+                (Line::TooLong, 0),
+                (Line::Text, 1),
+                (Line::Text, MAX_LINE - 1),
+                (Line::TooLong, 0),
+                (Line::Text, 4),
+            ]
+        );
+    }
+
+    #[test]
+    fn what_is_no_message_is_told_what_it_is_not() {
+        for (line, id, code) in [
+            ("{", None, ErrorCode::PARSE_ERROR),
+            ("nonsense", None, ErrorCode::PARSE_ERROR),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"method":"ping""#,
+                None,
+                ErrorCode::PARSE_ERROR,
+            ),
+            ("1", None, ErrorCode::INVALID_REQUEST),
+            ("[]", None, ErrorCode::INVALID_REQUEST),
+            (
+                r#"[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#,
+                None,
+                ErrorCode::INVALID_REQUEST,
+            ),
+            ("{}", None, ErrorCode::INVALID_REQUEST),
+            (
+                r#"{"jsonrpc":"1.0","id":7,"method":"ping"}"#,
+                Some(7),
+                ErrorCode::INVALID_REQUEST,
+            ),
+            (
+                r#"{"id":7,"method":"ping"}"#,
+                Some(7),
+                ErrorCode::INVALID_REQUEST,
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#,
+                None,
+                ErrorCode::INVALID_REQUEST,
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":{},"method":"ping"}"#,
+                None,
+                ErrorCode::INVALID_REQUEST,
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":1.5,"method":"ping"}"#,
+                None,
+                ErrorCode::INVALID_REQUEST,
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":7,"method":1}"#,
+                Some(7),
+                ErrorCode::INVALID_REQUEST,
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":7,"method":"ping","result":{}}"#,
+                Some(7),
+                ErrorCode::INVALID_REQUEST,
+            ),
+        ] {
+            let told = read(line.as_bytes()).unwrap_err();
+            assert_eq!(told.id, id.map(RequestId::Number), "{line}");
+            assert_eq!(told.code, code, "{line}");
+        }
+        let not_text = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\xff\"}";
+        assert_eq!(read(not_text).unwrap_err().code, ErrorCode::PARSE_ERROR);
+        let deep = "[".repeat(1 << 20);
+        assert_eq!(
+            read(deep.as_bytes()).unwrap_err().code,
+            ErrorCode::PARSE_ERROR
+        );
+    }
+
+    #[test]
+    fn messages_are_read() {
+        for line in [
+            r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#,
+            "\u{feff}{\"jsonrpc\":\"2.0\",\"id\":\"a\",\"method\":\"ping\"}",
+            r#"{"jsonrpc":"2.0","id":1,"method":"unheard/of","params":{"a":1}}"#,
+            r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#,
+            r#"{"jsonrpc":"2.0","method":"unheard/of"}"#,
+        ] {
+            assert!(read(line.as_bytes()).is_ok(), "{line}");
+        }
+    }
+}

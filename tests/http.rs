@@ -14,7 +14,9 @@ use skillhost::server::http::{HttpLimits, Metrics, Options, Server, Token};
 
 use crate::support::folders::Folders;
 use crate::support::http::{Client, Request, Serving, meta};
-use crate::support::{block_on, build, builder_with_guests, sample_host};
+use crate::support::{
+    again, block_on, build, builder, builder_with_guests, is_again, repository, sample_host,
+};
 
 const TOKEN: &str = "correct-horse-battery";
 
@@ -766,36 +768,76 @@ fn a_token_file_is_its_owners_alone() {
     }
 }
 
+/// Connections that call at once.
+const CLIENTS: u64 = 50;
+
 #[test]
-fn many_clients_get_each_their_own_answers() {
+fn fifty_clients_and_ten_thousand_calls_leave_nothing_behind() {
+    // Memory and descriptors are a process's.
+    if !is_again() {
+        again(
+            "http::fifty_clients_and_ten_thousand_calls_leave_nothing_behind",
+            "",
+        );
+        return;
+    }
     let metrics = Arc::<Metrics>::default();
-    let builder = crate::support::builder().skills(crate::support::repository().join("skills"));
+    let builder = builder().skills(repository().join("skills"));
     let host = build(builder.observer(metrics.clone()));
-    let server = Serving::start(&host, Options::default(), Some(metrics));
+    let options = options(|options| options.token = Some(Token::new(TOKEN).unwrap()));
+    let server = Serving::start(&host, options, Some(metrics));
     let files = ["examples/basic.py", "config.json", "SKILL.md", "none"];
     let expected = files.map(|path| {
         let arguments = json!({"skill_name": "calculator", "file_path": path});
         skillhost::message::model_text(block_on(host.call("read_file_in_skill", arguments)))
     });
-    let (address, expected) = (server.address, &expected);
-    thread::scope(|scope| {
-        for client in 0..50_u64 {
-            scope.spawn(move || {
-                let mut connection = Client::connect(address);
-                for call in 0..20 {
-                    let id = client * 1000 + call;
-                    let which = usize::try_from(id).unwrap() % files.len();
-                    let arguments = json!({"skill_name": "calculator", "file_path": files[which]});
-                    let request = Request::call(id, "read_file_in_skill", arguments);
-                    let answer = connection.ask(&request);
-                    assert_eq!(answer.json()["id"], id);
-                    assert_eq!(answer.text(), expected[which]);
-                }
-            });
-        }
-    });
-    until("a connection is left", || {
-        let shown = Client::once(address, &Request::get("/metrics")).body;
-        shown.contains("skillhost_http_connections 1\n")
-    });
+    let bearer = format!("Bearer {TOKEN}");
+    let call_all = |calls: u64| {
+        let client = |number: u64| {
+            let mut connection = Client::connect(server.address);
+            for call in 0..calls {
+                let id = number * calls + call;
+                let which = usize::try_from(id).unwrap() % files.len();
+                let arguments = json!({"skill_name": "calculator", "file_path": files[which]});
+                let request = Request::call(id, "read_file_in_skill", arguments);
+                let answer = connection.ask(&request.with("Authorization", &bearer));
+                assert_eq!(answer.json()["id"], id);
+                assert_eq!(answer.text(), expected[which]);
+            }
+        };
+        thread::scope(|scope| {
+            for number in 0..CLIENTS {
+                scope.spawn(move || client(number));
+            }
+        });
+    };
+    let descriptors = || std::fs::read_dir("/proc/self/fd").unwrap().count();
+    let before = descriptors();
+    // What is made once is made now.
+    call_all(20);
+    let memory = resident();
+    let start = Instant::now();
+    call_all(10_000 / CLIENTS);
+    let took = start.elapsed();
+    until("a descriptor is left", || descriptors() == before);
+    let grown = resident().saturating_sub(memory);
+    println!("10,000 calls in {took:?}; {memory} bytes resident before, {grown} more after");
+    assert!(grown < 16 << 20, "{grown} bytes more");
+    let shown = Request::get("/metrics").with("Authorization", &bearer);
+    let shown = Client::once(server.address, &shown).body;
+    let counted = "skillhost_call_duration_seconds_count{tool=\"read_file_in_skill\"} 11004\n";
+    assert!(shown.contains(counted), "{shown}");
+}
+
+/// Bytes of memory that this process has.
+fn resident() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kilobytes: usize = line
+        .unwrap()
+        .trim()
+        .trim_end_matches(" kB")
+        .parse()
+        .unwrap();
+    kilobytes << 10
 }

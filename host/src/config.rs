@@ -1,6 +1,7 @@
 //! `skillhost.toml`: read, checked, and nothing in it guessed. Every error
 //! names the file, the line and what would be right.
 
+mod http;
 mod quantity;
 
 use std::collections::BTreeMap;
@@ -22,6 +23,8 @@ use crate::grant::{Grant, PatternError};
 use crate::limits::{self, Limits, Load};
 use crate::suggest;
 use quantity::{Bytes, Count, Elements, Time};
+
+pub use http::Http;
 
 /// A configuration file, as it stands on disk.
 #[derive(Debug, Clone, Default)]
@@ -53,6 +56,8 @@ pub struct Config {
     pub require_pins: bool,
     /// What each tool may do.
     pub grants: BTreeMap<String, Grant>,
+    /// How a server over HTTP is set up.
+    pub http: Http,
 }
 
 /// A folder of skills, and where it was configured.
@@ -93,6 +98,7 @@ struct Raw {
     queue: Option<Count>,
     limits: RawLimits,
     grants: BTreeMap<String, Spanned<RawGrant>>,
+    http: http::Raw,
 }
 
 #[derive(Deserialize, Default)]
@@ -145,7 +151,7 @@ struct RawGrant {
 
 /// The keys that a file may have, by table; `*` is a name of the operator's
 /// choice. A table that is not named here holds any names.
-const KEYS: [(&str, &[&str]); 5] = [
+const KEYS: [(&str, &[&str]); 6] = [
     (
         "",
         &[
@@ -163,8 +169,10 @@ const KEYS: [(&str, &[&str]); 5] = [
             "queue",
             "limits",
             "grants",
+            "http",
         ],
     ),
+    ("http", http::KEYS),
     ("limits", LIMITS),
     ("grants", &["*"]),
     (
@@ -263,6 +271,7 @@ impl Config {
                     .map_or(load.queue, |count| count.at_most(u32::MAX)),
             },
             grants: grants.collect::<anyhow::Result<_>>()?,
+            http: raw.http.located(located),
             limits,
         })
     }
@@ -369,6 +378,7 @@ mod tests {
     use super::*;
     use crate::grant::Defaults;
     use crate::guard::HardLinks;
+    use crate::server::http::HttpLimits;
 
     fn parse(text: &str) -> Result<Config, String> {
         Config::parse(text, "skillhost.toml", Path::new("/etc")).map_err(|e| format!("{e:#}"))
@@ -403,6 +413,40 @@ mod tests {
     }
 
     #[test]
+    fn a_server_over_http_is_set_up_in_a_table() {
+        let http = |text: &str| parse(text).unwrap().http;
+        let given = http(
+            "[http]\ntoken_file = \"t\"\nallowed_hosts = [\"h\"]\nallowed_origins = [\"o\"]\n\
+             body = \"1MiB\"\nconnections = 1\nrequests = 2\nstreams = 3\nheader_time = \"4s\"\n\
+             body_time = \"5s\"\nrequest_time = \"6s\"\nwrite_time = \"7s\"\nshutdown_time = \"8s\"\n",
+        );
+        let token = given.token_file.unwrap();
+        assert_eq!(token.path, Path::new("/etc/t"));
+        assert_eq!(token.place, "`skillhost.toml`, line 2");
+        assert_eq!(
+            (&*given.allowed_hosts, &*given.allowed_origins),
+            (&["h".into()][..], &["o".into()][..])
+        );
+        let limits = given.limits;
+        let counts = (
+            limits.body,
+            limits.connections,
+            limits.requests,
+            limits.streams,
+        );
+        assert_eq!(counts, (1 << 20, 1, 2, 3));
+        let times = [
+            limits.header_time,
+            limits.body_time,
+            limits.request_time,
+            limits.write_time,
+        ];
+        assert_eq!(times, [4, 5, 6, 7].map(Duration::from_secs));
+        assert_eq!(limits.shutdown_time, Duration::from_secs(8));
+        assert_eq!(http("[http]").limits, HttpLimits::default());
+    }
+
+    #[test]
     fn what_is_wrong_is_named_with_its_line() {
         for (text, message) in [
             (
@@ -414,8 +458,12 @@ mod tests {
                 "`skillhost.toml`, line 2: unknown key `limits.tme`; did you mean `time`?",
             ),
             (
+                "[http]\ntoken = \"secret\"",
+                "`skillhost.toml`, line 2: unknown key `http.token`; did you mean `token_file`?",
+            ),
+            (
                 "xyz = 1",
-                "`skillhost.toml`, line 1: unknown key `xyz`; the keys here are skills, tools, home, disabled_tools, hard_links, audit_file, audit, pins, require_pins, compile_time, calls, queue, limits, grants",
+                "`skillhost.toml`, line 1: unknown key `xyz`; the keys here are skills, tools, home, disabled_tools, hard_links, audit_file, audit, pins, require_pins, compile_time, calls, queue, limits, grants, http",
             ),
             (
                 "[limits]\ntime = \"ten\"",

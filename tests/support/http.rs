@@ -43,7 +43,10 @@ impl Serving {
                 let address = SocketAddr::from(([127, 0, 0, 1], 0));
                 let server = Server::bind(address, options).await.unwrap();
                 told.send(server.address()).unwrap();
-                let server = server.host(&host).metrics(metrics.unwrap_or_default());
+                let occupied = host.clone();
+                let server = server
+                    .occupancy(move || Some(occupied.occupancy()))
+                    .metrics(metrics.unwrap_or_default());
                 let calling = Calling {
                     host,
                     shutdown: asked.clone(),

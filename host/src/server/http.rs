@@ -22,7 +22,6 @@ use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use axum::Router;
-use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::middleware::{from_fn, from_fn_with_state};
@@ -35,7 +34,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::Host;
+use crate::observer::Occupancy;
 use connection::Connections;
 use endpoint::Endpoint;
 use gate::Gate;
@@ -51,6 +50,9 @@ pub use token::Token;
 /// hear of it.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
+/// Says what the host has in hand; none while there is no host yet.
+type Source = Arc<dyn Fn() -> Option<Occupancy> + Send + Sync>;
+
 /// A server that listens, and answers once it [serves](Server::serve).
 pub struct Server {
     listener: TcpListener,
@@ -58,7 +60,7 @@ pub struct Server {
     options: Options,
     peers: Peers,
     metrics: Arc<Metrics>,
-    host: Option<Host>,
+    source: Option<Source>,
 }
 
 impl Server {
@@ -82,7 +84,7 @@ impl Server {
             options,
             peers,
             metrics: Arc::default(),
-            host: None,
+            source: None,
         })
     }
 
@@ -98,10 +100,14 @@ impl Server {
         self
     }
 
-    /// Shows at `/metrics` what this host has in hand.
+    /// Shows at `/metrics` what the host has in hand. While this says that
+    /// there is no host yet, the server is not ready.
     #[must_use]
-    pub fn host(mut self, host: &Host) -> Self {
-        self.host = Some(host.clone());
+    pub fn occupancy(
+        mut self,
+        source: impl Fn() -> Option<Occupancy> + Send + Sync + 'static,
+    ) -> Self {
+        self.source = Some(Arc::new(source));
         self
     }
 
@@ -118,7 +124,7 @@ impl Server {
             options,
             peers,
             metrics,
-            host,
+            source,
             ..
         } = self;
         let limits = options.limits;
@@ -143,8 +149,15 @@ impl Server {
             token: options.token,
         });
         let scrape = {
-            let metrics = Arc::clone(&metrics);
-            move || std::future::ready(scrape(&metrics, host.as_ref()))
+            let (metrics, source) = (Arc::clone(&metrics), source.clone());
+            move || {
+                let now = source.as_ref().and_then(|source| source());
+                std::future::ready(scrape(&metrics, now))
+            }
+        };
+        let ready = {
+            let ending = shutdown.begun().clone();
+            move || std::future::ready(ready(&ending, source.as_ref()))
         };
         let guarded = Router::new()
             .route("/mcp", any(endpoint::answer::<S>))
@@ -154,7 +167,6 @@ impl Server {
         let router = guarded
             .route("/healthz", get("ok\n"))
             .route("/readyz", get(ready))
-            .with_state(shutdown.begun().clone())
             .fallback(|| {
                 std::future::ready(refusal(StatusCode::NOT_FOUND, "there is nothing here\n"))
             });
@@ -187,15 +199,21 @@ async fn all(open: &mut JoinSet<()>) {
 }
 
 /// Whether new requests are welcome: a balancer asks.
-async fn ready(State(ending): State<CancellationToken>) -> Response {
-    match ending.is_cancelled() {
-        false => "ready\n".into_response(),
-        true => reply::ending(),
+fn ready(ending: &CancellationToken, source: Option<&Source>) -> Response {
+    if ending.is_cancelled() {
+        return reply::ending();
+    }
+    match source.is_none_or(|source| source().is_some()) {
+        true => "ready\n".into_response(),
+        false => refusal(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "the tools are being loaded\n",
+        ),
     }
 }
 
-fn scrape(metrics: &Metrics, host: Option<&Host>) -> Response {
-    match metrics.scrape(host.map(Host::occupancy)) {
+fn scrape(metrics: &Metrics, now: Option<Occupancy>) -> Response {
+    match metrics.scrape(now) {
         Ok(figures) => ([(CONTENT_TYPE, metrics::MEDIA_TYPE)], figures).into_response(),
         Err(error) => {
             tracing::error!("cannot show the metrics: {error}");

@@ -2,38 +2,36 @@
 //! that do not. Each server listens at a port of loopback that the system
 //! chooses.
 
+use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::process::Child;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use skillhost::Host;
-use skillhost::server::http::{HttpLimits, Metrics, Options, Server, Token};
+use skillhost::Config;
+use skillhost::server::http::{HttpLimits, Options, Server, Token};
 
 use crate::support::folders::Folders;
 use crate::support::http::{Client, Request, Serving, meta};
-use crate::support::{
-    again, block_on, build, builder, builder_with_guests, is_again, repository, sample_host,
-};
+use crate::support::program::{Program, finish};
+use crate::support::{again, builder, builder_with_guests, is_again, model_text, repository};
 
 const TOKEN: &str = "correct-horse-battery";
 
-/// A host with the test guests, over one skill.
-fn host() -> &'static Host {
-    static HOST: OnceLock<(Folders, Host)> = OnceLock::new();
-    let (_, host) = HOST.get_or_init(|| {
-        let folders = Folders::new();
-        folders.write("a/SKILL.md", "# A\n");
-        let host = build(builder_with_guests().skills(&folders.root));
-        (folders, host)
-    });
-    host
+/// A server over the sample skills.
+fn serve(options: Options) -> Serving {
+    Serving::start(builder().skills(repository().join("skills")), options)
 }
 
-fn serve(options: Options) -> Serving {
-    Serving::start(sample_host(), options, None)
+/// A server with the test guests, over one skill.
+fn serve_guests(options: Options) -> (Serving, Folders) {
+    let folders = Folders::new();
+    folders.write("a/SKILL.md", "# A\n");
+    let builder = builder_with_guests().skills(&folders.root);
+    (Serving::start(builder, options), folders)
 }
 
 fn options(set: impl FnOnce(&mut Options)) -> Options {
@@ -458,11 +456,9 @@ fn a_peer_that_stalls_is_let_go_of() {
 
 #[test]
 fn a_peer_that_does_not_read_is_let_go_of() {
-    let folders = Folders::new();
-    folders.write("a/large.txt", "x".repeat(8 << 20));
-    let host = build(builder_with_guests().skills(&folders.root));
     let options = limited(|limits| limits.write_time = Duration::from_millis(300));
-    let server = Serving::start(&host, options, None);
+    let (server, folders) = serve_guests(options);
+    folders.write("a/large.txt", "x".repeat(8 << 20));
     let mut client = Client::connect(server.address);
     let arguments = json!({"skill_name": "a", "file_path": "large.txt"});
     client.send(&Request::call(1, "read_file_in_skill", arguments.clone()).bytes());
@@ -486,7 +482,7 @@ fn what_comes_too_many_is_told_to_come_again() {
         limits.requests = 1;
         limits.connections = 3;
     });
-    let server = Serving::start(host(), options, None);
+    let (server, _folders) = serve_guests(options);
     let mut working = Client::connect(server.address);
     working.send(&wait_for_ever(1).bytes());
     until("no call runs", || {
@@ -557,10 +553,8 @@ fn listeners_leave_room_for_calls_and_are_told_of_the_end() {
 #[test]
 fn a_request_that_takes_too_long_is_answered_and_its_call_stopped() {
     let options = limited(|limits| limits.request_time = Duration::from_millis(200));
-    let folders = Folders::new();
-    folders.write("a/SKILL.md", "# A\n");
-    let host = build(builder_with_guests().skills(&folders.root));
-    let server = Serving::start(&host, options, None);
+    let (server, _folders) = serve_guests(options);
+    let host = &server.host;
     let mut client = Client::connect(server.address);
     assert_eq!(client.ask(&wait_for_ever(1)).status, 504);
     until("the guest goes on", || host.occupancy().running == 0);
@@ -569,10 +563,8 @@ fn a_request_that_takes_too_long_is_answered_and_its_call_stopped() {
 
 #[test]
 fn a_client_that_disconnects_stops_its_call_within_100_ms() {
-    let folders = Folders::new();
-    folders.write("a/SKILL.md", "# A\n");
-    let host = build(builder_with_guests().skills(&folders.root));
-    let server = Serving::start(&host, Options::default(), None);
+    let (server, _folders) = serve_guests(Options::default());
+    let host = &server.host;
     let arguments = json!({"skill_name": "a", "path": "p"});
     for tool in ["raw_sleep", "raw_loop"] {
         for request in [
@@ -604,8 +596,8 @@ fn the_end_waits_for_calls_in_flight_and_takes_no_more() {
         .skills(["*"])
         .unwrap();
     let builder = builder_with_guests().skills(&folders.root);
-    let host = build(builder.grant("raw_sleep", grant));
-    let server = Serving::start(&host, Options::default(), None);
+    let server = Serving::start(builder.grant("raw_sleep", grant), Options::default());
+    let host = &server.host;
     let mut idle = Client::connect(server.address);
     assert_eq!(idle.ask(&Request::get("/readyz")).status, 200);
     let mut working = Client::connect(server.address);
@@ -627,11 +619,9 @@ fn the_end_waits_for_calls_in_flight_and_takes_no_more() {
 #[test]
 fn the_end_comes_though_a_call_does_not() {
     for hurried in [false, true] {
-        let folders = Folders::new();
-        folders.write("a/SKILL.md", "# A\n");
-        let host = build(builder_with_guests().skills(&folders.root));
         let time = Duration::from_millis(if hurried { 60_000 } else { 200 });
-        let server = Serving::start(&host, limited(|limits| limits.shutdown_time = time), None);
+        let (server, _folders) = serve_guests(limited(|limits| limits.shutdown_time = time));
+        let host = server.host.clone();
         let mut client = Client::connect(server.address);
         client.send(&wait_for_ever(1).bytes());
         until("no call runs", || host.occupancy().running == 1);
@@ -650,12 +640,7 @@ fn the_end_comes_though_a_call_does_not() {
 
 #[test]
 fn metrics_count_calls_and_requests_and_nothing_that_a_peer_makes_up() {
-    let folders = Folders::new();
-    folders.write("a/SKILL.md", "# A\n");
-    let metrics = Arc::<Metrics>::default();
-    let builder = builder_with_guests().skills(&folders.root);
-    let host = build(builder.observer(metrics.clone()));
-    let server = Serving::start(&host, Options::default(), Some(metrics));
+    let (server, _folders) = serve_guests(Options::default());
     let mut client = Client::connect(server.address);
     let read = |path: &str| json!({"skill_name": "a", "file_path": path});
     let calls = [
@@ -733,7 +718,6 @@ fn a_server_that_others_can_reach_takes_a_token_and_its_names() {
 #[test]
 fn a_token_file_is_its_owners_alone() {
     use std::fs;
-    use std::os::unix::fs::PermissionsExt as _;
 
     let folders = Folders::new();
     let file = folders.outside.join("token");
@@ -768,6 +752,178 @@ fn a_token_file_is_its_owners_alone() {
     }
 }
 
+/// The program, serving over HTTP. Killed when this is dropped.
+struct Started {
+    child: Child,
+    address: SocketAddr,
+}
+
+impl Started {
+    fn new(program: &Program, arguments: &[&str], token: Option<&str>) -> Self {
+        let mut command =
+            program.command(&[&["serve", "--http", "127.0.0.1:0"], arguments].concat());
+        if let Some(token) = token {
+            command.env("SKILLHOST_HTTP_TOKEN", token);
+        }
+        let mut child = command.spawn().unwrap();
+        let mut line = String::new();
+        let stdout = child.stdout.as_mut().unwrap();
+        BufReader::new(stdout).read_line(&mut line).unwrap();
+        let address = line
+            .strip_prefix("http://")
+            .unwrap()
+            .strip_suffix("/mcp\n")
+            .unwrap();
+        Self {
+            address: address.parse().unwrap(),
+            child,
+        }
+    }
+
+    fn signal(&self) {
+        let id = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(id, rustix::process::Signal::TERM).unwrap();
+    }
+
+    fn wait(&mut self) -> Option<i32> {
+        self.child.wait().unwrap().code()
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn the_program_serves_until_it_is_told_to_end() {
+    let program = Program::new();
+    program.write("skills/a/SKILL.md", "# A\n");
+    program.write("token", TOKEN);
+    let token = program.folder.path().join("token");
+    std::fs::set_permissions(&token, std::fs::Permissions::from_mode(0o600)).unwrap();
+    program.write(
+        "skillhost.toml",
+        "[http]\ntoken_file = \"token\"\nbody = 1000\n",
+    );
+    let configured = Started::new(&program, &["--allow-host", "h.example"], None);
+    let own = ["--config", "empty.toml", "--skills", "skills"];
+    program.write("empty.toml", "");
+    let environment = Started::new(&program, &own, Some(TOKEN));
+    let option = Started::new(
+        &program,
+        &[&own[..], &["--token-file", "token"]].concat(),
+        None,
+    );
+    let read = Request::call(1, "read_skill", json!({"skill_name": "a"}));
+    for mut server in [configured, environment, option] {
+        let address = server.address;
+        until("not ready", || {
+            Client::once(address, &Request::get("/readyz")).status == 200
+        });
+        assert_eq!(Client::once(address, &read).status, 401);
+        let bearer = format!("Bearer {TOKEN}");
+        let read = read.clone().with("Authorization", &bearer);
+        assert_eq!(Client::once(address, &read).text(), "# A\n");
+        let shown = Client::once(
+            address,
+            &Request::get("/metrics").with("Authorization", &bearer),
+        );
+        let counted = r#"skillhost_calls_total{tool="read_skill",outcome="output",reason=""} 1"#;
+        assert!(shown.body.contains(counted), "{}", shown.body);
+        server.signal();
+        assert_eq!(server.wait(), Some(0));
+    }
+    let configured = Started::new(&program, &["--allow-host", "h.example"], None);
+    let named = Request::get("/metrics").with("Authorization", &format!("Bearer {TOKEN}"));
+    assert_eq!(
+        Client::once(configured.address, &named.with("Host", "h.example")).status,
+        200
+    );
+    let large = read
+        .with("Content-Length", "1001")
+        .with("Authorization", &format!("Bearer {TOKEN}"));
+    assert_eq!(Client::once(configured.address, &large).status, 413);
+}
+
+#[test]
+fn the_program_refuses_to_serve_others_without_a_token() {
+    let program = Program::new();
+    program.write("open", TOKEN);
+    let serve = |address: &str, arguments: &[&str], token: Option<&str>| {
+        let mut command = program.command(&[&["serve", "--http", address], arguments].concat());
+        if let Some(token) = token {
+            command.env("SKILLHOST_HTTP_TOKEN", token);
+        }
+        finish(command, "")
+    };
+    let cases = [
+        (serve("0.0.0.0:0", &[], None), 4, "SKILLHOST_HTTP_TOKEN"),
+        (serve("0.0.0.0:0", &[], Some(TOKEN)), 4, "allowed_hosts"),
+        (
+            serve("127.0.0.1:0", &[], Some("")),
+            4,
+            "SKILLHOST_HTTP_TOKEN",
+        ),
+        (
+            serve("127.0.0.1:0", &["--token-file", "open"], None),
+            4,
+            "0600",
+        ),
+        (
+            serve("127.0.0.1:0", &["--token-file", "open"], Some(TOKEN)),
+            4,
+            "which",
+        ),
+        (
+            serve("127.0.0.1:0", &["--token-file", "none"], None),
+            4,
+            "`none`",
+        ),
+        (
+            serve("127.0.0.1:0", &["--allow-host", "a b"], None),
+            4,
+            "`a b`",
+        ),
+        (serve("somewhere", &[], None), 2, "--http"),
+        (program.run(&["serve", "--token-file", "open"]), 2, "--http"),
+    ];
+    for (run, code, said) in cases {
+        assert_eq!((run.code, &*run.stdout), (code, ""), "{}", run.stderr);
+        assert!(
+            run.stderr.contains(said) && !run.stderr.contains(TOKEN),
+            "{}",
+            run.stderr
+        );
+    }
+}
+
+#[test]
+fn the_page_about_serving_gives_the_defaults_and_every_metric() {
+    let page = std::fs::read_to_string(repository().join("docs/serving.md")).unwrap();
+    let block = page.split("```toml\n").nth(1).unwrap();
+    let block = block.split("```").next().unwrap();
+    let config = Config::parse(block, "docs/serving.md", Path::new("/")).unwrap();
+    assert_eq!(config.http.limits, HttpLimits::default());
+    assert_eq!(block.matches('=').count(), 9, "every limit has its line");
+    let server = serve(Options::default());
+    let mut client = Client::connect(server.address);
+    client.ask(&read(1));
+    let shown = client.ask(&Request::get("/metrics")).body;
+    let types = shown
+        .lines()
+        .filter_map(|line| line.strip_prefix("# TYPE "));
+    for metric in types.map(|line| line.split_once(' ').unwrap()) {
+        let name = match metric {
+            (name, "counter") => format!("`{name}_total`"),
+            (name, _) => format!("`{name}`"),
+        };
+        assert!(page.contains(&name), "{name}");
+    }
+}
+
 /// Connections that call at once.
 const CLIENTS: u64 = 50;
 
@@ -781,15 +937,12 @@ fn fifty_clients_and_ten_thousand_calls_leave_nothing_behind() {
         );
         return;
     }
-    let metrics = Arc::<Metrics>::default();
-    let builder = builder().skills(repository().join("skills"));
-    let host = build(builder.observer(metrics.clone()));
-    let options = options(|options| options.token = Some(Token::new(TOKEN).unwrap()));
-    let server = Serving::start(&host, options, Some(metrics));
+    let token = Token::new(TOKEN).unwrap();
+    let server = serve(options(|options| options.token = Some(token)));
     let files = ["examples/basic.py", "config.json", "SKILL.md", "none"];
     let expected = files.map(|path| {
         let arguments = json!({"skill_name": "calculator", "file_path": path});
-        skillhost::message::model_text(block_on(host.call("read_file_in_skill", arguments)))
+        model_text(&server.host, "read_file_in_skill", arguments)
     });
     let bearer = format!("Bearer {TOKEN}");
     let call_all = |calls: u64| {

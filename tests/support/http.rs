@@ -7,15 +7,10 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ServerCapabilities,
-    ServerConfig, SubscriptionFilter,
-};
-use rmcp::service::{RequestContext, SubscriptionContext};
-use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::{Value, json};
-use skillhost::Host;
-use skillhost::server::http::{Metrics, Options, Server, Shutdown};
+use skillhost::server::http::{self, Metrics, Options, Shutdown};
+use skillhost::server::{Live, Server};
+use skillhost::{Host, HostBuilder};
 
 /// How long a test waits for an answer before it fails.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -23,16 +18,17 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// A server that runs. It ends when this is dropped.
 pub(crate) struct Serving {
     pub(crate) address: SocketAddr,
+    pub(crate) host: Host,
     pub(crate) shutdown: Shutdown,
     thread: Option<JoinHandle<usize>>,
 }
 
 impl Serving {
-    /// Serves a host at a port of loopback.
-    pub(crate) fn start(host: &Host, options: Options, metrics: Option<Arc<Metrics>>) -> Self {
+    /// Serves a host at a port of loopback. The host has no problems.
+    pub(crate) fn start(builder: HostBuilder, options: Options) -> Self {
         let (told, hears) = std::sync::mpsc::channel();
         let shutdown = Shutdown::default();
-        let (host, asked) = (host.clone(), shutdown.clone());
+        let asked = shutdown.clone();
         let thread = thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_multi_thread()
                 .worker_threads(2)
@@ -40,22 +36,30 @@ impl Serving {
                 .build()
                 .unwrap();
             runtime.block_on(async {
+                let metrics = Arc::<Metrics>::default();
+                let live = Arc::new(Live::new(builder.observer(metrics.clone())));
+                let _watching = live.watch().unwrap();
+                let host = live.load().await.unwrap();
+                assert_eq!(host.problems(), [] as [String; 0]);
                 let address = SocketAddr::from(([127, 0, 0, 1], 0));
-                let server = Server::bind(address, options).await.unwrap();
-                told.send(server.address()).unwrap();
-                let occupied = host.clone();
+                let server = http::Server::bind(address, options).await.unwrap();
+                told.send((server.address(), host)).unwrap();
+                let (occupied, ending, end) = (live.clone(), live.clone(), asked.clone());
+                tokio::spawn(async move {
+                    end.asked().await;
+                    ending.close();
+                });
                 let server = server
-                    .occupancy(move || Some(occupied.occupancy()))
-                    .metrics(metrics.unwrap_or_default());
-                let calling = Calling {
-                    host,
-                    shutdown: asked.clone(),
-                };
-                server.serve(move || Ok(calling.clone()), &asked).await
+                    .occupancy(move || occupied.loaded().map(|host| host.occupancy()))
+                    .metrics(metrics);
+                let handler = move || Ok(Server::new(live.clone()));
+                server.serve(handler, &asked).await
             })
         });
+        let (address, host) = hears.recv().unwrap();
         Self {
-            address: hears.recv().unwrap(),
+            address,
+            host,
             shutdown,
             thread: Some(thread),
         }
@@ -76,53 +80,6 @@ impl Drop for Serving {
             let ended = thread.join();
             assert!(ended.is_ok() || thread::panicking());
         }
-    }
-}
-
-/// Calls the host's tools, and stops a call that was given up.
-#[derive(Clone)]
-struct Calling {
-    host: Host,
-    shutdown: Shutdown,
-}
-
-impl ServerHandler for Calling {
-    fn get_info(&self) -> ServerConfig {
-        let capabilities = ServerCapabilities::builder()
-            .enable_tools()
-            .enable_tool_list_changed();
-        ServerConfig::new(capabilities.build())
-    }
-
-    fn accepted_subscription_filter(&self, all: &SubscriptionFilter) -> Option<SubscriptionFilter> {
-        Some(all.clone())
-    }
-
-    async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
-        tokio::select! {
-            () = context.cancelled() => {}
-            () = self.shutdown.asked() => {}
-        }
-        Ok(())
-    }
-
-    async fn call_tool(
-        &self,
-        request: CallToolRequestParams,
-        context: RequestContext<RoleServer>,
-    ) -> Result<CallToolResponse, ErrorData> {
-        let arguments = Value::Object(request.arguments.unwrap_or_default());
-        let outcome = tokio::select! {
-            outcome = self.host.call(&request.name, arguments) => outcome,
-            () = context.ct.cancelled() => return Err(ErrorData::internal_error("given up", None)),
-        };
-        let failed = outcome.is_err();
-        let content = vec![ContentBlock::text(skillhost::message::model_text(outcome))];
-        Ok(match failed {
-            false => CallToolResult::success(content),
-            true => CallToolResult::error(content),
-        }
-        .into())
     }
 }
 

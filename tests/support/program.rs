@@ -41,9 +41,14 @@ impl Program {
     }
 
     pub(crate) fn run_with<S: AsRef<std::ffi::OsStr>>(&self, arguments: &[S], stdin: &str) -> Run {
+        finish(self.command(arguments), stdin)
+    }
+
+    /// The program with these arguments, to be started.
+    pub(crate) fn command<S: AsRef<std::ffi::OsStr>>(&self, arguments: &[S]) -> Command {
         let mut command = command(Path::new(env!("CARGO_BIN_EXE_skillhost")));
         command.args(arguments).current_dir(self.folder.path());
-        finish(command, stdin)
+        command
     }
 }
 
@@ -77,7 +82,7 @@ fn command(binary: &Path) -> Command {
     command
 }
 
-fn finish(mut command: Command, stdin: &str) -> Run {
+pub(crate) fn finish(mut command: Command, stdin: &str) -> Run {
     let mut child = command.spawn().unwrap();
     // A program that does not read its input closes it.
     let _ = child.stdin.take().unwrap().write_all(stdin.as_bytes());

@@ -2,6 +2,7 @@
 //! The environment is read here and nowhere else.
 
 use std::env;
+use std::ffi::OsString;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,6 +17,14 @@ use tracing::level_filters::LevelFilter;
 const DEFAULT_CONFIG: &str = "skillhost.toml";
 /// Used where it exists and no skills folder is given or configured.
 const DEFAULT_SKILLS: &str = "skills";
+
+/// Holds the bearer token of a server over HTTP.
+pub(crate) const TOKEN_VARIABLE: &str = "SKILLHOST_HTTP_TOKEN";
+
+/// The token in the environment. An empty one is one, and is refused.
+pub(crate) fn token() -> Option<OsString> {
+    env::var_os(TOKEN_VARIABLE)
+}
 
 /// Stands before the verb and after it; what is said in both places adds up.
 #[derive(Args, Default)]
@@ -75,7 +84,7 @@ impl Options {
         self
     }
 
-    fn config(&self) -> anyhow::Result<Config> {
+    pub(crate) fn config(&self) -> anyhow::Result<Config> {
         match &self.config {
             Some(path) => Config::read(path),
             // What is there and cannot be read is not passed over: its limits

@@ -1,4 +1,6 @@
-//! `skillhost serve`: an MCP server.
+//! `skillhost serve`: an MCP server, on stdin and stdout or over HTTP.
+
+mod http;
 
 use std::sync::Arc;
 
@@ -10,9 +12,12 @@ use tokio_util::sync::CancellationToken;
 use crate::exit::Exit;
 use crate::options::{Options, complain_of};
 
-/// Serve agents over the Model Context Protocol, on stdin and stdout
+/// Serve agents over the Model Context Protocol, on stdin and stdout or over
+/// HTTP
 #[derive(Args)]
 pub(crate) struct Serve {
+    #[command(flatten)]
+    http: http::Http,
     #[command(flatten)]
     options: Options,
 }
@@ -20,6 +25,9 @@ pub(crate) struct Serve {
 impl Serve {
     pub(crate) async fn execute(mut self, before: Options) -> anyhow::Result<Exit> {
         let options = before.and(std::mem::take(&mut self.options));
+        if let Some(address) = self.http.address {
+            return self.http.execute(address, &options).await;
+        }
         let end = end_by_signal()?;
         let live = Arc::new(Live::new(options.builder()?));
         let _watching = live

@@ -23,6 +23,7 @@ enum Ends {
     Memory,
     Handles,
     Output,
+    Stack,
     /// It broke off; the operator reads a reason with these words.
     Trap(&'static str),
     /// The host said no, with this word for it.
@@ -33,7 +34,7 @@ enum Ends {
     Answers(&'static str),
 }
 
-use Ends::{Answers, Fails, Handles, Memory, Output as TooLarge, Refused, Time, Trap};
+use Ends::{Answers, Fails, Handles, Memory, Output as TooLarge, Refused, Stack, Time, Trap};
 
 /// One attack: the tool without its prefix, its arguments, and its end.
 struct Attack {
@@ -127,12 +128,12 @@ fn attacks() -> Vec<Attack> {
         attack("sleep", Time),
         attack("poll_for_ever", Time),
         attack("poll_one_often", Time).with(100),
-        attack("poll_one_often", Trap("handle limit exceeded")).with(100_000),
+        attack("poll_one_often", Handles).with(100_000),
         attack("poll_nothing", Trap("empty poll list")),
         attack("wait_for_the_end_of_time", Time),
         attack("call_host_for_ever", Time),
         attack("recur", Trap("out of bounds memory access")),
-        attack("recur_in_registers", Trap("call stack exhausted")),
+        attack("recur_in_registers", Stack),
         attack("take_memory", Memory),
         attack("take_memory_and_answer", Answers("there were ")),
         // Answers.
@@ -192,6 +193,8 @@ fn attacks() -> Vec<Attack> {
         attack("skills", Answers("a")),
         attack("exit_with_success", Trap("")),
         attack("exit_with_failure", Trap("")),
+        attack("change", Answers("done")),
+        attack("descend", Answers("went down 1")).on("docs"),
         attack("break_off", Trap("unreachable")).on("\u{1b}[2J{}"),
     ]
 }
@@ -250,6 +253,7 @@ fn unlike(ends: &Ends, seen: &Result<Output, CallError>) -> Option<String> {
         (Time, _) => matches!(stop, Some(Stop::Time(limit)) if *limit == SHORT),
         (Memory, _) => matches!(stop, Some(Stop::Memory(_))),
         (Handles, _) => matches!(stop, Some(Stop::Handles(_))),
+        (Stack, _) => matches!(stop, Some(Stop::Stack(_))),
         (TooLarge, _) => matches!(stop, Some(Stop::Output(_))),
         (Trap(reason), _) => matches!(stop, Some(Stop::Trap(why)) if why.contains(reason)),
         (Refused(word), Err(CallError::Failed(failure))) => {
@@ -369,7 +373,9 @@ fn an_attack_on_a_skill_that_is_not_granted_does_not_start() {
 fn no_guessed_handle_reaches_a_file_of_another_call() {
     let folders = folders();
     folders.write("b/canary.txt", CANARY);
-    let grant = Grant::new().skills(["b"]).unwrap();
+    let mut limits = Limits::default();
+    limits.time = Duration::from_secs(300);
+    let grant = Grant::new().skills(["b"]).unwrap().limits(limits);
     let host = host(&folders);
     // The same component, with many files of another skill open all the while.
     let other = crate::support::build(
@@ -589,6 +595,22 @@ fn two_loops_on_two_threads_end_at_their_deadline_while_eight_neighbours_are_ans
 }
 
 #[test]
+fn a_definition_that_changes_each_time_it_is_asked_for_is_asked_for_once() {
+    let folders = folders();
+    let definition = |host: &Host| {
+        let all = host.definitions().into_iter();
+        let description = all.filter(|tool| tool.name == "hostile_change");
+        description.map(|tool| tool.description).collect::<String>()
+    };
+    let first = host(&folders);
+    let promised = definition(&first);
+    assert!(promised.starts_with("This time it is "), "{promised}");
+    assert!(call(&first, "hostile_change", json!({"skill_name": "a"})).is_ok());
+    assert_eq!(definition(&first), promised);
+    assert_ne!(definition(&host(&folders)), promised, "it never changes");
+}
+
+#[test]
 fn two_hundred_callers_at_once_get_each_its_own_answer() {
     let folders = folders();
     for number in 0..200 {
@@ -653,303 +675,5 @@ fn a_caller_that_gives_up_stops_the_guest() {
     let after = Held::now();
     assert_eq!(after.descriptors, before.descriptors);
     assert_eq!(after.threads, before.threads);
-    the_next_call_works(&host);
-}
-
-/// The core function of a `call` that is never called.
-const CALL: &str = r#"(func (export "call")
-    (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32) (result i32) unreachable)"#;
-
-/// A component that exports the tools interface, with this in its core module.
-/// `definitions` returns where the list of definitions is.
-fn component(core: &str) -> Vec<u8> {
-    wat::parse_str(component_text(core)).unwrap()
-}
-
-fn component_text(core: &str) -> String {
-    format!(
-        r#"(component
-  (core module $m
-    (func (export "realloc") (param i32 i32 i32 i32) (result i32) unreachable)
-    {core})
-  (core instance $i (instantiate $m))
-  (type $rule (record (field "skill-property" string) (field "enumerate" bool)
-    (field "path-property" (option string)) (field "skill-optional" bool)))
-  (type $form (enum "text" "details"))
-  (export $rule' "folder-rule" (type $rule))
-  (export $form' "form" (type $form))
-  (type $definition (record (field "name" string) (field "title" string)
-    (field "description" string) (field "input-schema" string)
-    (field "output-schema" (option string)) (field "folder" (option $rule'))
-    (field "text-property" (option string)) (field "model-reads" $form')))
-  (export $definition' "definition" (type $definition))
-  (func $definitions (result (list $definition'))
-    (canon lift (core func $i "definitions") (memory (core memory $i "memory"))))
-  (type $open (record (field "skill" (option string)) (field "mount" string)
-    (field "path" (option string))))
-  (export $open' "open-folder" (type $open))
-  (type $folder (variant (case "none") (case "open" $open') (case "unknown-skill")
-    (case "unreadable") (case "no-home") (case "outside")))
-  (export $folder' "folder" (type $folder))
-  (type $output (record (field "text" string) (field "details" (option string))))
-  (export $output' "output" (type $output))
-  (type $kind (enum "invalid-arguments" "not-found" "refused" "unreadable" "failed"))
-  (export $kind' "failure-kind" (type $kind))
-  (type $failure (record (field "kind" $kind') (field "message" string)
-    (field "details" (option string))))
-  (export $failure' "failure" (type $failure))
-  (func $call (param "name" string) (param "arguments" string) (param "folder" $folder')
-    (result (result $output' (error $failure')))
-    (canon lift (core func $i "call") (memory (core memory $i "memory"))
-      (realloc (core func $i "realloc"))))
-  (instance $tools
-    (export "folder-rule" (type $rule'))
-    (export "form" (type $form'))
-    (export "definition" (type $definition'))
-    (export "open-folder" (type $open'))
-    (export "folder" (type $folder'))
-    (export "output" (type $output'))
-    (export "failure-kind" (type $kind'))
-    (export "failure" (type $failure'))
-    (export "definitions" (func $definitions))
-    (export "call" (func $call)))
-  (export "skillhost:tool/tools@0.1.0" (instance $tools)))"#
-    )
-}
-
-/// A component whose `call` is of another type than the interface's.
-fn untyped_call() -> Vec<u8> {
-    let right = component_text(&harmless(""));
-    let from = right.find("(func $call").unwrap();
-    let to = right[from..].find("(instance $tools").unwrap() + from;
-    let core = "(core module $n (func (export \"f\"))) (core instance $j (instantiate $n))
-        (func $call (canon lift (core func $j \"f\")))";
-    wat::parse_str(format!("{}{core}{}", &right[..from], &right[to..])).unwrap()
-}
-
-/// A core module whose `definitions` returns so many records at this address,
-/// in a memory of so many pages.
-fn listing(pages: u32, count: u32, data: &str) -> String {
-    let [a, b, c, d] = count.to_le_bytes();
-    format!(
-        r#"(memory (export "memory") {pages})
-    (data (i32.const 0) "\10\00\00\00\{a:02x}\{b:02x}\{c:02x}\{d:02x}")
-    {data}
-    (func (export "definitions") (result i32) i32.const 0)
-    {CALL}"#
-    )
-}
-
-/// The record of a definition at this address, as data: a name, an input
-/// schema, and a description of so many bytes, which are whatever there is.
-fn definition(at: u32, name: &str, schema: &str, description: u32) -> String {
-    const SIZE: u32 = 92;
-    let mut record = vec![0_u8; SIZE as usize];
-    let mut set = |offset: usize, value: u32| {
-        record[offset..offset + 4].copy_from_slice(&value.to_le_bytes());
-    };
-    let strings = 32_768 + at;
-    set(0, strings);
-    set(4, name.len() as u32);
-    // The second page, which is zeroes: those are text.
-    set(16, 65_536);
-    set(20, description);
-    set(24, strings + name.len() as u32);
-    set(28, schema.len() as u32);
-    let data = |at: u32, bytes: &[u8]| {
-        let digits: String = bytes.iter().map(|byte| format!("\\{byte:02x}")).collect();
-        format!("(data (i32.const {at}) \"{digits}\")\n")
-    };
-    let strings = data(strings, format!("{name}{schema}").as_bytes());
-    data(at, &record) + &strings
-}
-
-/// A core module that is what it is said to be, with something besides.
-fn harmless(besides: &str) -> String {
-    listing(1, 0, besides)
-}
-
-#[test]
-fn a_component_that_attacks_while_it_is_loaded_is_refused_and_the_rest_works() {
-    let one =
-        |name: &str, schema: &str| component(&listing(1, 1, &definition(16, name, schema, 0)));
-    let twice = definition(16, "twice", "{}", 0) + &definition(16 + 92, "twice", "{}", 0);
-    let all_of_memory: String = (0..250)
-        .map(|number| definition(16 + 92 * number, "x", "{}", 60 << 20))
-        .collect();
-    let text = |text: String| wat::parse_str(text).unwrap();
-    let many = |part: &str| {
-        let parts = part.repeat(1000);
-        text(format!("(component (core module $m (memory 1)) {parts})"))
-    };
-    let imports: String = (0..900)
-        .map(|number| format!("(import \"attack:a{number}/b\" (instance (export \"f\" (func))))"))
-        .collect();
-    let start = |code: &str| component(&harmless(&format!("(func $s {code}) (start $s)")));
-    let asked = |code: &str| {
-        component(&format!(
-            r#"(memory (export "memory") 1) (table $t 1 funcref)
-            (func (export "definitions") (result i32) {code}) {CALL}"#
-        ))
-    };
-    let grow_table = "(loop (br_if 0 (i32.ge_s
-        (table.grow $t (ref.null func) (i32.const 1000)) (i32.const 0)))) unreachable";
-    let grow_memory = "(loop (br_if 0 (i32.ge_s
-        (memory.grow (i32.const 10)) (i32.const 0)))) unreachable";
-    let cases = [
-        ("start-trap", start("unreachable"), "unreachable"),
-        (
-            "start-loop",
-            start("(loop (br 0))"),
-            "it was stopped: it took longer than 200ms",
-        ),
-        ("asked-trap", asked("unreachable"), "unreachable"),
-        (
-            "asked-loop",
-            asked("(loop (br 0)) unreachable"),
-            "it was stopped: it took longer than 200ms",
-        ),
-        (
-            "asked-table",
-            asked(grow_table),
-            "more than 20000 table elements",
-        ),
-        (
-            "asked-memory",
-            asked(grow_memory),
-            "more than 67108864 bytes of memory",
-        ),
-        ("asked-nowhere", asked("i32.const 65532"), "out of bounds"),
-        ("asked-askew", asked("i32.const 3"), "not aligned"),
-        (
-            "large",
-            component(&listing(40, 1, &definition(16, "large", "{}", 2 << 20))),
-            "larger than 1048576 bytes",
-        ),
-        (
-            "many",
-            component(&listing(20, 10_000, "")),
-            "it defines 10000 tools, more than 256",
-        ),
-        (
-            "many-beyond-memory",
-            component(&listing(1, u32::MAX, "")),
-            "out of bounds",
-        ),
-        (
-            "all-of-memory",
-            component(&listing(1000, 250, &all_of_memory)),
-            "fuel",
-        ),
-        (
-            "twice",
-            component(&listing(1, 2, &twice)),
-            "it defines the tool `twice`, which",
-        ),
-        (
-            "name",
-            one("../x", "{}"),
-            "a tool's name is 1 to 64 letters",
-        ),
-        (
-            "name-escapes",
-            one("\u{1b}[2J", "{}"),
-            "in its tool `\\u{1b}[2J`",
-        ),
-        (
-            "name-none",
-            one("", "{}"),
-            "a tool's name is 1 to 64 letters",
-        ),
-        (
-            "schema",
-            one("x", "no JSON"),
-            "its input schema: it is not JSON",
-        ),
-        ("schema-list", one("x", "[]"), "it is not a JSON object"),
-        (
-            "schema-deep",
-            one("x", &"{\"a\":".repeat(5000)),
-            "its input schema: it is not JSON",
-        ),
-        (
-            "schema-remote",
-            one("x", r#"{"$ref":"http://127.0.0.1/x"}"#),
-            "its input schema has `$ref`",
-        ),
-        (
-            "schema-file",
-            one("x", r#"{"$ref":"file:///etc/passwd"}"#),
-            "its input schema has `$ref`",
-        ),
-        (
-            "schema-wrong",
-            one("x", r#"{"properties":{"a":{"pattern":"("}}}"#),
-            "its input schema is not valid",
-        ),
-        ("memory", component(&listing(2000, 0, "")), "memory"),
-        (
-            "table",
-            component(&harmless("(table 100000 funcref)")),
-            "table",
-        ),
-        (
-            "tables",
-            component(&harmless(&"(table 10 funcref)".repeat(100))),
-            "table",
-        ),
-        (
-            "instances",
-            many("(core instance (instantiate $m))"),
-            "instances",
-        ),
-        (
-            "imports",
-            text(format!("(component {imports})")),
-            "attack:a0/b",
-        ),
-        (
-            "callable",
-            untyped_call(),
-            "failed to convert function to given type",
-        ),
-        (
-            "types",
-            text(
-                r#"(component (instance $i) (export "skillhost:tool/tools@0.1.0" (instance $i)))"#
-                    .to_owned(),
-            ),
-            "does not export",
-        ),
-    ];
-    let folders = folders();
-    for (name, bytes, _) in &cases {
-        fs::write(folders.outside.join(format!("{name}.wasm")), bytes).unwrap();
-    }
-    let good = guests().join("unchecked.wasm");
-    fs::copy(good, folders.outside.join("zzz.wasm")).unwrap();
-    let mut limits = Limits::default();
-    limits.time = Duration::from_millis(200);
-    let host = builder().skills(&folders.root).tools(&folders.outside);
-    let grant = Grant::new().skills(["a"]).unwrap();
-    let host = host.limits(limits).grant("raw_read", grant);
-    let host = block_on(host.build()).unwrap();
-    let mut wrong = Vec::new();
-    for (name, _, reason) in &cases {
-        let file = format!("/{name}.wasm`");
-        let about: Vec<&String> = host
-            .problems()
-            .iter()
-            .filter(|p| p.contains(&file))
-            .collect();
-        match about[..] {
-            [problem] if problem.contains(reason) => {}
-            _ => wrong.push(format!("{name}: {about:?}")),
-        }
-    }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    assert_eq!(host.problems().len(), cases.len());
-    let arguments = json!({"skill_name": "a", "path": "SKILL.md"});
-    assert_eq!(model_text(&host, "raw_read", arguments), "# A\n");
     the_next_call_works(&host);
 }

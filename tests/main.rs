@@ -8,6 +8,12 @@ mod contracts;
 mod sandbox;
 // Guests that attack the host, each with the end that it comes to.
 mod hostile;
+// Components that attack while they are loaded.
+mod hostile_components;
+// Folders that attack: a million entries, a terabyte, what changes meanwhile.
+mod hostile_folders;
+// Each limit, where it is set, and what a call that meets it ends in.
+mod limits;
 // Components that are loaded, and those that are refused.
 mod components;
 // What an operator grants, and what is denied without.

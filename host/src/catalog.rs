@@ -2,7 +2,8 @@
 //! each root and looks names up through it: a name is never joined to a path,
 //! and an edit on disk shows at once.
 
-use std::collections::BTreeMap;
+mod scan;
+
 use std::ffi::OsStr;
 use std::io::{self, Read as _};
 use std::os::fd::OwnedFd;
@@ -17,6 +18,8 @@ use rustix::io::Errno;
 use crate::check::{Finding, MAX_DESCRIPTION_CHARS, Severity, check_frontmatter, check_open};
 use crate::guard::{Folder, HardLinks};
 use crate::{frontmatter, skill_md, suggest};
+
+pub(crate) use scan::{Found, Scan};
 
 /// The roots, in the order in which they are asked: the first wins.
 #[derive(Debug)]
@@ -124,35 +127,24 @@ impl Catalog {
 
     /// The skills as they are now.
     pub fn list(&self) -> Listing {
-        let mut skills = BTreeMap::new();
-        let mut problems = Vec::new();
-        for root in &self.roots {
-            for name in root.names(&mut problems) {
-                if skills.contains_key(&name) {
-                    problems.push(format!(
-                        "`{}` is hidden by a skill of that name in an earlier folder",
-                        root.path.join(&name).display()
-                    ));
-                    continue;
-                }
-                match root.open_skill(&name) {
-                    Ok(handle) => {
-                        let skill = describe(name.clone(), handle, self.hard_links);
-                        skills.insert(name, skill);
-                    }
-                    Err(Errno::NOTDIR | Errno::NOENT) => {}
-                    Err(error) => problems.push(format!(
-                        "`{}` is left out: {}",
-                        root.path.join(&name).display(),
-                        io::Error::from(error)
-                    )),
-                }
+        let mut listing = Listing::default();
+        let mut scan = self.scan(|_| true);
+        while let Some(found) = scan.step() {
+            match found {
+                Found::Nothing => {}
+                Found::Skill(skill) => listing.skills.push(skill),
+                Found::Problem(problem) => listing.problems.push(problem),
             }
         }
-        Listing {
-            skills: skills.into_values().collect(),
-            problems,
-        }
+        listing
+            .skills
+            .sort_by(|one, other| one.name.cmp(&other.name));
+        listing
+    }
+
+    /// Starts to look for the skills with wanted names.
+    pub(crate) fn scan<F: Fn(&str) -> bool>(&self, wanted: F) -> Scan<'_, F> {
+        Scan::new(self, wanted)
     }
 
     /// The names of the skills, sorted, without looking into them.
@@ -161,7 +153,7 @@ impl Catalog {
             .roots
             .iter()
             .flat_map(|root| {
-                root.names(&mut Vec::new())
+                root.names()
                     .into_iter()
                     .filter(|name| root.open_skill(name).is_ok())
             })
@@ -284,55 +276,6 @@ impl Root {
             flags |= OFlags::NOFOLLOW;
         }
         rustix::fs::openat(&self.folder, name, flags, Mode::empty())
-    }
-
-    /// The names in the root that a skill can have.
-    fn names(&self, problems: &mut Vec<String>) -> Vec<String> {
-        let entries = match self.folder.entries() {
-            Ok(entries) => entries,
-            Err(error) => {
-                problems.push(format!(
-                    "`{}` cannot be listed: {error}",
-                    self.path.display()
-                ));
-                return Vec::new();
-            }
-        };
-        let mut names = Vec::new();
-        for entry in entries {
-            let entry = match entry {
-                Ok(entry) => entry,
-                Err(error) => {
-                    problems.push(format!(
-                        "`{}` cannot be listed: {error}",
-                        self.path.display()
-                    ));
-                    break;
-                }
-            };
-            let kind = entry.file_type();
-            if kind.as_ref().is_ok_and(|kind| kind.is_file()) {
-                continue;
-            }
-            if !self.follow_links && kind.is_ok_and(|kind| kind.is_symlink()) {
-                problems.push(format!(
-                    "`{}` is left out: it is a symlink; `follow_root_links = true` on its folder \
-                     would follow it",
-                    self.path.join(entry.file_name()).display()
-                ));
-                continue;
-            }
-            match skill_name_of(&entry.file_name()) {
-                Ok(Some(name)) => names.push(name),
-                Ok(None) => {}
-                Err(why) => problems.push(format!(
-                    "`{}` is left out: {why}",
-                    self.path.join(entry.file_name()).display()
-                )),
-            }
-        }
-        names.sort();
-        names
     }
 
     /// The rest of an absolute path that lies in this root, by its letters.

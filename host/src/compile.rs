@@ -12,11 +12,10 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use rustix::process::{Resource, Rlimit, Signal};
-use wasmtime::Engine;
 use wasmtime::component::Component;
 
 use crate::component::MAX_COMPONENT;
-use crate::engine;
+use crate::engine::{self, Clocked, Code};
 
 /// The argument with which the program is started to compile.
 pub const COMPILE_ARGUMENT: &str = "--compile-component";
@@ -32,6 +31,9 @@ const MEMORY: u64 = 8 << 30;
 /// Largest compiled component that is taken from the process.
 const MAX_COMPILED: u64 = 512 << 20;
 
+/// Set for the compiling process when it is to make [`Code::Checked`].
+const CHECKED: &str = "SKILLHOST_CHECKED_CODE";
+
 /// How components are compiled.
 #[derive(Debug, Clone)]
 pub(crate) struct Compiler {
@@ -43,11 +45,12 @@ pub(crate) struct Compiler {
 
 impl Compiler {
     /// Compiles a component for an engine.
-    pub(crate) fn compile(&self, engine: &Engine, bytes: &[u8]) -> anyhow::Result<Component> {
+    pub(crate) fn compile(&self, engine: &Clocked, bytes: &[u8]) -> anyhow::Result<Component> {
+        let Clocked { engine, code, .. } = engine;
         let Some(program) = &self.program else {
             return Ok(Component::from_binary(engine, bytes)?);
         };
-        let compiled = self.run(program, bytes)?;
+        let compiled = self.run(program, bytes, *code)?;
         #[allow(
             unsafe_code,
             reason = "the bytes come from our own compiler, run on this component a moment ago"
@@ -59,10 +62,11 @@ impl Compiler {
             .context("what the compiling process made is of another version")
     }
 
-    fn run(&self, program: &Path, bytes: &[u8]) -> anyhow::Result<Vec<u8>> {
+    fn run(&self, program: &Path, bytes: &[u8], code: Code) -> anyhow::Result<Vec<u8>> {
         let mut child = Command::new(program)
             .arg(COMPILE_ARGUMENT)
             .env_clear()
+            .envs((code == Code::Checked).then_some((CHECKED, "1")))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -163,7 +167,11 @@ pub fn compile_component() -> anyhow::Result<()> {
         .lock()
         .take(MAX_COMPONENT)
         .read_to_end(&mut bytes)?;
-    let compiled = engine::compiling()?.precompile_component(&bytes)?;
+    let code = match std::env::var_os(CHECKED) {
+        Some(_) => Code::Checked,
+        None => Code::Reserved,
+    };
+    let compiled = engine::compiling(code)?.precompile_component(&bytes)?;
     io::stdout().lock().write_all(&compiled)?;
     Ok(())
 }

@@ -101,7 +101,7 @@ impl Loader<'_> {
         let component = if own {
             Component::from_binary(engine, bytes)?
         } else {
-            self.compiler.compile(engine, bytes)?
+            self.compiler.compile(self.engine, bytes)?
         };
         if let Some(cache) = self.cache {
             cache.put(&key, &component);

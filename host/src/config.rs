@@ -22,7 +22,7 @@ use crate::catalog::SkillsRoot;
 use crate::grant::{Grant, PatternError};
 use crate::limits::{self, Limits, Load};
 use crate::suggest;
-use quantity::{Bytes, Count, Elements, Time};
+use quantity::{Bytes, Count, Stack, Time, UpTo};
 
 pub use http::Http;
 
@@ -96,6 +96,7 @@ struct Raw {
     compile_time: Option<Time>,
     calls: Option<Count>,
     queue: Option<Count>,
+    stack: Option<Stack>,
     limits: RawLimits,
     grants: BTreeMap<String, Spanned<RawGrant>>,
     http: http::Raw,
@@ -133,7 +134,10 @@ struct RawLimits {
     time: Option<Time>,
     memory: Option<Bytes>,
     output: Option<Bytes>,
-    table_elements: Option<Elements>,
+    table_elements: Option<UpTo<{ limits::MAX_TABLE_ELEMENTS }>>,
+    instances: Option<UpTo<{ limits::MAX_INSTANCES }>>,
+    tables: Option<UpTo<{ limits::MAX_TABLES }>>,
+    hostcall_fuel: Option<Bytes>,
     handles: Option<Count>,
     directory_entries: Option<Count>,
     log: Option<Bytes>,
@@ -167,6 +171,7 @@ const KEYS: [(&str, &[&str]); 6] = [
             "compile_time",
             "calls",
             "queue",
+            "stack",
             "limits",
             "grants",
             "http",
@@ -187,6 +192,9 @@ const LIMITS: &[&str] = &[
     "memory",
     "output",
     "table_elements",
+    "instances",
+    "tables",
+    "hostcall_fuel",
     "handles",
     "directory_entries",
     "log",
@@ -269,6 +277,7 @@ impl Config {
                 queue: raw
                     .queue
                     .map_or(load.queue, |count| count.at_most(u32::MAX)),
+                stack: raw.stack.map_or(load.stack, |stack| stack.0),
             },
             grants: grants.collect::<anyhow::Result<_>>()?,
             http: raw.http.located(located),
@@ -303,15 +312,20 @@ impl RawLimits {
             time: self.time.as_ref().map_or(limits.time, |time| time.0),
             memory: bytes(&self.memory, limits.memory),
             output: bytes(&self.output, limits.output),
-            table_elements: self
-                .table_elements
-                .as_ref()
-                .map_or(limits.table_elements, |elements| elements.0),
+            table_elements: up_to(&self.table_elements, limits.table_elements),
+            instances: up_to(&self.instances, limits.instances),
+            tables: up_to(&self.tables, limits.tables),
+            hostcall_fuel: bytes(&self.hostcall_fuel, limits.hostcall_fuel),
             handles: count(&self.handles, limits.handles),
             directory_entries: count(&self.directory_entries, limits.directory_entries),
             log: bytes(&self.log, limits.log),
         }
     }
+}
+
+/// This limit where it is given, else that.
+fn up_to<const MOST: usize>(given: &Option<UpTo<MOST>>, other: usize) -> usize {
+    given.as_ref().map_or(other, |given| given.0)
 }
 
 impl RawGrant {
@@ -463,7 +477,7 @@ mod tests {
             ),
             (
                 "xyz = 1",
-                "`skillhost.toml`, line 1: unknown key `xyz`; the keys here are skills, tools, home, disabled_tools, hard_links, audit_file, audit, pins, require_pins, compile_time, calls, queue, limits, grants, http",
+                "`skillhost.toml`, line 1: unknown key `xyz`; the keys here are skills, tools, home, disabled_tools, hard_links, audit_file, audit, pins, require_pins, compile_time, calls, queue, stack, limits, grants, http",
             ),
             (
                 "[limits]\ntime = \"ten\"",

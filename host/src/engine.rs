@@ -8,8 +8,10 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use wasmtime::component::Component;
 use wasmtime::{Config, Engine, InstanceAllocationStrategy, PoolingAllocationConfig};
 
+use crate::descriptors::{Budget, Share};
 use crate::limits::{self, Load};
 use crate::observer::Occupancy;
 
@@ -22,14 +24,36 @@ const TICK: Duration = Duration::from_millis(10);
 /// and taking them again.
 const KEEP_RESIDENT: usize = 256 << 10;
 
+/// Memories that the pool holds for each slot: those of a component with the
+/// adapter that languages other than Rust need.
+const MEMORIES_PER_SLOT: u32 = 2;
+
+/// Stack for what the host does when a guest calls it, beside the guest's own.
+const HOST_STACK: usize = 512 << 10;
+
 /// An engine with its clock.
 #[derive(Clone)]
 pub(crate) struct Clocked {
     pub(crate) engine: Engine,
+    pub(crate) code: Code,
+    stack: usize,
     clock: Arc<Clock>,
     slots: Arc<Slots>,
     /// Bytes of all sandboxes' linear memories.
     pub(crate) memory: Arc<AtomicUsize>,
+    descriptors: Arc<Budget>,
+}
+
+/// What compiled code may count on. Code of one kind runs on engines of that
+/// kind alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Code {
+    /// Each memory has all the addresses that a guest can name to itself, so
+    /// that the processor finds an access out of bounds.
+    Reserved,
+    /// Each access is compared with the memory's size: slower, on a machine
+    /// that lets a process reserve little.
+    Checked,
 }
 
 /// Room for calls: so many run, so many wait, and others are told to come back.
@@ -54,14 +78,16 @@ pub(crate) struct Running {
 impl Clocked {
     /// An engine for so many calls at a time, of at most so much memory each.
     pub(crate) fn new(load: &Load, memory: usize) -> anyhow::Result<Self> {
-        let engine = Engine::new(&pooling(load.calls, memory)).or_else(|error| {
-            // A machine that lets a process reserve little address space.
-            tracing::warn!("no pooled allocation, calls will be slower: {error:#}");
-            Engine::new(&on_demand())
-        });
-        let engine = engine
-            .map_err(anyhow::Error::from)
-            .context("cannot set up WebAssembly")?;
+        let (engine, code) = match Engine::new(&pooling(load, memory)) {
+            Ok(engine) => (engine, Code::Reserved),
+            Err(error) => {
+                tracing::warn!("no pooled allocation, calls will be slower: {error:#}");
+                let engine = Engine::new(&on_demand(Code::Checked, load.stack))
+                    .map_err(anyhow::Error::from)
+                    .context("cannot set up WebAssembly")?;
+                (engine, Code::Checked)
+            }
+        };
         let clock = start_clock(engine.clone())?;
         let slots = Arc::new(Slots {
             load: load.clone(),
@@ -70,9 +96,12 @@ impl Clocked {
         });
         Ok(Self {
             engine,
+            code,
+            stack: load.stack,
             clock,
             slots,
             memory: Arc::default(),
+            descriptors: Arc::new(Budget::of_process(load.calls)),
         })
     }
 
@@ -92,15 +121,38 @@ impl Clocked {
         }
     }
 
-    /// Waits for a slot, if there is room to wait. The clock ticks for as long
-    /// as the slot is held.
-    pub(crate) async fn enter(&self) -> Option<Running> {
+    /// What a call has of the process's file descriptors.
+    pub(crate) fn descriptors(&self) -> Arc<Share> {
+        Share::new(Arc::clone(&self.descriptors))
+    }
+
+    /// Bytes of stack of a guest.
+    pub(crate) fn stack(&self) -> usize {
+        self.stack
+    }
+
+    /// How many slots a call of this component takes: one with more memories
+    /// than a slot has room for takes several, so that the pool is never
+    /// empty for a call that has its slots.
+    pub(crate) fn weight(&self, component: &Component) -> u32 {
+        let memories = component
+            .resources_required()
+            .map_or(limits::MEMORIES, |required| required.num_memories);
+        memories
+            .div_ceil(MEMORIES_PER_SLOT)
+            .clamp(1, self.slots.load.calls)
+    }
+
+    /// Waits for so many slots, if there is room to wait. The clock ticks for
+    /// as long as they are held.
+    pub(crate) async fn enter(&self, weight: u32) -> Option<Running> {
         let slots = &*self.slots;
-        let slot = match Arc::clone(&slots.running).try_acquire_owned() {
+        let slot = match Arc::clone(&slots.running).try_acquire_many_owned(weight) {
             Ok(slot) => slot,
             Err(_) => {
                 let _place = slots.waiting.try_acquire().ok()?;
-                Arc::clone(&slots.running).acquire_owned().await.ok()?
+                let running = Arc::clone(&slots.running);
+                running.acquire_many_owned(weight).await.ok()?
             }
         };
         Some(self.start(slot))
@@ -109,8 +161,9 @@ impl Clocked {
     /// Waits for a slot, however many wait. For the host's own work, which
     /// comes one at a time: callers who keep it busy must not keep it from
     /// loading a component.
-    pub(crate) async fn enter_at_length(&self) -> Option<Running> {
-        let slot = Arc::clone(&self.slots.running).acquire_owned().await.ok()?;
+    pub(crate) async fn enter_at_length(&self, weight: u32) -> Option<Running> {
+        let running = Arc::clone(&self.slots.running);
+        let slot = running.acquire_many_owned(weight).await.ok()?;
         Some(self.start(slot))
     }
 
@@ -132,33 +185,47 @@ impl Drop for Running {
 }
 
 /// An engine that compiles for [`Clocked`] ones, and runs nothing.
-pub(crate) fn compiling() -> anyhow::Result<Engine> {
-    Ok(Engine::new(&on_demand())?)
+pub(crate) fn compiling(code: Code) -> anyhow::Result<Engine> {
+    Ok(Engine::new(&on_demand(code, Load::default().stack))?)
 }
 
 /// What every engine has, however it allocates.
-fn on_demand() -> Config {
+fn on_demand(code: Code, stack: usize) -> Config {
     let mut config = Config::new();
     config
         .epoch_interruption(true)
-        .max_wasm_stack(limits::WASM_STACK)
-        .async_stack_size(limits::WASM_STACK + (512 << 10))
+        .max_wasm_stack(stack)
+        .async_stack_size(stack + HOST_STACK)
         .wasm_memory64(false)
         .wasm_multi_memory(false)
         .wasm_relaxed_simd(false);
+    if code == Code::Checked {
+        config
+            .memory_reservation(0)
+            .memory_reservation_for_growth(1 << 20)
+            .memory_guard_size(0);
+    }
     config
 }
 
-fn pooling(calls: u32, memory: usize) -> Config {
+fn pooling(load: &Load, memory: usize) -> Config {
+    // Instances and tables cost address space in megabytes: there are enough
+    // for any calls that have slots. Memories cost it in gigabytes.
+    let calls = load.calls;
+    let (instances, tables) = (limits::MAX_INSTANCES as u32, limits::MAX_TABLES as u32);
     let mut pool = PoolingAllocationConfig::new();
     pool.total_component_instances(calls)
-        .total_core_instances(calls.saturating_mul(16).max(limits::CORE_INSTANCES))
-        .total_memories(calls.saturating_mul(2).max(limits::MEMORIES))
-        .total_tables(calls.saturating_mul(16).max(limits::TABLES))
+        .total_core_instances(calls.saturating_mul(instances))
+        .total_memories(
+            calls
+                .saturating_mul(MEMORIES_PER_SLOT)
+                .max(limits::MEMORIES),
+        )
+        .total_tables(calls.saturating_mul(tables))
         .total_stacks(calls)
-        .max_core_instances_per_component(limits::CORE_INSTANCES)
+        .max_core_instances_per_component(instances)
         .max_memories_per_component(limits::MEMORIES)
-        .max_tables_per_component(limits::TABLES)
+        .max_tables_per_component(tables)
         .table_elements(limits::MAX_TABLE_ELEMENTS)
         .max_memory_size(memory)
         .linear_memory_keep_resident(KEEP_RESIDENT)
@@ -166,7 +233,7 @@ fn pooling(calls: u32, memory: usize) -> Config {
         .async_stack_keep_resident(32 << 10)
         .max_component_instance_size(4 << 20)
         .max_core_instance_size(4 << 20);
-    let mut config = on_demand();
+    let mut config = on_demand(Code::Reserved, load.stack);
     config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool));
     config
 }

@@ -14,8 +14,9 @@ use crate::component::Tool;
 use crate::engine::Clocked;
 use crate::grant::{EffectiveGrant, Terms};
 use crate::guard::HardLinks;
+use crate::known::KnownSkills;
 use crate::observer::{Observer, Occupancy, Watch};
-use crate::sandbox::{Call, Ended, SkillsSource};
+use crate::sandbox::{Call, Ended};
 use crate::suggest;
 use crate::tool::{CallError, Definition, Failure, FolderRule, Output, Stop};
 
@@ -65,7 +66,7 @@ struct Granted {
     tool: Arc<Tool>,
     terms: Terms,
     /// The skills that it may know of.
-    skills: SkillsSource,
+    skills: KnownSkills,
 }
 
 impl Host {
@@ -288,7 +289,7 @@ impl Host {
             arguments: &Value::Object(arguments).to_string(),
             folder,
             terms,
-            skills: Arc::clone(skills),
+            skills: skills.clone(),
             slot,
         };
         let Ended { result, memory } = tool.sandbox.call(call).await;

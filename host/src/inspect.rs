@@ -69,7 +69,7 @@ pub async fn inspect(path: &Path, compiler: Option<&Path>) -> anyhow::Result<Ins
         time: compile::DEFAULT_TIME,
     };
     let component = compiler
-        .compile(&engine.engine, &bytes)
+        .compile(&engine, &bytes)
         .with_context(|| format!("`{}` is no component", path.display()))?;
     let kind = component.component_type();
     let imports = kind.imports(&engine.engine).map(|(name, _)| Import {

@@ -19,18 +19,28 @@ pub struct Limits {
     /// Elements of all tables of a call together. Meets: table bombs. A
     /// component made from JavaScript has 7,746. Default: 20,000.
     pub table_elements: usize,
+    /// Core instances that a component may consist of, at most
+    /// [`MAX_INSTANCES`]. Meets: a component that is small on disk and huge when
+    /// instantiated. One made from Python has 65. Default: 200.
+    pub instances: usize,
+    /// Tables of a call, at most [`MAX_TABLES`]. Meets: the same. Default: 64.
+    pub tables: usize,
+    /// Bytes that one call between host and guest may make the host allocate,
+    /// such as a list of paths or an answer. Meets: a list whose every entry is
+    /// all of the guest's memory. Default: 128 MiB.
+    pub hostcall_fuel: usize,
     /// Handles that a guest may hold at a time, open files among them. Meets:
     /// a guest that takes the host's file descriptors. Default: 256.
     pub handles: usize,
-    /// Entries of one directory listing. Meets: a folder with a million files.
-    /// Default: 100,000.
+    /// Entries of all directory listings of a call together. Meets: a folder
+    /// with a million files. Default: 100,000.
     pub directory_entries: usize,
     /// Bytes that a guest's standard output and error together leave in the
     /// log. Meets: a guest that floods the log. Default: 16 KiB.
     pub log: usize,
 }
 
-/// How many calls a host takes at a time.
+/// How many calls a host takes at a time, and what is set aside for each.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Load {
@@ -41,6 +51,9 @@ pub struct Load {
     /// host is busy. Meets: callers who ask faster than guests answer. Default:
     /// 1024.
     pub queue: u32,
+    /// Bytes of stack of each guest, of all tools alike: the engine sets them
+    /// aside. Meets: recursion. Default: 512 KiB.
+    pub stack: usize,
 }
 
 /// Most calls that can run at a time: each reserves address space.
@@ -51,6 +64,7 @@ impl Default for Load {
         Self {
             calls: 64,
             queue: 1024,
+            stack: 512 << 10,
         }
     }
 }
@@ -68,14 +82,18 @@ pub const MAX_MEMORY: usize = 4 << 30;
 /// Most that [`Limits::table_elements`] can be: the pool's tables are so large.
 pub const MAX_TABLE_ELEMENTS: usize = 20_000;
 
-/// Core instances, memories and tables of a component. Meets: a component that
-/// is small on disk and huge when instantiated. One made from Python has 65
-/// core instances.
-pub(crate) const CORE_INSTANCES: u32 = 200;
+/// Most that [`Limits::instances`] can be.
+pub const MAX_INSTANCES: usize = 200;
+/// Most that [`Limits::tables`] can be.
+pub const MAX_TABLES: usize = 64;
+
+/// Least and most that [`Load::stack`] can be: the tools that come with the
+/// host need some, and each call in flight has as much.
+pub const STACK: std::ops::RangeInclusive<usize> = 64 << 10..=64 << 20;
+
+/// Memories of a component. Each reserves address space. Meets: as
+/// [`Limits::instances`].
 pub(crate) const MEMORIES: u32 = 8;
-pub(crate) const TABLES: u32 = 64;
-/// Stack of the guest. Meets: recursion.
-pub(crate) const WASM_STACK: usize = 512 << 10;
 /// Bytes that one WASI read may return. Meets: a guest that makes the host
 /// allocate for a huge file; its own memory limit would stop it only after.
 pub(crate) const READ_BYTES: u64 = 16 << 20;
@@ -99,6 +117,9 @@ impl Default for Limits {
             memory: DEFAULT_MEMORY,
             output: DEFAULT_OUTPUT,
             table_elements: MAX_TABLE_ELEMENTS,
+            instances: MAX_INSTANCES,
+            tables: MAX_TABLES,
+            hostcall_fuel: 128 << 20,
             handles: 256,
             directory_entries: 100_000,
             log: 16 << 10,

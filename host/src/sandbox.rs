@@ -10,18 +10,16 @@ use wasmtime::component::{
     Component, ComponentExportIndex, ComponentType, InstancePre, Lift, Linker, Lower,
     ResourceTableError,
 };
-use wasmtime::{ResourceLimiter, Store, StoreContextMut, UpdateDeadline};
+use wasmtime::{ResourceLimiter, Store, StoreContextMut, Trap, UpdateDeadline};
 
-use crate::catalog::{NoFolder, OpenFolder, Skill};
+use crate::catalog::{NoFolder, OpenFolder};
 use crate::engine::{Clocked, Running};
 use crate::grant::Terms;
 use crate::guard::Folder;
+use crate::known::KnownSkills;
 use crate::limits::{self, Limits};
 use crate::tool::{FailureKind, Stop};
 use crate::wasi::{self, HasWorld, World};
-
-/// Asks the host which skills there are, when a guest does.
-pub(crate) type SkillsSource = Arc<dyn Fn() -> Vec<Skill> + Send + Sync>;
 
 /// A component, ready to be run any number of times.
 pub(crate) struct Sandbox {
@@ -29,6 +27,8 @@ pub(crate) struct Sandbox {
     component: InstancePre<State>,
     definitions: ComponentExportIndex,
     call: ComponentExportIndex,
+    /// Slots that a call takes.
+    weight: u32,
 }
 
 /// One call: what is asked, and what it may do.
@@ -38,7 +38,7 @@ pub(crate) struct Call<'a> {
     pub(crate) folder: Option<Result<OpenFolder, NoFolder>>,
     pub(crate) terms: &'a Terms,
     /// The skills that the call may know of.
-    pub(crate) skills: SkillsSource,
+    pub(crate) skills: KnownSkills,
     /// Its slot. The clock of the call starts when it has one.
     pub(crate) slot: Running,
 }
@@ -46,7 +46,7 @@ pub(crate) struct Call<'a> {
 /// What a store holds.
 pub(crate) struct State {
     world: World,
-    skills: SkillsSource,
+    skills: KnownSkills,
     used: Used,
     /// None is later than any clock can say.
     deadline: Option<Instant>,
@@ -219,48 +219,53 @@ impl Sandbox {
         }
         let mut linker = Linker::new(&engine.engine);
         wasi::link::<State>(&mut linker)?;
-        linker.instance(SKILLS)?.func_wrap(
-            "list",
-            |store: StoreContextMut<'_, State>, (): ()| {
-                let skills = (store.data().skills)();
-                let listed = skills.into_iter().map(|skill| RawSkill {
-                    name: skill.name,
-                    description: skill.description,
-                });
-                Ok((listed.collect::<Vec<_>>(),))
-            },
-        )?;
+        linker
+            .instance(SKILLS)?
+            .func_wrap_async("list", |store, (): ()| Box::new(list(store)))?;
         Ok(Self {
             component: linker.instantiate_pre(component)?,
             definitions: export("definitions")?,
             call: export("call")?,
+            weight: engine.weight(component),
             engine,
         })
     }
 
     /// Waits for a slot to run in, if there is room to wait.
     pub(crate) async fn enter(&self) -> Result<Running, Stop> {
-        self.engine.enter().await.ok_or(Stop::Busy)
+        self.engine.enter(self.weight).await.ok_or(Stop::Busy)
     }
 
     /// Asks the component for its tools. No skill is known to it then.
     pub(crate) async fn definitions(&self, origin: &str, limits: &Limits) -> Result<Asked, Stop> {
-        let world = World::new(None, Arc::default(), limits, origin.into());
-        let skills: SkillsSource = Arc::new(Vec::new);
-        let _slot = self.engine.enter_at_length().await.ok_or(Stop::Busy)?;
-        self.run(self.state(world, skills, limits), async |store| {
-            let instance = self.component.instantiate_async(&mut *store).await?;
-            let definitions = instance
-                .get_typed_func::<(), (Vec<RawDefinition>,)>(&mut *store, &self.definitions)?;
-            let (definitions,) = definitions.call_async(&mut *store, ()).await?;
-            // What a call will need is looked at now, and not at the first call.
-            let call =
-                instance.get_typed_func::<CallParameters<'_>, CallResult>(&mut *store, &self.call);
-            Ok(Asked {
-                definitions,
-                callable: call.map(drop),
-            })
-        })
+        let world = World::new(
+            None,
+            Arc::default(),
+            limits,
+            self.engine.descriptors(),
+            origin.into(),
+        );
+        let _slot = self
+            .engine
+            .enter_at_length(self.weight)
+            .await
+            .ok_or(Stop::Busy)?;
+        self.run(
+            self.state(world, KnownSkills::default(), limits),
+            async |store| {
+                let instance = self.component.instantiate_async(&mut *store).await?;
+                let definitions = instance
+                    .get_typed_func::<(), (Vec<RawDefinition>,)>(&mut *store, &self.definitions)?;
+                let (definitions,) = definitions.call_async(&mut *store, ()).await?;
+                // What a call will need is looked at now, and not at the first call.
+                let call = instance
+                    .get_typed_func::<CallParameters<'_>, CallResult>(&mut *store, &self.call);
+                Ok(Asked {
+                    definitions,
+                    callable: call.map(drop),
+                })
+            },
+        )
         .await
         .result
     }
@@ -274,7 +279,13 @@ impl Sandbox {
         } = call.terms;
         let (preopen, folder) = tell(call.folder);
         let tool = Arc::clone(call.tool);
-        let world = World::new(preopen, Arc::clone(environment), limits, tool);
+        let world = World::new(
+            preopen,
+            Arc::clone(environment),
+            limits,
+            self.engine.descriptors(),
+            tool,
+        );
         let _slot = call.slot;
         let result = self.run(self.state(world, call.skills, limits), async |store| {
             let instance = self.component.instantiate_async(&mut *store).await?;
@@ -291,7 +302,7 @@ impl Sandbox {
     }
 
     /// What a store begins with.
-    fn state(&self, world: World, skills: SkillsSource, limits: &Limits) -> State {
+    fn state(&self, world: World, skills: KnownSkills, limits: &Limits) -> State {
         State {
             world,
             skills,
@@ -319,11 +330,29 @@ impl Sandbox {
         let result = match waited {
             Ok(Ok(done)) => Ok(done),
             Err(_) => Err(Stop::Time(time)),
-            Ok(Err(error)) => Err(why(store.data_mut(), &error)),
+            Ok(Err(error)) => Err(why(store.data_mut(), self.engine.stack(), &error)),
         };
         Ended {
             result,
             memory: store.data().used.bytes,
+        }
+    }
+}
+
+/// The skills that the call may know of.
+async fn list(mut store: StoreContextMut<'_, State>) -> wasmtime::Result<(Vec<RawSkill>,)> {
+    let State { skills, limits, .. } = store.data();
+    match skills.list(limits).await {
+        Ok(skills) => {
+            let raw = skills.into_iter().map(|skill| RawSkill {
+                name: skill.name,
+                description: skill.description,
+            });
+            Ok((raw.collect(),))
+        }
+        Err(stop) => {
+            store.data_mut().world.hit = Some(stop);
+            wasmtime::bail!("there are more skills than the call may list")
         }
     }
 }
@@ -335,12 +364,10 @@ pub(crate) fn is_granted(import: &str) -> bool {
 
 /// A store with all its limits on, and nothing of the guest in it yet.
 fn armed(engine: &Clocked, state: State) -> Store<State> {
-    let (memory, handles) = (state.limits.memory, state.limits.handles);
+    let (fuel, handles) = (state.limits.hostcall_fuel, state.limits.handles);
     let mut store = Store::new(&engine.engine, state);
     store.limiter(|state| state);
-    // Two strings at most come back from a call, neither larger than the
-    // guest's memory. Meets: lists whose every entry is all of the memory.
-    store.set_hostcall_fuel(memory.saturating_mul(2));
+    store.set_hostcall_fuel(fuel);
     // Handles and what is lent of them to a call of the host. Twice the limit,
     // so that the table of what they stand for is full first: that has a name.
     store.set_max_component_handles(handles.saturating_mul(2));
@@ -364,13 +391,30 @@ fn armed(engine: &Clocked, state: State) -> Store<State> {
 }
 
 /// Why a guest broke off: the limit that it ran into, if it ran into one.
-fn why(state: &mut State, error: &wasmtime::Error) -> Stop {
-    let table: Option<&ResourceTableError> = error.downcast_ref();
-    match (state.world.hit.take(), table) {
-        (Some(stop), _) => stop,
-        (None, Some(ResourceTableError::Full)) => Stop::Handles(state.limits.handles),
-        (None, _) => Stop::Trap(format!("{error:#}")),
+fn why(state: &mut State, stack: usize, error: &wasmtime::Error) -> Stop {
+    if let Some(stop) = state.world.hit.take() {
+        return stop;
     }
+    let limits = &state.limits;
+    match (error.downcast_ref(), error.downcast_ref()) {
+        (Some(ResourceTableError::Full), _) => return Stop::Handles(limits.handles),
+        (_, Some(Trap::StackOverflow)) => return Stop::Stack(stack),
+        _ => {}
+    }
+    // These the runtime says in words alone.
+    let cause = error.root_cause().to_string();
+    let said = [
+        ("store handle limit exceeded", Stop::Handles(limits.handles)),
+        ("instance count too high", Stop::Instances(limits.instances)),
+        ("table count too high", Stop::Tables(limits.tables)),
+        (
+            "fuel allocated for hostcalls has been exhausted",
+            Stop::HostcallFuel(limits.hostcall_fuel),
+        ),
+    ];
+    said.into_iter()
+        .find(|(words, _)| cause.contains(words))
+        .map_or_else(|| Stop::Trap(format!("{error:#}")), |(_, stop)| stop)
 }
 
 /// What the guest is told of its folder, and the folder itself.
@@ -475,7 +519,7 @@ impl ResourceLimiter for State {
         let more = desired.saturating_sub(current);
         let elements = self.used.table_elements.saturating_add(more);
         if elements > self.limits.table_elements {
-            self.world.hit = Some(Stop::Tables(self.limits.table_elements));
+            self.world.hit = Some(Stop::TableElements(self.limits.table_elements));
             return Ok(false);
         }
         self.used.table_elements = elements;
@@ -483,11 +527,11 @@ impl ResourceLimiter for State {
     }
 
     fn instances(&self) -> usize {
-        limits::CORE_INSTANCES as usize
+        self.limits.instances
     }
 
     fn tables(&self) -> usize {
-        limits::TABLES as usize
+        self.limits.tables
     }
 
     fn memories(&self) -> usize {

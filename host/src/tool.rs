@@ -145,10 +145,18 @@ pub enum Stop {
     /// Its answer was larger than the limit, in bytes.
     Output(usize),
     /// It wanted more table elements than the limit.
+    TableElements(usize),
+    /// It consists of more core instances than the limit.
+    Instances(usize),
+    /// It has more tables than the limit.
     Tables(usize),
+    /// It used more stack than the limit, in bytes.
+    Stack(usize),
+    /// It made the host allocate more than the limit, in bytes.
+    HostcallFuel(usize),
     /// It wanted to hold more handles than the limit.
     Handles(usize),
-    /// It wanted to list a folder with more entries than the limit.
+    /// It wanted to list more directory entries than the limit.
     DirectoryEntries(usize),
     /// It was not started: its grant does not name this skill.
     NotGranted {
@@ -171,7 +179,11 @@ impl Stop {
             Self::Time(_) => "time",
             Self::Memory(_) => "memory",
             Self::Output(_) => "output",
-            Self::Tables(_) => "table-elements",
+            Self::TableElements(_) => "table-elements",
+            Self::Instances(_) => "instances",
+            Self::Tables(_) => "tables",
+            Self::Stack(_) => "stack",
+            Self::HostcallFuel(_) => "hostcall-fuel",
             Self::Handles(_) => "handles",
             Self::DirectoryEntries(_) => "directory-entries",
             Self::NotGranted { .. } => "not-granted",
@@ -179,6 +191,27 @@ impl Stop {
             Self::NotRecorded => "not-recorded",
             Self::Trap(_) => "trap",
         }
+    }
+
+    /// The key of the configuration that would change it, if one would.
+    fn key(&self, tool: &str) -> Option<String> {
+        let key = match self {
+            Self::Time(_) => "limits.time",
+            Self::Memory(_) => "limits.memory",
+            Self::Output(_) => "limits.output",
+            Self::TableElements(_) => "limits.table_elements",
+            Self::Instances(_) => "limits.instances",
+            Self::Tables(_) => "limits.tables",
+            Self::Stack(_) => "stack",
+            Self::HostcallFuel(_) => "limits.hostcall_fuel",
+            Self::Handles(_) => "limits.handles",
+            Self::DirectoryEntries(_) => "limits.directory_entries",
+            Self::Busy => "calls",
+            Self::NotGranted { .. } => return Some(format!("grants.{tool}.skills")),
+            Self::NotRecorded => "audit",
+            Self::Trap(_) => return None,
+        };
+        Some(key.to_owned())
     }
 }
 
@@ -188,10 +221,16 @@ impl fmt::Display for Stop {
             Self::Time(limit) => write!(f, "it took longer than {limit:?}"),
             Self::Memory(limit) => write!(f, "it needed more than {limit} bytes of memory"),
             Self::Output(limit) => write!(f, "its answer was larger than {limit} bytes"),
-            Self::Tables(limit) => write!(f, "it needed more than {limit} table elements"),
+            Self::TableElements(limit) => write!(f, "it needed more than {limit} table elements"),
+            Self::Instances(limit) => write!(f, "it consists of more than {limit} core instances"),
+            Self::Tables(limit) => write!(f, "it needed more than {limit} tables"),
+            Self::Stack(limit) => write!(f, "it needed more than {limit} bytes of stack"),
+            Self::HostcallFuel(limit) => {
+                write!(f, "it handed the host more than {limit} bytes at once")
+            }
             Self::Handles(limit) => write!(f, "it held more than {limit} handles"),
             Self::DirectoryEntries(limit) => {
-                write!(f, "it listed a folder of more than {limit} entries")
+                write!(f, "it listed more than {limit} directory entries")
             }
             Self::NotGranted { skill } => write!(f, "it may not read the skill '{skill}'"),
             Self::Busy => f.write_str("the host is busy, try again"),
@@ -238,6 +277,23 @@ impl CallError {
                 Form::Record => failure.record_json(),
             },
             other => format!("ERROR: {other}"),
+        }
+    }
+
+    /// What the operator reads of a tool that was stopped: the whole reason, and
+    /// the key of the configuration that would change it. It is nothing for the
+    /// model. The text may hold what a guest wrote: escape it for a terminal.
+    pub fn operator_text(&self) -> String {
+        match self {
+            Self::Stopped { tool, stop } => {
+                let more = match (stop, stop.key(tool)) {
+                    (Stop::Trap(causes), _) => format!(": {causes}"),
+                    (_, Some(key)) => format!("; `{key}` in skillhost.toml would change it"),
+                    (_, None) => String::new(),
+                };
+                format!("the tool `{tool}` was stopped: {stop}{more}")
+            }
+            other => other.to_string(),
         }
     }
 

@@ -34,6 +34,7 @@ use crate::guard::Folder;
 use crate::limits::{self, Limits};
 use crate::tool::Stop;
 
+use crate::descriptors::Share;
 use log::Log;
 
 /// What one sandbox has of the outside.
@@ -42,7 +43,9 @@ pub(crate) struct World {
     /// The call's only preopen, and its name for the guest.
     preopen: Option<(Arc<Folder>, String)>,
     environment: Arc<[(String, String)]>,
-    directory_entries: usize,
+    descriptors: Arc<Share>,
+    /// Directory entries that the call may list, and how many of them are left.
+    directory_entries: (usize, usize),
     /// Which limit the guest ran into, if one.
     pub(crate) hit: Option<Stop>,
     /// Who runs here, for the log, and how much may be logged.
@@ -57,6 +60,7 @@ impl World {
         preopen: Option<(Folder, String)>,
         environment: Arc<[(String, String)]>,
         limits: &Limits,
+        descriptors: Arc<Share>,
         tool: Arc<str>,
     ) -> Self {
         let mut table = ResourceTable::new();
@@ -65,7 +69,8 @@ impl World {
             table,
             preopen: preopen.map(|(folder, mount)| (Arc::new(folder), mount)),
             environment,
-            directory_entries: limits.directory_entries,
+            descriptors,
+            directory_entries: (limits.directory_entries, limits.directory_entries),
             hit: None,
             tool,
             log: limits.log,

@@ -76,17 +76,27 @@ impl<'de> Deserialize<'de> for Count {
     }
 }
 
-/// A number of table elements.
-pub(super) struct Elements(pub(super) usize);
+/// A number of things of which the engine has room for so many.
+pub(super) struct UpTo<const MOST: usize>(pub(super) usize);
 
-impl<'de> Deserialize<'de> for Elements {
+impl<'de, const MOST: usize> Deserialize<'de> for UpTo<MOST> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         match Count::deserialize(deserializer)?.0 {
-            count @ ..=limits::MAX_TABLE_ELEMENTS => Ok(Self(count)),
-            _ => Err(de::Error::custom(format!(
-                "there are at most {} table elements",
-                limits::MAX_TABLE_ELEMENTS
-            ))),
+            count if count <= MOST => Ok(Self(count)),
+            _ => Err(de::Error::custom(format!("this limit is at most {MOST}"))),
+        }
+    }
+}
+
+/// Bytes of a guest's stack.
+pub(super) struct Stack(pub(super) usize);
+
+impl<'de> Deserialize<'de> for Stack {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let bytes = Bytes::deserialize(deserializer)?.0;
+        match limits::STACK.contains(&bytes) {
+            true => Ok(Self(bytes)),
+            false => Err(de::Error::custom("a stack is between 64 KiB and 64 MiB")),
         }
     }
 }

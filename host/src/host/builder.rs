@@ -15,11 +15,11 @@ use crate::catalog::{Catalog, SkillsRoot};
 use crate::compile::{self, Compiler};
 use crate::component::{self, Loader, Tool};
 use crate::engine::Clocked;
-use crate::grant::{Defaults, Grant, Terms};
+use crate::grant::{Defaults, Grant};
 use crate::guard;
+use crate::known::KnownSkills;
 use crate::limits::{Limits, Load};
 use crate::observer::Observer;
-use crate::sandbox::SkillsSource;
 use crate::suggest;
 
 /// The components that come with the host, with the names that messages use.
@@ -304,7 +304,7 @@ impl HostBuilder {
                 .unwrap_or_default()
                 .terms(own, &self.defaults);
             Granted {
-                skills: known_skills(&catalog, &terms),
+                skills: KnownSkills::new(Arc::clone(&catalog), terms.skills.clone()),
                 terms,
                 tool: Arc::clone(tool),
             }
@@ -421,14 +421,4 @@ fn resources(mut granted: Granted) -> Resources {
     let encoded = max_bytes.div_ceil(3).saturating_mul(4);
     granted.terms.limits.output = encoded.saturating_add(ENCODING_NOTE);
     Resources { granted, max_bytes }
-}
-
-/// The skills that a tool may know of, as they are when it asks.
-fn known_skills(catalog: &Arc<Catalog>, terms: &Terms) -> SkillsSource {
-    let (catalog, granted) = (Arc::clone(catalog), terms.skills.clone());
-    Arc::new(move || {
-        let mut skills = catalog.list().skills;
-        skills.retain(|skill| granted.allow(&skill.name));
-        skills
-    })
 }

@@ -25,21 +25,32 @@ use wasmtime_wasi_io::streams::{DynInputStream, DynOutputStream};
 
 use super::World;
 use super::streams::FileStream;
+use crate::descriptors::Permit;
 use crate::guard::{Folder, Found};
 use crate::limits;
 use crate::tool::Stop;
 
 /// A handle of a guest.
 pub(super) enum Descriptor {
-    File(Arc<File>),
-    Directory(Arc<Folder>),
+    File(Arc<OpenFile>),
+    /// The preopen, which the host opened, has no permit.
+    Directory {
+        folder: Arc<Folder>,
+        _permit: Option<Permit>,
+    },
 }
 
-/// The rest of a directory listing, and how much of it may still be asked for.
-/// Entries are read as they are asked for: the host holds none.
+/// A file, open for as long as a handle or a stream needs it.
+pub(super) struct OpenFile {
+    pub(super) file: File,
+    _permit: Permit,
+}
+
+/// The rest of a directory listing. Entries are read as they are asked for: the
+/// host holds none.
 struct Entries {
     rest: ReadDir,
-    left: usize,
+    _permit: Permit,
 }
 
 /// The same handle, under the type that the WASI bindings know it by. Both
@@ -59,16 +70,24 @@ impl World {
 
     fn directory(&self, handle: Resource<WasiDescriptor>) -> FsResult<Arc<Folder>> {
         match self.descriptor(handle)? {
-            Descriptor::Directory(folder) => Ok(Arc::clone(folder)),
+            Descriptor::Directory { folder, .. } => Ok(Arc::clone(folder)),
             Descriptor::File(_) => Err(Code::NotDirectory.into()),
         }
     }
 
-    fn file(&self, handle: Resource<WasiDescriptor>) -> FsResult<Arc<File>> {
+    fn file(&self, handle: Resource<WasiDescriptor>) -> FsResult<Arc<OpenFile>> {
         match self.descriptor(handle)? {
             Descriptor::File(file) => Ok(Arc::clone(file)),
-            Descriptor::Directory(_) => Err(Code::IsDirectory.into()),
+            Descriptor::Directory { .. } => Err(Code::IsDirectory.into()),
         }
+    }
+
+    /// Leave to open something more, which is the call's until it goes.
+    fn permit(&mut self) -> Result<Permit, Code> {
+        self.descriptors.take().ok_or_else(|| {
+            self.hit = Some(Stop::Busy);
+            Code::Busy
+        })
     }
 }
 
@@ -103,12 +122,19 @@ impl HostDescriptor for &mut World {
             return Err(Code::ReadOnly.into());
         }
         let follow = path_flags.contains(PathFlags::SYMLINK_FOLLOW);
+        let permit = self.permit()?;
         let opened = match folder.look(checked(&path)?, follow).map_err(code)? {
-            Found::Folder(folder) => Descriptor::Directory(Arc::new(folder)),
+            Found::Folder(folder) => Descriptor::Directory {
+                folder: Arc::new(folder),
+                _permit: Some(permit),
+            },
             Found::File(_) if open_flags.contains(OpenFlags::DIRECTORY) => {
                 return Err(Code::NotDirectory.into());
             }
-            Found::File(seen) => Descriptor::File(Arc::new(seen.open()?)),
+            Found::File(seen) => Descriptor::File(Arc::new(OpenFile {
+                file: seen.open()?,
+                _permit: permit,
+            })),
         };
         Ok(tagged(self.table.push(opened)?))
     }
@@ -120,7 +146,11 @@ impl HostDescriptor for &mut World {
         offset: Filesize,
     ) -> FsResult<(Vec<u8>, bool)> {
         let file = self.file(handle)?;
-        Ok(read_some(&file, length.min(limits::READ_BYTES), offset)?)
+        Ok(read_some(
+            &file.file,
+            length.min(limits::READ_BYTES),
+            offset,
+        )?)
     }
 
     fn read_via_stream(
@@ -134,8 +164,8 @@ impl HostDescriptor for &mut World {
 
     fn stat(&mut self, handle: Resource<WasiDescriptor>) -> FsResult<DescriptorStat> {
         let metadata = match self.descriptor(handle)? {
-            Descriptor::File(file) => Metadata::from_file(file)?,
-            Descriptor::Directory(folder) => folder.handle().dir_metadata()?,
+            Descriptor::File(open) => Metadata::from_file(&open.file)?,
+            Descriptor::Directory { folder, .. } => folder.handle().dir_metadata()?,
         };
         Ok(stat(&metadata))
     }
@@ -156,12 +186,13 @@ impl HostDescriptor for &mut World {
         handle: Resource<WasiDescriptor>,
     ) -> FsResult<Resource<DirectoryEntryStream>> {
         let folder = match self.descriptor(handle)? {
-            Descriptor::Directory(folder) => Arc::clone(folder),
+            Descriptor::Directory { folder, .. } => Arc::clone(folder),
             Descriptor::File(_) => return Err(Code::NotDirectory.into()),
         };
+        let permit = self.permit()?;
         let entries = Entries {
             rest: folder.handle().entries()?,
-            left: self.directory_entries,
+            _permit: permit,
         };
         Ok(tagged(self.table.push(entries)?))
     }
@@ -182,7 +213,7 @@ impl HostDescriptor for &mut World {
     fn get_type(&mut self, handle: Resource<WasiDescriptor>) -> FsResult<DescriptorType> {
         Ok(match self.descriptor(handle)? {
             Descriptor::File(_) => DescriptorType::RegularFile,
-            Descriptor::Directory(_) => DescriptorType::Directory,
+            Descriptor::Directory { .. } => DescriptorType::Directory,
         })
     }
 
@@ -201,8 +232,8 @@ impl HostDescriptor for &mut World {
 
     fn metadata_hash(&mut self, handle: Resource<WasiDescriptor>) -> FsResult<MetadataHashValue> {
         let metadata = match self.descriptor(handle)? {
-            Descriptor::File(file) => Metadata::from_file(file)?,
-            Descriptor::Directory(folder) => folder.handle().dir_metadata()?,
+            Descriptor::File(open) => Metadata::from_file(&open.file)?,
+            Descriptor::Directory { folder, .. } => folder.handle().dir_metadata()?,
         };
         Ok(hash(&metadata))
     }
@@ -340,11 +371,12 @@ impl HostDirectoryEntryStream for &mut World {
         let Some(entry) = entries.rest.next() else {
             return Ok(None);
         };
-        let Some(left) = entries.left.checked_sub(1) else {
-            self.hit = Some(Stop::DirectoryEntries(self.directory_entries));
+        let (limit, left) = &mut self.directory_entries;
+        let Some(less) = left.checked_sub(1) else {
+            self.hit = Some(Stop::DirectoryEntries(*limit));
             return Err(Code::Overflow.into());
         };
-        entries.left = left;
+        *left = less;
         let entry = entry?;
         match entry.file_name().into_string() {
             Ok(name) => Ok(Some(DirectoryEntry {

@@ -14,7 +14,10 @@ impl preopens::Host for &mut World {
         let Some((folder, mount)) = &self.preopen else {
             return Ok(Vec::new());
         };
-        let handle = self.table.push(Descriptor::Directory(Arc::clone(folder)))?;
+        let handle = self.table.push(Descriptor::Directory {
+            folder: Arc::clone(folder),
+            _permit: None,
+        })?;
         Ok(vec![(tagged(handle), mount.clone())])
     }
 }

@@ -1,6 +1,5 @@
 //! The stream over a file that `read-via-stream` gives.
 
-use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 
@@ -9,21 +8,23 @@ use wasmtime_wasi::async_trait;
 use wasmtime_wasi_io::poll::Pollable;
 use wasmtime_wasi_io::streams::{InputStream, StreamError, StreamResult};
 
+use super::filesystem::OpenFile;
+
 /// Bytes that one read of a stream returns at most.
 const CHUNK: usize = 64 << 10;
 
 /// A file, read from a position on. Regular files never make a reader wait, so
 /// reading happens on the spot.
 pub(super) struct FileStream {
-    file: Arc<File>,
+    open: Arc<OpenFile>,
     position: u64,
     ended: bool,
 }
 
 impl FileStream {
-    pub(super) fn new(file: Arc<File>, position: u64) -> Self {
+    pub(super) fn new(open: Arc<OpenFile>, position: u64) -> Self {
         Self {
-            file,
+            open,
             position,
             ended: false,
         }
@@ -46,6 +47,7 @@ impl InputStream for FileStream {
         }
         let mut bytes = vec![0; size.min(CHUNK)];
         let length = self
+            .open
             .file
             .read_at(&mut bytes, self.position)
             .map_err(|error| StreamError::LastOperationFailed(error.into()))?;

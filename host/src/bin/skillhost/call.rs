@@ -5,7 +5,7 @@ use std::io::Read as _;
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use serde_json::Value;
-use skillhost::{CallError, Host, MAX_ARGUMENTS, Stop, message, parse_arguments};
+use skillhost::{CallError, Host, MAX_ARGUMENTS, message, parse_arguments};
 
 use crate::exit::Exit;
 use crate::options::Options;
@@ -131,23 +131,7 @@ fn explain(host: &Host, error: &CallError) {
                 ));
             }
         }
-        CallError::Stopped { tool, stop } => {
-            let line = |key: &str| format!("; `{key}` in skillhost.toml would change it");
-            let change = match stop {
-                Stop::Time(_) => line("limits.time"),
-                Stop::Memory(_) => line("limits.memory"),
-                Stop::Output(_) => line("limits.output"),
-                Stop::Tables(_) => line("limits.table_elements"),
-                Stop::Handles(_) => line("limits.handles"),
-                Stop::DirectoryEntries(_) => line("limits.directory_entries"),
-                Stop::NotGranted { .. } => line(&format!("grants.{tool}.skills")),
-                Stop::NotRecorded => "; `audit = \"best_effort\"` would let it go on".to_owned(),
-                Stop::Trap(causes) => format!(": {causes}"),
-                _ => String::new(),
-            };
-            let why = format!("{stop}{change}");
-            terminal::complain(&format!("the tool `{tool}` was stopped: {why}"));
-        }
+        CallError::Stopped { .. } => terminal::complain(&error.operator_text()),
         _ => {}
     }
 }

@@ -49,7 +49,8 @@ fn paragraph(grant: &EffectiveGrant) -> String {
     format!(
         "{} (from {})\n  skills: {}\n    allows: {}\n    refuses: {}\n  home folder: {}\n  \
          hard links: {}\n  limits: {:?}, {} bytes of memory, {} bytes of output, {} table \
-         elements, {} handles, {} directory entries, {} bytes of log\n",
+         elements, {} core instances, {} tables, {} bytes of hostcall fuel, {} handles, {} \
+         directory entries, {} bytes of log\n",
         grant.tool,
         grant.origin,
         grant.skills,
@@ -61,6 +62,9 @@ fn paragraph(grant: &EffectiveGrant) -> String {
         limits.memory,
         limits.output,
         limits.table_elements,
+        limits.instances,
+        limits.tables,
+        limits.hostcall_fuel,
         limits.handles,
         limits.directory_entries,
         limits.log,
@@ -95,6 +99,9 @@ fn to_json(grant: &EffectiveGrant) -> Value {
             "memory": limits.memory,
             "output": limits.output,
             "table_elements": limits.table_elements,
+            "instances": limits.instances,
+            "tables": limits.tables,
+            "hostcall_fuel": limits.hostcall_fuel,
             "handles": limits.handles,
             "directory_entries": limits.directory_entries,
             "log": limits.log,

@@ -17,6 +17,7 @@ mod tools;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use rustix::process::{Resource, Rlimit};
 
 use exit::Exit;
 use options::Options;
@@ -64,6 +65,7 @@ fn main() -> ExitCode {
             .into();
         }
     };
+    raise_descriptor_limit();
     let mut runtime = match arguments.verb {
         // Their calls run beside each other.
         Verb::Respond(_) | Verb::Serve(_) => tokio::runtime::Builder::new_multi_thread(),
@@ -101,6 +103,18 @@ fn main() -> ExitCode {
             Exit::Setup.into()
         }
     }
+}
+
+/// Takes as many file descriptors as this process may have. The usual limit is
+/// there for programs that cannot count beyond it, and calls need some each.
+fn raise_descriptor_limit() {
+    let limit = rustix::process::getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        ..limit
+    };
+    // The limit stays as it was, and calls have fewer.
+    let _ = rustix::process::setrlimit(Resource::Nofile, raised);
 }
 
 /// This process was started by a host, to compile a component.

@@ -14,6 +14,7 @@ use skillhost_guest::bindings::{self, tools};
 use skillhost_guest::{Access, Failure, Output, Tool};
 use wasip2::filesystem::preopens;
 use wasip2::filesystem::types::{Descriptor, DescriptorFlags, ErrorCode, OpenFlags, PathFlags};
+use wasip2::random::random::get_random_u64;
 
 skillhost_guest::arguments! {
     struct Arguments {
@@ -129,6 +130,7 @@ attacks! {
     "Stream from the end of numbers.": floods::stream_far,
     "Skip to the end of numbers.": floods::skip_far,
 
+    "Go down, folder by folder.": paths::descend,
     "Open a path of many bytes.": paths::long,
     "Look at a path of many steps.": paths::many_steps,
     "Open a path of many steps down and up.": paths::down_and_up,
@@ -147,13 +149,21 @@ attacks! {
     "End with success instead of an answer.": outside::exit_with_success,
     "End with failure instead of an answer.": outside::exit_with_failure,
     "Break off.": outside::break_off,
+    "Be something else each time.": outside::change,
 }
 
 struct Hostile;
 
 impl tools::Guest for Hostile {
     fn definitions() -> Vec<tools::Definition> {
-        skillhost_guest::definitions(&all())
+        let mut definitions = skillhost_guest::definitions(&all());
+        for definition in &mut definitions {
+            if definition.name == "hostile_change" {
+                let number = get_random_u64();
+                definition.description = format!("This time it is {number}.");
+            }
+        }
+        definitions
     }
 
     fn call(

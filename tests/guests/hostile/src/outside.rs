@@ -86,3 +86,8 @@ pub(crate) fn exit_with_failure(_: &Arguments) -> Attack {
 pub(crate) fn break_off(call: &Arguments) -> Attack {
     panic!("{}", call.path())
 }
+
+/// What changes is its definition.
+pub(crate) fn change(_: &Arguments) -> Attack {
+    done()
+}

@@ -1,7 +1,7 @@
 //! Paths that are work.
 
 use skillhost_guest::Output;
-use wasip2::filesystem::types::PathFlags;
+use wasip2::filesystem::types::{DescriptorFlags, OpenFlags, PathFlags};
 
 use crate::{Arguments, Attack, done, open, refused, root};
 
@@ -23,6 +23,17 @@ pub(crate) fn many_steps(call: &Arguments) -> Attack {
         .stat_at(PathFlags::SYMLINK_FOLLOW, &path)
         .map_err(refused)?;
     done()
+}
+
+/// Goes into a folder of this name as often as there is one in the last.
+pub(crate) fn descend(call: &Arguments) -> Attack {
+    let (mut folder, mut depth) = (root()?, 0);
+    let flags = (OpenFlags::DIRECTORY, DescriptorFlags::READ);
+    while let Ok(below) = folder.open_at(PathFlags::empty(), call.path(), flags.0, flags.1) {
+        folder = below;
+        depth += 1;
+    }
+    Ok(Output::text(format!("went down {depth}")))
 }
 
 pub(crate) fn down_and_up(call: &Arguments) -> Attack {

@@ -1,0 +1,384 @@
+//! Folders that attack: too large, too deep, or changing while they are read.
+//! Each has a defined answer, in bounded time and memory.
+
+use std::ffi::OsStr;
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{Mode, OFlags};
+use serde_json::{Value, json};
+use skillhost::{CallError, Limits, Stop};
+
+use crate::support::folders::{CANARY, Folders};
+use crate::support::{again, build, builder, builder_with_guests, call, is_again, model_text};
+
+/// Longest that any of these answers may take, on a machine that has other
+/// things to do.
+const SOON: Duration = Duration::from_secs(5);
+
+/// Most memory that this process may have taken at once, beside what the tests
+/// before had taken.
+fn peak_memory() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmHWM:"));
+    let kib: u64 = line
+        .and_then(|line| line.split_whitespace().nth(1))
+        .and_then(|number| number.parse().ok())
+        .unwrap();
+    kib << 10
+}
+
+/// A folder of so many empty files, made as fast as the kernel will.
+fn fill(folder: &Path, entries: usize) {
+    fs::create_dir_all(folder).unwrap();
+    let folder = rustix::fs::open(folder, OFlags::DIRECTORY, Mode::empty()).unwrap();
+    let flags = OFlags::CREATE | OFlags::WRONLY;
+    for number in 0..entries {
+        let name = number.to_string();
+        drop(rustix::fs::openat(&folder, &*name, flags, Mode::RUSR).unwrap());
+    }
+}
+
+/// The calls of the five tools on a skill of this name.
+fn calls(skill: &str) -> [(&'static str, Value); 5] {
+    [
+        (
+            "read_file_in_skill",
+            json!({"skill_name": skill, "file_path": "SKILL.md"}),
+        ),
+        ("get_skill", json!({"skill_name": skill})),
+        (
+            "read_skill_file",
+            json!({"skill_name": skill, "path": "SKILL.md"}),
+        ),
+        ("read_skill", json!({"skill_name": skill})),
+        ("list_skills", json!({})),
+    ]
+}
+
+fn shown(result: &Result<skillhost::Output, CallError>) -> String {
+    match result {
+        Ok(output) => output.text().chars().take(80).collect(),
+        Err(error) => format!("{error:?}"),
+    }
+}
+
+const ENTRIES: usize = 5000;
+
+#[test]
+fn a_folder_of_more_entries_than_may_be_listed_is_answered_soon() {
+    let folders = Folders::new();
+    fill(&folders.root.join("full"), ENTRIES + 1);
+    folders.write("full/file.txt", "found");
+    folders.write("b/SKILL.md", "# B\n");
+    let mut limits = Limits::default();
+    limits.directory_entries = ENTRIES;
+    let host = build(builder_with_guests().skills(&folders.root).limits(limits));
+    for (tool, arguments) in calls("full") {
+        let start = Instant::now();
+        let answer = call(&host, tool, arguments);
+        let shown = shown(&answer);
+        assert!(start.elapsed() < SOON, "{tool}: {:?}", start.elapsed());
+        match answer {
+            Ok(_) => assert_eq!(tool, "list_skills", "{shown}"),
+            Err(CallError::Failed(_)) => {}
+            Err(CallError::Stopped { stop, .. }) => {
+                assert!(matches!(stop, Stop::DirectoryEntries(_)), "{shown}");
+            }
+            Err(_) => panic!("{tool}: {shown}"),
+        }
+    }
+    // A listing of it all is refused where it becomes too long.
+    let listed = model_text(
+        &host,
+        "raw_list",
+        json!({"skill_name": "full", "path": "."}),
+    );
+    assert!(listed.contains("overflow"), "{}", listed.len());
+    // What is named is found, however much lies beside it.
+    let arguments = json!({"skill_name": "full", "file_path": "file.txt"});
+    assert_eq!(model_text(&host, "read_file_in_skill", arguments), "found");
+}
+
+#[test]
+fn a_root_of_more_skills_than_may_be_listed_ends_the_listing_and_nothing_else() {
+    let folders = Folders::new();
+    for number in 0..500 {
+        fs::create_dir(folders.root.join(number.to_string())).unwrap();
+    }
+    folders.write("7/SKILL.md", "# Seven\n");
+    let mut limits = Limits::default();
+    limits.directory_entries = 499;
+    let host = build(builder().skills(&folders.root).limits(limits));
+    match call(&host, "list_skills", json!({})) {
+        Err(CallError::Stopped { stop, .. }) => assert_eq!(stop, Stop::DirectoryEntries(499)),
+        other => panic!("{other:?}"),
+    }
+    let arguments = json!({"skill_name": "7"});
+    assert_eq!(model_text(&host, "read_skill", arguments), "# Seven\n");
+}
+
+/// A folder in a folder, so many times: deeper than any path can say.
+fn dig(top: &Path, depth: usize) {
+    let mut folder = rustix::fs::open(top, OFlags::DIRECTORY, Mode::empty()).unwrap();
+    for _ in 0..depth {
+        rustix::fs::mkdirat(&folder, "d", Mode::RWXU).unwrap();
+        folder = rustix::fs::openat(&folder, "d", OFlags::DIRECTORY, Mode::empty()).unwrap();
+    }
+}
+
+#[test]
+fn a_tree_of_ten_thousand_folders_deep_is_gone_down_by_handles_and_refused_by_path() {
+    const DEPTH: usize = 10_000;
+    let folders = Folders::new();
+    folders.write("deep/SKILL.md", "# Deep\n\n[link](d/d/d)\n");
+    dig(&folders.root.join("deep"), DEPTH);
+    let all = skillhost::Grant::new().skills(["*"]).unwrap();
+    let host = build(
+        builder_with_guests()
+            .skills(&folders.root)
+            .grant("hostile_descend", all),
+    );
+    let start = Instant::now();
+    let arguments = json!({"skill_name": "deep", "path": "d"});
+    let went = model_text(&host, "hostile_descend", arguments);
+    assert_eq!(went, format!("went down {DEPTH}"));
+    let path = "d/".repeat(DEPTH) + "file.txt";
+    let arguments = json!({"skill_name": "deep", "path": path});
+    let refused = model_text(&host, "raw_read", arguments);
+    assert!(refused.contains("name-too-long"), "{refused}");
+    let arguments = json!({"skill_name": "deep", "file_path": path});
+    match call(&host, "read_file_in_skill", arguments) {
+        Err(CallError::Failed(failure)) => {
+            assert!(failure.message.len() < 50_000, "{}", failure.message.len());
+        }
+        other => panic!("{}", shown(&other)),
+    }
+    for (tool, arguments) in calls("deep") {
+        assert!(call(&host, tool, arguments).is_ok(), "{tool}");
+    }
+    assert!(host.catalog().check("deep").unwrap().is_ok());
+    assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
+    // The standard library holds each level open on its way down, and cannot.
+    let removed = std::process::Command::new("rm")
+        .arg("-rf")
+        .arg(&folders.root)
+        .status();
+    assert!(removed.unwrap().success());
+}
+
+#[test]
+fn a_file_of_a_terabyte_of_nothing_is_answered_in_bounded_memory() {
+    if !is_again() {
+        return again(
+            "hostile_folders::a_file_of_a_terabyte_of_nothing_is_answered_in_bounded_memory",
+            "in a process whose memory is its own",
+        );
+    }
+    let folders = Folders::new();
+    for name in ["SKILL.md", "file.txt"] {
+        folders.write(&format!("huge/{name}"), "# Huge\n");
+        let file = OpenOptions::new()
+            .write(true)
+            .open(folders.root.join("huge").join(name));
+        file.unwrap().set_len(1 << 40).unwrap();
+    }
+    let host = build(builder_with_guests().skills(&folders.root));
+    let before = peak_memory();
+    let mut ranges = vec![
+        (
+            "read_skill_file",
+            json!({"skill_name": "huge", "path": "file.txt", "offset": 1, "limit": 5}),
+        ),
+        (
+            "read_file_in_skill",
+            json!({"skill_name": "huge", "file_path": "file.txt"}),
+        ),
+        (
+            "raw_read",
+            json!({"skill_name": "huge", "path": "file.txt"}),
+        ),
+    ];
+    ranges.extend(calls("huge"));
+    for (tool, arguments) in ranges {
+        let start = Instant::now();
+        let answer = call(&host, tool, arguments.clone());
+        let shown = shown(&answer);
+        assert!(
+            start.elapsed() < Duration::from_secs(12),
+            "{tool}: {:?}",
+            start.elapsed()
+        );
+        match &answer {
+            // What was asked for, up to the limits of a read and an answer.
+            Ok(output) => assert!(output.text().len() <= 16 << 20, "{tool}: {shown}"),
+            Err(CallError::Failed(failure)) => {
+                assert!(failure.message.len() < 1000, "{tool}: {shown}")
+            }
+            Err(CallError::Stopped {
+                stop: Stop::Memory(_) | Stop::Time(_),
+                ..
+            }) => {}
+            Err(_) => panic!("{tool} {arguments}: {shown}"),
+        }
+    }
+    // The guest's memory, twice: as the host reads and as the guest keeps.
+    let taken = peak_memory() - before;
+    assert!(taken < 4 * (64 << 20), "{taken} bytes");
+}
+
+/// Does this to the disk without pause while calls run, for a bounded time.
+fn meanwhile(change: impl Fn() + Sync, mut calls: impl FnMut()) {
+    /// The end of the calls, also where one fails.
+    struct Done<'a>(&'a AtomicBool);
+    impl Drop for Done<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let _done = Done(&done);
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                change();
+            }
+        });
+        let end = Instant::now() + Duration::from_secs(1);
+        let mut rounds = 0;
+        while Instant::now() < end || rounds < 20 {
+            calls();
+            rounds += 1;
+        }
+    });
+}
+
+#[test]
+fn a_file_that_grows_and_shrinks_while_it_is_read_is_read_as_far_as_it_was() {
+    const MOST: u64 = 300_000;
+    let folders = Folders::new();
+    let text = vec![b'x'; MOST as usize];
+    folders.write("a/SKILL.md", &text);
+    let path = folders.root.join("a/SKILL.md");
+    let host = build(builder_with_guests().skills(&folders.root));
+    let mut lengths = std::collections::BTreeSet::new();
+    meanwhile(
+        || {
+            let file = OpenOptions::new().write(true).open(&path).unwrap();
+            file.set_len(10).unwrap();
+            (&file).write_all(&text[..1000]).unwrap();
+            (&file).write_all(&text[1000..]).unwrap();
+        },
+        || {
+            for (tool, arguments) in calls("a") {
+                match call(&host, tool, arguments) {
+                    Ok(output) => {
+                        let text = output.text();
+                        assert!(text.len() as u64 <= MOST + 100, "{tool}: {}", text.len());
+                        // A range that was cut off and is not written yet reads
+                        // as nothing, never as something else.
+                        if tool == "read_file_in_skill" {
+                            let same = text.bytes().all(|byte| matches!(byte, b'x' | 0));
+                            assert!(same, "{tool}");
+                            lengths.insert(text.len());
+                        }
+                    }
+                    Err(CallError::Failed(_)) => {}
+                    Err(other) => panic!("{tool}: {other:?}"),
+                }
+            }
+        },
+    );
+    assert!(lengths.len() > 1, "it never changed: {lengths:?}");
+}
+
+#[test]
+fn a_skill_that_vanishes_and_comes_back_is_there_or_is_not() {
+    let folders = Folders::new();
+    folders.write("a/SKILL.md", "# A\n");
+    let (here, away) = (folders.root.join("a"), folders.outside.join("a"));
+    let host = build(builder().skills(&folders.root));
+    let (mut found, mut missing) = (0, 0);
+    meanwhile(
+        || {
+            fs::rename(&here, &away).unwrap();
+            fs::rename(&away, &here).unwrap();
+        },
+        || {
+            for (tool, arguments) in calls("a") {
+                match call(&host, tool, arguments) {
+                    Ok(output) => {
+                        let record = output.record_json();
+                        let whole = if tool == "list_skills" {
+                            "skills"
+                        } else {
+                            "# A"
+                        };
+                        assert!(record.contains(whole), "{tool}: {record}");
+                        found += 1;
+                    }
+                    Err(CallError::Failed(failure)) => {
+                        assert!(!failure.message.contains(CANARY), "{failure:?}");
+                        missing += 1;
+                    }
+                    Err(other) => panic!("{tool}: {other:?}"),
+                }
+            }
+        },
+    );
+    assert!(found > 0 && missing > 0, "{found} found, {missing} missing");
+    let arguments = json!({"skill_name": "a"});
+    assert_eq!(model_text(&host, "read_skill", arguments), "# A\n");
+}
+
+#[test]
+fn a_root_that_is_removed_under_the_host_has_no_skills_and_nothing_breaks() {
+    let folders = Folders::new();
+    folders.write("a/SKILL.md", "# A\n");
+    let host = build(builder().skills(&folders.root));
+    fs::remove_dir_all(&folders.root).unwrap();
+    for (tool, arguments) in calls("a") {
+        match call(&host, tool, arguments) {
+            Ok(output) => assert_eq!(
+                (tool, output.record()),
+                ("list_skills", json!({"skills": []}))
+            ),
+            Err(CallError::Failed(failure)) => {
+                assert!(failure.message.contains("not"), "{tool}: {failure:?}");
+            }
+            Err(other) => panic!("{tool}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn names_that_are_not_utf_8_are_problems_and_hide_nothing() {
+    let folders = Folders::new();
+    folders.write("a/SKILL.md", "# A\n");
+    let odd = OsStr::from_bytes(b"odd-\xff\xfe");
+    fs::write(folders.root.join("a").join(odd), "odd").unwrap();
+    fs::create_dir(folders.root.join(odd)).unwrap();
+    fs::write(folders.root.join(odd).join("SKILL.md"), "# Odd\n").unwrap();
+    let host = build(builder_with_guests().skills(&folders.root));
+    let listing = host.catalog().list();
+    let names: Vec<&str> = listing
+        .skills
+        .iter()
+        .map(|skill| skill.name.as_str())
+        .collect();
+    assert_eq!(names, ["a"]);
+    assert_eq!(listing.problems.len(), 1, "{:?}", listing.problems);
+    assert!(listing.problems[0].contains("its name is not UTF-8"));
+    for (tool, arguments) in calls("a") {
+        assert!(call(&host, tool, arguments).is_ok(), "{tool}");
+    }
+    let listed = model_text(&host, "raw_list", json!({"skill_name": "a", "path": "."}));
+    assert!(listed.contains("illegal-byte-sequence"), "{listed}");
+    let arguments = json!({"skill_name": "a", "file_path": "odd-\u{fffd}\u{fffd}"});
+    let error = call(&host, "read_file_in_skill", arguments).unwrap_err();
+    assert!(error.model_text().contains("not found"), "{error:?}");
+}

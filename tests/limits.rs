@@ -1,0 +1,184 @@
+//! Each limit of a call: set for all tools and for one, met by a guest, and
+//! named to the model and to the operator.
+
+use serde_json::{Value, json};
+
+use crate::support::guests;
+use crate::support::program::{Program, Run};
+
+/// A limit, the value that it is set to, and a call that meets it.
+struct Case {
+    key: &'static str,
+    value: &'static str,
+    tool: &'static str,
+    arguments: Value,
+    /// What the model is told that the tool did.
+    told: &'static str,
+}
+
+fn case(key: &'static str, value: &'static str, tool: &'static str, told: &'static str) -> Case {
+    Case {
+        key,
+        value,
+        tool,
+        arguments: match tool {
+            "list_skills" => json!({}),
+            "read_file_in_skill" => json!({"skill_name": "a", "file_path": "large.txt"}),
+            _ => json!({"skill_name": "a"}),
+        },
+        told,
+    }
+}
+
+fn cases() -> [Case; 10] {
+    [
+        case(
+            "time",
+            "\"50ms\"",
+            "hostile_compute",
+            "it took longer than 50ms",
+        ),
+        case(
+            "memory",
+            "\"8MiB\"",
+            "hostile_take_memory",
+            "it needed more than 8388608 bytes of memory",
+        ),
+        case(
+            "output",
+            "\"100KiB\"",
+            "read_file_in_skill",
+            "its answer was larger than 102400 bytes",
+        ),
+        case(
+            "hostcall_fuel",
+            "\"150KiB\"",
+            "read_file_in_skill",
+            "it handed the host more than 153600 bytes at once",
+        ),
+        case(
+            "handles",
+            "10",
+            "hostile_files",
+            "it held more than 10 handles",
+        ),
+        case(
+            "directory_entries",
+            "2",
+            "list_skills",
+            "it listed more than 2 directory entries",
+        ),
+        // These are met before a component can answer anything.
+        case(
+            "table_elements",
+            "10",
+            "get_skill",
+            "it needed more than 10 table elements",
+        ),
+        case(
+            "instances",
+            "1",
+            "get_skill",
+            "it consists of more than 1 core instances",
+        ),
+        case("tables", "1", "get_skill", "it needed more than 1 tables"),
+        case(
+            "stack",
+            "\"64KiB\"",
+            "hostile_recur_in_registers",
+            "it needed more than 65536 bytes of stack",
+        ),
+    ]
+}
+
+/// Where a limit is set.
+#[derive(Debug, Clone, Copy)]
+enum Scope {
+    Tool,
+    All,
+}
+
+fn call(case: &Case, scope: Scope) -> Run {
+    let Case {
+        key,
+        value,
+        tool,
+        arguments,
+        ..
+    } = case;
+    let program = Program::new();
+    for skill in ["a", "b", "c"] {
+        program.write(&format!("skills/{skill}/SKILL.md"), "# A skill\n");
+    }
+    program.write("skills/a/large.txt", "x".repeat(200 << 10));
+    let (of_all, of_tool) = match (scope, *key) {
+        (Scope::Tool, "stack") | (Scope::All, "stack") => {
+            (format!("stack = {value}"), String::new())
+        }
+        (Scope::Tool, _) => (String::new(), format!("limits.{key} = {value}")),
+        (Scope::All, _) => (format!("limits.{key} = {value}"), String::new()),
+    };
+    let tools = guests();
+    program.write(
+        "skillhost.toml",
+        format!("tools = [{tools:?}]\n{of_all}\n[grants.{tool}]\nskills = [\"*\"]\n{of_tool}\n"),
+    );
+    program.run(&["call", tool, &arguments.to_string()])
+}
+
+#[test]
+fn each_limit_ends_a_call_that_meets_it_and_is_named_to_model_and_operator() {
+    for case in cases() {
+        let Case {
+            key, tool, told, ..
+        } = &case;
+        for scope in [Scope::Tool, Scope::All] {
+            let before_any_answer = matches!(*key, "table_elements" | "instances" | "tables");
+            let run = call(&case, scope);
+            let about = format!("{key}, {scope:?}: {run:?}");
+            if before_any_answer && matches!(scope, Scope::All) {
+                // No component can even say which tools it has.
+                assert_eq!((run.code, run.stdout.as_str()), (4, ""), "{about}");
+                assert!(run.stderr.contains(told), "{about}");
+                continue;
+            }
+            assert_eq!(run.code, 3, "{about}");
+            let model = format!("ERROR: the tool '{tool}' was stopped: {told}");
+            assert_eq!(run.stdout.trim_end(), model, "{about}");
+            let line = if *key == "stack" {
+                "stack".to_owned()
+            } else {
+                format!("limits.{key}")
+            };
+            let operator = format!("{told}; `{line}` in skillhost.toml would change it");
+            assert!(run.stderr.contains(&operator), "{about}");
+        }
+    }
+}
+
+#[test]
+fn a_limit_that_the_engine_has_no_room_for_is_refused_with_its_line() {
+    for (text, reason) in [
+        ("limits.instances = 201", "this limit is at most 200"),
+        ("limits.tables = 65", "this limit is at most 64"),
+        (
+            "limits.table_elements = 20001",
+            "this limit is at most 20000",
+        ),
+        ("stack = \"63KiB\"", "a stack is between 64 KiB and 64 MiB"),
+        ("stack = \"65MiB\"", "a stack is between 64 KiB and 64 MiB"),
+        (
+            "grants.get_skill.limits.stack = \"1MiB\"",
+            "unknown key `grants.get_skill.limits.stack`",
+        ),
+        ("limits.handles = 0", "a limit is at least 1"),
+    ] {
+        let program = Program::new();
+        program.write("skills/a/SKILL.md", "# A\n");
+        program.write("skillhost.toml", text);
+        let run = program.run(&["tools"]);
+        assert_eq!(run.code, 4, "{text}: {run:?}");
+        assert!(run.stderr.contains("line 1: "), "{text}: {run:?}");
+        assert!(run.stderr.contains(reason), "{text}: {run:?}");
+    }
+}

@@ -36,6 +36,8 @@ mod resources;
 mod api;
 // Models' tool calls, and the messages that answer them.
 mod respond;
+// The loops of docs/agents.md, against a scripted model.
+mod agents;
 // The command line: verbs, options, exit codes.
 mod command_line;
 // The string checks of the guest SDK, alone.

@@ -71,7 +71,8 @@ pub(crate) fn run_unprivileged(arguments: &[&str]) -> Run {
     finish(command, "")
 }
 
-fn command(binary: &Path) -> Command {
+/// A program with an empty environment, but for the tests' cache.
+pub(crate) fn command(binary: &Path) -> Command {
     let mut command = Command::new(binary);
     command
         .env_clear()
@@ -82,6 +83,7 @@ fn command(binary: &Path) -> Command {
     command
 }
 
+/// Runs a command to its end.
 pub(crate) fn finish(mut command: Command, stdin: &str) -> Run {
     let mut child = command.spawn().unwrap();
     // A program that does not read its input closes it.

@@ -1,0 +1,267 @@
+//! The loops of `docs/agents.md`, run as they stand there against a scripted
+//! model: what they print, and what the model was sent.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::support::model::{Model, Request};
+use crate::support::program::{Run, command, finish};
+use crate::support::repository;
+
+/// The blocks of the page, with the words after their fences.
+fn blocks() -> Vec<(String, String)> {
+    let page = fs::read_to_string(repository().join("docs/agents.md")).unwrap();
+    let mut blocks = Vec::new();
+    let mut parts = page.split("\n```");
+    parts.next();
+    while let (Some(block), Some(_)) = (parts.next(), parts.next()) {
+        let (words, text) = block.split_once('\n').unwrap();
+        blocks.push((words.to_owned(), format!("{text}\n")));
+    }
+    blocks
+}
+
+fn block(words: &str) -> String {
+    let found = blocks().into_iter().find(|(these, _)| these == words);
+    found.unwrap_or_else(|| panic!("no block `{words}`")).1
+}
+
+/// What a scripted model says, and what it has to be sent.
+struct Script {
+    question: String,
+    answers: Vec<Value>,
+    then: Vec<Value>,
+    text: String,
+    tools: Value,
+}
+
+fn script(format: &str) -> Script {
+    let read = |path: String| -> Value {
+        let path = repository().join("tests/vectors").join(path);
+        serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
+    };
+    let script = read(format!("loops/{format}.json"));
+    let turns = script["turns"].as_array().unwrap();
+    let text = |key: &str| script[key].as_str().unwrap().to_owned();
+    Script {
+        question: text("question"),
+        answers: turns.iter().map(|turn| turn["answer"].clone()).collect(),
+        then: turns
+            .iter()
+            .filter_map(|turn| turn.get("then").cloned())
+            .collect(),
+        text: text("text"),
+        tools: read(format!("tools/{format}.json")),
+    }
+}
+
+impl Script {
+    /// Whether the model was sent the tools, the skills and, turn by turn, the
+    /// conversation with nothing left out, added or in another order.
+    fn assert_followed(&self, requests: &[Request], conversation: &str, instructions: &str) {
+        assert_eq!(requests.len(), self.answers.len());
+        let first = requests[0].body[conversation].as_array().unwrap();
+        let question = first.last().unwrap().to_string();
+        assert!(question.contains(&self.question), "{question}");
+        let mut expected = first.clone();
+        let then = self.then.iter().map(Some).chain([None]);
+        for (request, then) in requests.iter().zip(then) {
+            assert!(request.headers["content-type"].starts_with("application/json"));
+            assert_eq!(request.body["tools"], self.tools);
+            let prompt = request.body[instructions].to_string();
+            assert!(
+                prompt.contains("read_skill(skill_name='calculator')"),
+                "{prompt}"
+            );
+            assert_eq!(request.body[conversation], Value::from(expected.clone()));
+            expected.extend(
+                then.and_then(Value::as_array)
+                    .into_iter()
+                    .flatten()
+                    .cloned(),
+            );
+        }
+    }
+}
+
+/// Runs a block of the page as a program of the agent's author.
+fn run_python(words: &str, base: &str, key: &str, model: &Model, question: &str) -> Run {
+    assert!(
+        Command::new("python3").arg("--version").output().is_ok(),
+        "there is no `python3` on the PATH: the loops of docs/agents.md are Python programs, and \
+         this test runs them"
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("agent.py");
+    fs::write(&file, block(words)).unwrap();
+    let programs = Path::new(env!("CARGO_BIN_EXE_skillhost")).parent().unwrap();
+    let path = env::var_os("PATH").unwrap_or_default();
+    let path = env::join_paths(
+        [programs.to_owned()]
+            .into_iter()
+            .chain(env::split_paths(&path)),
+    );
+    let path_of_base = if words.ends_with("openai") { "/v1" } else { "" };
+    let mut command = command(Path::new("python3"));
+    command
+        .arg(file)
+        .arg(question)
+        .current_dir(repository())
+        .env("PATH", path.unwrap())
+        .env("LANG", "C.UTF-8")
+        .env(base, format!("http://{}{path_of_base}", model.address))
+        .env(key, "secret-key")
+        .env("MODEL", "scripted");
+    finish(command, "")
+}
+
+/// The loop in Rust, as a program: `cargo test` builds the examples.
+fn example() -> PathBuf {
+    let suite = env::current_exe().unwrap();
+    let example = suite.ancestors().nth(2).unwrap().join("examples/agent");
+    assert!(
+        example.is_file(),
+        "`{}` is not built: run `cargo test`, or `cargo build --examples` before a part of it",
+        example.display()
+    );
+    example
+}
+
+#[test]
+fn the_python_loop_on_chat_completions_works() {
+    let script = script("openai");
+    let model = Model::play(script.answers.clone());
+    let run = run_python(
+        "python openai",
+        "OPENAI_BASE_URL",
+        "OPENAI_API_KEY",
+        &model,
+        &script.question,
+    );
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""));
+    assert_eq!(run.stdout.trim_end(), script.text);
+    let requests = model.requests();
+    script.assert_followed(&requests, "messages", "messages");
+    for request in requests {
+        assert_eq!(request.path, "/v1/chat/completions");
+        assert_eq!(request.headers["authorization"], "Bearer secret-key");
+        assert_eq!(request.body["model"], "scripted");
+    }
+}
+
+#[test]
+fn the_python_loop_on_anthropic_messages_works() {
+    let script = script("anthropic");
+    let model = Model::play(script.answers.clone());
+    let run = run_python(
+        "python anthropic",
+        "ANTHROPIC_BASE_URL",
+        "ANTHROPIC_API_KEY",
+        &model,
+        &script.question,
+    );
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""));
+    assert_eq!(run.stdout.trim_end(), script.text);
+    let requests = model.requests();
+    script.assert_followed(&requests, "messages", "system");
+    for request in requests {
+        assert_eq!(request.path, "/v1/messages");
+        assert_eq!(request.headers["x-api-key"], "secret-key");
+        assert_eq!(request.headers["anthropic-version"], "2023-06-01");
+        assert_eq!(request.body["model"], "scripted");
+        assert!(request.body["max_tokens"].is_u64());
+    }
+}
+
+#[test]
+fn the_python_loop_on_gemini_works() {
+    let script = script("gemini");
+    let model = Model::play(script.answers.clone());
+    let run = run_python(
+        "python gemini",
+        "GEMINI_BASE_URL",
+        "GEMINI_API_KEY",
+        &model,
+        &script.question,
+    );
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""));
+    assert_eq!(run.stdout.trim_end(), script.text);
+    let requests = model.requests();
+    script.assert_followed(&requests, "contents", "systemInstruction");
+    for request in requests {
+        assert_eq!(request.path, "/models/scripted:generateContent");
+        assert_eq!(request.headers["x-goog-api-key"], "secret-key");
+    }
+}
+
+#[test]
+fn the_rust_loop_on_responses_works() {
+    let script = script("responses");
+    let model = Model::play(script.answers.clone());
+    let mut command = command(&example());
+    command
+        .arg(&script.question)
+        .current_dir(repository())
+        .env("OPENAI_BASE_URL", format!("http://{}/v1", model.address))
+        .env("OPENAI_API_KEY", "secret-key")
+        .env("MODEL", "scripted");
+    let run = finish(command, "");
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""));
+    assert_eq!(run.stdout.trim_end(), script.text);
+    let requests = model.requests();
+    script.assert_followed(&requests, "input", "instructions");
+    for request in requests {
+        assert_eq!(request.path, "/v1/responses");
+        assert_eq!(request.headers["authorization"], "Bearer secret-key");
+        assert_eq!(request.body["model"], "scripted");
+    }
+}
+
+#[test]
+fn a_loop_ends_where_the_model_calls_tools_for_ever_or_the_service_fails() {
+    let script = script("openai");
+    let model = Model::play(vec![script.answers[0].clone(); 30]);
+    let run = run_python(
+        "python openai",
+        "OPENAI_BASE_URL",
+        "OPENAI_API_KEY",
+        &model,
+        "x",
+    );
+    assert_eq!((run.code, run.stdout.as_str()), (1, ""));
+    assert_eq!(
+        run.stderr,
+        "the model was still calling tools after 20 turns\n"
+    );
+    assert_eq!(model.requests().len(), 20);
+    let model = Model::play([]);
+    let run = run_python(
+        "python gemini",
+        "GEMINI_BASE_URL",
+        "GEMINI_API_KEY",
+        &model,
+        "x",
+    );
+    assert_eq!((run.code, run.stdout.as_str()), (1, ""));
+    assert!(run.stderr.contains("HTTP Error 500"), "{}", run.stderr);
+    assert_eq!(model.requests().len(), 1);
+}
+
+#[test]
+fn the_page_shows_the_example_and_no_loop_that_is_not_run() {
+    let example = repository().join("host/examples/agent.rs");
+    assert_eq!(block("rust"), fs::read_to_string(example).unwrap());
+    let blocks = blocks();
+    let loops = blocks
+        .iter()
+        .map(|(words, _)| words.as_str())
+        .filter(|words| words.starts_with("python") || words.starts_with("rust"));
+    assert_eq!(
+        loops.collect::<Vec<_>>(),
+        ["python openai", "python anthropic", "python gemini", "rust"]
+    );
+}

@@ -1,0 +1,104 @@
+//! A scripted model: a server on the loopback that plays answers back, one a
+//! request, and keeps what it was asked.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use serde_json::Value;
+
+/// A request of a loop.
+#[derive(Debug)]
+pub(crate) struct Request {
+    pub(crate) path: String,
+    /// Names in lower case.
+    pub(crate) headers: BTreeMap<String, String>,
+    pub(crate) body: Value,
+}
+
+/// A model that says what it was told to say.
+pub(crate) struct Model {
+    pub(crate) address: SocketAddr,
+    over: Arc<AtomicBool>,
+    thread: JoinHandle<Vec<Request>>,
+}
+
+impl Model {
+    /// Plays these answers; further requests are refused.
+    pub(crate) fn play(answers: impl IntoIterator<Item = Value>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let over = Arc::new(AtomicBool::new(false));
+        let mut answers: VecDeque<Value> = answers.into_iter().collect();
+        let thread = std::thread::spawn({
+            let over = Arc::clone(&over);
+            move || {
+                let mut requests = Vec::new();
+                for stream in listener.incoming() {
+                    if over.load(Ordering::SeqCst) {
+                        break;
+                    }
+                    let mut stream = stream.unwrap();
+                    requests.push(read(&stream).unwrap());
+                    write(&mut stream, answers.pop_front()).unwrap();
+                }
+                requests
+            }
+        });
+        Self {
+            address,
+            over,
+            thread,
+        }
+    }
+
+    /// What it was asked.
+    pub(crate) fn requests(self) -> Vec<Request> {
+        self.over.store(true, Ordering::SeqCst);
+        // So that it looks.
+        TcpStream::connect(self.address).unwrap();
+        self.thread.join().unwrap()
+    }
+}
+
+fn read(stream: &TcpStream) -> io::Result<Request> {
+    stream.set_read_timeout(Some(Duration::from_secs(10)))?;
+    let mut input = BufReader::new(stream);
+    let mut line = String::new();
+    input.read_line(&mut line)?;
+    let path = line.strip_prefix("POST ").unwrap();
+    let path = path.split_once(" HTTP/1.1").unwrap().0.to_owned();
+    let mut headers = BTreeMap::new();
+    loop {
+        let mut line = String::new();
+        input.read_line(&mut line)?;
+        let Some((name, value)) = line.trim_end().split_once(':') else {
+            break;
+        };
+        headers.insert(name.to_lowercase(), value.trim().to_owned());
+    }
+    let mut body = vec![0; headers["content-length"].parse().unwrap()];
+    input.read_exact(&mut body)?;
+    Ok(Request {
+        path,
+        headers,
+        body: serde_json::from_slice(&body)?,
+    })
+}
+
+fn write(stream: &mut TcpStream, answer: Option<Value>) -> io::Result<()> {
+    let (status, body) = match answer {
+        Some(answer) => ("200 OK", answer.to_string()),
+        None => ("500 Internal Server Error", "the script is over".to_owned()),
+    };
+    let length = body.len();
+    write!(
+        stream,
+        "HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\
+         Connection: close\r\n\r\n{body}"
+    )
+}

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::support::program::run_in_repository;
+use crate::support::program::run_in_repository_with;
 use crate::support::repository;
 
 /// The fenced blocks of the README, with their languages.
@@ -31,6 +31,13 @@ fn words(command: &str) -> Vec<String> {
     words
 }
 
+/// What `echo` feeds a command, and the command.
+fn fed(line: &str) -> (&str, &str) {
+    line.strip_prefix("echo '")
+        .and_then(|rest| rest.split_once("' | "))
+        .unwrap_or(("", line))
+}
+
 #[test]
 fn every_command_runs_and_prints_what_stands_under_it() {
     let blocks = blocks();
@@ -40,11 +47,12 @@ fn every_command_runs_and_prints_what_stands_under_it() {
         .enumerate()
         .filter(|(_, (language, _))| language == "sh")
     {
+        let (stdin, command) = fed(command);
         let Some(arguments) = command.strip_prefix("cargo run --release -- ") else {
             assert_eq!(command, "cargo test\n");
             continue;
         };
-        let seen = run_in_repository(&words(arguments));
+        let seen = run_in_repository_with(&words(arguments), stdin);
         assert!(seen.code <= 1, "{command}: {seen:?}");
         // What stands under the very first command has the test command
         // between.
@@ -57,7 +65,7 @@ fn every_command_runs_and_prints_what_stands_under_it() {
             assert_eq!(seen.stdout.trim_end(), expected.trim_end(), "{command}");
             assert_eq!(
                 seen.code == 1,
-                expected.starts_with("ERROR") || expected.contains("error")
+                stdin.is_empty() && (expected.starts_with("ERROR") || expected.contains("error"))
             );
         }
         run += 1;

@@ -101,7 +101,12 @@ pub(crate) fn finish(mut command: Command, stdin: &str) -> Run {
 
 /// Runs the program from the repository, as the README's commands do.
 pub(crate) fn run_in_repository(arguments: &[String]) -> Run {
+    run_in_repository_with(arguments, "")
+}
+
+/// Like [`run_in_repository`], with something on its standard input.
+pub(crate) fn run_in_repository_with(arguments: &[String], stdin: &str) -> Run {
     let mut command = command(Path::new(env!("CARGO_BIN_EXE_skillhost")));
     command.args(arguments).current_dir(super::repository());
-    finish(command, "")
+    finish(command, stdin)
 }

@@ -182,3 +182,40 @@ fn a_limit_that_the_engine_has_no_room_for_is_refused_with_its_line() {
         assert!(run.stderr.contains(reason), "{text}: {run:?}");
     }
 }
+
+/// A program with a skill, and the hostile guest.
+fn with_guests(more: &str) -> Program {
+    let program = Program::new();
+    program.write("skills/a/SKILL.md", "# A\n");
+    let tools = guests();
+    program.write("skillhost.toml", format!("tools = [{tools:?}]\n{more}"));
+    program
+}
+
+#[test]
+fn a_process_that_may_reserve_little_runs_its_own_tools_and_those_of_strangers() {
+    let program = with_guests("[grants.count_lines]\nskills = [\"a\"]\n");
+    let little = "ulimit -v 3000000";
+    for (tool, arguments, answer) in [
+        ("read_skill", "{\"skill_name\":\"a\"}", "# A\n"),
+        (
+            "count_lines",
+            "{\"skill_name\":\"a\",\"path\":\"SKILL.md\"}",
+            "1 lines in SKILL.md of a\n",
+        ),
+    ] {
+        let run = program.run_after(little, &["--log", "warn", "call", tool, arguments]);
+        assert_eq!(run.stdout.trim_end(), answer.trim_end(), "{run:?}");
+        assert!(run.stderr.contains("no pooled allocation"), "{run:?}");
+    }
+}
+
+#[test]
+fn a_process_with_few_descriptors_keeps_some_from_a_guest_that_takes_all() {
+    let program = with_guests("[grants.hostile_files]\nskills = [\"a\"]\n");
+    let few = "ulimit -n 48";
+    let run = program.run_after(few, &["call", "hostile_files", "{\"skill_name\":\"a\"}"]);
+    assert_eq!((run.code, run.stdout.as_str()), (1, "busy"), "{run:?}");
+    let run = program.run_after(few, &["call", "read_skill", "{\"skill_name\":\"a\"}"]);
+    assert_eq!((run.code, run.stdout.as_str()), (0, "# A\n"), "{run:?}");
+}

@@ -185,7 +185,9 @@ fn limit_this_process() -> anyhow::Result<()> {
         (Resource::Core, 0),
         (Resource::Fsize, 0),
     ] {
-        let limit = Some(limit);
+        // What this process was given may be less already.
+        let given = rustix::process::getrlimit(resource).maximum;
+        let limit = Some(given.map_or(limit, |given| given.min(limit)));
         let limit = Rlimit {
             current: limit,
             maximum: limit,

@@ -36,6 +36,8 @@ const HOST_STACK: usize = 512 << 10;
 pub(crate) struct Clocked {
     pub(crate) engine: Engine,
     pub(crate) code: Code,
+    /// Whether calls have limits. They always do, but where those are measured.
+    pub(crate) limited: bool,
     stack: usize,
     clock: Arc<Clock>,
     slots: Arc<Slots>,
@@ -77,8 +79,9 @@ pub(crate) struct Running {
 
 impl Clocked {
     /// An engine for so many calls at a time, of at most so much memory each.
-    pub(crate) fn new(load: &Load, memory: usize) -> anyhow::Result<Self> {
-        let (engine, code) = match Engine::new(&pooling(load, memory)) {
+    pub(crate) fn new(load: &Load, memory: usize, limited: bool) -> anyhow::Result<Self> {
+        let mut config = pooling(load, memory);
+        let (engine, code) = match Engine::new(config.epoch_interruption(limited)) {
             Ok(engine) => (engine, Code::Reserved),
             Err(error) => {
                 tracing::warn!("no pooled allocation, calls will be slower: {error:#}");
@@ -97,6 +100,7 @@ impl Clocked {
         Ok(Self {
             engine,
             code,
+            limited,
             stack: load.stack,
             clock,
             slots,

@@ -63,7 +63,7 @@ pub struct Start {
 pub async fn inspect(path: &Path, compiler: Option<&Path>) -> anyhow::Result<Inspection> {
     let bytes = read(path)?;
     let limits = Limits::default();
-    let engine = Clocked::new(&Load::default(), limits.memory)?;
+    let engine = Clocked::new(&Load::default(), limits.memory, true)?;
     let compiler = Compiler {
         program: compiler.map(Path::to_owned),
         time: compile::DEFAULT_TIME,

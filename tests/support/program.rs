@@ -40,6 +40,18 @@ impl Program {
         self.run_with(arguments, "")
     }
 
+    /// Runs it in a shell, after a command of the shell's such as `ulimit -n 64`.
+    pub(crate) fn run_after(&self, first: &str, arguments: &[&str]) -> Run {
+        let mut command = command(Path::new("sh"));
+        command
+            .args(["-c", &format!("{first} && exec \"$0\" \"$@\"")])
+            .arg(env!("CARGO_BIN_EXE_skillhost"))
+            .args(arguments)
+            .env("PATH", "/usr/bin:/bin")
+            .current_dir(self.folder.path());
+        finish(command, "")
+    }
+
     pub(crate) fn run_with<S: AsRef<std::ffi::OsStr>>(&self, arguments: &[S], stdin: &str) -> Run {
         finish(self.command(arguments), stdin)
     }

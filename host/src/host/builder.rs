@@ -68,6 +68,7 @@ pub struct HostBuilder {
     defaults: Defaults,
     load: Load,
     without_embedded: bool,
+    unlimited: bool,
     progress: Option<Arc<Progress>>,
     audit: Option<(PathBuf, AuditMode)>,
     observer: Option<Arc<dyn Observer>>,
@@ -152,6 +153,14 @@ impl HostBuilder {
         self
     }
 
+    /// Leaves out what limits a call, to measure what it costs. A guest that
+    /// loops then loops for ever.
+    #[cfg(feature = "measure")]
+    pub fn unlimited(mut self) -> Self {
+        self.unlimited = true;
+        self
+    }
+
     /// Loads the component file of this name only if its SHA-256 is this, in
     /// hex.
     pub fn pin(mut self, file_name: impl Into<String>, sha256: impl Into<String>) -> Self {
@@ -207,7 +216,7 @@ impl HostBuilder {
     pub async fn build(self) -> anyhow::Result<Host> {
         guard::check_machine()?;
         let memory = self.most_memory();
-        let engine = Clocked::new(&self.load, memory)?;
+        let engine = Clocked::new(&self.load, memory, !self.unlimited)?;
         let audit = self.audit.as_ref();
         let audit = audit.map(|(path, mode)| Audit::open(path, *mode));
         let running = Running {

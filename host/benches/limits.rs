@@ -1,0 +1,97 @@
+//! What the limits of a call cost: the same calls on a host that has them all,
+//! as every host does, and on one without deadline, memory, table, handle and
+//! host-call limits, and without the code that lets a guest be interrupted.
+//!
+//! Calls go to the two in turn, so that a machine that has other things to do
+//! slows both. What is told are medians, and the median of each pair's ratio.
+
+use std::fs;
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use skillhost::Host;
+use tokio::runtime::Runtime;
+
+const PAIRS: usize = 20_000;
+
+fn main() {
+    let folder = tempfile::tempdir().unwrap();
+    let skill = folder.path().join("skill");
+    fs::create_dir(&skill).unwrap();
+    fs::write(skill.join("SKILL.md"), "---\nname: skill\n---\nText.\n").unwrap();
+    let line = "A line of ordinary text, as files of skills have them.\n";
+    for (name, bytes) in [("4KiB", 4 << 10), ("64KiB", 64 << 10)] {
+        let text = &line.repeat(bytes / line.len() + 1)[..bytes];
+        fs::write(skill.join(name), text).unwrap();
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .unwrap();
+    let builder = || Host::builder().skills(folder.path());
+    let with = runtime.block_on(builder().build()).unwrap();
+    let without = runtime.block_on(builder().unlimited().build()).unwrap();
+    println!(
+        "{:<28} {:>10} {:>10} {:>8}",
+        "call", "limits", "none", "ratio"
+    );
+    for (name, tool, arguments) in [
+        (
+            "read_file_in_skill 4 KiB",
+            "read_file_in_skill",
+            json!({"skill_name": "skill", "file_path": "4KiB"}),
+        ),
+        (
+            "read_file_in_skill 64 KiB",
+            "read_file_in_skill",
+            json!({"skill_name": "skill", "file_path": "64KiB"}),
+        ),
+        (
+            "read_file_in_skill, missing",
+            "read_file_in_skill",
+            json!({"skill_name": "skill", "file_path": "none"}),
+        ),
+        ("read_skill", "read_skill", json!({"skill_name": "skill"})),
+    ] {
+        let time = |host: &Host| time(&runtime, host, tool, &arguments);
+        for _ in 0..PAIRS / 20 {
+            time(&with);
+            time(&without);
+        }
+        let (mut limited, mut unlimited, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+        for number in 0..PAIRS {
+            // Neither is always the first.
+            let (one, other) = if number % 2 == 0 {
+                let one = time(&with);
+                (one, time(&without))
+            } else {
+                let other = time(&without);
+                (time(&with), other)
+            };
+            limited.push(one);
+            unlimited.push(other);
+            ratios.push(one.as_secs_f64() / other.as_secs_f64());
+        }
+        ratios.sort_by(f64::total_cmp);
+        println!(
+            "{name:<28} {:>7.1} µs {:>7.1} µs {:>8.3}",
+            median(limited).as_secs_f64() * 1e6,
+            median(unlimited).as_secs_f64() * 1e6,
+            ratios[ratios.len() / 2],
+        );
+    }
+}
+
+fn time(runtime: &Runtime, host: &Host, tool: &str, arguments: &Value) -> Duration {
+    let arguments = arguments.clone();
+    let start = Instant::now();
+    let answer = runtime.block_on(host.call(tool, arguments));
+    let _ = black_box(answer);
+    start.elapsed()
+}
+
+fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort();
+    times[times.len() / 2]
+}

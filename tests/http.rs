@@ -271,6 +271,26 @@ fn what_is_no_proper_request_gets_its_answer_and_the_next_client_is_served() {
         -32600,
         Value::Null,
     );
+    let many = |id: &str| {
+        format!(
+            "{{\"jsonrpc\":\"2.0\",{id}\"method\":\"ping\",\"a\":[{}1]}}",
+            "1,".repeat(20_000)
+        )
+    };
+    let roomy = serve(Options::default());
+    for (id, expected) in [
+        ("\"id\":8,", json!(8)),
+        ("\"id\":[[]],", Value::Null),
+        ("", Value::Null),
+    ] {
+        let answer = Client::once(roomy.address, &Request::post(many(id)));
+        assert_eq!(
+            (answer.status, &answer.json()["id"]),
+            (400, &expected),
+            "{id}"
+        );
+        assert!(answer.body.contains("too many values"), "{answer:?}");
+    }
     let not_utf8 = ask(&Request::post(b"{\"jsonrpc\":\"2.0\xff\"}".as_slice()));
     assert_eq!(
         (not_utf8.status, &not_utf8.json()["error"]["code"]),

@@ -9,7 +9,7 @@
 //! | [`live`] | the host of the moment, and who is told when it changes |
 //! | `watch` | folders that change |
 //! | [`stdio`], [`http`] | messages on standard input and output, and over HTTP |
-//! | `page`, `progress` | what several of them need |
+//! | `page`, `progress`, `values` | what several of them need |
 //!
 //! A further kind of request is a module beside these, with functions that take
 //! the [`Live`] host, the request and its context; the handler's method calls
@@ -25,6 +25,7 @@ mod progress;
 mod prompts;
 pub mod stdio;
 mod tools;
+mod values;
 mod watch;
 
 use std::sync::Arc;

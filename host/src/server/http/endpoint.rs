@@ -17,18 +17,24 @@ use rmcp::transport::streamable_http_server::StreamableHttpService;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
-use serde_json::{Value, json};
+use serde_json::json;
+use serde_json::value::RawValue;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::reply::{busy, closing, refusal};
 use super::{HttpLimits, LAST_WORDS, reply};
+use crate::server::values;
 
 /// The header in which a request says what it asks for, and the one request
 /// whose answer has no end.
 const METHOD: &str = "mcp-method";
 const LISTEN: &str = "subscriptions/listen";
+
+/// Longest id that is given back with a refusal. Meets: a refusal as large as
+/// what is refused.
+const ID_BYTES: usize = 256;
 
 /// What every request to `/mcp` shares.
 pub(super) struct Endpoint<S> {
@@ -91,6 +97,9 @@ pub(super) async fn answer<S: ServerHandler>(
         Err(refused) => return refused,
     };
     let is_json = is_json(&parts.headers);
+    if is_json && values::too_many(&body) {
+        return malformed(&body, Some("the body has too many values"));
+    }
     let asked = Request::from_parts(parts, Body::from(body.clone()));
     // Dropped before it ends, the request is given up, and its guest stopped.
     let answer = tokio::time::timeout(limits.request_time, service.handle(asked));
@@ -100,7 +109,7 @@ pub(super) async fn answer<S: ServerHandler>(
     let answer = match answer {
         // What is said of a body that is no message, in the protocol's words.
         Ok(answer) if answer.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE && is_json => {
-            return malformed(&body);
+            return malformed(&body, None);
         }
         Ok(answer) => answer,
         Err(_) => {
@@ -169,18 +178,28 @@ fn is_json(headers: &HeaderMap) -> bool {
 
 /// The answer to a body that is no message of the protocol: an error of
 /// JSON-RPC, with the request's id if it has one that can be read.
-fn malformed(body: &[u8]) -> Response {
+fn malformed(body: &[u8], why: Option<&str>) -> Response {
+    // Taken as text: an id could be what the refusal spares.
     #[derive(Deserialize)]
-    struct Identified {
-        id: Value,
+    struct Identified<'a> {
+        #[serde(borrow)]
+        id: &'a RawValue,
     }
     let text = str::from_utf8(body).unwrap_or_default();
-    let (code, message) = match serde_json::from_str::<IgnoredAny>(text) {
-        Ok(_) => (-32600, "Invalid request: the body is no message of MCP"),
-        Err(_) => (-32700, "Parse error: the body is not JSON"),
+    let invalid = |why| (-32600, format!("Invalid request: {why}"));
+    let (code, message) = match why {
+        Some(why) => invalid(why),
+        None if serde_json::from_str::<IgnoredAny>(text).is_ok() => {
+            invalid("the body is no message of MCP")
+        }
+        None => (-32700, "Parse error: the body is not JSON".to_owned()),
     };
-    let id = serde_json::from_str::<Identified>(text).map(|request| request.id);
-    let id = id.ok().filter(|id| id.is_string() || id.is_i64());
+    let id = serde_json::from_str::<Identified<'_>>(text);
+    let id = id.ok().map(|request| request.id);
+    let id = id.filter(|id| {
+        let is_id = |first: char| matches!(first, '"' | '-' | '0'..='9');
+        id.get().starts_with(is_id) && id.get().len() <= ID_BYTES
+    });
     let error = json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}});
     let headers = [(CONTENT_TYPE, "application/json")];
     (StatusCode::BAD_REQUEST, headers, error.to_string()).into_response()

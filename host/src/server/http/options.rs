@@ -36,7 +36,7 @@ pub struct HttpLimits {
     pub connections: usize,
     /// Requests to `/mcp` at a time, from reading the body to the last byte of
     /// the answer. One more is told that the server is busy. Meets: peers that
-    /// ask faster than guests answer. Default: 256.
+    /// ask faster than guests answer. Default: 128.
     pub requests: usize,
     /// Streams of `subscriptions/listen` at a time, which are no
     /// [`requests`](Self::requests). Meets: listeners that leave no room for
@@ -66,7 +66,7 @@ impl Default for HttpLimits {
         Self {
             body: 2 << 20,
             connections: 512,
-            requests: 256,
+            requests: 128,
             streams: 128,
             header_time: Duration::from_secs(30),
             body_time: Duration::from_secs(30),

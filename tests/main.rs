@@ -26,6 +26,10 @@ mod observer;
 mod catalog;
 // The home folder, for calls that name no skill.
 mod home;
+// A host in the place of another.
+mod rebuild;
+// The server on standard input and output, as raw lines.
+mod mcp;
 // The server over HTTP: clients that follow the rules, and others.
 mod http;
 // Folders that change while they are read.

@@ -200,25 +200,32 @@ impl Live {
 
     /// Puts a host in the place of the one before.
     async fn put(&self, host: Host) {
+        // Looked at before anybody can list it: what changes after a client has
+        // listed must show as a change.
+        let offer = offer(&host).await;
         self.host.send_replace(Some(host));
-        self.look().await;
+        self.compare(offer).await;
     }
 
     /// Looks at what is offered, and tells of what has changed.
     pub(crate) async fn look(&self) {
-        let Some(host) = self.loaded() else { return };
-        let offer = blocking(move || Offer {
-            tools: host.definitions(),
-            prompts: prompts::offered(&host),
-        });
-        let Ok(offer) = offer.await else { return };
-        let before = lock(&self.offer).take();
-        let (tools, prompts) = match &before {
-            // Who listed before would have waited for the first.
-            None => (false, false),
-            Some(before) => (before.tools != offer.tools, before.prompts != offer.prompts),
+        if let Some(host) = self.loaded() {
+            self.compare(offer(&host).await).await;
+        }
+    }
+
+    async fn compare(&self, offer: Option<Offer>) {
+        let Some(offer) = offer else { return };
+        let (tools, prompts) = {
+            let mut last = lock(&self.offer);
+            let changed = match &*last {
+                // Nobody has listed anything yet.
+                None => (false, false),
+                Some(last) => (last.tools != offer.tools, last.prompts != offer.prompts),
+            };
+            *last = Some(offer);
+            changed
         };
-        *lock(&self.offer) = Some(offer);
         self.changed(|changes| {
             changes.tools += u64::from(tools);
             changes.prompts += u64::from(prompts);
@@ -260,6 +267,16 @@ impl Live {
             }
         }
     }
+}
+
+/// What lists show now; nothing when the process is ending.
+async fn offer(host: &Host) -> Option<Offer> {
+    let host = host.clone();
+    let offer = blocking(move || Offer {
+        tools: host.definitions(),
+        prompts: prompts::offered(&host),
+    });
+    offer.await.ok()
 }
 
 /// Runs what waits for the file system where that holds up no call.

@@ -153,10 +153,15 @@ impl<R: AsyncRead + Send + Unpin + 'static> Transport<RoleServer> for Stdio<R> {
                 }
                 Line::Text => match read(self.lines.text()) {
                     Ok(message) => self.take(message),
-                    Err(NoMessage { id, code, message }) => {
+                    Err(line) => {
+                        let NoMessage {
+                            id, code, message, ..
+                        } = line;
                         tracing::warn!("a line that is no message was skipped: {message}");
-                        let error = ErrorData::new(code, message, None);
-                        self.reply = Some(JsonRpcMessage::error(error, id));
+                        if line.answered {
+                            let error = ErrorData::new(code, message, None);
+                            self.reply = Some(JsonRpcMessage::error(error, id));
+                        }
                     }
                 },
             }

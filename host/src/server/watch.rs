@@ -19,6 +19,7 @@ use tokio::sync::Notify;
 
 use super::live::Live;
 use crate::catalog::SkillsRoot;
+use crate::host::HostBuilder;
 
 /// How long nothing must change before a change is looked at: a copy is many.
 const QUIET: Duration = Duration::from_millis(200);
@@ -81,10 +82,7 @@ impl Live {
     /// yet. Must be called in a tokio runtime, and before a server is asked
     /// what it can do.
     pub fn watch(self: &Arc<Self>) -> anyhow::Result<Watching> {
-        let configured = Arc::new(Configured {
-            skills: self.builder().skills_roots().to_vec(),
-            tools: self.builder().tool_folders().to_vec(),
-        });
+        let configured = Arc::new(Configured::of(self.builder())?);
         let seen = Arc::new(Seen::default());
         let (told, folders) = (Arc::clone(&seen), Arc::clone(&configured));
         let watcher = notify::recommended_watcher(move |event| told.by(event, &folders));
@@ -98,6 +96,29 @@ impl Live {
         self.set_watched();
         let live = Arc::clone(self);
         Ok(Watching(tokio::spawn(keep_up(live, seen, watch))))
+    }
+}
+
+impl Configured {
+    /// The folders that a host is built from, by the paths that events name
+    /// them by.
+    fn of(builder: &HostBuilder) -> anyhow::Result<Self> {
+        let absolute = |path: &Path| {
+            std::path::absolute(path)
+                .with_context(|| format!("cannot watch the folder `{}`", path.display()))
+        };
+        let root = |root: &SkillsRoot| {
+            Ok(SkillsRoot {
+                path: absolute(&root.path)?,
+                ..root.clone()
+            })
+        };
+        let skills = builder.skills_roots().iter().map(root);
+        let tools = builder.tool_folders().iter().map(|folder| absolute(folder));
+        Ok(Self {
+            skills: skills.collect::<anyhow::Result<_>>()?,
+            tools: tools.collect::<anyhow::Result<_>>()?,
+        })
     }
 }
 

@@ -3,7 +3,7 @@
 use std::io;
 
 use rmcp::model::{ClientJsonRpcMessage, ErrorCode, RequestId};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
 
@@ -98,6 +98,8 @@ impl<R: AsyncRead + Unpin> Lines<R> {
 /// A line that holds no message, with the answer that it gets.
 #[derive(Debug)]
 pub(crate) struct NoMessage {
+    /// Whether it gets one: a notification gets none, whatever is wrong with it.
+    pub(crate) answered: bool,
     /// The id that it would have, where that can be told.
     pub(crate) id: Option<RequestId>,
     pub(crate) code: ErrorCode,
@@ -114,17 +116,26 @@ pub(crate) fn read(line: &[u8]) -> Result<ClientJsonRpcMessage, NoMessage> {
 /// What is read of a line that is no message.
 #[derive(Deserialize)]
 struct Envelope {
+    /// A null is an id, too, though not a good one.
+    #[serde(default, deserialize_with = "present")]
     id: Option<Value>,
     jsonrpc: Option<Value>,
+    method: Option<Value>,
+}
+
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(deserializer).map(Some)
 }
 
 fn why_not(line: &[u8]) -> NoMessage {
     let invalid = |id, message: &'static str| NoMessage {
+        answered: true,
         id,
         code: ErrorCode::INVALID_REQUEST,
         message: message.to_owned(),
     };
     let no_json = |why: &dyn std::fmt::Display| NoMessage {
+        answered: true,
         id: None,
         code: ErrorCode::PARSE_ERROR,
         message: format!("it is no JSON: {why}"),
@@ -133,14 +144,19 @@ fn why_not(line: &[u8]) -> NoMessage {
         Ok(line) => line,
         Err(error) => return no_json(&error),
     };
-    match serde_json::from_str(line) {
-        Ok(Envelope { id, jsonrpc }) if !line.starts_with('[') => {
-            let id = id.and_then(|id| serde_json::from_value(id).ok());
-            match jsonrpc {
+    match serde_json::from_str::<Envelope>(line) {
+        Ok(envelope) if !line.starts_with('[') => {
+            let notification = envelope.id.is_none() && envelope.method.is_some();
+            let id = envelope.id.and_then(|id| serde_json::from_value(id).ok());
+            let why = match envelope.jsonrpc {
                 Some(Value::String(version)) if version == "2.0" => {
-                    invalid(id, "it is JSON, and no JSON-RPC message")
+                    "it is JSON, and no JSON-RPC message"
                 }
-                _ => invalid(id, "it is no JSON-RPC message: `jsonrpc` must be \"2.0\""),
+                _ => "it is no JSON-RPC message: `jsonrpc` must be \"2.0\"",
+            };
+            NoMessage {
+                answered: !notification,
+                ..invalid(id, why)
             }
         }
         Err(error) if !error.is_data() => no_json(&error),
@@ -269,7 +285,10 @@ mod tests {
             let told = read(line.as_bytes()).unwrap_err();
             assert_eq!(told.id, id.map(RequestId::Number), "{line}");
             assert_eq!(told.code, code, "{line}");
+            assert!(told.answered, "{line}");
         }
+        let notification = br#"{"jsonrpc":"2.0","method":"notifications/initialized","params":7}"#;
+        assert!(!read(notification).unwrap_err().answered);
         let not_text = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\xff\"}";
         assert_eq!(read(not_text).unwrap_err().code, ErrorCode::PARSE_ERROR);
         let deep = "[".repeat(1 << 20);

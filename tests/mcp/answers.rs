@@ -1,0 +1,273 @@
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::{folder, replaced, with_guests};
+use crate::support::mcp::{Client, NEWEST, REVISIONS};
+use crate::support::{build, builder_with_guests, guests, model_text, repository, sample_host};
+
+fn sample(revision: &'static str) -> Client {
+    Client::start(repository(), &[], revision)
+}
+
+#[test]
+fn the_server_says_who_it_is_and_what_it_can() {
+    let capabilities = json!({"prompts": {"listChanged": true}, "tools": {"listChanged": true}});
+    let mut new = sample(NEWEST);
+    let discovered = new.request("server/discover", json!({}))["result"].clone();
+    assert!(
+        discovered["supportedVersions"]
+            .as_array()
+            .unwrap()
+            .contains(&NEWEST.into())
+    );
+    let mut old = Client::start_unopened(repository(), &[], "2025-11-25");
+    let initialized = old.request(
+        "initialize",
+        json!({
+            "protocolVersion": "2025-11-25",
+            "capabilities": {},
+            "clientInfo": {"name": "test", "version": "1"},
+        }),
+    )["result"]
+        .clone();
+    assert_eq!(initialized["serverInfo"]["name"], "skillhost");
+    assert_eq!(
+        initialized["serverInfo"]["version"],
+        env!("CARGO_PKG_VERSION")
+    );
+    for answer in [discovered, initialized] {
+        for (capability, value) in capabilities.as_object().unwrap() {
+            assert_eq!(&answer["capabilities"][capability], value, "{answer}");
+        }
+        let instructions = answer["instructions"].as_str().unwrap();
+        assert!(instructions.contains("skill") && instructions.len() < 1000);
+    }
+}
+
+#[test]
+fn tools_are_listed_with_all_that_is_known_of_them_and_always_alike() {
+    for revision in REVISIONS {
+        let mut client = sample(revision);
+        let first = client.request("tools/list", json!({}))["result"].clone();
+        assert_eq!(first, client.request("tools/list", json!({}))["result"]);
+        assert_eq!(first["nextCursor"], Value::Null);
+        let tools = first["tools"].as_array().unwrap();
+        let definitions = sample_host().definitions();
+        assert_eq!(tools.len(), definitions.len());
+        for (tool, definition) in tools.iter().zip(definitions) {
+            assert_eq!(tool["name"], definition.name);
+            assert_eq!(tool["title"], definition.title);
+            assert_eq!(tool["description"], definition.description);
+            assert_eq!(tool["inputSchema"], Value::Object(definition.input_schema));
+            assert_eq!(
+                tool["annotations"],
+                json!({
+                    "readOnlyHint": true,
+                    "destructiveHint": false,
+                    "idempotentHint": true,
+                    "openWorldHint": false,
+                })
+            );
+            // What the answer is described by is what it has.
+            match definition.name.as_str() {
+                "list_skills" => assert_eq!(tool["outputSchema"]["required"], json!(["skills"])),
+                _ => assert_eq!(tool["outputSchema"], Value::Null),
+            }
+        }
+    }
+}
+
+#[test]
+fn a_listing_longer_than_a_page_goes_on_where_it_ended() {
+    let program = folder("");
+    let attacks = std::fs::read(guests().join("hostile.wasm")).unwrap();
+    program.write("tools/hostile.wasm", &attacks);
+    program.write(
+        "tools/again.wasm",
+        replaced(&attacks, b"hostile_", b"another_"),
+    );
+    let mut client = Client::start(program.folder.path(), &["--tools", "tools"], NEWEST);
+    let (mut seen, mut cursor, mut pages) = (Vec::new(), Value::Null, 0);
+    loop {
+        let params = match &cursor {
+            Value::Null => json!({}),
+            cursor => json!({"cursor": cursor}),
+        };
+        let result = client.request("tools/list", params)["result"].clone();
+        let tools = result["tools"].as_array().unwrap();
+        seen.extend(tools.iter().map(|tool| tool["name"].clone()));
+        pages += 1;
+        cursor = result["nextCursor"].clone();
+        if cursor.is_null() {
+            break;
+        }
+    }
+    assert_eq!(pages, 2);
+    assert_eq!(seen.len() % 2, 1, "five, and each attack twice");
+    for name in ["read_skill", "hostile_compute", "another_compute"] {
+        assert_eq!(seen.iter().filter(|seen| *seen == name).count(), 1);
+    }
+    let unique: BTreeSet<String> = seen.iter().map(Value::to_string).collect();
+    assert_eq!(unique.len(), seen.len());
+}
+
+#[test]
+fn each_tool_answers_what_a_model_reads() {
+    let calls = [
+        (
+            "read_file_in_skill",
+            json!({"skill_name": "calculator", "file_path": "examples/basic.py"}),
+        ),
+        ("get_skill", json!({"skill_name": "calculator"})),
+        (
+            "read_skill_file",
+            json!({"skill_name": "calculator", "path": "SKILL.md", "offset": 2, "limit": 3}),
+        ),
+        ("read_skill", json!({"skill_name": "weather"})),
+        ("list_skills", json!({})),
+    ];
+    for revision in REVISIONS {
+        let mut client = sample(revision);
+        for (tool, arguments) in &calls {
+            let result = client.call(tool, arguments.clone());
+            let text = model_text(sample_host(), tool, arguments.clone());
+            assert_eq!(result["content"], json!([{"type": "text", "text": text}]));
+            assert_eq!(result["isError"], false);
+            match *tool {
+                "list_skills" => {
+                    let record: Value = serde_json::from_str(&text).unwrap();
+                    assert_eq!(result["structuredContent"], record);
+                }
+                _ => assert_eq!(result["structuredContent"], Value::Null),
+            }
+        }
+    }
+}
+
+#[test]
+fn a_failure_is_a_result_in_the_contracts_words() {
+    let program = folder("");
+    let host = build(builder_with_guests().skills(program.folder.path().join("skills")));
+    let failures = [
+        (
+            "read_file_in_skill",
+            json!({"skill_name": "a", "file_path": "../b"}),
+        ),
+        (
+            "read_file_in_skill",
+            json!({"skill_name": "a", "file_path": "none"}),
+        ),
+        ("get_skill", json!({"skill_name": "none"})),
+        ("read_skill", json!({"skill_name": "none"})),
+        ("read_skill_file", json!({"path": "x"})),
+        // Arguments that the schema refuses: a model can correct them.
+        ("read_file_in_skill", json!({"skill_name": "a"})),
+        (
+            "read_file_in_skill",
+            json!({"skill_name": 7, "file_path": "x"}),
+        ),
+        ("list_skills", json!({"unheard_of": 1})),
+        // Stopped by the host.
+        ("raw_panic", json!({"skill_name": "a", "path": "x"})),
+    ];
+    for revision in REVISIONS {
+        let mut client = with_guests(&program, &["raw_panic"], revision);
+        for (tool, arguments) in &failures {
+            let result = client.call(tool, arguments.clone());
+            let text = model_text(&host, tool, arguments.clone());
+            assert_eq!(result["content"], json!([{"type": "text", "text": text}]));
+            assert_eq!(result["isError"], true, "{result}");
+            assert_eq!(result["structuredContent"], Value::Null);
+            assert!(!text.contains(program.folder.path().to_str().unwrap()));
+        }
+        // No grant, no file.
+        let refused = client.call("raw_read", json!({"skill_name": "a", "path": "SKILL.md"}));
+        assert_eq!(refused["isError"], true);
+        assert!(!refused.to_string().contains("Steps"));
+    }
+}
+
+#[test]
+fn a_large_file_is_sent_once() {
+    let program = folder("");
+    let text = "0123456789abcde\n".repeat(1 << 16);
+    program.write("skills/a/large.txt", &text);
+    let mut client = Client::start(program.folder.path(), &[], NEWEST);
+    let mut fastest = Duration::MAX;
+    for _ in 0..3 {
+        let arguments = json!({"skill_name": "a", "file_path": "large.txt"});
+        let start = Instant::now();
+        let result = client.call("read_file_in_skill", arguments);
+        fastest = fastest.min(start.elapsed());
+        assert_eq!(result["content"][0]["text"], text);
+        let (sent, needed) = (result.to_string().len(), json!(text).to_string().len());
+        assert!(sent < needed + 200, "{sent} bytes for {needed}");
+    }
+    assert!(fastest < Duration::from_millis(500), "{fastest:?}");
+}
+
+#[test]
+fn the_prompt_carries_the_catalog() {
+    for revision in REVISIONS {
+        let mut client = sample(revision);
+        let listed = client.request("prompts/list", json!({}))["result"]["prompts"].clone();
+        assert_eq!(listed.as_array().unwrap().len(), 1);
+        assert_eq!(listed[0]["name"], "skills");
+        let prompt = client.request("prompts/get", json!({"name": "skills"}))["result"].clone();
+        let skills = sample_host().catalog().list().skills;
+        assert_eq!(prompt["messages"][0]["role"], "user");
+        assert_eq!(
+            prompt["messages"][0]["content"],
+            json!({"type": "text", "text": skillhost::prompt::list(&skills)})
+        );
+        let unknown = client.request("prompts/get", json!({"name": "none"}));
+        assert_eq!(unknown["error"]["code"], -32602);
+    }
+}
+
+#[test]
+fn without_skills_there_is_no_prompt_and_no_read_skill() {
+    let program = crate::support::program::Program::new();
+    std::fs::create_dir(program.folder.path().join("skills")).unwrap();
+    let mut client = Client::start(program.folder.path(), &[], NEWEST);
+    let prompts = client.request("prompts/list", json!({}));
+    assert_eq!(prompts["result"]["prompts"], json!([]));
+    let prompt = client.request("prompts/get", json!({"name": "skills"}));
+    assert_eq!(prompt["error"]["code"], -32602);
+    let tools = client.request("tools/list", json!({}))["result"]["tools"].clone();
+    let tools: Vec<&Value> = tools.as_array().unwrap().iter().collect();
+    assert!(tools.iter().all(|tool| tool["name"] != "read_skill"));
+    assert_eq!(tools.len(), 4);
+}
+
+#[test]
+fn what_guests_print_is_logged_and_not_sent() {
+    let program = folder("");
+    let mut client = with_guests(&program, &["raw_print"], NEWEST);
+    let printed = "{\"jsonrpc\": \"2.0\", \"id\": 1, \"result\": \"forged\"}\u{1b}[2J";
+    let arguments = json!({"skill_name": "a", "path": printed});
+    let result = client.call("raw_print", arguments);
+    assert_eq!(result["content"][0]["text"], "printed");
+    let (messages, code) = client.end();
+    assert_eq!((messages, code), (vec![], Some(0)));
+}
+
+#[test]
+fn the_record_of_a_call_has_the_requests_id() {
+    let program = folder("audit_file = \"audit.jsonl\"\n");
+    let mut client = Client::start(program.folder.path(), &[], NEWEST);
+    let params = json!({"name": "get_skill", "arguments": {"skill_name": "a"}});
+    let request = client.written(&json!("an id"), "tools/call", params.clone());
+    client.line(request);
+    assert_eq!(client.message()["id"], "an id");
+    let number = client.send("tools/call", params);
+    client.answer(number);
+    let records = std::fs::read_to_string(program.folder.path().join("audit.jsonl")).unwrap();
+    let ids: Vec<Value> = records
+        .lines()
+        .map(|line| serde_json::from_str::<BTreeMap<String, Value>>(line).unwrap()["id"].clone())
+        .collect();
+    assert_eq!(ids, ["an id", &number.to_string()]);
+}

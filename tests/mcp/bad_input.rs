@@ -1,0 +1,233 @@
+use serde_json::{Value, json};
+
+use super::folder;
+use crate::support::mcp::{Client, NEWEST, REVISIONS};
+
+/// A line, and what it is answered: nothing, or an id and a code.
+type Case = (String, Option<(Value, i64)>);
+
+fn no_messages() -> Vec<Case> {
+    let case = |line: &str, id: Value, code: i64| (line.to_owned(), Some((id, code)));
+    let silent = |line: &str| (line.to_owned(), None);
+    let null = Value::Null;
+    vec![
+        silent(""),
+        silent("  \r"),
+        case("{", null.clone(), -32700),
+        case("nonsense", null.clone(), -32700),
+        case("\u{1b}[2J\u{0}", null.clone(), -32700),
+        case("{\"jsonrpc\":\"2.0\",\"id\":1", null.clone(), -32700),
+        case(&"[".repeat(100_000), null.clone(), -32700),
+        case("7", null.clone(), -32600),
+        case("[]", null.clone(), -32600),
+        case("{}", null.clone(), -32600),
+        case(
+            r#"[{"jsonrpc":"2.0","id":"batch","method":"ping"}]"#,
+            null.clone(),
+            -32600,
+        ),
+        case(
+            r#"{"jsonrpc":"1.0","id":"x","method":"ping"}"#,
+            json!("x"),
+            -32600,
+        ),
+        case(r#"{"id":"x","method":"ping"}"#, json!("x"), -32600),
+        case(
+            r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#,
+            null.clone(),
+            -32600,
+        ),
+        case(
+            r#"{"jsonrpc":"2.0","id":[1],"method":"ping"}"#,
+            null.clone(),
+            -32600,
+        ),
+        case(
+            r#"{"jsonrpc":"2.0","id":"x","method":7}"#,
+            json!("x"),
+            -32600,
+        ),
+        case(&"x".repeat(5 << 20), null.clone(), -32600),
+        case(
+            &format!(
+                r#"{{"jsonrpc":"2.0","id":"x","method":"ping","a":"{}"}}"#,
+                "x".repeat(5 << 20)
+            ),
+            null,
+            -32600,
+        ),
+        // Answers that nobody asked for, and notifications that nobody knows.
+        silent(r#"{"jsonrpc":"2.0","id":99,"result":{}}"#),
+        silent(r#"{"jsonrpc":"2.0","id":99,"error":{"code":1,"message":"x"}}"#),
+        silent(r#"{"jsonrpc":"2.0","method":"unheard/of"}"#),
+        silent(r#"{"jsonrpc":"2.0","method":"notifications/initialized","params":7}"#),
+        silent(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":99}}"#),
+        silent(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{}}"#),
+        silent(r#"{"jsonrpc":"2.0","method":"notifications/cancelled"}"#),
+        silent(
+            r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}"#,
+        ),
+    ]
+}
+
+/// Sends lines; after each the next request is answered.
+fn check(client: &mut Client, cases: Vec<Case>) {
+    for (line, expected) in cases {
+        let shown: String = line.chars().take(100).collect();
+        client.line(&line);
+        if let Some((id, code)) = expected {
+            let answer = client.message();
+            assert_eq!(answer["id"], id, "{shown}: {answer}");
+            assert_eq!(answer["error"]["code"], code, "{shown}: {answer}");
+        }
+        let id = client.send("tools/list", json!({}));
+        // Had the line been answered, that would have come first.
+        let next = client.message();
+        assert_eq!(next["id"], id, "{shown}: {next}");
+        assert!(next["result"]["tools"].is_array(), "{shown}: {next}");
+    }
+}
+
+#[test]
+fn a_line_that_is_no_message_is_answered_if_one_is_due_and_the_next_request_too() {
+    let program = folder("");
+    for revision in REVISIONS {
+        let mut client = Client::start(program.folder.path(), &[], revision);
+        check(&mut client, no_messages());
+        client.logged("a line that is no message was skipped");
+        client.logged("a message of more than");
+        assert_eq!(client.end().1, Some(0));
+    }
+}
+
+#[test]
+fn nothing_before_a_session_ends_the_server() {
+    let program = folder("");
+    let mut client = Client::start_unopened(program.folder.path(), &[], "2025-11-25");
+    for (line, expected) in no_messages() {
+        client.line(&line);
+        if let Some((id, code)) = expected {
+            let answer = client.message();
+            assert_eq!(
+                (&answer["id"], &answer["error"]["code"]),
+                (&id, &json!(code))
+            );
+        }
+    }
+    // A request that needs a session, or what stands for one.
+    let early = client.request("tools/list", json!({}));
+    assert_eq!(early["error"]["code"], -32602);
+    let initialize = json!({"protocolVersion": 7});
+    assert_eq!(
+        client.request("initialize", initialize)["error"]["code"],
+        -32602
+    );
+    assert!(client.request("ping", json!({}))["result"].is_object());
+    let initialize = json!({
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"},
+    });
+    assert!(client.request("initialize", initialize)["result"].is_object());
+    assert!(client.request("tools/list", json!({}))["result"].is_object());
+}
+
+#[test]
+fn a_request_that_is_no_good_is_a_protocol_error_that_says_why() {
+    let program = folder("");
+    let cases = [
+        (
+            "tools/call",
+            json!({"name": "none"}),
+            -32602,
+            "unknown tool: 'none'",
+        ),
+        (
+            "tools/call",
+            json!({"name": "read_file_in_skil", "arguments": {}}),
+            -32602,
+            "did you mean 'read_file_in_skill'",
+        ),
+        ("tools/call", json!({}), -32602, "parameters"),
+        ("tools/call", json!({"name": 7}), -32602, "parameters"),
+        (
+            "tools/call",
+            json!({"name": "list_skills", "arguments": [1]}),
+            -32602,
+            "parameters",
+        ),
+        ("tools/list", json!({"cursor": "x"}), -32602, "cursor"),
+        ("tools/list", json!({"cursor": ""}), -32602, "cursor"),
+        ("prompts/list", json!({"cursor": "x"}), -32602, "cursor"),
+        ("prompts/get", json!({"name": "none"}), -32602, "prompt"),
+        ("prompts/get", json!({}), -32602, "parameters"),
+        ("unheard/of", json!({}), -32601, "unheard/of"),
+        ("tasks/get", json!({"taskId": "x"}), -32601, ""),
+        ("logging/setLevel", json!({"level": "debug"}), -32601, ""),
+        ("", json!({}), -32601, "''"),
+    ];
+    for revision in REVISIONS {
+        let mut client = Client::start(program.folder.path(), &[], revision);
+        for (method, params, code, says) in &cases {
+            let answer = client.request(method, params.clone());
+            let message = answer["error"]["message"].as_str();
+            let message = message.unwrap_or_else(|| panic!("{method} {params}: {answer}"));
+            assert_eq!(
+                answer["error"]["code"], *code,
+                "{method} {params}: {answer}"
+            );
+            assert!(message.contains(says), "{method} {params}: {answer}");
+            assert!(message.len() < 300);
+        }
+    }
+}
+
+#[test]
+fn versions_that_there_are_not_are_refused_or_answered_with_one_that_there_is() {
+    let program = folder("");
+    let mut client = Client::start_unopened(program.folder.path(), &[], "none");
+    let meta = json!({"_meta": {
+        "io.modelcontextprotocol/protocolVersion": "2031-01-01",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }});
+    let refused = client.request("tools/list", meta.clone());
+    assert_eq!(refused["error"]["code"], -32022);
+    let supported = refused["error"]["data"]["supported"].as_array().unwrap();
+    assert!(supported.contains(&NEWEST.into()));
+    let initialize = json!({
+        "protocolVersion": "2031-01-01",
+        "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"},
+    });
+    let initialized = client.request("initialize", initialize);
+    assert_eq!(initialized["result"]["protocolVersion"], "2025-11-25");
+    let refused = client.request("tools/list", meta);
+    assert_eq!(refused["error"]["code"], -32022);
+}
+
+#[test]
+fn the_id_of_a_request_in_flight_cannot_be_used_again() {
+    let program = folder("[limits]\ntime = \"700ms\"\n");
+    for revision in REVISIONS {
+        let mut client = super::with_guests(&program, &["raw_sleep"], revision);
+        let params = json!({"name": "raw_sleep", "arguments": {"skill_name": "a", "path": ""}});
+        let sleeping = client.written(&json!("twice"), "tools/call", params.clone());
+        client.line(&sleeping);
+        client.line(&sleeping);
+        let refused = client.message();
+        assert_eq!(
+            (&refused["id"], &refused["error"]["code"]),
+            (&Value::Null, &json!(-32600))
+        );
+        // The first is answered, once; after that the id is free.
+        let answered = client.message();
+        assert_eq!(
+            (&answered["id"], &answered["result"]["isError"]),
+            (&json!("twice"), &json!(true))
+        );
+        let list = client.written(&json!("twice"), "tools/list", json!({}));
+        client.line(list);
+        assert!(client.message()["result"]["tools"].is_array());
+        client.logged("a request with the id of one in flight was skipped");
+    }
+}

@@ -1,0 +1,153 @@
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::{folder, with_guests};
+use crate::support::mcp::{Client, NEWEST, REVISIONS};
+
+fn arguments() -> Value {
+    json!({"skill_name": "a", "path": ""})
+}
+
+/// Sends a call that does not end by itself, and waits until it runs.
+fn send_endless(client: &mut Client, tool: &str) -> u64 {
+    let id = client.send(
+        "tools/call",
+        json!({"name": tool, "arguments": arguments()}),
+    );
+    thread::sleep(Duration::from_millis(100));
+    id
+}
+
+/// How long it takes until the record of a call that was cancelled is there:
+/// it is written when the guest is gone.
+fn until_recorded(audit: &Path, count: usize, start: Instant) -> Duration {
+    loop {
+        let records = fs::read_to_string(audit).unwrap_or_default();
+        let cancelled = records.matches("\"cancelled\"").count();
+        if cancelled >= count {
+            return start.elapsed();
+        }
+        assert!(start.elapsed() < Duration::from_secs(5), "{records}");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn a_cancelled_call_stops_its_guest_within_100_ms_and_is_not_answered() {
+    let program = folder("audit_file = \"audit.jsonl\"\n");
+    let audit = program.folder.path().join("audit.jsonl");
+    for (index, revision) in REVISIONS.into_iter().enumerate() {
+        let mut client = with_guests(&program, &["raw_loop", "raw_sleep"], revision);
+        let mut fastest = [Duration::MAX; 2];
+        for attempt in 0..3 {
+            for (which, tool) in ["raw_loop", "raw_sleep"].into_iter().enumerate() {
+                let id = send_endless(&mut client, tool);
+                let start = Instant::now();
+                client.notify("notifications/cancelled", json!({"requestId": id}));
+                let count = index * 6 + attempt * 2 + which + 1;
+                let took = until_recorded(&audit, count, start);
+                fastest[which] = fastest[which].min(took);
+                // The next thing that comes is the next request's.
+                let next = client.send("tools/list", json!({}));
+                assert_eq!(client.message()["id"], next);
+            }
+        }
+        for took in fastest {
+            assert!(took < Duration::from_millis(100), "{revision}: {took:?}");
+        }
+    }
+}
+
+#[test]
+fn a_call_that_takes_long_is_reported_to_a_client_that_asks() {
+    let program = folder("[limits]\ntime = \"2500ms\"\n");
+    for revision in [REVISIONS[0], NEWEST] {
+        let mut client = with_guests(&program, &["raw_sleep"], revision);
+        let silent = client.send(
+            "tools/call",
+            json!({"name": "raw_sleep", "arguments": arguments()}),
+        );
+        let reported = client.send(
+            "tools/call",
+            json!({
+                "name": "raw_sleep",
+                "arguments": arguments(),
+                "_meta": {"progressToken": "a token"},
+            }),
+        );
+        let quick = client.send(
+            "tools/call",
+            json!({"name": "list_skills", "_meta": {"progressToken": "none"}}),
+        );
+        for id in [quick, silent, reported] {
+            client.answer(id);
+        }
+        let mut reports = Vec::new();
+        while client.come("notifications/progress") > 0 {
+            reports.push(client.notification("notifications/progress")["params"].clone());
+        }
+        assert_eq!(reports.len(), 2, "{reports:?}");
+        let progress = |report: &Value| report["progress"].as_f64().unwrap();
+        assert!(progress(&reports[0]) < progress(&reports[1]));
+        assert!(
+            reports
+                .iter()
+                .all(|report| report["progressToken"] == "a token")
+        );
+    }
+}
+
+#[test]
+fn calls_that_compute_hold_up_neither_each_other_nor_a_small_question() {
+    let program = folder("[limits]\ntime = \"3s\"\n");
+    let mut client = with_guests(&program, &["raw_loop"], "2025-11-25");
+    let looping: Vec<u64> = (0..8)
+        .map(|_| send_endless(&mut client, "raw_loop"))
+        .collect();
+    let mut slowest = Duration::ZERO;
+    for _ in 0..5 {
+        let start = Instant::now();
+        assert!(client.request("ping", json!({}))["result"].is_object());
+        client.call("get_skill", json!({"skill_name": "a"}));
+        slowest = slowest.max(start.elapsed());
+    }
+    assert!(slowest < Duration::from_secs(1), "{slowest:?}");
+    for id in looping {
+        assert_eq!(client.answer(id)["result"]["isError"], true);
+    }
+}
+
+#[test]
+fn a_flood_is_answered_each_with_its_own() {
+    const CALLS: u64 = 3000;
+    let program = folder("calls = 4\nqueue = 1024\n");
+    for n in 0..10 {
+        program.write(&format!("skills/a/{n}.txt"), format!("file {n}"));
+    }
+    let mut client = Client::start(program.folder.path(), &[], NEWEST);
+    // Nothing is read until all is sent, but what the pipes hold.
+    for n in 0..CALLS {
+        let path = format!("{}.txt", n % 10);
+        client.send(
+            "tools/call",
+            json!({
+                "name": "read_file_in_skill",
+                "arguments": {"skill_name": "a", "file_path": path},
+            }),
+        );
+    }
+    let mut seen = BTreeSet::new();
+    for _ in 0..CALLS {
+        let answer = client.message();
+        let id = answer["id"].as_u64().unwrap();
+        assert!(seen.insert(id));
+        let text = &answer["result"]["content"][0]["text"];
+        assert_eq!(*text, format!("file {}", (id - 1) % 10));
+    }
+    assert_eq!(client.end(), (vec![], Some(0)));
+}

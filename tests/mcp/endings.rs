@@ -1,0 +1,122 @@
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+use super::{folder, with_guests};
+use crate::support::mcp::{Client, NEWEST, REVISIONS};
+
+fn signal(client: &Client, signal: Signal) {
+    let pid = Pid::from_raw(client.pid().cast_signed()).unwrap();
+    kill_process(pid, signal).unwrap();
+}
+
+#[test]
+fn the_end_of_input_waits_for_calls_in_flight() {
+    // Longer than rmcp would wait.
+    let program = folder("[limits]\ntime = \"6s\"\n");
+    for revision in [REVISIONS[0], NEWEST] {
+        let mut client = with_guests(&program, &["raw_sleep"], revision);
+        let mut sent = vec![client.send(
+            "tools/call",
+            json!({"name": "raw_sleep", "arguments": {"skill_name": "a", "path": ""}}),
+        )];
+        for _ in 0..50 {
+            sent.push(client.send(
+                "tools/call",
+                json!({"name": "read_skill", "arguments": {"skill_name": "a"}}),
+            ));
+        }
+        let (messages, code) = client.end();
+        assert_eq!(code, Some(0));
+        let mut answered: Vec<u64> = messages
+            .iter()
+            .map(|message| message["id"].as_u64().unwrap())
+            .collect();
+        answered.sort_unstable();
+        assert_eq!(answered, sent);
+        let slept = messages.iter().find(|message| message["id"] == sent[0]);
+        assert_eq!(slept.unwrap()["result"]["isError"], true);
+    }
+}
+
+#[test]
+fn input_that_ends_at_once_or_in_the_middle_of_a_line_ends_the_server() {
+    let program = folder("");
+    let client = Client::start_unopened(program.folder.path(), &[], NEWEST);
+    assert_eq!(client.end(), (vec![], Some(0)));
+    let client = Client::start(program.folder.path(), &[], REVISIONS[0]);
+    assert_eq!(client.end(), (vec![], Some(0)));
+    // The last line counts without its line feed, and is answered.
+    let mut client = Client::start(program.folder.path(), &[], NEWEST);
+    let request = client.written(&json!(1), "tools/list", json!({}));
+    client.part(&request);
+    let (messages, code) = client.end();
+    assert_eq!((messages.len(), code), (1, Some(0)));
+    let mut client = Client::start(program.folder.path(), &[], NEWEST);
+    client.part(&request[..20]);
+    let (messages, code) = client.end();
+    assert_eq!(messages[0]["error"]["code"], -32700);
+    assert_eq!((messages.len(), code), (1, Some(0)));
+}
+
+#[test]
+fn a_signal_ends_the_server_and_the_guests() {
+    let program = folder("[limits]\ntime = \"60s\"\n");
+    for (kind, revision) in [(Signal::TERM, NEWEST), (Signal::INT, REVISIONS[0])] {
+        let mut idle = Client::start(program.folder.path(), &[], revision);
+        idle.request("tools/list", json!({}));
+        let start = Instant::now();
+        signal(&idle, kind);
+        assert_eq!(idle.wait(), Some(0));
+        assert!(start.elapsed() < Duration::from_secs(1));
+
+        let mut busy = with_guests(&program, &["raw_loop"], revision);
+        busy.request("tools/list", json!({}));
+        for _ in 0..4 {
+            busy.send(
+                "tools/call",
+                json!({"name": "raw_loop", "arguments": {"skill_name": "a", "path": ""}}),
+            );
+        }
+        // A subscription does not keep it from ending either.
+        busy.send(
+            "subscriptions/listen",
+            json!({"notifications": {"toolsListChanged": true}}),
+        );
+        std::thread::sleep(Duration::from_millis(200));
+        let start = Instant::now();
+        signal(&busy, kind);
+        assert_eq!(busy.wait(), Some(0));
+        assert!(
+            start.elapsed() < Duration::from_secs(5),
+            "{:?}",
+            start.elapsed()
+        );
+    }
+}
+
+#[test]
+fn a_client_that_goes_away_in_mid_call_leaves_no_server_behind() {
+    let program = folder("[limits]\ntime = \"1s\"\n");
+    let mut client = with_guests(&program, &["raw_loop"], NEWEST);
+    client.request("tools/list", json!({}));
+    for _ in 0..4 {
+        client.send(
+            "tools/call",
+            json!({"name": "raw_loop", "arguments": {"skill_name": "a", "path": ""}}),
+        );
+    }
+    client.hang_up();
+    assert_eq!(client.wait(), Some(0));
+}
+
+#[test]
+fn a_host_that_cannot_be_loaded_ends_the_server_with_the_reason() {
+    let program = folder("audit_file = \"/proc/none/audit.jsonl\"\n");
+    let mut client = Client::start_unopened(program.folder.path(), &[], NEWEST);
+    assert_eq!(client.wait(), Some(4));
+    assert!(client.stderr().contains("cannot use the audit log"));
+    let (messages, _) = client.end();
+    assert_eq!(messages, [] as [Value; 0]);
+}

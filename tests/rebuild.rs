@@ -1,0 +1,163 @@
+//! A host that takes the place of another: what it shares with it, what it
+//! takes over, and what it loads again.
+
+use std::fs;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::json;
+use skillhost::{AuditMode, CallError, Grant, Host, HostBuilder, Limits, Load, Stop};
+
+use crate::support::folders::Folders;
+use crate::support::{block_on, builder, guests, model_text, on_two_threads};
+
+/// A builder without a cache, and the components that had to be compiled.
+fn counted(folders: &Folders) -> (HostBuilder, Arc<Mutex<Vec<String>>>) {
+    let compiled = Arc::new(Mutex::new(Vec::new()));
+    let told = Arc::clone(&compiled);
+    let builder = Host::builder()
+        .skills(&folders.root)
+        .tools(&folders.outside)
+        .progress(move |name| told.lock().unwrap().push(name.to_owned()));
+    (builder, compiled)
+}
+
+fn copy(folders: &Folders, guest: &str, name: &str) {
+    fs::copy(guests().join(guest), folders.outside.join(name)).unwrap();
+}
+
+fn tools(host: &Host) -> Vec<String> {
+    let definitions = host.definitions().into_iter();
+    definitions.map(|definition| definition.name).collect()
+}
+
+#[test]
+fn only_what_has_changed_is_compiled_again() {
+    let folders = Folders::new();
+    folders.write("a/SKILL.md", "# A\n");
+    copy(&folders, "count_lines.wasm", "a.wasm");
+    let (builder, compiled) = counted(&folders);
+    let first = block_on(builder.clone().build()).unwrap();
+    assert!(tools(&first).contains(&"count_lines".to_owned()));
+    compiled.lock().unwrap().clear();
+
+    let same = block_on(builder.clone().rebuild(&first)).unwrap();
+    assert_eq!(tools(&same), tools(&first));
+    assert_eq!(*compiled.lock().unwrap(), [] as [String; 0]);
+
+    copy(&folders, "unchecked.wasm", "b.wasm");
+    let more = block_on(builder.clone().rebuild(&same)).unwrap();
+    assert!(tools(&more).contains(&"raw_read".to_owned()));
+    let path = folders.outside.join("b.wasm").display().to_string();
+    assert_eq!(*compiled.lock().unwrap(), [path]);
+
+    // The earlier ones go on as they are.
+    let arguments = json!({"skill_name": "a"});
+    for host in [&first, &same, &more] {
+        assert_eq!(model_text(host, "read_skill", arguments.clone()), "# A\n");
+    }
+    assert!(!tools(&first).contains(&"raw_read".to_owned()));
+}
+
+#[test]
+fn what_can_no_longer_be_loaded_stays_and_what_is_gone_goes() {
+    let folders = Folders::new();
+    copy(&folders, "count_lines.wasm", "a.wasm");
+    let builder = builder()
+        .tools(&folders.outside)
+        .grant("count_lines", Grant::new().skills(["*"]).unwrap());
+    let first = block_on(builder.clone().build()).unwrap();
+    fs::write(folders.outside.join("a.wasm"), "half a file").unwrap();
+    let second = block_on(builder.clone().rebuild(&first)).unwrap();
+    assert_eq!(tools(&second), tools(&first));
+    let [problem] = second.problems() else {
+        panic!("{:?}", second.problems());
+    };
+    assert!(problem.ends_with("its earlier tools stay"), "{problem}");
+    // Nothing earlier, nothing to stay.
+    let anew = block_on(builder.clone().build()).unwrap();
+    assert!(!tools(&anew).contains(&"count_lines".to_owned()));
+
+    fs::remove_file(folders.outside.join("a.wasm")).unwrap();
+    let third = block_on(builder.rebuild(&second)).unwrap();
+    assert!(!tools(&third).contains(&"count_lines".to_owned()));
+    // That it is still granted something is no reason to keep it.
+    let [problem] = third.problems() else {
+        panic!("{:?}", third.problems());
+    };
+    assert!(
+        problem.contains("names the tool `count_lines`"),
+        "{problem}"
+    );
+}
+
+#[test]
+fn a_folder_that_cannot_be_opened_is_an_error_and_the_earlier_host_works() {
+    let folders = Folders::new();
+    folders.write("a/SKILL.md", "# A\n");
+    let builder = builder().tools(&folders.outside).skills(&folders.root);
+    let first = block_on(builder.clone().build()).unwrap();
+    fs::remove_dir_all(&folders.outside).unwrap();
+    let error = block_on(builder.rebuild(&first)).err().unwrap();
+    assert!(error.to_string().contains("cannot list the tools folder"));
+    let arguments = json!({"skill_name": "a"});
+    assert_eq!(model_text(&first, "read_skill", arguments), "# A\n");
+}
+
+#[test]
+fn calls_of_both_hosts_together_are_limited_and_recorded() {
+    let folders = Folders::new();
+    folders.write("a/SKILL.md", "# A\n");
+    let mut load = Load::default();
+    (load.calls, load.queue) = (1, 0);
+    let mut limits = Limits::default();
+    limits.time = Duration::from_millis(500);
+    let log = folders.outside.join("audit.jsonl");
+    let builder = crate::support::builder_with_guests()
+        .skills(&folders.root)
+        .limits(limits)
+        .load(load)
+        .audit(&log, AuditMode::Required);
+    on_two_threads(async {
+        let first = builder.clone().build().await.unwrap();
+        // Components are loaded though callers have every slot.
+        let busy = first.clone();
+        let sleeping = tokio::spawn(async move {
+            let arguments = json!({"skill_name": "a", "path": ""});
+            busy.call("raw_sleep", arguments).await
+        });
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let second = builder.rebuild(&first).await.unwrap();
+        assert_eq!(second.problems(), [] as [String; 0]);
+        let refused = second.call("list_skills", json!({})).await;
+        let is_busy = matches!(
+            &refused,
+            Err(CallError::Stopped {
+                stop: Stop::Busy,
+                ..
+            })
+        );
+        assert!(is_busy, "{refused:?}");
+        let slept = sleeping.await.unwrap();
+        assert!(matches!(
+            slept,
+            Err(CallError::Stopped {
+                stop: Stop::Time(_),
+                ..
+            })
+        ));
+        assert!(second.call("list_skills", json!({})).await.is_ok());
+    });
+    assert_eq!(fs::read_to_string(&log).unwrap().lines().count(), 3);
+}
+
+#[test]
+fn a_host_that_wants_more_memory_than_the_engine_has_is_refused() {
+    let first = block_on(builder().build()).unwrap();
+    let mut limits = Limits::default();
+    limits.memory *= 2;
+    let error = block_on(builder().limits(limits).rebuild(&first))
+        .err()
+        .unwrap();
+    assert!(error.to_string().contains("bytes of memory"), "{error}");
+}

@@ -1,0 +1,269 @@
+//! A client that speaks lines of JSON-RPC with `skillhost serve`, as written:
+//! what a client of the protocol would hide is what the tests look at.
+
+use std::collections::VecDeque;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+/// The revision of the protocol without sessions.
+pub(crate) const NEWEST: &str = "2026-07-28";
+/// Revisions, old and new.
+pub(crate) const REVISIONS: [&str; 3] = ["2025-06-18", "2025-11-25", NEWEST];
+
+/// Longest that anything is waited for.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// One client, with the server that it started.
+pub(crate) struct Client {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    lines: Receiver<String>,
+    stderr: Arc<Mutex<String>>,
+    /// Whether the output is closed when the next line comes.
+    hung_up: Arc<AtomicBool>,
+    /// What came while something else was waited for.
+    kept: VecDeque<Value>,
+    revision: &'static str,
+    next_id: u64,
+}
+
+impl Client {
+    /// Starts the server in a folder and opens a session, if the revision has
+    /// sessions.
+    pub(crate) fn start(folder: &Path, arguments: &[&str], revision: &'static str) -> Self {
+        let mut client = Self::start_unopened(folder, arguments, revision);
+        client.open();
+        client
+    }
+
+    /// Starts the server, and says nothing yet.
+    pub(crate) fn start_unopened(
+        folder: &Path,
+        arguments: &[&str],
+        revision: &'static str,
+    ) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_skillhost"))
+            .env_clear()
+            .env("SKILLHOST_CACHE", super::cache())
+            .arg("serve")
+            .args(arguments)
+            .current_dir(folder)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        let (send, lines) = channel();
+        let hung_up = Arc::new(AtomicBool::new(false));
+        let gone = Arc::clone(&hung_up);
+        thread::spawn(move || {
+            for line in stdout.lines() {
+                if gone.load(Ordering::SeqCst) {
+                    return;
+                }
+                let _ = send.send(line.unwrap());
+            }
+        });
+        let stderr = Arc::new(Mutex::new(String::new()));
+        let mut from = child.stderr.take().unwrap();
+        let kept = Arc::clone(&stderr);
+        thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            while let Ok(read @ 1..) = from.read(&mut bytes) {
+                let text = String::from_utf8_lossy(&bytes[..read]);
+                kept.lock().unwrap().push_str(&text);
+            }
+        });
+        Self {
+            stdin: child.stdin.take(),
+            child,
+            lines,
+            stderr,
+            hung_up,
+            kept: VecDeque::new(),
+            revision,
+            next_id: 1,
+        }
+    }
+
+    fn open(&mut self) {
+        if self.revision == NEWEST {
+            return;
+        }
+        let initialized = self.request(
+            "initialize",
+            json!({
+                "protocolVersion": self.revision,
+                "capabilities": {},
+                "clientInfo": {"name": "test", "version": "1"},
+            }),
+        );
+        assert_eq!(initialized["result"]["protocolVersion"], self.revision);
+        self.notify("notifications/initialized", json!({}));
+    }
+
+    /// Sends a line as it is.
+    pub(crate) fn line(&mut self, line: impl AsRef<[u8]>) {
+        let stdin = self.stdin.as_mut().expect("the input is open");
+        stdin.write_all(line.as_ref()).unwrap();
+        stdin.write_all(b"\n").unwrap();
+        stdin.flush().unwrap();
+    }
+
+    /// Sends a part of a line.
+    pub(crate) fn part(&mut self, part: &str) {
+        let stdin = self.stdin.as_mut().expect("the input is open");
+        stdin.write_all(part.as_bytes()).unwrap();
+    }
+
+    /// Closes both ends, as a client that is killed does.
+    pub(crate) fn hang_up(&mut self) {
+        drop(self.stdin.take());
+        self.hung_up.store(true, Ordering::SeqCst);
+    }
+
+    /// Sends a request and returns its id.
+    pub(crate) fn send(&mut self, method: &str, params: Value) -> u64 {
+        let id = self.next_id;
+        self.next_id += 1;
+        let request = self.written(&json!(id), method, params);
+        self.line(request);
+        id
+    }
+
+    /// A request as it is written, with what the revision wants in each.
+    pub(crate) fn written(&self, id: &Value, method: &str, mut params: Value) -> String {
+        if self.revision == NEWEST {
+            params["_meta"]["io.modelcontextprotocol/protocolVersion"] = NEWEST.into();
+            params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({});
+        }
+        json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string()
+    }
+
+    pub(crate) fn notify(&mut self, method: &str, params: Value) {
+        self.line(json!({"jsonrpc": "2.0", "method": method, "params": params}).to_string());
+    }
+
+    /// Sends a request and waits for what answers it.
+    pub(crate) fn request(&mut self, method: &str, params: Value) -> Value {
+        let id = self.send(method, params);
+        self.answer(id)
+    }
+
+    /// Calls a tool and waits for its result.
+    pub(crate) fn call(&mut self, tool: &str, arguments: Value) -> Value {
+        let params = json!({"name": tool, "arguments": arguments});
+        let answer = self.request("tools/call", params);
+        assert!(answer["result"].is_object(), "{answer}");
+        answer["result"].clone()
+    }
+
+    /// What answers a request. Other messages are kept.
+    pub(crate) fn answer(&mut self, id: u64) -> Value {
+        self.find(|message| message["id"] == id)
+    }
+
+    /// A notification of this method, which came or will.
+    pub(crate) fn notification(&mut self, method: &str) -> Value {
+        self.find(|message| message["method"] == method)
+    }
+
+    /// The next message that nobody has asked for yet.
+    pub(crate) fn message(&mut self) -> Value {
+        self.find(|_| true)
+    }
+
+    /// Messages of this method that have come by now.
+    pub(crate) fn come(&mut self, method: &str) -> usize {
+        while let Ok(line) = self.lines.try_recv() {
+            self.kept.push_back(frame(&line));
+        }
+        let of_method = |message: &&Value| message["method"] == method;
+        self.kept.iter().filter(of_method).count()
+    }
+
+    fn find(&mut self, wanted: impl Fn(&Value) -> bool) -> Value {
+        if let Some(index) = self.kept.iter().position(&wanted) {
+            return self.kept.remove(index).unwrap();
+        }
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            let Ok(line) = self.lines.recv_timeout(left) else {
+                panic!(
+                    "nothing more came but {:?}; stderr: {}",
+                    self.kept,
+                    self.stderr()
+                );
+            };
+            let message = frame(&line);
+            if wanted(&message) {
+                return message;
+            }
+            self.kept.push_back(message);
+        }
+    }
+
+    /// What the server has logged.
+    pub(crate) fn stderr(&self) -> String {
+        self.stderr.lock().unwrap().clone()
+    }
+
+    /// Waits until the server has logged this.
+    pub(crate) fn logged(&self, text: &str) {
+        let end = Instant::now() + PATIENCE;
+        while !self.stderr().contains(text) {
+            assert!(Instant::now() < end, "no `{text}` in {}", self.stderr());
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Ends the input and waits for the server to end. What it still said, and
+    /// its exit code.
+    pub(crate) fn end(mut self) -> (Vec<Value>, Option<i32>) {
+        drop(self.stdin.take());
+        let code = self.wait();
+        let mut messages: Vec<Value> = self.kept.drain(..).collect();
+        messages.extend(self.lines.iter().map(|line| frame(&line)));
+        (messages, code)
+    }
+
+    /// Waits for the server to end by itself.
+    pub(crate) fn wait(&mut self) -> Option<i32> {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.code();
+            }
+            assert!(Instant::now() < end, "the server did not end");
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A line of output: a message of the protocol, and nothing else ever.
+fn frame(line: &str) -> Value {
+    let message: Value = serde_json::from_str(line).unwrap_or_else(|_| panic!("no frame: {line}"));
+    assert_eq!(message["jsonrpc"], "2.0", "{line}");
+    message
+}

@@ -80,7 +80,6 @@ fn a_client_shakes_hands_and_calls_a_tool() {
     let answer = client.ask(&Request::post(hello.to_string()));
     assert_eq!(answer.status, 200);
     assert_eq!(answer.header("content-type"), Some("application/json"));
-    assert_eq!(answer.header("mcp-session-id"), None, "nothing is kept");
     let hello = answer.json();
     assert_eq!(hello["id"], "first");
     assert_eq!(hello["result"]["protocolVersion"], "2025-11-25");
@@ -599,6 +598,67 @@ fn a_client_that_disconnects_stops_its_call_within_100_ms() {
             assert!(took < Duration::from_millis(100), "{tool}: {took:?}");
             assert_eq!(host.occupancy().memory, 0);
         }
+    }
+}
+
+#[test]
+fn a_client_with_a_session_cancels_its_own_call_and_no_other() {
+    let (server, _folders) = serve_guests(Options::default());
+    let host = &server.host;
+    let label = || {
+        let params = json!({
+            "protocolVersion": "2025-11-25",
+            "capabilities": {},
+            "clientInfo": {"name": "test", "version": "1"},
+        });
+        let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params});
+        let answer = Client::once(server.address, &Request::post(hello.to_string()));
+        answer.header("mcp-session-id").unwrap().to_owned()
+    };
+    let (own, other) = (label(), label());
+    assert_ne!(own, other);
+    assert!(own.len() == 32 && own.is_ascii(), "{own}");
+    let cancel = |label: &str, id: Value| {
+        let params = json!({"requestId": id});
+        let method = "notifications/cancelled";
+        let cancel = json!({"jsonrpc": "2.0", "method": method, "params": params});
+        let request = Request::post(cancel.to_string()).with("Mcp-Session-Id", label);
+        assert_eq!(Client::once(server.address, &request).status, 202);
+    };
+    // Without progress and with it, which is a stream.
+    for token in [Value::Null, json!("p")] {
+        let arguments = json!({"skill_name": "a", "path": "p"});
+        let mut params = json!({"name": "raw_sleep", "arguments": arguments});
+        if !token.is_null() {
+            params["_meta"] = json!({"progressToken": token});
+        }
+        let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+        let call = Request::post(call.to_string()).with("Mcp-Session-Id", &own);
+        let mut client = Client::connect(server.address);
+        client.send(&call.bytes());
+        until("no call runs", || host.occupancy().running == 1);
+        for (label, id) in [
+            (&*other, json!(1)),
+            (&own, json!(2)),
+            (&own, json!("1")),
+            ("", json!(1)),
+        ] {
+            cancel(label, id);
+        }
+        thread::sleep(Duration::from_millis(50));
+        assert_eq!(host.occupancy().running, 1);
+        cancel(&own, json!(1));
+        let took = until("the guest goes on", || host.occupancy().running == 0);
+        assert!(took < Duration::from_millis(100), "{took:?}");
+        let answer = client.answer().unwrap();
+        assert_eq!(
+            (answer.status, answer.body.contains("result")),
+            (200, false),
+            "{answer:?}"
+        );
+        // The connection goes on, and the id may be used again.
+        let answer = client.ask(&Request::call(1, "read_skill", json!({"skill_name": "a"})));
+        assert_eq!(answer.text(), "# A\n");
     }
 }
 

@@ -11,6 +11,7 @@ mod metrics;
 mod options;
 mod peers;
 mod reply;
+mod sessions;
 mod shutdown;
 mod token;
 mod unread;
@@ -40,6 +41,7 @@ use endpoint::Endpoint;
 use gate::Gate;
 use peers::Peers;
 use reply::refusal;
+use sessions::Sessions;
 
 pub use metrics::Metrics;
 pub use options::{HttpLimits, Options};
@@ -59,6 +61,7 @@ pub struct Server {
     address: SocketAddr,
     options: Options,
     peers: Peers,
+    sessions: Arc<Sessions>,
     metrics: Arc<Metrics>,
     source: Option<Source>,
 }
@@ -83,6 +86,7 @@ impl Server {
             listener,
             options,
             peers,
+            sessions: Sessions::new().with_context(cannot)?,
             metrics: Arc::default(),
             source: None,
         })
@@ -123,6 +127,7 @@ impl Server {
             listener,
             options,
             peers,
+            sessions,
             metrics,
             source,
             ..
@@ -140,6 +145,7 @@ impl Server {
             StreamableHttpService::new(handler, Arc::<NeverSessionManager>::default(), config);
         let endpoint = Arc::new(Endpoint::new(
             service,
+            sessions,
             &limits,
             shutdown.begun(),
             &broken_off,

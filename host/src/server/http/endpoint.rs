@@ -2,9 +2,11 @@
 //! and the answer on its way, with the place that the request takes held until
 //! the last byte of it.
 
+use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use axum::body::{Body, Bytes, HttpBody, to_bytes};
 use axum::extract::{Request, State};
@@ -20,16 +22,16 @@ use serde::de::IgnoredAny;
 use serde_json::json;
 use serde_json::value::RawValue;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::Sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::reply::{busy, closing, refusal};
+use super::sessions::{Asked, InFlight, LABEL, Sessions};
 use super::{HttpLimits, LAST_WORDS, reply};
 use crate::server::values;
 
 /// The header in which a request says what it asks for, and the one request
 /// whose answer has no end.
-const METHOD: &str = "mcp-method";
+pub(super) const METHOD: &str = "mcp-method";
 const LISTEN: &str = "subscriptions/listen";
 
 /// Longest id that is given back with a refusal. Meets: a refusal as large as
@@ -41,6 +43,7 @@ pub(super) struct Endpoint<S> {
     service: StreamableHttpService<S, NeverSessionManager>,
     requests: Arc<Semaphore>,
     streams: Arc<Semaphore>,
+    sessions: Arc<Sessions>,
     limits: HttpLimits,
     ending: CancellationToken,
     broken_off: CancellationToken,
@@ -49,6 +52,7 @@ pub(super) struct Endpoint<S> {
 impl<S: ServerHandler> Endpoint<S> {
     pub(super) fn new(
         service: StreamableHttpService<S, NeverSessionManager>,
+        sessions: Arc<Sessions>,
         limits: &HttpLimits,
         ending: &CancellationToken,
         broken_off: &CancellationToken,
@@ -58,6 +62,7 @@ impl<S: ServerHandler> Endpoint<S> {
             service,
             requests: places(limits.requests),
             streams: places(limits.streams),
+            sessions,
             limits: limits.clone(),
             ending: ending.clone(),
             broken_off: broken_off.clone(),
@@ -74,6 +79,7 @@ pub(super) async fn answer<S: ServerHandler>(
         service,
         requests,
         streams,
+        sessions,
         limits,
         ending,
         broken_off,
@@ -100,13 +106,22 @@ pub(super) async fn answer<S: ServerHandler>(
     if is_json && values::too_many(&body) {
         return malformed(&body, Some("the body has too many values"));
     }
-    let asked = Request::from_parts(parts, Body::from(body.clone()));
-    // Dropped before it ends, the request is given up, and its guest stopped.
-    let answer = tokio::time::timeout(limits.request_time, service.handle(asked));
-    let Some(answer) = broken_off.run_until_cancelled(answer).await else {
-        return reply::ending();
+    let (handshake, in_flight) = match is_json.then(|| sessions.look(&parts.headers, &body)) {
+        Some(Asked::Handshake(label)) => (Some(label), None),
+        Some(Asked::Request(in_flight)) => (None, Some(in_flight)),
+        Some(Asked::Other) | None => (None, None),
     };
-    let answer = match answer {
+    let cancelled = in_flight.as_ref().map(|request| request.cancelled.clone());
+    let cancelled = cancelled.unwrap_or_default();
+    let asked = Request::from_parts(parts, Body::from(body.clone()));
+    let answer = tokio::time::timeout(limits.request_time, service.handle(asked));
+    // Dropped before it ends, the request is given up, and its guest stopped.
+    let answer = tokio::select! {
+        answer = answer => answer,
+        () = broken_off.cancelled() => return reply::ending(),
+        () = cancelled.cancelled() => return nothing(),
+    };
+    let mut answer = match answer {
         // What is said of a body that is no message, in the protocol's words.
         Ok(answer) if answer.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE && is_json => {
             return malformed(&body, None);
@@ -118,16 +133,27 @@ pub(super) async fn answer<S: ServerHandler>(
         }
     };
     drop(body);
+    if let (StatusCode::OK, Some(label)) = (answer.status(), handshake) {
+        answer.headers_mut().insert(LABEL, label);
+    }
+    let end = match listens {
+        true => at_shutdown(ending.clone()),
+        false => in_time(limits.request_time, cancelled),
+    };
     answer.map(|body| {
         Body::new(Held {
             body: Body::new(body),
-            end: match listens {
-                true => End::at_shutdown(ending.clone()),
-                false => End::Time(Box::pin(tokio::time::sleep(limits.request_time))),
-            },
+            end,
             _place: place,
+            _in_flight: in_flight,
         })
     })
+}
+
+/// The answer to a request that its client has cancelled, and so waits for no
+/// more: a stream without an event.
+fn nothing() -> Response {
+    ([(CONTENT_TYPE, "text/event-stream")], "").into_response()
 }
 
 /// The whole body of a request, if it is not too large and not too slow.
@@ -211,23 +237,30 @@ struct Held {
     body: Body,
     end: End,
     _place: OwnedSemaphorePermit,
+    _in_flight: Option<InFlight>,
 }
 
-/// What ends an answer that does not end by itself.
-enum End {
-    /// A stream of events about a call that goes on for too long.
-    Time(Pin<Box<Sleep>>),
-    /// A stream for as long as the server is there.
-    Shutdown(Pin<Box<dyn Future<Output = ()> + Send>>),
+/// Waits for what ends an answer that does not end by itself. The error breaks
+/// it off, so that it cannot pass for a whole one.
+type End = Pin<Box<dyn Future<Output = Result<(), io::Error>> + Send>>;
+
+/// A stream for as long as the server is there.
+fn at_shutdown(ending: CancellationToken) -> End {
+    Box::pin(async move {
+        ending.cancelled().await;
+        tokio::time::sleep(LAST_WORDS).await;
+        Ok(())
+    })
 }
 
-impl End {
-    fn at_shutdown(ending: CancellationToken) -> Self {
-        Self::Shutdown(Box::pin(async move {
-            ending.cancelled().await;
-            tokio::time::sleep(LAST_WORDS).await;
-        }))
-    }
+/// A stream of events about a request, for its time and until it is cancelled.
+fn in_time(time: Duration, cancelled: CancellationToken) -> End {
+    Box::pin(async move {
+        match tokio::time::timeout(time, cancelled.cancelled()).await {
+            Ok(()) => Ok(()),
+            Err(_) => Err(io::Error::other("the request's time has passed")),
+        }
+    })
 }
 
 impl HttpBody for Held {
@@ -242,13 +275,10 @@ impl HttpBody for Held {
         if frame.is_ready() {
             return frame;
         }
-        match &mut self.end {
-            End::Shutdown(ended) => ended.as_mut().poll(context).map(|()| None),
-            End::Time(passed) => passed.as_mut().poll(context).map(|()| {
-                let late = "the request's time has passed";
-                Some(Err(axum::Error::new(std::io::Error::other(late))))
-            }),
-        }
+        self.end.as_mut().poll(context).map(|end| match end {
+            Ok(()) => None,
+            Err(error) => Some(Err(axum::Error::new(error))),
+        })
     }
 
     fn is_end_stream(&self) -> bool {

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use axum::extract::{Request, State};
 use axum::http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
-    ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS, VARY, WWW_AUTHENTICATE,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS, VARY,
+    WWW_AUTHENTICATE,
 };
 use axum::http::{HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
@@ -15,6 +16,7 @@ use axum::response::{IntoResponse as _, Response};
 use super::metrics::Metrics;
 use super::peers::{Peers, Refusal};
 use super::reply::refusal;
+use super::sessions::LABEL;
 use super::token::{Shown, Token};
 
 /// Longest path that a log line has, in characters. Meets: a peer that floods
@@ -44,6 +46,7 @@ pub(super) async fn admit(State(gate): State<Arc<Gate>>, request: Request, next:
     };
     let headers = answer.headers_mut();
     headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+    headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from(LABEL));
     headers.append(VARY, HeaderValue::from_static("origin"));
     answer
 }

@@ -462,6 +462,71 @@ fn definitions_in_every_format_are_those_of_the_files() {
 }
 
 #[test]
+fn definitions_for_mcp_are_those_that_the_server_lists() {
+    let messages = [
+        json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+            "protocolVersion": "2025-06-18",
+            "capabilities": {},
+            "clientInfo": {"name": "test", "version": "1"},
+        }}),
+        json!({"jsonrpc": "2.0", "method": "notifications/initialized"}),
+        json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list"}),
+    ];
+    let input: String = messages
+        .iter()
+        .map(|message| format!("{message}\n"))
+        .collect();
+    let program = program();
+    let served = program.run_with(&["serve"], &input);
+    let answers = served
+        .stdout
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap());
+    let listed = answers
+        .filter(|answer: &Value| answer["id"] == 2)
+        .map(|answer| answer["result"]["tools"].clone());
+    let printed = program.run(&["tools", "--format", "mcp"]);
+    let printed: Value = serde_json::from_str(&printed.stdout).unwrap();
+    assert_eq!(listed.collect::<Vec<_>>(), [printed], "{}", served.stderr);
+}
+
+#[test]
+fn a_message_that_is_cut_anywhere_or_in_another_format_breaks_nothing() {
+    const ALL: [Format; 4] = [
+        Format::OpenAi,
+        Format::Responses,
+        Format::Anthropic,
+        Format::Gemini,
+    ];
+    let (mut read_whole, mut refused) = (0, 0);
+    for name in FORMATS {
+        for case in read(&format!("respond/{name}.json"))["cases"]
+            .as_array()
+            .unwrap()
+        {
+            let message = case["input"].to_string();
+            for format in ALL {
+                read_whole += usize::from(format.calls(&message).is_ok());
+            }
+            for (end, _) in message.char_indices() {
+                for format in ALL {
+                    assert!(
+                        format.calls(&message[..end]).is_err(),
+                        "{}",
+                        &message[..end]
+                    );
+                    refused += 1;
+                }
+            }
+        }
+    }
+    assert!(
+        read_whole > 40 && refused > 100_000,
+        "{read_whole} {refused}"
+    );
+}
+
+#[test]
 fn openai_definitions_are_those_of_the_contracts() {
     for tool in read("tools/openai.json").as_array().unwrap() {
         let name = tool["function"]["name"].as_str().unwrap();

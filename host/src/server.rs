@@ -39,6 +39,7 @@ use rmcp::model::{
 use rmcp::service::{NotificationContext, RequestContext, RoleServer, SubscriptionContext};
 
 pub use live::Live;
+pub(crate) use tools::tool;
 
 /// What a model is told of the server as a whole.
 const INSTRUCTIONS: &str = "Skills are folders with instructions and files for particular kinds of \

@@ -64,7 +64,7 @@ pub(crate) async fn call(
 }
 
 /// A definition in the protocol's shape.
-fn tool(definition: Definition) -> Tool {
+pub(crate) fn tool(definition: Definition) -> Tool {
     let structured = is_structured(&definition);
     let mut tool = Tool::new(
         definition.name,

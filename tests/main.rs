@@ -34,8 +34,10 @@ mod mcp;
 mod http;
 // Folders that change while they are read.
 mod races;
-// Skills' files as resources, and the skills extension of MCP.
+// Skills' files as resources, through the Rust API.
 mod resources;
+// The same over MCP, and the skills extension.
+mod skills_over_mcp;
 // The Rust API.
 mod api;
 // Models' tool calls, and the messages that answer them.

@@ -35,6 +35,9 @@ pub enum Contents {
 pub struct Directory {
     /// What can be read, sorted by name.
     pub entries: Vec<DirectoryEntry>,
+    /// Of the skill's own folder, the start of its `SKILL.md`, as in
+    /// [`SkillFiles`].
+    pub skill_md: Option<String>,
     /// How many names are left out: what they lead to cannot be read, or the
     /// name cannot be asked for.
     pub left_out: u64,
@@ -205,7 +208,7 @@ impl SkillResources {
         if let Some(path) = path {
             arguments["path"] = path.into();
         }
-        answer::directory(&self.call(arguments).await?)
+        answer::directory(self.call(arguments).await?)
     }
 
     /// All files of a skill, without digests: no file but SKILL.md is read.

@@ -6,6 +6,8 @@
 //! |---|---|
 //! | `tools` | `tools/list`, `tools/call` |
 //! | `prompts` | `prompts/list`, `prompts/get` |
+//! | `resources` | `resources/…`, `resources/directory/read` |
+//! | `skills` | `skills/list`, `skills/get` |
 //! | [`live`] | the host of the moment, and who is told when it changes |
 //! | `watch` | folders that change |
 //! | [`stdio`], [`http`] | messages on standard input and output, and over HTTP |
@@ -23,6 +25,8 @@ mod methods;
 pub mod page;
 mod progress;
 mod prompts;
+mod resources;
+mod skills;
 pub mod stdio;
 mod tools;
 mod values;
@@ -33,8 +37,11 @@ use std::sync::Arc;
 use rmcp::ServerHandler;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult, ErrorData,
-    GetPromptRequestParams, GetPromptResponse, Implementation, ListPromptsResult, ListToolsResult,
-    PaginatedRequestParams, ServerCapabilities, ServerConfig, SubscriptionFilter,
+    GetPromptRequestParams, GetPromptResponse, GetSkillRequestParams, GetSkillResult,
+    Implementation, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
+    ListSkillsResult, ListToolsResult, PaginatedRequestParams, ReadResourceDirectoryRequestParams,
+    ReadResourceDirectoryResult, ReadResourceRequestParams, ReadResourceResponse,
+    ResourcesCapability, ServerCapabilities, ServerConfig, SubscriptionFilter,
 };
 use rmcp::service::{NotificationContext, RequestContext, RoleServer, SubscriptionContext};
 
@@ -75,7 +82,14 @@ impl ServerHandler for Server {
                 .enable_tool_list_changed()
                 .enable_prompts_list_changed();
         }
-        ServerConfig::new(capabilities.build())
+        let mut capabilities = capabilities.build();
+        if self.live.builder().serves_resources() {
+            let mut resources = ResourcesCapability::default();
+            resources.list_changed = self.live.is_watched().then_some(true);
+            capabilities.resources = Some(resources);
+            capabilities.extensions = skills::extension();
+        }
+        ServerConfig::new(capabilities)
             .with_server_info(
                 Implementation::new(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"))
                     .with_title("skillhost")
@@ -117,6 +131,60 @@ impl ServerHandler for Server {
     ) -> Result<GetPromptResponse, ErrorData> {
         let prompt = progress::during(&context, prompts::get(&self.live, request));
         Ok(prompt.await?.into())
+    }
+
+    async fn list_resources(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        let id = context.id.to_string();
+        progress::during(&context, resources::list(&self.live, request, &id)).await
+    }
+
+    async fn list_resource_templates(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        Ok(resources::templates())
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        let id = context.id.to_string();
+        let read = progress::during(&context, resources::read(&self.live, request, &id));
+        Ok(read.await?.into())
+    }
+
+    async fn read_resource_directory(
+        &self,
+        request: ReadResourceDirectoryRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceDirectoryResult, ErrorData> {
+        let id = context.id.to_string();
+        progress::during(&context, resources::directory(&self.live, request, &id)).await
+    }
+
+    async fn list_skills(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListSkillsResult, ErrorData> {
+        let id = context.id.to_string();
+        progress::during(&context, skills::list(&self.live, request, &id)).await
+    }
+
+    async fn get_skill(
+        &self,
+        request: GetSkillRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetSkillResult, ErrorData> {
+        let id = context.id.to_string();
+        progress::during(&context, skills::get(&self.live, request, &id)).await
     }
 
     /// Every kind of change that the capabilities name may be subscribed to.

@@ -6,6 +6,7 @@ pub(crate) mod http;
 pub(crate) mod mcp;
 pub(crate) mod model;
 pub(crate) mod program;
+pub(crate) mod session;
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;

@@ -1,9 +1,10 @@
-//! One folder's entries, and not what is below them.
+//! One folder's entries, and not what is below them. The skill's own folder
+//! comes with the start of its SKILL.md, which says what the skill is.
 
 use skillhost_guest::{Failure, Folder, Output, ReadError, SkillPath};
 
 use crate::entry::{self, Entry, Unlisted};
-use crate::reason;
+use crate::{WHOLE_SKILL, manifest, reason};
 
 /// Entries of a folder that are looked at, each by opening it. Meets: a folder
 /// whose every listing takes seconds.
@@ -12,6 +13,8 @@ const MOST_ENTRIES: usize = 10_000;
 skillhost_guest::record! {
     struct Directory {
         entries: Vec<Child>,
+        /// Whether the text is the start of SKILL.md.
+        skill_md: bool,
         left_out: u64,
     }
 }
@@ -36,11 +39,16 @@ pub(crate) fn answer(folder: &Folder, path: &SkillPath<'_>) -> Result<Output, Fa
         Unlisted::Error(error) => reason::failure(error),
     })?;
     let above = match path.as_str() {
-        "." => "",
+        WHOLE_SKILL => "",
         path => path,
     };
+    let start = above
+        .is_empty()
+        .then(|| manifest::start_of_skill_md(folder))
+        .flatten();
     let mut directory = Directory {
         entries: Vec::new(),
+        skill_md: start.is_some(),
         left_out: listed.not_utf8,
     };
     for name in listed.names {
@@ -55,5 +63,5 @@ pub(crate) fn answer(folder: &Folder, path: &SkillPath<'_>) -> Result<Output, Fa
         };
         directory.entries.push(Child { name, size });
     }
-    Ok(Output::record(&directory))
+    Ok(Output::text(start.unwrap_or_default()).with(&directory))
 }

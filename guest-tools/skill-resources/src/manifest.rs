@@ -100,6 +100,13 @@ pub(crate) fn answer(folder: &Folder, digests: Digests) -> Result<Output, Failur
     Ok(Output::text(start.unwrap_or_default()).with(&manifest))
 }
 
+/// The start of SKILL.md, if there is one and it is text.
+pub(crate) fn start_of_skill_md(folder: &Folder) -> Option<String> {
+    skill_md(folder, Digests::Left)
+        .ok()
+        .and_then(|(_, start)| start)
+}
+
 /// SKILL.md, and its start if it is text.
 fn skill_md(folder: &Folder, digests: Digests) -> Result<(Listed, Option<String>), ReadError> {
     let opened = open(folder, SKILL_MD)?;

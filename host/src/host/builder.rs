@@ -120,6 +120,11 @@ impl HostBuilder {
         self
     }
 
+    /// Whether the host will have [resources](Host::skill_resources).
+    pub(crate) fn serves_resources(&self) -> bool {
+        !self.without_embedded && !self.disabled.contains(SKILL_RESOURCES)
+    }
+
     /// What a tool may do; see [`Grant`]. Replaces an earlier grant of it.
     pub fn grant(mut self, tool: impl Into<String>, grant: Grant) -> Self {
         self.grants.insert(tool.into(), grant);

@@ -31,6 +31,7 @@ struct Encoded {
 #[derive(Deserialize)]
 struct RawDirectory {
     entries: Vec<RawEntry>,
+    skill_md: bool,
     left_out: u64,
 }
 
@@ -82,8 +83,12 @@ pub(super) fn contents(output: Output) -> Result<Contents, ResourceError> {
 }
 
 /// A folder.
-pub(super) fn directory(output: &Output) -> Result<Directory, ResourceError> {
-    let RawDirectory { entries, left_out } = parse(output)?;
+pub(super) fn directory(output: Output) -> Result<Directory, ResourceError> {
+    let RawDirectory {
+        entries,
+        skill_md,
+        left_out,
+    } = parse(&output)?;
     if !entries.is_sorted_by(|one, next| one.name < next.name) {
         return Err(broken("its names are not sorted"));
     }
@@ -98,6 +103,7 @@ pub(super) fn directory(output: &Output) -> Result<Directory, ResourceError> {
     };
     Ok(Directory {
         entries: entries.into_iter().map(entry).collect::<Result<_, _>>()?,
+        skill_md: skill_md.then_some(output.text),
         left_out,
     })
 }

@@ -13,6 +13,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::prompts;
+use super::skills::Told;
 use crate::host::{Host, HostBuilder};
 use crate::tool::Definition;
 
@@ -31,6 +32,8 @@ pub struct Live {
     /// Clients of protocol revisions with sessions, which are told unasked.
     sessions: Mutex<Vec<Peer<RoleServer>>>,
     closing: CancellationToken,
+    /// What the operator was told of skills.
+    told: Told,
 }
 
 /// How often each listing has changed.
@@ -62,12 +65,18 @@ impl Live {
             changes: watch::Sender::default(),
             sessions: Mutex::default(),
             closing: CancellationToken::new(),
+            told: Told::default(),
         }
     }
 
     /// What the host is built from.
     pub(crate) fn builder(&self) -> &HostBuilder {
         &self.builder
+    }
+
+    /// What the operator was told of skills, by whichever request.
+    pub(crate) fn told(&self) -> &Told {
+        &self.told
     }
 
     /// Whether folders are [watched](Self::watch), and so clients told of

@@ -8,17 +8,19 @@
 //! | `prompts` | `prompts/list`, `prompts/get` |
 //! | `resources` | `resources/…`, `resources/directory/read` |
 //! | `skills` | `skills/list`, `skills/get` |
-//! | [`live`] | the host of the moment, and who is told when it changes |
+//! | [`live`], `calls` | the host of the moment, who is told when it changes, and where its guests run |
 //! | `watch` | folders that change |
 //! | [`stdio`], [`http`] | messages on standard input and output, and over HTTP |
 //! | `page`, `progress`, `values` | what several of them need |
 //!
 //! A further kind of request is a module beside these, with functions that take
 //! the [`Live`] host, the request and its context; the handler's method calls
-//! them, and [`Server::get_info`] says that they are there. A further transport
-//! is a module that hands [`Server`]s, or any other handler, to rmcp: a
-//! [`Server`] is cheap to clone, and all clones answer from one host.
+//! them, and [`Server::get_info`] says that they are there. Whatever runs a
+//! stranger's guest goes through [`Live::run`]. A further transport is a module
+//! that hands [`Server`]s, or any other handler, to rmcp: a [`Server`] is cheap
+//! to clone, and all clones answer from one host.
 
+mod calls;
 pub mod http;
 pub mod live;
 mod methods;
@@ -36,8 +38,8 @@ use std::sync::Arc;
 
 use rmcp::ServerHandler;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult, ErrorData,
-    GetPromptRequestParams, GetPromptResponse, GetSkillRequestParams, GetSkillResult,
+    CallToolRequestParams, CallToolResponse, CallToolResult, CustomRequest, CustomResult,
+    ErrorData, GetPromptRequestParams, GetPromptResponse, GetSkillRequestParams, GetSkillResult,
     Implementation, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
     ListSkillsResult, ListToolsResult, PaginatedRequestParams, ReadResourceDirectoryRequestParams,
     ReadResourceDirectoryResult, ReadResourceRequestParams, ReadResourceResponse,
@@ -113,7 +115,11 @@ impl ServerHandler for Server {
     ) -> Result<CallToolResponse, ErrorData> {
         let id = context.id.to_string();
         let call = progress::during(&context, tools::call(&self.live, request, &id));
-        Ok(call.await?.into())
+        match call.await {
+            // Nobody is answered, and rmcp would log an error as one.
+            Err(_) if context.ct.is_cancelled() => Ok(CallToolResult::default().into()),
+            called => Ok(called?.into()),
+        }
     }
 
     async fn list_prompts(

@@ -17,7 +17,7 @@ fn no_messages() -> Vec<Case> {
         case("nonsense", null.clone(), -32700),
         case("\u{1b}[2J\u{0}", null.clone(), -32700),
         case("{\"jsonrpc\":\"2.0\",\"id\":1", null.clone(), -32700),
-        case(&"[".repeat(100_000), null.clone(), -32700),
+        case(&"[".repeat(10_000), null.clone(), -32700),
         case("7", null.clone(), -32600),
         case("[]", null.clone(), -32600),
         case("{}", null.clone(), -32600),

@@ -7,11 +7,13 @@
 use std::sync::{Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
+use anyhow::Context as _;
 use rmcp::model::ErrorData;
 use rmcp::service::{Peer, RoleServer, SubscriptionContext};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use super::calls::Calls;
 use super::prompts;
 use super::skills::Told;
 use crate::host::{Host, HostBuilder};
@@ -24,6 +26,7 @@ const TELLING: Duration = Duration::from_secs(5);
 /// A host that can be replaced while it answers.
 pub struct Live {
     builder: HostBuilder,
+    calls: OnceLock<Calls>,
     watched: OnceLock<()>,
     host: watch::Sender<Option<Host>>,
     /// What was offered when it was last looked at.
@@ -59,6 +62,7 @@ impl Live {
     pub fn new(builder: HostBuilder) -> Self {
         Self {
             builder,
+            calls: OnceLock::new(),
             watched: OnceLock::new(),
             host: watch::Sender::new(None),
             offer: Mutex::default(),
@@ -92,6 +96,10 @@ impl Live {
     /// Loads the host, which takes as long as components take to compile. The
     /// error is the builder's; there is no host then.
     pub async fn load(&self) -> anyhow::Result<Host> {
+        if self.calls.get().is_none() {
+            let calls = Calls::start().context("cannot start the threads of calls")?;
+            self.calls.get_or_init(|| calls);
+        }
         let builder = self.builder.clone();
         let host = on_a_thread(move |runtime| runtime.block_on(builder.build())).await??;
         self.put(host.clone()).await;
@@ -133,6 +141,18 @@ impl Live {
                 // The sender lives as long as this does.
                 std::future::pending::<()>().await;
             }
+        }
+    }
+
+    /// Runs what a guest answers where it keeps nothing of the protocol waiting.
+    /// Dropping the future stops the guest.
+    pub async fn run<T: Send + 'static>(
+        &self,
+        call: impl Future<Output = T> + Send + 'static,
+    ) -> Result<T, ErrorData> {
+        match self.calls.get() {
+            Some(calls) => calls.run(call).await,
+            None => Err(ErrorData::internal_error("nothing is loaded", None)),
         }
     }
 

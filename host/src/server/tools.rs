@@ -50,12 +50,12 @@ pub(crate) async fn call(
     id: &str,
 ) -> Result<CallToolResult, ErrorData> {
     let host = live.host().await;
+    let structured = host.definition(&request.name).is_some_and(is_structured);
+    let (name, id) = (request.name, id.to_owned());
     let arguments = Value::Object(request.arguments.unwrap_or_default());
-    match host.call_with_id(&request.name, arguments, Some(id)).await {
-        Ok(output) => {
-            let structured = host.definition(&request.name).is_some_and(is_structured);
-            Ok(answer(output, structured))
-        }
+    let call = async move { host.call_with_id(&name, arguments, Some(&id)).await };
+    match live.run(call).await? {
+        Ok(output) => Ok(answer(output, structured)),
         Err(error @ CallError::UnknownTool { .. }) => {
             Err(ErrorData::invalid_params(error.to_string(), None))
         }

@@ -8,6 +8,7 @@ use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
 
 use crate::arguments::MAX_ARGUMENTS;
+use crate::server::values;
 
 /// Longest line that is read. Meets: a line without end. It holds the largest
 /// arguments, with every second character escaped.
@@ -110,6 +111,15 @@ pub(crate) struct NoMessage {
 pub(crate) fn read(line: &[u8]) -> Result<ClientJsonRpcMessage, NoMessage> {
     const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
     let line = line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line);
+    // Counted before any is built, which takes many times their size.
+    if values::too_many(line) {
+        return Err(NoMessage {
+            answered: true,
+            id: None,
+            code: ErrorCode::INVALID_REQUEST,
+            message: "the message has too many values".to_owned(),
+        });
+    }
     serde_json::from_slice(line).map_err(|_| why_not(line))
 }
 
@@ -291,11 +301,22 @@ mod tests {
         assert!(!read(notification).unwrap_err().answered);
         let not_text = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\xff\"}";
         assert_eq!(read(not_text).unwrap_err().code, ErrorCode::PARSE_ERROR);
-        let deep = "[".repeat(1 << 20);
+        let deep = "[".repeat(10_000);
         assert_eq!(
             read(deep.as_bytes()).unwrap_err().code,
             ErrorCode::PARSE_ERROR
         );
+    }
+
+    #[test]
+    fn a_message_of_too_many_values_is_not_taken_apart() {
+        let many = format!(
+            r#"{{"jsonrpc":"2.0","id":1,"a":[{}0]}}"#,
+            "0,".repeat(1 << 20)
+        );
+        let told = read(many.as_bytes()).unwrap_err();
+        assert_eq!(told.code, ErrorCode::INVALID_REQUEST);
+        assert!(told.message.contains("values"));
     }
 
     #[test]

@@ -11,11 +11,12 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{CWD, FileType, Mode, RenameFlags};
 use serde_json::{Value, json};
-use skillhost::{Host, message};
+use sha2::{Digest as _, Sha256};
+use skillhost::{Contents, Host, ResourceError, message};
 
 use crate::support::filter::{Answer, answer_openat2_with};
 use crate::support::folders::{CANARY, Folders};
-use crate::support::{again, again_as, build, builder_with_guests, call};
+use crate::support::{again, again_as, block_on, build, builder_with_guests, call};
 
 const INSIDE: &str = "INSIDE-91c2";
 
@@ -57,10 +58,10 @@ struct Seen {
     refused: u32,
 }
 
-/// Makes these calls, over and over, while `swap` goes on without pause.
-fn race(host: &Host, calls: &[(&str, Value)], swap: impl Fn() + Sync) -> Seen {
+/// Does something, over and over, while `swap` goes on without pause. Each time
+/// it may take so long and no longer.
+fn while_swapped(swap: impl Fn() + Sync, mut act: impl FnMut()) {
     let over = AtomicBool::new(false);
-    let mut seen = Seen::default();
     thread::scope(|scope| {
         scope.spawn(|| {
             while !over.load(Ordering::Relaxed) {
@@ -77,31 +78,39 @@ fn race(host: &Host, calls: &[(&str, Value)], swap: impl Fn() + Sync) -> Seen {
         let _end = End(&over);
         let start = Instant::now();
         while start.elapsed() < TIME {
-            for (tool, arguments) in calls {
-                let asked = Instant::now();
-                let answer = call(host, tool, arguments.clone());
-                assert!(asked.elapsed() < LONGEST, "{tool} {arguments} waited");
-                let told = format!("{answer:?}");
-                let text = message::model_text(answer.clone());
-                for outside in [CANARY, "canary-name"] {
-                    assert!(
-                        !told.contains(outside) && !text.contains(outside),
-                        "{tool} {arguments} tells what lies outside: {told}"
-                    );
-                }
-                match answer {
-                    Ok(output) => {
-                        seen.answered += 1;
-                        match *tool {
-                            "raw_list" => assert_eq!(output.text(), "below\nf.txt"),
-                            // The size of what is inside.
-                            "raw_stat" => assert!(output.text().ends_with(" 11"), "{output:?}"),
-                            _ => assert_eq!(output.text(), INSIDE),
-                        }
-                    }
-                    Err(_) => seen.refused += 1,
+            let asked = Instant::now();
+            act();
+            assert!(asked.elapsed() < LONGEST, "it waited");
+        }
+    });
+}
+
+/// Makes these calls, over and over, while `swap` goes on without pause.
+fn race(host: &Host, calls: &[(&str, Value)], swap: impl Fn() + Sync) -> Seen {
+    let mut seen = Seen::default();
+    let mut turn = calls.iter().cycle();
+    while_swapped(swap, || {
+        let (tool, arguments) = turn.next().unwrap();
+        let answer = call(host, tool, arguments.clone());
+        let told = format!("{answer:?}");
+        let text = message::model_text(answer.clone());
+        for outside in [CANARY, "canary-name"] {
+            assert!(
+                !told.contains(outside) && !text.contains(outside),
+                "{tool} {arguments} tells what lies outside: {told}"
+            );
+        }
+        match answer {
+            Ok(output) => {
+                seen.answered += 1;
+                match *tool {
+                    "raw_list" => assert_eq!(output.text(), "below\nf.txt"),
+                    // The size of what is inside.
+                    "raw_stat" => assert!(output.text().ends_with(" 11"), "{output:?}"),
+                    _ => assert_eq!(output.text(), INSIDE),
                 }
             }
+            Err(_) => seen.refused += 1,
         }
     });
     seen
@@ -218,6 +227,58 @@ fn a_file_that_is_swapped_with_a_hard_link_tells_nothing_of_its_other_name() {
 #[test]
 fn a_skill_that_is_swapped_with_a_link_tells_nothing_of_where_it_leads() {
     a_skill_swapped_with_a_link();
+}
+
+/// Reads the skill's resources, over and over, while `swap` goes on: in a
+/// manifest is what is inside, with the digest of that, or nothing.
+fn race_for_resources(host: &Host, swap: impl Fn() + Sync) {
+    let resources = host.skill_resources().unwrap();
+    let inside = Sha256::digest(INSIDE);
+    let inside: String = inside.iter().map(|byte| format!("{byte:02x}")).collect();
+    let mut seen = Seen::default();
+    while_swapped(swap, || {
+        let manifest = block_on(resources.manifest("a")).unwrap();
+        for file in &manifest.files {
+            assert_eq!(file.sha256.as_ref(), Some(&inside), "{file:?}");
+            assert_eq!(file.size, INSIDE.len() as u64, "{file:?}");
+        }
+        let listed = block_on(resources.files("a")).unwrap();
+        let folder = block_on(resources.directory("a", Some("swapped")));
+        let told = format!("{manifest:?} {listed:?} {folder:?}");
+        assert!(!told.contains("canary-name"), "{told}");
+        for path in ["swapped/f.txt", "file.txt"] {
+            match block_on(resources.read("a", path)) {
+                Ok(contents) => {
+                    assert_eq!(contents, Contents::Text(INSIDE.to_owned()), "{path}");
+                    seen.answered += 1;
+                }
+                Err(error) => {
+                    assert!(!matches!(error, ResourceError::Stopped(_)), "{error}");
+                    seen.refused += 1;
+                }
+            }
+        }
+    });
+    both_were_seen(&seen);
+}
+
+#[test]
+fn a_manifest_of_a_skill_that_changes_tells_nothing_of_what_lies_outside() {
+    let (folders, host) = folders();
+    let skill = folders.root.join("a");
+    let (swapped, other) = (skill.join("swapped"), folders.outside.join("other"));
+    symlink(&folders.outside, &other).unwrap();
+    race_for_resources(&host, || exchange(&swapped, &other));
+}
+
+#[test]
+fn a_manifest_waits_for_no_fifo_and_reads_no_other_name() {
+    for make in [fifo, link_out, hard_link_out] {
+        let (folders, host) = folders();
+        let (file, other) = (folders.root.join("a/file.txt"), folders.outside.join("x"));
+        make(&folders, &other);
+        race_for_resources(&host, || exchange(&file, &other));
+    }
 }
 
 /// Paths are then resolved step by step, which is easier to trip.

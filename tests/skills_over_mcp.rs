@@ -226,13 +226,14 @@ fn no_address_reads_outside_the_skill_that_it_names() {
         &format!("skill://a{outside}"),
         &outside,
         &"skill://a/../".repeat(10_000),
+        &format!("skill://a/{}", "ä".repeat(5000)),
     ] {
         for method in ["resources/read", "resources/directory/read", "skills/get"] {
             let (code, message) = session.error(method, json!({"uri": uri}));
             assert_eq!(code, INVALID_PARAMS, "{method} {uri}");
             assert!(!message.contains(CANARY), "{method} {uri}: {message}");
             // rmcp repeats the whole address of a skill before it asks us.
-            let short = method == "skills/get" || message.len() < 1000;
+            let short = method == "skills/get" || message.len() < 2000;
             assert!(short, "{method}");
         }
     }

@@ -59,6 +59,34 @@ fn copy(program: &Program, guest: &str, name: &str) {
 }
 
 #[test]
+fn clients_are_told_of_files_of_skills_that_come_and_change() {
+    const CHANGED: &str = "notifications/resources/list_changed";
+    for revision in REVISIONS {
+        let program = folder("");
+        let (mut client, subscription) = listening(&program, &[], revision);
+        let manifest = |client: &mut Client| {
+            let skill = json!({"uri": "skill://a/SKILL.md"});
+            client.request("skills/get", skill)["result"]["skill"]["resources"].clone()
+        };
+        let before = manifest(&mut client);
+        program.write("skills/a/docs/new.md", "new");
+        told(&mut client, CHANGED, subscription);
+        let after = manifest(&mut client);
+        assert_eq!(after[0], before[0]);
+        assert_eq!(after[1]["uri"], "skill://a/docs/new.md");
+        // A change may be told twice: once for the folder, once for the file.
+        while client.come(CHANGED) > 0 {
+            told(&mut client, CHANGED, subscription);
+        }
+        program.write("skills/a/docs/new.md", "newer");
+        told(&mut client, CHANGED, subscription);
+        assert_ne!(manifest(&mut client), after);
+        assert_eq!(client.come(TOOLS_CHANGED), 0);
+        assert_eq!(client.end().1, Some(0));
+    }
+}
+
+#[test]
 fn clients_are_told_of_skills_that_come_and_go() {
     for revision in REVISIONS {
         let program = folder("");

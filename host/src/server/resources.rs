@@ -31,8 +31,8 @@ const PAGE: usize = 200;
 /// Skills that are walked through for a page, each by a call. Meets: a listing
 /// of many skills with nothing in them.
 const WALKED: usize = 64;
-/// Characters of an address that an error repeats.
-const LONGEST: usize = 256;
+/// Characters of an address, and of what is wrong with it, that an error tells.
+const LONGEST: usize = 512;
 
 /// A page of all files of all skills, sorted by skill, then by path. The order
 /// is of bytes, so that it is the same everywhere.
@@ -235,11 +235,12 @@ pub(super) fn parse(uri: &str, refused: ErrorCode) -> Result<SkillUri, ErrorData
 
 /// The error for an address at which there is nothing of the kind.
 pub(super) fn not_served(refused: ErrorCode, uri: &str, why: &dyn std::fmt::Display) -> ErrorData {
-    let shown: String = uri.chars().take(LONGEST).collect();
-    let shown = shown.escape_debug();
+    let shown = |text: &str| text.chars().take(LONGEST).collect::<String>();
+    let (uri, why) = (shown(uri), shown(&why.to_string()));
+    let uri = uri.escape_debug();
     ErrorData::new(
         refused,
-        format!("nothing is served at '{shown}': {why}"),
+        format!("nothing is served at '{uri}': {why}"),
         None,
     )
 }

@@ -37,6 +37,8 @@ const LOOKED_AT: usize = 64;
 const BYTES: u64 = 32 << 20;
 /// Skills whose faults are remembered. Meets: a root of ever new names.
 const REMEMBERED: usize = 4096;
+/// Characters of a fault that is told. Meets: a path as long as a page.
+const LONGEST: usize = 512;
 
 /// What the operator was told, so that it is told once and not at each listing.
 #[derive(Debug, Default)]
@@ -197,7 +199,8 @@ fn from_files(name: &str, files: &SkillFiles) -> Result<Skill, String> {
 
 impl Told {
     fn left_out(&self, skill: &str, why: &str) {
-        if self.is_news(skill, why) {
+        let why: String = why.chars().take(LONGEST).collect();
+        if self.is_news(skill, &why) {
             tracing::warn!(
                 "`{}` is left out of the skills extension: {}",
                 skill.escape_debug(),
@@ -207,7 +210,8 @@ impl Told {
     }
 
     fn incomplete(&self, skill: &str, what: &str) {
-        if self.is_news(skill, what) {
+        let what: String = what.chars().take(LONGEST).collect();
+        if self.is_news(skill, &what) {
             tracing::warn!(
                 "the manifest of `{}` is without {}",
                 skill.escape_debug(),

@@ -332,9 +332,13 @@ fn what_is_no_proper_request_gets_its_answer_and_the_next_client_is_served() {
             405,
         ),
         (
-            Request::get("/mcp").with("Accept", "text/event-stream"),
+            Request::get("/mcp")
+                .with("Accept", "text/event-stream")
+                .with("MCP-Protocol-Version", "2026-07-28"),
             405,
         ),
+        (Request::get("/mcp"), 405),
+        (Request::get("/mcp").with("Accept", "application/json"), 405),
         (
             Request {
                 line: "POST /healthz HTTP/1.1".into(),
@@ -350,7 +354,7 @@ fn what_is_no_proper_request_gets_its_answer_and_the_next_client_is_served() {
         let answer = ask(&request);
         assert_eq!(answer.status, status, "{} {answer:?}", request.line);
         if status == 405 && request.line.contains("/mcp") {
-            assert_eq!(answer.header("allow"), Some("POST"));
+            assert_eq!(answer.header("allow"), Some("GET, POST"));
         }
     }
     let mut client = Client::connect(server.address);
@@ -599,6 +603,36 @@ fn a_client_that_disconnects_stops_its_call_within_100_ms() {
             assert_eq!(host.occupancy().memory, 0);
         }
     }
+}
+
+#[test]
+fn a_client_with_a_session_is_told_of_changes() {
+    let (server, folders) = serve_guests(limited(|limits| limits.streams = 1));
+    let listen = Request::get("/mcp").with("Accept", "text/event-stream");
+    let mut listening = Client::connect(server.address);
+    listening.send(&listen.bytes());
+    let head = listening.head().unwrap();
+    assert!(
+        head.starts_with("HTTP/1.1 200 ") && head.contains("text/event-stream"),
+        "{head}"
+    );
+    assert_eq!(Client::once(server.address, &listen).status, 503);
+    folders.write(
+        "b/SKILL.md",
+        "---\nname: b\ndescription: Another.\n---\n# B\n",
+    );
+    let mut seen = String::new();
+    while !seen.contains("notifications/tools/list_changed") {
+        let chunk = listening.chunk().unwrap().unwrap();
+        seen.push_str(str::from_utf8(&chunk).unwrap());
+    }
+    for event in seen.lines().filter_map(|line| line.strip_prefix("data: ")) {
+        let message: Value = serde_json::from_str(event).unwrap();
+        assert_eq!(message["jsonrpc"], "2.0");
+    }
+    server.shutdown.ask();
+    while listening.chunk().unwrap().is_some() {}
+    assert_eq!(server.wait(), 0);
 }
 
 #[test]

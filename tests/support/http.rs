@@ -5,7 +5,7 @@ use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use skillhost::server::http::{self, Metrics, Options, Shutdown};
@@ -50,6 +50,7 @@ impl Serving {
                     ending.close();
                 });
                 let server = server
+                    .changes(live.changes())
                     .occupancy(move || occupied.loaded().map(|host| host.occupancy()))
                     .metrics(metrics);
                 let handler = move || Ok(Server::new(live.clone()));
@@ -244,7 +245,12 @@ impl Client {
         };
         let mut body = Vec::new();
         if answer.header("transfer-encoding") == Some("chunked") {
+            let start = Instant::now();
             while let Some(chunk) = self.chunk()? {
+                // A stream without end is no answer.
+                if start.elapsed() > PATIENCE {
+                    return Err(io::ErrorKind::TimedOut.into());
+                }
                 body.extend(chunk);
             }
         } else if let Some(length) = answer.header("content-length") {

@@ -4,6 +4,7 @@
 //! any of rmcp's will do, and one is made for each request, because nothing is
 //! kept between requests.
 
+mod changes;
 mod connection;
 mod endpoint;
 mod gate;
@@ -32,9 +33,11 @@ use rmcp::ServerHandler;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio::net::TcpListener;
+use tokio::sync::watch::Receiver;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use super::live::Changes;
 use crate::observer::Occupancy;
 use connection::Connections;
 use endpoint::Endpoint;
@@ -64,6 +67,7 @@ pub struct Server {
     sessions: Arc<Sessions>,
     metrics: Arc<Metrics>,
     source: Option<Source>,
+    changes: Option<Receiver<Changes>>,
 }
 
 impl Server {
@@ -89,6 +93,7 @@ impl Server {
             sessions: Sessions::new().with_context(cannot)?,
             metrics: Arc::default(),
             source: None,
+            changes: None,
         })
     }
 
@@ -115,6 +120,14 @@ impl Server {
         self
     }
 
+    /// Tells clients of protocol revisions with sessions of these changes, on
+    /// the stream that such a client opens by GET. Without, there is none.
+    #[must_use]
+    pub fn changes(mut self, changes: Receiver<Changes>) -> Self {
+        self.changes = Some(changes);
+        self
+    }
+
     /// Serves until it is told to end, and then until the requests in flight
     /// are answered or the time for that has passed. The answer is the number
     /// of connections that were broken off.
@@ -130,6 +143,7 @@ impl Server {
             sessions,
             metrics,
             source,
+            changes,
             ..
         } = self;
         let limits = options.limits;
@@ -146,6 +160,7 @@ impl Server {
         let endpoint = Arc::new(Endpoint::new(
             service,
             sessions,
+            changes,
             &limits,
             shutdown.begun(),
             &broken_off,

@@ -120,7 +120,7 @@ impl Connections {
                 }
             };
             if let Err(error) = done {
-                tracing::debug!("the connection ended: {error}");
+                tracing::info!("the connection ended: {error}");
             }
         }
     }

@@ -21,12 +21,14 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::json;
 use serde_json::value::RawValue;
+use tokio::sync::watch::Receiver;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use super::reply::{busy, closing, refusal};
 use super::sessions::{Asked, InFlight, LABEL, Sessions};
-use super::{HttpLimits, LAST_WORDS, reply};
+use super::{HttpLimits, LAST_WORDS, changes, reply};
+use crate::server::live::Changes;
 use crate::server::values;
 
 /// The header in which a request says what it asks for, and the one request
@@ -44,6 +46,7 @@ pub(super) struct Endpoint<S> {
     requests: Arc<Semaphore>,
     streams: Arc<Semaphore>,
     sessions: Arc<Sessions>,
+    changes: Option<Receiver<Changes>>,
     limits: HttpLimits,
     ending: CancellationToken,
     broken_off: CancellationToken,
@@ -53,6 +56,7 @@ impl<S: ServerHandler> Endpoint<S> {
     pub(super) fn new(
         service: StreamableHttpService<S, NeverSessionManager>,
         sessions: Arc<Sessions>,
+        changes: Option<Receiver<Changes>>,
         limits: &HttpLimits,
         ending: &CancellationToken,
         broken_off: &CancellationToken,
@@ -63,6 +67,7 @@ impl<S: ServerHandler> Endpoint<S> {
             requests: places(limits.requests),
             streams: places(limits.streams),
             sessions,
+            changes,
             limits: limits.clone(),
             ending: ending.clone(),
             broken_off: broken_off.clone(),
@@ -80,14 +85,36 @@ pub(super) async fn answer<S: ServerHandler>(
         requests,
         streams,
         sessions,
+        changes,
         limits,
         ending,
         broken_off,
     } = &*endpoint;
+    let told = changes
+        .as_ref()
+        .filter(|_| request.method() == Method::GET && changes::is_asked(request.headers()));
+    if let Some(changes) = told {
+        let Ok(place) = Arc::clone(streams).try_acquire_owned() else {
+            return busy();
+        };
+        return changes::stream(changes.clone()).map(|body| {
+            Body::new(Held {
+                body,
+                end: at_shutdown(ending.clone()),
+                _place: place,
+                _in_flight: None,
+            })
+        });
+    }
     if request.method() != Method::POST {
-        // Without sessions there is nothing to get or to delete.
-        let text = "only POST is answered here\n";
-        return (StatusCode::METHOD_NOT_ALLOWED, [(ALLOW, "POST")], text).into_response();
+        // Nothing else is kept that could be got or deleted.
+        let allowed = if changes.is_some() {
+            "GET, POST"
+        } else {
+            "POST"
+        };
+        let text = "only messages are answered here, and they are sent by POST\n";
+        return (StatusCode::METHOD_NOT_ALLOWED, [(ALLOW, allowed)], text).into_response();
     }
     let listens = request
         .headers()

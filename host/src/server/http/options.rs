@@ -38,7 +38,7 @@ pub struct HttpLimits {
     /// the answer. One more is told that the server is busy. Meets: peers that
     /// ask faster than guests answer. Default: 128.
     pub requests: usize,
-    /// Streams of `subscriptions/listen` at a time, which are no
+    /// Streams that tell of changes at a time, which are no
     /// [`requests`](Self::requests). Meets: listeners that leave no room for
     /// calls. Default: 128.
     pub streams: usize,

@@ -52,6 +52,10 @@ impl Http {
             .inspect_err(|error| tracing::warn!("{error:#}"));
         terminal::print(&format!("http://{}/mcp\n", server.address()))?;
         let (occupied, answering, ending) = (live.clone(), live.clone(), live.clone());
+        let server = match live.is_watched() {
+            true => server.changes(live.changes()),
+            false => server,
+        };
         let served = server
             .metrics(metrics)
             .occupancy(move || occupied.loaded().map(|host| host.occupancy()))

@@ -54,7 +54,8 @@ pub(crate) async fn list(
             result.next_cursor = Some(cursor::encode(LISTING, [skill, ""]));
             break;
         }
-        let files = match resources.files(skill).await {
+        let (reader, name) = (resources.clone(), skill.clone());
+        let files = match live.run(async move { reader.files(&name).await }).await? {
             Ok(files) => files,
             Err(error) => {
                 // One skill that cannot be read hides no other.
@@ -101,7 +102,7 @@ pub(crate) async fn read(
 ) -> Result<ReadResourceResult, ErrorData> {
     let refused = ErrorCode::RESOURCE_NOT_FOUND;
     let uri = parse(&request.uri, refused)?;
-    let Some(path) = &uri.path else {
+    let Some(path) = uri.path else {
         return Err(not_served(
             refused,
             &request.uri,
@@ -109,9 +110,12 @@ pub(crate) async fn read(
         ));
     };
     let resources = serving(live, id).await?;
-    let contents = resources.read(&uri.skill, path).await;
-    let contents = contents.map_err(|error| failed(refused, &request.uri, &error))?;
-    let media_type = media_type::of_contents(path, &contents);
+    let read = async move {
+        let contents = resources.read(&uri.skill, &path).await?;
+        Ok((media_type::of_contents(&path, &contents), contents))
+    };
+    let read = live.run(read).await?;
+    let (media_type, contents) = read.map_err(|error| failed(refused, &request.uri, &error))?;
     let contents = match contents {
         Contents::Text(text) => ResourceContents::text(text, request.uri),
         Contents::Binary(bytes) => {
@@ -142,7 +146,12 @@ pub(crate) async fn directory(
     });
     let after = place.transpose().map_err(bad_cursor)?.unwrap_or_default();
     let resources = serving(live, id).await?;
-    let directory = resources.directory(&uri.skill, uri.path.as_deref()).await;
+    let folder = uri.clone();
+    let directory = async move {
+        let path = folder.path.as_deref();
+        resources.directory(&folder.skill, path).await
+    };
+    let directory = live.run(directory).await?;
     let directory = directory.map_err(|error| failed(refused, &request.uri, &error))?;
     let mut entries = directory.entries;
     entries.retain(|entry| entry.name > after);

@@ -51,6 +51,9 @@ enum NoEntry {
     Read(#[from] ResourceError),
     #[error("{0}")]
     Unfit(String),
+    /// The server is ending, or the call broke off.
+    #[error("{}", .0.message)]
+    Ended(ErrorData),
 }
 
 /// What the server's capabilities say of the extension.
@@ -84,13 +87,14 @@ pub(crate) async fn list(
             continue;
         }
         looked_at += 1;
-        match entry(&resources, live.told(), &name).await {
+        match entry(live, &resources, &name).await {
             Ok((skill, size)) => {
                 bytes += size;
                 result.skills.push(skill);
             }
             // It went while the others were looked at.
             Err(NoEntry::Read(ResourceError::UnknownSkill)) => {}
+            Err(NoEntry::Ended(error)) => return Err(error),
             Err(why) => {
                 if let NoEntry::Read(error) = &why {
                     check_host(error)?;
@@ -118,9 +122,10 @@ pub(crate) async fn get(
         return Err(not_served(refused, &request.uri, &NOT_A_NAME));
     }
     let resources = serving(live, id).await?;
-    match entry(&resources, live.told(), &uri.skill).await {
+    match entry(live, &resources, &uri.skill).await {
         Ok((skill, _)) => Ok(GetSkillResult::new(skill)),
         Err(NoEntry::Read(error)) => Err(failed(refused, &request.uri, &error)),
+        Err(NoEntry::Ended(error)) => Err(error),
         Err(why) => Err(not_served(refused, &request.uri, &why)),
     }
 }
@@ -142,11 +147,14 @@ fn is_name(name: &str) -> bool {
 
 /// A skill's entry, and the bytes of its files.
 async fn entry(
+    live: &Live,
     resources: &SkillResources,
-    told: &Told,
     name: &str,
 ) -> Result<(Skill, u64), NoEntry> {
-    let files = resources.manifest(name).await?;
+    let (reader, of) = (resources.clone(), name.to_owned());
+    let files = live.run(async move { reader.manifest(&of).await });
+    let files = files.await.map_err(NoEntry::Ended)??;
+    let told = live.told();
     let skill = from_files(name, &files).map_err(NoEntry::Unfit)?;
     match files.left_out.first() {
         None => told.mended(name),

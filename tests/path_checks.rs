@@ -24,6 +24,10 @@ fn paths_that_would_leave_the_folder_at_some_step_are_refused() {
         "z:x",
         "./../x",
         "a/b/../../../c",
+        // A folder and a folder in it to some systems, one name to others.
+        "a\\b/../..",
+        "a\\b\\c/../../d",
+        "a/b\\c/../../../d",
     ] {
         assert_eq!(SkillPath::new(path), Err(PathError::Outside), "{path:?}");
     }

@@ -25,9 +25,9 @@ pub enum PathError {
 }
 
 impl<'a> SkillPath<'a> {
-    /// Checks a path. Backslash counts as a separator here, although it is an
-    /// ordinary character of a file's name on most systems: a path that leaves
-    /// the folder on any system is refused on all.
+    /// Checks a path. It is followed twice: where backslash is a separator, and
+    /// where it is an ordinary character of a file's name, as on most systems.
+    /// A path that leaves the folder on any system is refused on all.
     pub fn new(path: &'a str) -> Result<Self, PathError> {
         if path.is_empty() {
             return Err(PathError::Empty);
@@ -35,7 +35,7 @@ impl<'a> SkillPath<'a> {
         if path.chars().any(char::is_control) {
             return Err(PathError::ControlCharacter);
         }
-        if is_rooted(path) || climbs_out(path) {
+        if is_rooted(path) || climbs_out(path, &['/']) || climbs_out(path, &['/', '\\']) {
             return Err(PathError::Outside);
         }
         Ok(Self(path))
@@ -79,10 +79,11 @@ fn is_rooted(path: &str) -> bool {
     matches!(bytes, [b'/' | b'\\', ..]) || matches!(bytes, [a, b':', ..] if a.is_ascii_alphabetic())
 }
 
-/// Whether some step of a path is above where it started.
-fn climbs_out(path: &str) -> bool {
+/// Whether some step of a path is above where it started, on a system with
+/// these separators.
+fn climbs_out(path: &str, separators: &[char]) -> bool {
     let mut depth = 0_usize;
-    for part in path.split(['/', '\\']) {
+    for part in path.split(separators) {
         match part {
             "" | "." => {}
             ".." => match depth.checked_sub(1) {

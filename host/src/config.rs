@@ -373,9 +373,36 @@ fn check_keys(
                 below(shown, name).escape_debug()
             );
         }
-        if let DeValue::Table(inner) = value.get_ref() {
-            check_keys(inner, &below(within, entry), &below(shown, name), place)?;
+        let (within, shown) = (below(within, entry), below(shown, name));
+        match value.get_ref() {
+            DeValue::Table(inner) => check_keys(inner, &within, &shown, place)?,
+            DeValue::Array(_) if KEYS.iter().any(|(table, _)| *table == within) => {
+                no_list(
+                    value,
+                    &format!("`{}` is a table", shown.escape_debug()),
+                    place,
+                )?;
+            }
+            DeValue::Array(roots) if within == "skills" => {
+                for root in roots {
+                    no_list(root, "`skills` has folders in it", place)?;
+                }
+            }
+            _ => {}
         }
+    }
+    Ok(())
+}
+
+/// Refuses a list in the place of a table: its values would be taken for those
+/// of the table's keys, in an order that nobody has written down.
+fn no_list(
+    value: &Spanned<DeValue<'_>>,
+    expected: &str,
+    place: &impl Fn(usize) -> String,
+) -> anyhow::Result<()> {
+    if let DeValue::Array(_) = value.get_ref() {
+        bail!("{}: {expected}, not a list", place(value.span().start));
     }
     Ok(())
 }
@@ -478,6 +505,26 @@ mod tests {
             (
                 "xyz = 1",
                 "`skillhost.toml`, line 1: unknown key `xyz`; the keys here are skills, tools, home, disabled_tools, hard_links, audit_file, audit, pins, require_pins, compile_time, calls, queue, stack, limits, grants, http",
+            ),
+            (
+                "\nlimits = [\"1s\", \"1MiB\"]",
+                "`skillhost.toml`, line 2: `limits` is a table, not a list",
+            ),
+            (
+                "[grants]\nx = [[\"*\"], true]",
+                "`skillhost.toml`, line 2: `grants.x` is a table, not a list",
+            ),
+            (
+                "[grants.x]\nlimits = [\"1s\"]",
+                "`skillhost.toml`, line 2: `grants.x.limits` is a table, not a list",
+            ),
+            (
+                "[[grants.x]]\nskills = [\"*\"]",
+                "`skillhost.toml`, line 1: `grants.x` is a table, not a list",
+            ),
+            (
+                "skills = [\n[\"x\", true]]",
+                "`skillhost.toml`, line 2: `skills` has folders in it, not a list",
             ),
             (
                 "[limits]\ntime = \"ten\"",

@@ -29,16 +29,22 @@ pub fn function(definition: &Definition) -> Value {
     })
 }
 
-/// `[Tool Call] name(argument="value", …)`, for a person who watches.
+/// `[Tool Call] name(argument="value", …)`, for a person who watches. It is one
+/// line, whatever the names are: they come from the model, and none can pass
+/// for a line of ours.
 pub fn call_line(tool: &str, arguments: &Value) -> String {
     let arguments: Vec<String> = match arguments {
         Value::Object(arguments) => arguments
             .iter()
-            .map(|(name, value)| format!("{name}={}", record::to_string(value)))
+            .map(|(name, value)| format!("{}={}", name.escape_debug(), record::to_string(value)))
             .collect(),
         other => vec![record::to_string(other)],
     };
-    format!("[Tool Call] {tool}({})", arguments.join(", "))
+    format!(
+        "[Tool Call] {}({})",
+        tool.escape_debug(),
+        arguments.join(", ")
+    )
 }
 
 /// `[Tool Result] …`, for a person who watches: what the model reads. Further

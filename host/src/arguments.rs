@@ -7,7 +7,7 @@ use jsonschema::{PatternOptions, ValidationError, Validator};
 use serde_json::{Map, Value};
 
 use crate::suggest;
-use crate::tool::{CallError, Definition, did_you_mean};
+use crate::tool::{CallError, did_you_mean};
 
 /// Most bytes of arguments that are read. Meets: a caller that floods the
 /// host. A model writes a few hundred.
@@ -56,9 +56,20 @@ pub fn parse_arguments(json: &str) -> Result<Value, CallError> {
         .map_err(|error| CallError::Arguments(format!("the arguments are not JSON: {error}")))
 }
 
+/// Arguments as a call of a tool with this schema would check them. The outer
+/// error is why a component with this schema is not loaded. For fuzzing, and
+/// no part of the API.
+#[doc(hidden)]
+pub fn check_arguments(
+    schema: &Map<String, Value>,
+    arguments: Value,
+) -> anyhow::Result<Result<Map<String, Value>, CallError>> {
+    Ok(Schema::new(schema)?.check(arguments))
+}
+
 impl Schema {
-    pub(crate) fn new(definition: &Definition) -> anyhow::Result<Self> {
-        let mut schema = definition.input_schema.clone();
+    pub(crate) fn new(input_schema: &Map<String, Value>) -> anyhow::Result<Self> {
+        let mut schema = input_schema.clone();
         let properties = schema
             .get("properties")
             .and_then(Value::as_object)
@@ -318,7 +329,6 @@ fn short(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tool::{FolderRule, Form};
     use serde_json::json;
 
     fn schema(schema: Value) -> Schema {
@@ -329,16 +339,7 @@ mod tests {
         let Value::Object(input_schema) = schema else {
             panic!("not an object")
         };
-        Schema::new(&Definition {
-            name: "t".to_owned(),
-            title: String::new(),
-            description: String::new(),
-            input_schema,
-            output_schema: None,
-            folder: None::<FolderRule>,
-            text_property: None,
-            model_reads: Form::Text,
-        })
+        Schema::new(&input_schema)
     }
 
     #[test]

@@ -70,7 +70,7 @@ impl Loader<'_> {
         let sandbox = Arc::new(Sandbox::new(self.engine.clone(), &component)?);
         let definitions = definitions(&sandbox, origin, self.limits).await?;
         let tool = |definition: Definition| {
-            let schema = Schema::new(&definition);
+            let schema = Schema::new(&definition.input_schema);
             Ok(Tool {
                 name: definition.name.as_str().into(),
                 schema: schema.with_context(|| format!("in its tool `{}`", definition.name))?,

@@ -74,6 +74,8 @@ mod suggest;
 mod tool;
 mod wasi;
 
+#[doc(hidden)]
+pub use arguments::check_arguments;
 pub use arguments::{MAX_ARGUMENTS, parse_arguments};
 pub use audit::AuditMode;
 pub use catalog::{Catalog, Listing, Skill, SkillsRoot};

@@ -50,5 +50,7 @@ mod command_line;
 mod path_checks;
 // Paths and names against string checks, sandbox and tools.
 mod paths;
+// The fuzz targets, each for a moment.
+mod fuzzing;
 // The README's commands.
 mod readme;

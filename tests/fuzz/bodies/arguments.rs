@@ -1,0 +1,148 @@
+//! A tool's schema and a call's arguments: JSON, a NUL, JSON. Whatever a
+//! stranger's schema says, checking ends, the message is short, and arguments
+//! that were taken are taken again as they are. Where the schema says no more
+//! than types and names, a model of its own says what should be.
+
+use serde_json::{Map, Value};
+use skillhost::{CallError, check_arguments, parse_arguments};
+
+/// Characters of a message, from which on a caller floods its own answer.
+const LONGEST_MESSAGE: usize = 1000;
+
+pub(crate) fn run(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let (schema, arguments) = text.split_once('\0').unwrap_or((&text, ""));
+    let arguments = match parse_arguments(arguments) {
+        Ok(arguments) => arguments,
+        Err(error) => return refused(&error, &text),
+    };
+    let Ok(Value::Object(schema)) = serde_json::from_str(schema) else {
+        return;
+    };
+    let Ok(checked) = check_arguments(&schema, arguments.clone()) else {
+        return;
+    };
+    if let Some(expected) = expected(&schema, &arguments) {
+        assert_eq!(checked.is_ok(), expected, "{checked:?}: {text:?}");
+    }
+    match checked {
+        Err(error) => refused(&error, &text),
+        Ok(checked) => taken(&schema, &arguments, checked, &text),
+    }
+}
+
+fn refused(error: &CallError, text: &str) {
+    let CallError::Arguments(message) = error else {
+        panic!("{error:?}: {text:?}");
+    };
+    let length = message.chars().count();
+    assert!(
+        (1..=LONGEST_MESSAGE).contains(&length),
+        "{message:?}: {text:?}"
+    );
+}
+
+fn taken(schema: &Map<String, Value>, given: &Value, checked: Map<String, Value>, text: &str) {
+    for (name, value) in &checked {
+        assert!(same(&given[name], value), "{name} {value}: {text:?}");
+    }
+    for name in names(schema.get("required")) {
+        assert!(checked.contains_key(name), "{name}: {text:?}");
+    }
+    let again = check_arguments(schema, Value::Object(checked.clone()));
+    assert_eq!(again.unwrap(), Ok(checked), "{text:?}");
+}
+
+/// Whether two values are the same, but for how whole numbers are written and
+/// for nulls that stand for nothing.
+fn same(given: &Value, checked: &Value) -> bool {
+    match (given, checked) {
+        (Value::Number(given), Value::Number(checked)) => {
+            given == checked || given.as_f64() == checked.as_f64()
+        }
+        (Value::Array(given), Value::Array(checked)) => {
+            given.len() == checked.len() && given.iter().zip(checked).all(|(a, b)| same(a, b))
+        }
+        (Value::Object(given), Value::Object(checked)) => {
+            let known = checked.keys().all(|name| given.contains_key(name));
+            let kept = |(name, value): (&String, &Value)| match checked.get(name) {
+                Some(checked) => same(value, checked),
+                None => value.is_null(),
+            };
+            known && given.iter().all(kept)
+        }
+        (given, checked) => given == checked,
+    }
+}
+
+/// Whether arguments fit a schema that says types and names only. `None`: the
+/// schema says more than the model knows.
+fn expected(schema: &Map<String, Value>, arguments: &Value) -> Option<bool> {
+    const TOP: [&str; 5] = ["type", "properties", "required", "title", "description"];
+    const INNER: [&str; 3] = ["type", "title", "description"];
+
+    let known = |object: &Map<String, Value>, keys: &[&str]| {
+        object.keys().all(|key| keys.contains(&&**key))
+    };
+    if !known(schema, &TOP) || values(arguments) > 1000 {
+        return None;
+    }
+    let nothing = Map::new();
+    let properties = match schema.get("properties") {
+        None => &nothing,
+        Some(properties) => properties.as_object()?,
+    };
+    for property in properties.values() {
+        let property = property.as_object()?;
+        if !known(property, &INNER) || property.get("type").is_some_and(|kind| !kind.is_string()) {
+            return None;
+        }
+    }
+    let Some(arguments) = arguments.as_object() else {
+        return Some(false);
+    };
+    let kind = |name: &str| properties.get(name)?.get("type")?.as_str();
+    let required: Vec<&str> = names(schema.get("required")).collect();
+    // A null that may be left out is left out, unless null is what is wanted.
+    let present = |name: &str| {
+        let value = arguments.get(name)?;
+        let left_out = value.is_null() && !required.contains(&name) && kind(name) != Some("null");
+        (!left_out).then_some(value)
+    };
+    let all_there = required.iter().all(|name| present(name).is_some());
+    let all_fit = arguments
+        .keys()
+        .filter_map(|name| Some((name, present(name)?)))
+        .all(|(name, value)| {
+            properties.contains_key(name) && kind(name).is_none_or(|kind| is(kind, value))
+        });
+    Some(all_there && all_fit)
+}
+
+fn names(list: Option<&Value>) -> impl Iterator<Item = &str> {
+    list.and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+}
+
+fn is(kind: &str, value: &Value) -> bool {
+    match kind {
+        "null" => value.is_null(),
+        "boolean" => value.is_boolean(),
+        "object" => value.is_object(),
+        "array" => value.is_array(),
+        "string" => value.is_string(),
+        "number" => value.is_number(),
+        "integer" => value.as_f64().is_some_and(|number| number.fract() == 0.0),
+        _ => false,
+    }
+}
+
+fn values(value: &Value) -> usize {
+    1 + match value {
+        Value::Array(values) => values.iter().map(self::values).sum(),
+        Value::Object(object) => object.values().map(self::values).sum::<usize>(),
+        _ => 0,
+    }
+}

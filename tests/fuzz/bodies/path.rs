@@ -1,0 +1,104 @@
+//! The SDK's string checks against a model of their own: a walker that stands
+//! in a folder and goes where the path says, once as a system does that has
+//! one separator, once as one that has two.
+
+use skillhost_guest::{PathError, SkillPath, check_skill_name};
+
+pub(crate) fn run(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let checked = SkillPath::new(&text);
+    assert_eq!(checked.as_ref().err().copied(), expected(&text), "{text:?}");
+    if let Ok(path) = checked {
+        assert_eq!(path.as_str(), text);
+        shown(&path);
+    }
+    assert_eq!(check_skill_name(&text), is_name(&text), "{text:?}");
+}
+
+/// What the check should say.
+fn expected(text: &str) -> Option<PathError> {
+    if text.is_empty() {
+        return Some(PathError::Empty);
+    }
+    if has_control(text) {
+        return Some(PathError::ControlCharacter);
+    }
+    // No walker starts anywhere but in the folder.
+    let mut letters = text.chars();
+    let (first, second) = (letters.next(), letters.next());
+    let drive = second == Some(':') && matches!(first, Some('a'..='z' | 'A'..='Z'));
+    let rooted = drive || first == Some('/') || first == Some('\\');
+    let leaves = Walker::new(&['/']).leaves(text) || Walker::new(&['/', '\\']).leaves(text);
+    (rooted || leaves).then_some(PathError::Outside)
+}
+
+/// Somebody who goes along a path letter by letter.
+struct Walker {
+    separators: &'static [char],
+    /// The names of the folders below the one where the walk began.
+    below: Vec<String>,
+    name: String,
+    outside: bool,
+}
+
+impl Walker {
+    fn new(separators: &'static [char]) -> Self {
+        Self {
+            separators,
+            below: Vec::new(),
+            name: String::new(),
+            outside: false,
+        }
+    }
+
+    /// Whether the walk is outside at any of its steps.
+    fn leaves(mut self, path: &str) -> bool {
+        for letter in path.chars() {
+            if self.separators.contains(&letter) {
+                self.step();
+            } else {
+                self.name.push(letter);
+            }
+        }
+        self.step();
+        self.outside
+    }
+
+    fn step(&mut self) {
+        let name = std::mem::take(&mut self.name);
+        if name == ".." {
+            self.outside |= self.below.pop().is_none();
+        } else if !name.is_empty() && name != "." {
+            self.below.push(name);
+        }
+    }
+}
+
+/// What is shown of a path is a plain way down to where the path leads.
+fn shown(path: &SkillPath<'_>) {
+    let shown = path.normalized();
+    if shown != "." {
+        for name in shown.split('/') {
+            assert!(!matches!(name, "" | "." | ".."), "{shown:?} of {path:?}");
+        }
+    }
+    let mut walker = Walker::new(&['/']);
+    for part in path.as_str().split('/') {
+        walker.name = part.to_owned();
+        walker.step();
+    }
+    let there = walker.below.join("/");
+    assert_eq!(shown, if there.is_empty() { "." } else { &there });
+}
+
+/// Control characters, by their numbers.
+fn has_control(text: &str) -> bool {
+    text.chars()
+        .any(|c| matches!(u32::from(c), 0..=0x1f | 0x7f..=0x9f))
+}
+
+fn is_name(text: &str) -> bool {
+    let one_entry = !text.contains('/') && !text.contains('\\') && !has_control(text);
+    let two_dots = text.as_bytes().windows(2).any(|pair| pair == b"..");
+    one_entry && !two_dots && !matches!(text, "" | ".")
+}

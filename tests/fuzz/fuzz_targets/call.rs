@@ -1,0 +1,8 @@
+//! A whole call, with any arguments.
+
+#![no_main]
+
+#[path = "../bodies/call.rs"]
+mod body;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| body::run(data));

@@ -1,0 +1,8 @@
+//! Reading and checking a SKILL.md.
+
+#![no_main]
+
+#[path = "../bodies/frontmatter.rs"]
+mod body;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| body::run(data));

@@ -154,8 +154,8 @@ struct RawGrant {
 }
 
 /// The keys that a file may have, by table; `*` is a name of the operator's
-/// choice. A table that is not named here holds any names.
-const KEYS: [(&str, &[&str]); 6] = [
+/// choice. What is named here is a table, and nothing else.
+const KEYS: [(&str, &[&str]); 8] = [
     (
         "",
         &[
@@ -184,7 +184,9 @@ const KEYS: [(&str, &[&str]); 6] = [
         "grants.*",
         &["skills", "home", "hard_links", "limits", "environment"],
     ),
+    ("grants.*.environment", &["*"]),
     ("grants.*.limits", LIMITS),
+    ("pins", &["*"]),
 ];
 
 const LIMITS: &[&str] = &[
@@ -376,16 +378,20 @@ fn check_keys(
         let (within, shown) = (below(within, entry), below(shown, name));
         match value.get_ref() {
             DeValue::Table(inner) => check_keys(inner, &within, &shown, place)?,
-            DeValue::Array(_) if KEYS.iter().any(|(table, _)| *table == within) => {
-                no_list(
-                    value,
-                    &format!("`{}` is a table", shown.escape_debug()),
-                    place,
-                )?;
-            }
+            _ if KEYS.iter().any(|(table, _)| *table == within) => bail!(
+                "{}: `{}` is a table, not {}",
+                place(value.span().start),
+                shown.escape_debug(),
+                kind(value.get_ref())
+            ),
             DeValue::Array(roots) if within == "skills" => {
-                for root in roots {
-                    no_list(root, "`skills` has folders in it", place)?;
+                // Its values would be taken for those of the keys of a folder.
+                let list = roots.iter().find(|root| root.get_ref().is_array());
+                if let Some(list) = list {
+                    bail!(
+                        "{}: `skills` has folders in it, not a list",
+                        place(list.span().start)
+                    );
                 }
             }
             _ => {}
@@ -394,17 +400,18 @@ fn check_keys(
     Ok(())
 }
 
-/// Refuses a list in the place of a table: its values would be taken for those
-/// of the table's keys, in an order that nobody has written down.
-fn no_list(
-    value: &Spanned<DeValue<'_>>,
-    expected: &str,
-    place: &impl Fn(usize) -> String,
-) -> anyhow::Result<()> {
-    if let DeValue::Array(_) = value.get_ref() {
-        bail!("{}: {expected}, not a list", place(value.span().start));
+/// What a value is, which is not a table.
+fn kind(value: &DeValue<'_>) -> &'static str {
+    match value {
+        // What stands in a list would be taken for the values of the table's
+        // keys, in an order that nobody has written down.
+        DeValue::Array(_) => "a list",
+        // A table to the reader, of one key that it makes up.
+        DeValue::Datetime(_) => "a date",
+        DeValue::String(_) => "a string",
+        DeValue::Boolean(_) => "a boolean",
+        _ => "a number",
     }
-    Ok(())
 }
 
 fn below(table: &str, key: &str) -> String {
@@ -525,6 +532,22 @@ mod tests {
             (
                 "skills = [\n[\"x\", true]]",
                 "`skillhost.toml`, line 2: `skills` has folders in it, not a list",
+            ),
+            (
+                "[grants]\nx = 1979-05-27",
+                "`skillhost.toml`, line 2: `grants.x` is a table, not a date",
+            ),
+            (
+                "limits = 1979-05-27",
+                "`skillhost.toml`, line 1: `limits` is a table, not a date",
+            ),
+            (
+                "[grants.x]\nenvironment = 1979-05-27",
+                "`skillhost.toml`, line 2: `grants.x.environment` is a table, not a date",
+            ),
+            (
+                "pins = 07:32:00",
+                "`skillhost.toml`, line 1: `pins` is a table, not a date",
             ),
             (
                 "[limits]\ntime = \"ten\"",

@@ -93,6 +93,8 @@ fn taken(config: &Config, text: &str) {
         let grant = grant.as_table();
         let grant = grant.unwrap_or_else(|| panic!("a grant is no table: {text:?}"));
         only(grant, &GRANT, text);
+        let environment = grant.get("environment");
+        assert!(environment.is_none_or(Value::is_table), "{text:?}");
         limits(&Limits::default(), grant.get("limits"), text);
     }
     if let Some(http) = table.get("http").and_then(Value::as_table) {

@@ -394,17 +394,27 @@ fn a_request_of_2026_07_28_says_the_same_in_headers_and_body() {
             request.headers
         );
     }
-    let asked =
-        json!({"jsonrpc": "2.0", "id": 1, "method": "no/such", "params": {"_meta": meta()}});
-    let unknown = Request::post(asked.to_string());
-    let unknown = unknown
-        .with("MCP-Protocol-Version", "2026-07-28")
-        .with("Mcp-Method", "no/such");
-    let answer = ask(unknown);
-    assert_eq!(
-        (answer.status, &answer.json()["error"]["code"]),
-        (404, &json!(-32601))
-    );
+    // The last four were methods of older revisions.
+    for method in [
+        "no/such",
+        "initialize",
+        "logging/setLevel",
+        "resources/subscribe",
+        "resources/unsubscribe",
+    ] {
+        let params = json!({"_meta": meta()});
+        let asked = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+        let unknown = Request::post(asked.to_string());
+        let unknown = unknown
+            .with("MCP-Protocol-Version", "2026-07-28")
+            .with("Mcp-Method", method);
+        let answer = ask(unknown);
+        assert_eq!(
+            (answer.status, &answer.json()["error"]["code"]),
+            (404, &json!(-32601)),
+            "{method}"
+        );
+    }
 }
 
 #[test]

@@ -214,8 +214,9 @@ impl ServerHandler for Server {
     async fn on_custom_request(
         &self,
         request: CustomRequest,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
-        Err(methods::not_served(&request.method))
+        let revision = context.meta.protocol_version();
+        Err(methods::not_served(&request.method, revision.as_ref()))
     }
 }

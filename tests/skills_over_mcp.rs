@@ -622,6 +622,13 @@ fn what_is_not_there_has_the_code_of_the_clients_revision() {
         let (code, _) = session.error("resources/read", json!({"uri": "skill://a/none"}));
         assert_eq!(code, -32002, "{revision}");
     }
-    let (code, _) = open(&folders).error("resources/read", json!({"uri": "skill://a/none"}));
-    assert_eq!(code, INVALID_PARAMS);
+    let missing = json!({"uri": "skill://a/none"});
+    let error = open(&folders).ask("resources/read", missing.clone());
+    let error = error.unwrap_err();
+    assert_eq!(error["code"], INVALID_PARAMS);
+    assert_eq!(error["data"], missing);
+    // No address is repeated that is longer than an error's text.
+    let long = format!("skill://a/{}", "x".repeat(1000));
+    let error = open(&folders).ask("resources/read", json!({"uri": long}));
+    assert_eq!(error.unwrap_err().get("data"), None);
 }

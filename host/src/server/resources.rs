@@ -18,6 +18,7 @@ use rmcp::model::{
     ReadResourceRequestParams, ReadResourceResult, Resource, ResourceContents, ResourceTemplate,
     SKILL_MD,
 };
+use serde_json::json;
 
 use self::cursor::BadCursor;
 use self::uri::SkillUri;
@@ -245,13 +246,12 @@ pub(super) fn parse(uri: &str, refused: ErrorCode) -> Result<SkillUri, ErrorData
 /// The error for an address at which there is nothing of the kind.
 pub(super) fn not_served(refused: ErrorCode, uri: &str, why: &dyn std::fmt::Display) -> ErrorData {
     let shown = |text: &str| text.chars().take(LONGEST).collect::<String>();
-    let (uri, why) = (shown(uri), shown(&why.to_string()));
-    let uri = uri.escape_debug();
-    ErrorData::new(
-        refused,
-        format!("nothing is served at '{uri}': {why}"),
-        None,
-    )
+    let (start, why) = (shown(uri), shown(&why.to_string()));
+    // Only a whole one is of use to a program.
+    let data = (start == uri).then(|| json!({"uri": uri}));
+    let start = start.escape_debug();
+    let message = format!("nothing is served at '{start}': {why}");
+    ErrorData::new(refused, message, data)
 }
 
 /// The error for a read that failed: what the host has stopped is not the

@@ -1,0 +1,37 @@
+"""Runs the parts that were asked for, or all, and says what was seen."""
+import sys
+import time
+
+import conformance
+import inspector
+import programs
+
+PARTS = {
+    "conformance": conformance.run,
+    "python": lambda: programs.run("python"),
+    "typescript": lambda: programs.run("typescript"),
+    "inspector": inspector.run,
+}
+
+
+def main():
+    asked = sys.argv[1:] or list(PARTS)
+    for name in asked:
+        if name not in PARTS:
+            sys.exit("there is no part `%s`; there are %s" % (name, ", ".join(PARTS)))
+    failed = []
+    for name in asked:
+        start = time.monotonic()
+        print("== %s" % name, flush=True)
+        wrong = PARTS[name]()
+        for line in wrong:
+            print("WRONG: %s" % line)
+        if wrong:
+            failed.append(name)
+        print("%s in %.0f s" % ("FAILED" if wrong else "passed", time.monotonic() - start),
+              flush=True)
+    sys.exit("failed: %s" % ", ".join(failed) if failed else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,148 @@
+"""The MCP Inspector's command line, which reads the documented configuration itself:
+one request a run, so over stdin and stdout the program is started for each. By
+design it is not told of changes: it ends with its answer. What stands in for it here
+is that the next run lists the skill that was added. It cannot cancel a call either:
+ended, it closes its connection, which over HTTP stops the call; over stdin and stdout
+the end of the input lets calls in flight finish, within their limits."""
+import json
+import os
+import signal
+import statistics
+import subprocess
+import time
+
+import serving
+
+GONE = 0.1
+CANCELS = 3
+SKILL = {"skill_name": "calculator"}
+URI = "skill://calculator/SKILL.md"
+
+
+class Inspector:
+    """The command line, with a configuration, started where the program is to be."""
+
+    def __init__(self, configuration, where, era):
+        package = serving.NODE_MODULES / "@modelcontextprotocol/inspector"
+        manifest = json.loads((package / "package.json").read_text())
+        self.where = where
+        self.command = [
+            serving.NODE, str(package / manifest["bin"]["mcp-inspector"]), "--cli",
+            "--config", str(configuration), "--server", "skillhost",
+            "--protocol-era", era, "--format", "json", "--quiet",
+        ]
+
+    def start(self, *words):
+        return subprocess.Popen(self.command + list(words), cwd=self.where.folder,
+                                env=serving.environment(), stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, encoding="utf-8")
+
+    def ask(self, *words):
+        process = self.start(*words)
+        out, errors = process.communicate(timeout=serving.PATIENCE)
+        return process.returncode, out, errors
+
+    def result(self, *words):
+        code, out, errors = self.ask(*words)
+        assert code == 0, (words, code, out[:500], errors[-500:])
+        return json.loads(out)["result"]
+
+    def call(self, name, arguments):
+        return ["--method", "tools/call", "--tool-name", name,
+                "--tool-args-json", json.dumps(arguments)]
+
+
+def offered(inspector):
+    tools = inspector.result("--method", "tools/list")["tools"]
+    [skills] = [tool["inputSchema"]["properties"]["skill_name"]["enum"]
+                for tool in tools if tool["name"] == "read_skill"]
+    return [tool["name"] for tool in tools], skills
+
+
+def check(inspector, where, over_http):
+    names, skills = offered(inspector)
+    five = {"read_file_in_skill", "get_skill", "read_skill_file", "read_skill", "list_skills"}
+    assert five <= set(names) and "added" not in skills, (names, skills)
+    for name, arguments, seen in [
+        ("read_file_in_skill", dict(SKILL, file_path="examples/basic.py"), "def add"),
+        ("get_skill", SKILL, '"documentation"'),
+        ("read_skill_file", dict(SKILL, path="examples/basic.py", limit=2), "def add"),
+        ("read_skill", SKILL, "# Calculator"),
+        ("list_skills", {}, '"calculator"'),
+    ]:
+        result = inspector.result(*inspector.call(name, arguments))
+        assert not result.get("isError"), (name, result)
+        assert seen in result["content"][0]["text"], (name, result)
+    result = inspector.result("--method", "resources/read", "--uri", URI)
+    document = (where.skills / "calculator/SKILL.md").read_text()
+    assert result["contents"][0]["text"] == document, result
+    errors(inspector)
+    did = "listed %d tools, called five, read a resource, saw errors, listed a new skill" \
+        % len(names)
+    if over_http:
+        late = cancellation(inspector, where)
+        did += ", was ended in a call (%s ms)" % ", ".join("%.0f" % (one * 1000) for one in late)
+    added = where.skills / "added"
+    added.mkdir()
+    (added / "SKILL.md").write_text("---\nname: added\ndescription: New.\n---\nRead me.\n")
+    # A server that was there before takes a moment to see it.
+    deadline = time.monotonic() + serving.PATIENCE
+    while "added" not in offered(inspector)[1]:
+        assert time.monotonic() < deadline, "the skill that was added is not listed"
+    return did
+
+
+def errors(inspector):
+    outside = dict(SKILL, file_path="../weather/SKILL.md")
+    code, out, said = inspector.ask(*inspector.call("read_file_in_skill", outside))
+    assert code != 0 and "Path traversal detected" in out + said, (code, out, said)
+    for words in [inspector.call("no_such_tool", {}),
+                  ["--method", "resources/read", "--uri", "skill://calculator/no/such"]]:
+        code, out, said = inspector.ask(*words)
+        assert code != 0, (words, out, said)
+
+
+def cancellation(inspector, where):
+    """The guest computes for ever; it is gone when its record is written."""
+    def ended():
+        return [record for record in serving.records(where)
+                if record["tool"] == "hostile_compute"]
+
+    late = []
+    for attempt in range(CANCELS):
+        process = inspector.start(*inspector.call("hostile_compute", SKILL))
+        try:
+            # Long enough for the Inspector, and the program where it starts one.
+            time.sleep(5)
+            assert process.poll() is None and len(ended()) == attempt, "it has not run"
+            process.send_signal(signal.SIGINT)
+            stopped = time.time()
+            process.communicate(timeout=serving.PATIENCE)
+        finally:
+            process.kill()
+        deadline = time.monotonic() + serving.PATIENCE
+        while len(ended()) == attempt:
+            assert time.monotonic() < deadline, "the guest is not gone"
+            time.sleep(0.005)
+        record = ended()[-1]
+        assert record["outcome"] == "cancelled", record
+        late.append(os.stat(where.audit).st_mtime - stopped)
+    return late
+
+
+def run():
+    wrong = []
+    for transport, era in [("stdio", "legacy"), ("http", "modern")]:
+        with serving.place() as where:
+            try:
+                if transport == "stdio":
+                    configuration = serving.configuration("stdio", where)
+                    did = check(Inspector(configuration, where, era), where, False)
+                else:
+                    with serving.served(where) as url:
+                        configuration = serving.configuration("http", where, url)
+                        did = check(Inspector(configuration, where, era), where, True)
+                print("  inspector, %s, %s: %s" % (transport, era, did))
+            except (AssertionError, subprocess.SubprocessError, RuntimeError) as error:
+                wrong.append("inspector, %s, %s: %s" % (transport, era, error))
+    return wrong

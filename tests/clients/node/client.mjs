@@ -1,0 +1,191 @@
+// The TypeScript SDK as a client: does all that an agent does, and ends with 0 if all
+// of it was as it should be. Arguments: a configuration file as clients read it, the
+// folder that the program is started in, and the era of the protocol.
+import assert from "node:assert/strict";
+import fs from "node:fs";
+import { createRequire } from "node:module";
+import path from "node:path";
+import { pathToFileURL } from "node:url";
+import { setTimeout as sleep } from "node:timers/promises";
+
+const require = createRequire(path.join(process.env.NODE_MODULES, "package.json"));
+const load = (name) => import(pathToFileURL(require.resolve(name)).href);
+const sdk = await load("@modelcontextprotocol/client");
+const { StdioClientTransport } = await load("@modelcontextprotocol/client/stdio");
+
+const PATIENCE = 60_000;
+const GONE = 100;
+const CANCELS = 3;
+const RUNNING = 250_000;
+
+const [file, folder, era] = process.argv.slice(2);
+const modern = era === "modern";
+const server = JSON.parse(fs.readFileSync(file, "utf8")).mcpServers.skillhost;
+const audit = path.join(folder, "audit.jsonl");
+
+function transport(headers = server.headers) {
+  if (server.command) {
+    return new StdioClientTransport({
+      command: server.command,
+      args: server.args,
+      cwd: folder,
+      env: { PATH: process.env.PATH, HOME: process.env.HOME },
+    });
+  }
+  return new sdk.StreamableHTTPClientTransport(new URL(server.url), { requestInit: { headers } });
+}
+
+function newClient() {
+  const mode = modern ? { pin: "2026-07-28" } : "legacy";
+  return new sdk.Client({ name: "tests", version: "1" }, { versionNegotiation: { mode } });
+}
+
+const text = (result) => {
+  assert.equal(result.content.length, 1);
+  return result.content[0].text;
+};
+const call = (client, name, args = {}, options) =>
+  client.callTool({ name, arguments: args }, options);
+
+async function listAll(client) {
+  const { tools } = await client.listTools(undefined, { cacheMode: "refresh" });
+  return tools;
+}
+
+const skillsOffered = (tools) =>
+  tools.find((tool) => tool.name === "read_skill").inputSchema.properties.skill_name.enum;
+
+async function calls(client) {
+  const skill = { skill_name: "calculator" };
+  for (const [name, args, seen] of [
+    ["read_file_in_skill", { ...skill, file_path: "examples/basic.py" }, "def add"],
+    ["get_skill", skill, '"documentation"'],
+    ["read_skill_file", { ...skill, path: "examples/basic.py", limit: 2 }, "def add"],
+    ["read_skill", skill, "# Calculator"],
+    ["list_skills", {}, '"calculator"'],
+  ]) {
+    const result = await call(client, name, args);
+    assert.ok(!result.isError, name);
+    assert.ok(text(result).includes(seen), `${name}: ${text(result)}`);
+  }
+  const result = await call(client, "list_skills");
+  assert.deepEqual(JSON.parse(text(result)), result.structuredContent);
+}
+
+async function errors(client) {
+  const outside = { skill_name: "calculator", file_path: "../weather/SKILL.md" };
+  const result = await call(client, "read_file_in_skill", outside);
+  assert.equal(result.isError, true);
+  assert.ok(text(result).startsWith("ERROR: Path traversal detected"));
+  await assert.rejects(call(client, "no_such_tool"), { code: -32602 });
+  const uri = "skill://calculator/no/such";
+  const isNotFound = (error) => error instanceof sdk.ResourceNotFoundError && error.uri === uri;
+  await assert.rejects(client.readResource({ uri }), isNotFound);
+}
+
+async function resources(client) {
+  const uri = "skill://calculator/SKILL.md";
+  const { contents } = await client.readResource({ uri });
+  assert.equal(contents.length, 1);
+  const skill = path.join(folder, "skills/calculator/SKILL.md");
+  assert.equal(contents[0].text, fs.readFileSync(skill, "utf8"));
+  const listed = await client.listResources();
+  assert.ok(listed.resources.some((resource) => resource.uri === uri));
+}
+
+const ended = () =>
+  fs
+    .readFileSync(audit, "utf8")
+    .split("\n")
+    .filter(Boolean)
+    .map((line) => JSON.parse(line))
+    .filter((record) => record.tool === "hostile_compute");
+
+// The guest computes for ever; it is gone when its record is written.
+async function cancellation(client) {
+  const late = [];
+  for (let attempt = 0; attempt < CANCELS; attempt++) {
+    const abort = new AbortController();
+    const options = { signal: abort.signal };
+    const calling = call(client, "hostile_compute", { skill_name: "calculator" }, options);
+    const given = assert.rejects(calling);
+    await sleep(500);
+    assert.equal(ended().length, attempt, "it has not run");
+    abort.abort();
+    const cancelled = Date.now();
+    await given;
+    const deadline = Date.now() + PATIENCE;
+    while (ended().length === attempt) {
+      assert.ok(Date.now() < deadline, "the guest is not gone");
+      await sleep(5);
+    }
+    const record = ended().at(-1);
+    assert.equal(record.outcome, "cancelled");
+    assert.ok(record.duration_us > RUNNING, JSON.stringify(record));
+    late.push(fs.statSync(audit).mtimeMs - cancelled);
+  }
+  const median = late.toSorted((a, b) => a - b)[Math.floor(CANCELS / 2)];
+  assert.ok(median < GONE, `gone after ${late} ms`);
+  // The session goes on.
+  assert.ok(!(await call(client, "list_skills")).isError);
+  return late;
+}
+
+// A skill is added: the client is told, and lists it.
+async function changes(client) {
+  assert.ok(!skillsOffered(await listAll(client)).includes("added"));
+  const told = new Promise((resolve) =>
+    client.setNotificationHandler("notifications/tools/list_changed", resolve),
+  );
+  if (modern) {
+    await client.listen({ toolsListChanged: true });
+  }
+  const skill = path.join(folder, "skills/added");
+  fs.mkdirSync(skill);
+  const document = "---\nname: added\ndescription: New.\n---\nRead me.\n";
+  fs.writeFileSync(path.join(skill, "SKILL.md"), document);
+  const late = sleep(PATIENCE, undefined, { ref: false }).then(() => {
+    throw new Error("it was not told");
+  });
+  await Promise.race([told, late]);
+  assert.ok(skillsOffered(await listAll(client)).includes("added"));
+  const result = await call(client, "read_skill", { skill_name: "added" });
+  assert.equal(text(result).trim(), "Read me.");
+}
+
+// Another token opens nothing.
+async function refused() {
+  for (const headers of [{}, { Authorization: "Bearer another-token-than-that-one" }]) {
+    await assert.rejects(newClient().connect(transport(headers)));
+  }
+}
+
+const client = newClient();
+await client.connect(transport());
+const revision = client.getNegotiatedProtocolVersion();
+assert.equal(revision, modern ? "2026-07-28" : "2025-11-25");
+const names = (await listAll(client)).map((tool) => tool.name);
+assert.equal(new Set(names).size, names.length);
+for (const name of [
+  "read_file_in_skill",
+  "get_skill",
+  "read_skill_file",
+  "read_skill",
+  "list_skills",
+]) {
+  assert.ok(names.includes(name), `${name} is not listed`);
+}
+await calls(client);
+await errors(client);
+await resources(client);
+const late = await cancellation(client);
+let did = `listed ${names.length} tools, called five, read a resource, saw errors, `;
+did += `cancelled (${late.map((ms) => ms.toFixed(0)).join(", ")} ms)`;
+await changes(client);
+did += ", was told of a new skill";
+await client.close();
+if (server.url) {
+  await refused();
+  did += ", was refused without the token";
+}
+console.log(`  typescript, ${server.url ? "HTTP" : "stdio"}, ${revision}: ${did}`);

@@ -49,7 +49,9 @@ fn every_command_runs_and_prints_what_stands_under_it() {
     {
         let (stdin, command) = fed(command);
         let Some(arguments) = command.strip_prefix("cargo run --release -- ") else {
-            assert_eq!(command, "cargo test\n");
+            // The other one fetches a client; `tests/clients/run` has it pinned.
+            let inspector = "npx @modelcontextprotocol/inspector --cli skillhost serve --skills ";
+            assert!(command == "cargo test\n" || command.starts_with(inspector));
             continue;
         };
         let seen = run_in_repository_with(&words(arguments), stdin);
@@ -71,6 +73,36 @@ fn every_command_runs_and_prints_what_stands_under_it() {
         run += 1;
     }
     assert!(run >= 6, "only {run} commands were found");
+}
+
+/// The other file's block is what `tests/clients/run` configures real clients
+/// with; here the program is started as the block says.
+#[test]
+fn the_configuration_for_mcp_clients_is_the_tested_one_and_starts_a_server() {
+    let blocks = blocks();
+    let (_, shown) = blocks
+        .iter()
+        .find(|(language, _)| language == "json")
+        .unwrap();
+    let agents = fs::read_to_string(repository().join("docs/agents.md")).unwrap();
+    assert!(agents.contains(&format!("```json stdio\n{shown}```")));
+    let configuration: serde_json::Value = serde_json::from_str(shown).unwrap();
+    let server = &configuration["mcpServers"]["skillhost"];
+    assert_eq!(server["command"], "skillhost");
+    let skills = repository().join("skills").display().to_string();
+    let arguments = server["args"].as_array().unwrap().iter();
+    let arguments =
+        arguments.map(|word| word.as_str().unwrap().replace("/home/me/skills", &skills));
+    let hello = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"a","version":"1"}}}"#;
+    let ready = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+    let ask = r#"{"jsonrpc":"2.0","id":2,"method":"tools/list"}"#;
+    let seen = run_in_repository_with(
+        &arguments.collect::<Vec<_>>(),
+        &format!("{hello}\n{ready}\n{ask}\n"),
+    );
+    assert_eq!(seen.code, 0, "{seen:?}");
+    assert!(seen.stdout.contains("read_file_in_skill"), "{seen:?}");
+    assert!(seen.stdout.contains("data_analysis"), "{seen:?}");
 }
 
 #[test]

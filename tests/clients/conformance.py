@@ -1,6 +1,6 @@
 """The official conformance suite: the whole set of the newest revision against the
-fixture server and against the program, and the skills scenarios against the
-program. A scenario passes if every check does: one that was skipped, and one that
+fixture server and against the program, the skills scenarios against the program, and
+the set of the revision before against the fixture server. A scenario passes if every check does: one that was skipped, and one that
 only warns, has not. What does not pass stands in exceptions.json with its reason,
 and what stands there does not pass."""
 import json
@@ -13,6 +13,7 @@ from pathlib import Path
 import serving
 
 REVISION = "2026-07-28"
+BEFORE = "2025-11-25"
 SKILLS = ["sep-2640-skills-enumeration", "sep-2640-skills-manifest", "sep-2640-skills-directory"]
 HERE = Path(__file__).parent
 
@@ -31,10 +32,10 @@ def suite(url, *arguments):
         return checks
 
 
-def required():
+def required(revision):
     """What the suite would run, by its own listing, so that none is lost."""
     program = serving.NODE_MODULES / "@modelcontextprotocol/conformance/dist/index.js"
-    command = [serving.NODE, str(program), "list", "--requirements", REVISION]
+    command = [serving.NODE, str(program), "list", "--requirements", revision]
     listing = subprocess.check_output(command, encoding="utf-8")
     of_servers = listing.split("Server scenarios")[1].split("Client scenarios")[0]
     names = re.findall(r"^ *- (\S+)$", of_servers, re.MULTILINE)
@@ -83,9 +84,11 @@ def judge(server, checks, expected):
 
 
 def run():
-    expected = required()
+    expected = required(REVISION)
     with serving.listening([os.environ["FIXTURE"]]) as url:
         wrong = judge("fixture", suite(url, "--requirements", REVISION), expected)
+        before = suite(url, "--requirements", BEFORE)
+        wrong += judge("fixture " + BEFORE, before, required(BEFORE))
     skills = str(serving.REPOSITORY / "skills")
     command = [serving.SKILLHOST, "serve", "--http", "127.0.0.1:0", "--skills", skills]
     with tempfile.TemporaryDirectory() as empty, serving.listening(command, empty) as url:

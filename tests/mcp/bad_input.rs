@@ -231,3 +231,18 @@ fn the_id_of_a_request_in_flight_cannot_be_used_again() {
         client.logged("a request with the id of one in flight was skipped");
     }
 }
+
+#[test]
+fn what_clients_get_wrong_is_logged_where_the_operator_asks_for_it() {
+    for (log, told) in [(&[][..], false), (&["--log", "info"], true)] {
+        let program = folder("");
+        let mut client = Client::start(program.folder.path(), log, NEWEST);
+        let answer = client.request("tools/call", json!({"name": "none"}));
+        assert!(answer["error"].is_object(), "{answer}");
+        if told {
+            client.logged("response error");
+        }
+        client.request("tools/list", json!({}));
+        assert_eq!(client.stderr().contains("response error"), told, "{log:?}");
+    }
+}

@@ -12,6 +12,9 @@ use clap::{Args, ValueEnum};
 use skillhost::config::{Config, Located, LocatedRoot};
 use skillhost::{Catalog, Grant, Host, HostBuilder, SkillsRoot};
 use tracing::level_filters::LevelFilter;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 /// Used where it exists and no `--config` is given.
 const DEFAULT_CONFIG: &str = "skillhost.toml";
@@ -125,13 +128,25 @@ impl Options {
 
     /// Starts the log on stderr.
     fn start_log(&self) {
-        let level = self.log.unwrap_or(Level::Warn);
+        let level = LevelFilter::from(self.log.unwrap_or(Level::Warn));
+        // The protocol's library warns of each request that is refused and of
+        // each client that hangs up, which is what clients do.
+        let protocol = match level {
+            LevelFilter::INFO => LevelFilter::WARN,
+            LevelFilter::DEBUG | LevelFilter::TRACE => level,
+            _ => LevelFilter::OFF,
+        };
+        let told = Targets::new()
+            .with_default(level)
+            .with_target("rmcp", protocol);
         tracing_subscriber::fmt()
-            .with_max_level(LevelFilter::from(level))
+            .with_max_level(level)
             .with_writer(io::stderr)
             .with_ansi(false)
             .with_target(false)
             .without_time()
+            .finish()
+            .with(told)
             .init();
     }
 

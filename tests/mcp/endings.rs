@@ -1,9 +1,15 @@
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use super::{folder, with_guests};
+use super::{folder, guests, with_guests};
+use crate::support::cache;
 use crate::support::mcp::{Client, NEWEST, REVISIONS};
 
 fn signal(client: &Client, signal: Signal) {
@@ -109,6 +115,60 @@ fn a_client_that_goes_away_in_mid_call_leaves_no_server_behind() {
     }
     client.hang_up();
     assert_eq!(client.wait(), Some(0));
+}
+
+#[test]
+fn a_client_that_reads_no_more_in_mid_call_ends_server_and_guests_at_once() {
+    let program = folder("[limits]\ntime = \"60s\"\n");
+    let pipe = || {
+        let (read, write) = std::io::pipe().unwrap();
+        (OwnedFd::from(read), Stdio::from(write))
+    };
+    let socket = || {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        (OwnedFd::from(ours), Stdio::from(OwnedFd::from(theirs)))
+    };
+    for (kind, (ours, theirs)) in [("pipe", pipe()), ("socket", socket())] {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_skillhost"))
+            .env_clear()
+            .env("SKILLHOST_CACHE", cache())
+            .arg("serve")
+            .args(guests(&["raw_loop"]))
+            .current_dir(program.folder.path())
+            .stdin(Stdio::piped())
+            .stdout(theirs)
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        // The input stays open: that it ends must not be what is noticed.
+        let mut stdin = child.stdin.take().unwrap();
+        for line in [
+            json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+                "protocolVersion": REVISIONS[0],
+                "capabilities": {},
+                "clientInfo": {"name": "test", "version": "1"},
+            }}),
+            json!({"jsonrpc": "2.0", "method": "notifications/initialized"}),
+            json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}),
+        ] {
+            writeln!(stdin, "{line}").unwrap();
+        }
+        let mut answers = BufReader::new(File::from(ours));
+        for _ in 0..2 {
+            answers.read_line(&mut String::new()).unwrap();
+        }
+        let looping = json!({"name": "raw_loop", "arguments": {"skill_name": "a", "path": ""}});
+        let call = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": looping});
+        writeln!(stdin, "{call}").unwrap();
+        std::thread::sleep(Duration::from_millis(200));
+        assert_eq!(child.try_wait().unwrap(), None, "{kind}");
+        let start = Instant::now();
+        drop(answers);
+        while child.try_wait().unwrap().is_none() {
+            assert!(start.elapsed() < Duration::from_secs(5), "{kind}");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
 }
 
 #[test]

@@ -5,10 +5,12 @@
 //! the input waits for the answers.
 
 mod frame;
+mod hang_up;
 mod in_flight;
 mod writer;
 
 use std::io;
+use std::os::fd::AsFd as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,12 +31,30 @@ use writer::Writer;
 /// How long calls in flight may go on when the process is told to end.
 const GRACE: Duration = Duration::from_secs(2);
 
+/// Serves the client on this process's standard input and output, like
+/// [`serve`]. Calls in flight are stopped when nobody reads the output.
+pub async fn serve_process(server: Server, end: CancellationToken) -> anyhow::Result<()> {
+    let (input, output) = rmcp::transport::stdio_pipes();
+    let hung_up = hang_up::hung_up(io::stdout().as_fd().try_clone_to_owned()?)?;
+    serve_until(server, input, output, hung_up.cancelled_owned(), end).await
+}
+
 /// Serves one client until its input ends, or until `end` is cancelled. Calls
 /// in flight are answered first; at `end` they have two seconds for it.
 pub async fn serve(
     server: Server,
     input: impl AsyncRead + Send + Unpin + 'static,
     output: impl AsyncWrite + Send + Unpin + 'static,
+    end: CancellationToken,
+) -> anyhow::Result<()> {
+    serve_until(server, input, output, std::future::pending(), end).await
+}
+
+async fn serve_until(
+    server: Server,
+    input: impl AsyncRead + Send + Unpin + 'static,
+    output: impl AsyncWrite + Send + Unpin + 'static,
+    hung_up: impl Future<Output = ()>,
     end: CancellationToken,
 ) -> anyhow::Result<()> {
     // Cancelled when answers are of no use any more.
@@ -60,9 +80,16 @@ pub async fn serve(
         gone.cancel();
         std::future::pending().await
     };
+    let losing = async {
+        hung_up.await;
+        tracing::warn!("the client is gone");
+        gone.cancel();
+        std::future::pending().await
+    };
     let ended = tokio::select! {
         ended = session(server, transport, gone.clone()) => ended,
         () = ending => Ok(()),
+        () = losing => Ok(()),
     };
     // The last messages are on their way, unless nobody takes them.
     let _ = written.await;

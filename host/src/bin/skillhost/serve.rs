@@ -33,8 +33,7 @@ impl Serve {
         let _watching = live
             .watch()
             .inspect_err(|error| tracing::warn!("{error:#}"));
-        let (input, output) = rmcp::transport::stdio_pipes();
-        let served = stdio::serve(Server::new(Arc::clone(&live)), input, output, end);
+        let served = stdio::serve_process(Server::new(Arc::clone(&live)), end);
         tokio::pin!(served);
         // A client need not wait for components to be compiled before it is
         // answered at all; what needs the tools waits for them.

@@ -2,8 +2,7 @@
 one request a run, so over stdin and stdout the program is started for each. By
 design it is not told of changes: it ends with its answer. What stands in for it here
 is that the next run lists the skill that was added. It cannot cancel a call either:
-ended, it closes its connection, which over HTTP stops the call; over stdin and stdout
-the end of the input lets calls in flight finish, within their limits."""
+ended, it closes its connection or its pipes, which stops the call."""
 import json
 import os
 import signal
@@ -59,7 +58,7 @@ def offered(inspector):
     return [tool["name"] for tool in tools], skills
 
 
-def check(inspector, where, over_http):
+def check(inspector, where):
     names, skills = offered(inspector)
     five = {"read_file_in_skill", "get_skill", "read_skill_file", "read_skill", "list_skills"}
     assert five <= set(names) and "added" not in skills, (names, skills)
@@ -77,11 +76,9 @@ def check(inspector, where, over_http):
     document = (where.skills / "calculator/SKILL.md").read_text()
     assert result["contents"][0]["text"] == document, result
     errors(inspector)
-    did = "listed %d tools, called five, read a resource, saw errors, listed a new skill" \
-        % len(names)
-    if over_http:
-        late = cancellation(inspector, where)
-        did += ", was ended in a call (%s ms)" % ", ".join("%.0f" % (one * 1000) for one in late)
+    late = ", ".join("%.0f" % (one * 1000) for one in cancellation(inspector, where))
+    did = "listed %d tools, called five, read a resource, saw errors, listed a new skill, " \
+        "was ended in a call (%s ms)" % (len(names), late)
     added = where.skills / "added"
     added.mkdir()
     (added / "SKILL.md").write_text("---\nname: added\ndescription: New.\n---\nRead me.\n")
@@ -137,11 +134,11 @@ def run():
             try:
                 if transport == "stdio":
                     configuration = serving.configuration("stdio", where)
-                    did = check(Inspector(configuration, where, era), where, False)
+                    did = check(Inspector(configuration, where, era), where)
                 else:
                     with serving.served(where) as url:
                         configuration = serving.configuration("http", where, url)
-                        did = check(Inspector(configuration, where, era), where, True)
+                        did = check(Inspector(configuration, where, era), where)
                 print("  inspector, %s, %s: %s" % (transport, era, did))
             except (AssertionError, subprocess.SubprocessError, RuntimeError) as error:
                 wrong.append("inspector, %s, %s: %s" % (transport, era, error))

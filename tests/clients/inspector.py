@@ -5,6 +5,7 @@ is that the next run lists the skill that was added. It cannot cancel a call eit
 ended, it closes its connection or its pipes, which stops the call."""
 import json
 import os
+import pathlib
 import signal
 import statistics
 import subprocess
@@ -99,6 +100,19 @@ def errors(inspector):
         assert code != 0, (words, out, said)
 
 
+def computed(where):
+    """Seconds that guests have computed, in the programs that serve this place."""
+    ticks = 0
+    for task in pathlib.Path("/proc").glob("[0-9]*/task/[0-9]*"):
+        try:
+            if (task / "comm").read_text().strip() == "skillhost-call" \
+                    and (task / "cwd").readlink() == where.folder:
+                ticks += int((task / "stat").read_text().rsplit(")", 1)[1].split()[11])
+        except OSError:
+            pass  # It has ended.
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
 def cancellation(inspector, where):
     """The guest computes for ever; it is gone when its record is written."""
     def ended():
@@ -107,11 +121,14 @@ def cancellation(inspector, where):
 
     late = []
     for attempt in range(CANCELS):
+        before = computed(where)
         process = inspector.start(*inspector.call("hostile_compute", SKILL))
         try:
-            # Long enough for the Inspector, and the program where it starts one.
-            time.sleep(5)
-            assert process.poll() is None and len(ended()) == attempt, "it has not run"
+            deadline = time.monotonic() + serving.PATIENCE
+            while computed(where) < before + 0.2:
+                assert time.monotonic() < deadline, "it has not run"
+                time.sleep(0.05)
+            assert process.poll() is None and len(ended()) == attempt, "it is over"
             process.send_signal(signal.SIGINT)
             stopped = time.time()
             process.communicate(timeout=serving.PATIENCE)

@@ -119,7 +119,7 @@ fn a_client_that_goes_away_in_mid_call_leaves_no_server_behind() {
 
 #[test]
 fn a_client_that_reads_no_more_in_mid_call_ends_server_and_guests_at_once() {
-    let program = folder("[limits]\ntime = \"60s\"\n");
+    let program = folder("audit_file = \"audit.jsonl\"\n[limits]\ntime = \"60s\"\n");
     let pipe = || {
         let (read, write) = std::io::pipe().unwrap();
         (OwnedFd::from(read), Stdio::from(write))
@@ -137,7 +137,7 @@ fn a_client_that_reads_no_more_in_mid_call_ends_server_and_guests_at_once() {
             .current_dir(program.folder.path())
             .stdin(Stdio::piped())
             .stdout(theirs)
-            .stderr(Stdio::null())
+            .stderr(Stdio::piped())
             .spawn()
             .unwrap();
         // The input stays open: that it ends must not be what is noticed.
@@ -163,11 +163,15 @@ fn a_client_that_reads_no_more_in_mid_call_ends_server_and_guests_at_once() {
         std::thread::sleep(Duration::from_millis(200));
         assert_eq!(child.try_wait().unwrap(), None, "{kind}");
         let start = Instant::now();
-        drop(answers);
+        drop((answers, child.stderr.take()));
         while child.try_wait().unwrap().is_none() {
             assert!(start.elapsed() < Duration::from_secs(5), "{kind}");
             std::thread::sleep(Duration::from_millis(1));
         }
+        let audit = program.folder.path().join("audit.jsonl");
+        let recorded = std::fs::read_to_string(&audit).unwrap();
+        assert!(recorded.contains("\"cancelled\""), "{kind}: {recorded}");
+        std::fs::remove_file(audit).unwrap();
     }
 }
 

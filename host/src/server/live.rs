@@ -156,6 +156,14 @@ impl Live {
         }
     }
 
+    /// Stops the calls that still run, at the end of a server, and waits until
+    /// they are recorded.
+    pub async fn stop(&self) {
+        if let Some(calls) = self.calls.get() {
+            calls.stop().await;
+        }
+    }
+
     /// The host, if it is loaded.
     pub fn loaded(&self) -> Option<Host> {
         self.host.borrow().clone()

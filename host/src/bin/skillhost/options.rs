@@ -142,6 +142,8 @@ impl Options {
         tracing_subscriber::fmt()
             .with_max_level(level)
             .with_writer(io::stderr)
+            // It would be said on stderr, and break off where nobody reads that.
+            .log_internal_errors(false)
             .with_ansi(false)
             .with_target(false)
             .without_time()

@@ -37,14 +37,18 @@ impl Serve {
         tokio::pin!(served);
         // A client need not wait for components to be compiled before it is
         // answered at all; what needs the tools waits for them.
-        tokio::select! {
-            served = &mut served => served?,
-            host = live.load() => {
-                complain_of(&host?);
-                served.await?;
-            }
-        }
-        Ok(Exit::Ok)
+        let served = tokio::select! {
+            served = &mut served => served,
+            host = live.load() => match host {
+                Ok(host) => {
+                    complain_of(&host);
+                    served.await
+                }
+                Err(error) => Err(error),
+            },
+        };
+        live.stop().await;
+        served.map(|()| Exit::Ok)
     }
 }
 

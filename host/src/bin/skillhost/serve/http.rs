@@ -77,6 +77,7 @@ impl Http {
                 served.await
             }
         };
+        live.stop().await;
         if broken_off > 0 {
             tracing::warn!("{broken_off} connections were broken off with requests in flight");
         }

@@ -2,13 +2,14 @@
 //! anything of the guest runs, one preopen at most, and nothing that outlives
 //! the call.
 
+mod types;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use wasmtime::component::{
-    Component, ComponentExportIndex, ComponentType, InstancePre, Lift, Linker, Lower,
-    ResourceTableError,
+    Component, ComponentExportIndex, InstancePre, Linker, ResourceTableError,
 };
 use wasmtime::{ResourceLimiter, Store, StoreContextMut, Trap, UpdateDeadline};
 
@@ -20,6 +21,11 @@ use crate::known::KnownSkills;
 use crate::limits::{self, Limits};
 use crate::tool::{FailureKind, Stop};
 use crate::wasi::{self, HasWorld, World};
+
+use types::{
+    CallParameters, CallResult, RawFailure, RawFolder, RawOpenFolder, RawOutput, RawSkill,
+};
+pub(crate) use types::{RawDefinition, RawForm};
 
 /// A component, ready to be run any number of times.
 pub(crate) struct Sandbox {
@@ -85,114 +91,6 @@ pub(crate) struct Refusal {
     pub(crate) message: String,
     pub(crate) details: Option<String>,
 }
-
-/// A definition as the component gives it.
-#[derive(ComponentType, Lift)]
-#[component(record)]
-pub(crate) struct RawDefinition {
-    pub(crate) name: String,
-    pub(crate) title: String,
-    pub(crate) description: String,
-    #[component(name = "input-schema")]
-    pub(crate) input_schema: String,
-    #[component(name = "output-schema")]
-    pub(crate) output_schema: Option<String>,
-    pub(crate) folder: Option<RawFolderRule>,
-    #[component(name = "text-property")]
-    pub(crate) text_property: Option<String>,
-    #[component(name = "model-reads")]
-    pub(crate) model_reads: RawForm,
-}
-
-#[derive(ComponentType, Lift)]
-#[component(record)]
-pub(crate) struct RawFolderRule {
-    #[component(name = "skill-property")]
-    pub(crate) skill_property: String,
-    pub(crate) enumerate: bool,
-    #[component(name = "path-property")]
-    pub(crate) path_property: Option<String>,
-    #[component(name = "skill-optional")]
-    pub(crate) skill_optional: bool,
-}
-
-#[derive(ComponentType, Lift, Clone, Copy)]
-#[component(enum)]
-#[repr(u8)]
-#[expect(dead_code, reason = "made by the derived `Lift`")]
-pub(crate) enum RawForm {
-    #[component(name = "text")]
-    Text,
-    #[component(name = "details")]
-    Details,
-}
-
-#[derive(ComponentType, Lower)]
-#[component(variant)]
-enum RawFolder {
-    #[component(name = "none")]
-    None,
-    #[component(name = "open")]
-    Open(RawOpenFolder),
-    #[component(name = "unknown-skill")]
-    UnknownSkill,
-    #[component(name = "unreadable")]
-    Unreadable,
-    #[component(name = "no-home")]
-    NoHome,
-    #[component(name = "outside")]
-    Outside,
-}
-
-#[derive(ComponentType, Lower)]
-#[component(record)]
-struct RawOpenFolder {
-    skill: Option<String>,
-    mount: String,
-    path: Option<String>,
-}
-
-#[derive(ComponentType, Lift)]
-#[component(record)]
-struct RawOutput {
-    text: String,
-    details: Option<String>,
-}
-
-#[derive(ComponentType, Lift)]
-#[component(record)]
-struct RawFailure {
-    kind: RawFailureKind,
-    message: String,
-    details: Option<String>,
-}
-
-#[derive(ComponentType, Lift, Clone, Copy)]
-#[component(enum)]
-#[repr(u8)]
-#[expect(dead_code, reason = "made by the derived `Lift`")]
-enum RawFailureKind {
-    #[component(name = "invalid-arguments")]
-    InvalidArguments,
-    #[component(name = "not-found")]
-    NotFound,
-    #[component(name = "refused")]
-    Refused,
-    #[component(name = "unreadable")]
-    Unreadable,
-    #[component(name = "failed")]
-    Failed,
-}
-
-#[derive(ComponentType, Lower)]
-#[component(record)]
-struct RawSkill {
-    name: String,
-    description: String,
-}
-
-type CallParameters<'a> = (&'a str, &'a str, RawFolder);
-type CallResult = (Result<RawOutput, RawFailure>,);
 
 /// The interface that a tool component exports.
 const TOOLS: &str = "skillhost:tool/tools@0.1.0";
@@ -470,18 +368,6 @@ fn bounded(
             details,
         }),
     })
-}
-
-impl From<RawFailureKind> for FailureKind {
-    fn from(kind: RawFailureKind) -> Self {
-        match kind {
-            RawFailureKind::InvalidArguments => Self::InvalidArguments,
-            RawFailureKind::NotFound => Self::NotFound,
-            RawFailureKind::Refused => Self::Refused,
-            RawFailureKind::Unreadable => Self::Unreadable,
-            RawFailureKind::Failed => Self::Failed,
-        }
-    }
 }
 
 impl Drop for Used {

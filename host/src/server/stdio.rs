@@ -11,6 +11,7 @@ mod writer;
 
 use std::io;
 use std::os::fd::AsFd as _;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -86,8 +87,12 @@ async fn serve_until(
         gone.cancel();
         std::future::pending().await
     };
+    // Boxed: the type of all that a session awaits is too deep for what awaits
+    // this to be compiled.
+    let session: Pin<Box<dyn Future<Output = anyhow::Result<()>> + Send>> =
+        Box::pin(session(server, transport, gone.clone()));
     let ended = tokio::select! {
-        ended = session(server, transport, gone.clone()) => ended,
+        ended = session => ended,
         () = ending => Ok(()),
         () = losing => Ok(()),
     };

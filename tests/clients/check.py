@@ -5,12 +5,14 @@ import time
 import conformance
 import inspector
 import programs
+import terminal
 
 PARTS = {
     "conformance": conformance.run,
     "python": lambda: programs.run("python"),
     "typescript": lambda: programs.run("typescript"),
     "inspector": inspector.run,
+    "terminal": terminal.run,
 }
 
 

@@ -1,8 +1,9 @@
 """The MCP Inspector's command line, which reads the documented configuration itself:
 one request a run, so over stdin and stdout the program is started for each. By
-design it is not told of changes: it ends with its answer. What stands in for it here
-is that the next run lists the skill that was added. It cannot cancel a call either:
-ended, it closes its connection or its pipes, which stops the call."""
+design it is not told of changes: it ends with its answer, and the next run lists the
+skill that was added. What the Inspector shows of changes, terminal.py sees. It cannot
+cancel a call either: ended, it closes its connection or its pipes, which stops the
+call."""
 import json
 import os
 import pathlib
@@ -19,18 +20,22 @@ SKILL = {"skill_name": "calculator"}
 URI = "skill://calculator/SKILL.md"
 
 
+def command(mode, configuration, era):
+    """One of the Inspector's clients, with a configuration."""
+    package = serving.NODE_MODULES / "@modelcontextprotocol/inspector"
+    manifest = json.loads((package / "package.json").read_text())
+    program = package / manifest["bin"]["mcp-inspector"]
+    return [serving.NODE, str(program), mode, "--config", str(configuration),
+            "--protocol-era", era]
+
+
 class Inspector:
     """The command line, with a configuration, started where the program is to be."""
 
     def __init__(self, configuration, where, era):
-        package = serving.NODE_MODULES / "@modelcontextprotocol/inspector"
-        manifest = json.loads((package / "package.json").read_text())
         self.where = where
-        self.command = [
-            serving.NODE, str(package / manifest["bin"]["mcp-inspector"]), "--cli",
-            "--config", str(configuration), "--server", "skillhost",
-            "--protocol-era", era, "--format", "json", "--quiet",
-        ]
+        self.command = command("--cli", configuration, era) + [
+            "--server", "skillhost", "--format", "json", "--quiet"]
 
     def start(self, *words):
         return subprocess.Popen(self.command + list(words), cwd=self.where.folder,
@@ -80,9 +85,7 @@ def check(inspector, where):
     late = ", ".join("%.0f" % (one * 1000) for one in cancellation(inspector, where))
     did = "listed %d tools, called five, read a resource, saw errors, listed a new skill, " \
         "was ended in a call (%s ms)" % (len(names), late)
-    added = where.skills / "added"
-    added.mkdir()
-    (added / "SKILL.md").write_text("---\nname: added\ndescription: New.\n---\nRead me.\n")
+    where.add_skill()
     # A server that was there before takes a moment to see it.
     deadline = time.monotonic() + serving.PATIENCE
     while "added" not in offered(inspector)[1]:

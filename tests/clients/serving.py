@@ -43,6 +43,11 @@ class Place:
         token.touch(mode=0o600)
         token.write_text(TOKEN)
 
+    def add_skill(self):
+        added = self.skills / "added"
+        added.mkdir()
+        (added / "SKILL.md").write_text("---\nname: added\ndescription: New.\n---\nRead me.\n")
+
 
 @contextlib.contextmanager
 def place():

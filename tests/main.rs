@@ -16,6 +16,8 @@ mod hostile_folders;
 mod limits;
 // Components that are loaded, and those that are refused.
 mod components;
+// Components of other versions of the package than those that the host knows.
+mod versions;
 // What an operator grants, and what is denied without.
 mod grants;
 // The record of every call.

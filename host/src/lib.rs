@@ -72,6 +72,7 @@ pub mod server;
 mod skill_md;
 mod suggest;
 mod tool;
+mod versions;
 mod wasi;
 
 #[doc(hidden)]

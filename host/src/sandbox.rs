@@ -20,6 +20,7 @@ use crate::guard::Folder;
 use crate::known::KnownSkills;
 use crate::limits::{self, Limits};
 use crate::tool::{FailureKind, Stop};
+use crate::versions::{self, Known};
 use crate::wasi::{self, HasWorld, World};
 
 use types::{
@@ -92,33 +93,30 @@ pub(crate) struct Refusal {
     pub(crate) details: Option<String>,
 }
 
-/// The interface that a tool component exports.
-const TOOLS: &str = "skillhost:tool/tools@0.1.0";
-/// The interface that the host offers.
-const SKILLS: &str = "skillhost:tool/skills@0.1.0";
-
 impl Sandbox {
     /// Links a component. What it imports and is not granted, and what it
     /// lacks, is an error that names it.
     pub(crate) fn new(engine: Clocked, component: &Component) -> wasmtime::Result<Self> {
+        let known = versions::exported(component, &engine.engine)?;
+        let Known { tools, skills, .. } = known.unwrap_or(versions::newest());
         let export = |name: &str| {
             component
-                .get_export_index(None, TOOLS)
+                .get_export_index(None, tools)
                 .and_then(|tools| component.get_export_index(Some(&tools), name))
                 .ok_or_else(|| {
-                    wasmtime::format_err!("it is no tool component: it does not export `{TOOLS}`")
+                    wasmtime::format_err!("it is no tool component: it does not export `{tools}`")
                 })
         };
         let imports = component.component_type();
         for (name, _) in imports.imports(&engine.engine) {
             if !is_granted(name) {
-                wasmtime::bail!("it imports `{name}`, which no tool is given");
+                wasmtime::bail!(versions::refusal(name));
             }
         }
         let mut linker = Linker::new(&engine.engine);
         wasi::link::<State>(&mut linker)?;
         linker
-            .instance(SKILLS)?
+            .instance(skills)?
             .func_wrap_async("list", |store, (): ()| Box::new(list(store)))?;
         Ok(Self {
             component: linker.instantiate_pre(component)?,
@@ -260,7 +258,7 @@ async fn list(mut store: StoreContextMut<'_, State>) -> wasmtime::Result<(Vec<Ra
 
 /// Whether a tool is given the interface of this name.
 pub(crate) fn is_granted(import: &str) -> bool {
-    import == SKILLS || wasi::is_linked(import)
+    versions::is_offered(import) || wasi::is_linked(import)
 }
 
 /// A store with all its limits on, and nothing of the guest in it yet.

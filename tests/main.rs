@@ -18,6 +18,8 @@ mod limits;
 mod components;
 // Components of other versions of the package than those that the host knows.
 mod versions;
+// Functions with WIT types as tools.
+mod typed;
 // What an operator grants, and what is denied without.
 mod grants;
 // The record of every call.

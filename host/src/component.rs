@@ -68,7 +68,7 @@ impl Loader<'_> {
         let digest = digest(bytes);
         let component = self.compile(origin, bytes, &digest, own)?;
         let sandbox = Arc::new(Sandbox::new(self.engine.clone(), &component)?);
-        let definitions = definitions(&sandbox, origin, self.limits).await?;
+        let definitions = definitions(&sandbox, origin, bytes, self.limits).await?;
         let tool = |definition: Definition| {
             let schema = Schema::new(&definition.input_schema);
             Ok(Tool {
@@ -135,9 +135,10 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
 pub(crate) async fn definitions(
     sandbox: &Sandbox,
     origin: &str,
+    bytes: &[u8],
     limits: &Limits,
 ) -> anyhow::Result<Vec<Definition>> {
-    let asked = sandbox.definitions(origin, limits).await;
+    let asked = sandbox.definitions(origin, bytes, limits).await;
     let asked = asked.map_err(|stop| match stop {
         Stop::Trap(causes) => anyhow::anyhow!("asked for its tools, it broke off: {causes}"),
         stop => anyhow::anyhow!("asked for its tools, it was stopped: {stop}"),

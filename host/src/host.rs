@@ -272,6 +272,7 @@ impl Host {
                 path: path.and_then(|property| string(&arguments, property)),
             });
         }
+        let given = tool.sandbox.arguments(&tool.name, &arguments)?;
         // A call that waits holds nothing open.
         let slot = tool.sandbox.enter().await;
         let slot = slot.map_err(|stop| stopped(tool, stop))?;
@@ -286,7 +287,7 @@ impl Host {
         };
         let call = Call {
             tool: &tool.name,
-            arguments: &Value::Object(arguments).to_string(),
+            arguments: given,
             folder,
             terms,
             skills: skills.clone(),

@@ -72,8 +72,8 @@ pub async fn inspect(path: &Path, compiler: Option<&Path>) -> anyhow::Result<Ins
         .compile(&engine, &bytes)
         .with_context(|| format!("`{}` is no component", path.display()))?;
     let kind = component.component_type();
-    let imports = kind.imports(&engine.engine).map(|(name, _)| Import {
-        granted: is_granted(name),
+    let imports = kind.imports(&engine.engine).map(|(name, import)| Import {
+        granted: is_granted(&engine.engine, name, &import.ty),
         name: name.to_owned(),
     });
     let start = component.resources_required().map(|required| Start {
@@ -89,7 +89,7 @@ pub async fn inspect(path: &Path, compiler: Option<&Path>) -> anyhow::Result<Ins
         size: bytes.len(),
         imports: imports.collect(),
         start,
-        tools: tools(engine, &component, &limits)
+        tools: tools(engine.clone(), &component, &bytes, &limits)
             .await
             .map_err(|error| format!("{error:#}")),
     })
@@ -98,8 +98,9 @@ pub async fn inspect(path: &Path, compiler: Option<&Path>) -> anyhow::Result<Ins
 async fn tools(
     engine: Clocked,
     component: &Component,
+    bytes: &[u8],
     limits: &Limits,
 ) -> anyhow::Result<Vec<Definition>> {
     let sandbox = Sandbox::new(engine, component)?;
-    crate::component::definitions(&sandbox, "inspect", limits).await
+    crate::component::definitions(&sandbox, "inspect", bytes, limits).await
 }

@@ -72,6 +72,7 @@ pub mod server;
 mod skill_md;
 mod suggest;
 mod tool;
+mod typed;
 mod versions;
 mod wasi;
 

@@ -86,12 +86,16 @@ impl<'de> Deserialize<'de> for Pairs {
 /// examples are written so.
 pub(crate) fn to_string(value: &impl Serialize) -> String {
     let mut bytes = Vec::with_capacity(128);
-    let mut serializer = serde_json::Serializer::with_formatter(&mut bytes, Spaced);
     // A `Value` and our own structs always serialise, and a `Vec` takes all.
-    if value.serialize(&mut serializer).is_err() {
+    if write(&mut bytes, value).is_err() {
         return String::new();
     }
     String::from_utf8(bytes).unwrap_or_default()
+}
+
+/// Like [`to_string`], to where there may be no room for it all.
+pub(crate) fn write(to: &mut impl io::Write, value: &impl Serialize) -> serde_json::Result<()> {
+    value.serialize(&mut serde_json::Serializer::with_formatter(to, Spaced))
 }
 
 struct Spaced;

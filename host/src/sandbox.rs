@@ -2,15 +2,15 @@
 //! anything of the guest runs, one preopen at most, and nothing that outlives
 //! the call.
 
+mod entry;
 mod types;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use wasmtime::component::{
-    Component, ComponentExportIndex, InstancePre, Linker, ResourceTableError,
-};
+use serde_json::{Map, Value};
+use wasmtime::component::{Component, InstancePre, Linker, ResourceTableError};
 use wasmtime::{ResourceLimiter, Store, StoreContextMut, Trap, UpdateDeadline};
 
 use crate::catalog::{NoFolder, OpenFolder};
@@ -19,10 +19,12 @@ use crate::grant::Terms;
 use crate::guard::Folder;
 use crate::known::KnownSkills;
 use crate::limits::{self, Limits};
-use crate::tool::{FailureKind, Stop};
-use crate::versions::{self, Known};
+use crate::tool::{CallError, FailureKind, Stop};
+use crate::versions;
 use crate::wasi::{self, HasWorld, World};
 
+use entry::Entry;
+pub(crate) use entry::{Arguments, is_granted};
 use types::{
     CallParameters, CallResult, RawFailure, RawFolder, RawOpenFolder, RawOutput, RawSkill,
 };
@@ -32,8 +34,7 @@ pub(crate) use types::{RawDefinition, RawForm};
 pub(crate) struct Sandbox {
     engine: Clocked,
     component: InstancePre<State>,
-    definitions: ComponentExportIndex,
-    call: ComponentExportIndex,
+    entry: Entry,
     /// Slots that a call takes.
     weight: u32,
 }
@@ -41,7 +42,7 @@ pub(crate) struct Sandbox {
 /// One call: what is asked, and what it may do.
 pub(crate) struct Call<'a> {
     pub(crate) tool: &'a Arc<str>,
-    pub(crate) arguments: &'a str,
+    pub(crate) arguments: Arguments,
     pub(crate) folder: Option<Result<OpenFolder, NoFolder>>,
     pub(crate) terms: &'a Terms,
     /// The skills that the call may know of.
@@ -80,6 +81,15 @@ pub(crate) struct Ended<T> {
     pub(crate) memory: usize,
 }
 
+impl<T> Ended<T> {
+    fn and_then<U>(self, next: impl FnOnce(T) -> Result<U, Stop>) -> Ended<U> {
+        Ended {
+            result: self.result.and_then(next),
+            memory: self.memory,
+        }
+    }
+}
+
 /// What a guest answered.
 pub(crate) struct Answer {
     pub(crate) text: String,
@@ -98,30 +108,20 @@ impl Sandbox {
     /// lacks, is an error that names it.
     pub(crate) fn new(engine: Clocked, component: &Component) -> wasmtime::Result<Self> {
         let known = versions::exported(component, &engine.engine)?;
-        let Known { tools, skills, .. } = known.unwrap_or(versions::newest());
-        let export = |name: &str| {
-            component
-                .get_export_index(None, tools)
-                .and_then(|tools| component.get_export_index(Some(&tools), name))
-                .ok_or_else(|| {
-                    wasmtime::format_err!("it is no tool component: it does not export `{tools}`")
-                })
-        };
         let imports = component.component_type();
-        for (name, _) in imports.imports(&engine.engine) {
-            if !is_granted(name) {
+        for (name, import) in imports.imports(&engine.engine) {
+            if !is_granted(&engine.engine, name, &import.ty) {
                 wasmtime::bail!(versions::refusal(name));
             }
         }
         let mut linker = Linker::new(&engine.engine);
         wasi::link::<State>(&mut linker)?;
         linker
-            .instance(skills)?
+            .instance(known.unwrap_or(versions::newest()).skills)?
             .func_wrap_async("list", |store, (): ()| Box::new(list(store)))?;
         Ok(Self {
             component: linker.instantiate_pre(component)?,
-            definitions: export("definitions")?,
-            call: export("call")?,
+            entry: Entry::of(&engine.engine, component, known)?,
             weight: engine.weight(component),
             engine,
         })
@@ -132,8 +132,33 @@ impl Sandbox {
         self.engine.enter(self.weight).await.ok_or(Stop::Busy)
     }
 
-    /// Asks the component for its tools. No skill is known to it then.
-    pub(crate) async fn definitions(&self, origin: &str, limits: &Limits) -> Result<Asked, Stop> {
+    /// The arguments of a call, in the form that the component takes.
+    pub(crate) fn arguments(
+        &self,
+        tool: &str,
+        arguments: &Map<String, Value>,
+    ) -> Result<Arguments, CallError> {
+        self.entry.arguments(tool, arguments)
+    }
+
+    /// Asks the component for its tools. No skill is known to it then. `bytes`
+    /// are the component, in which functions may carry what they say of
+    /// themselves.
+    pub(crate) async fn definitions(
+        &self,
+        origin: &str,
+        bytes: &[u8],
+        limits: &Limits,
+    ) -> Result<Asked, Stop> {
+        let (definitions, call) = match &self.entry {
+            Entry::Tools { definitions, call } => (definitions, call),
+            Entry::Functions(functions) => {
+                return Ok(Asked {
+                    definitions: entry::definitions(functions, bytes),
+                    callable: Ok(()),
+                });
+            }
+        };
         let world = World::new(
             None,
             Arc::default(),
@@ -151,11 +176,11 @@ impl Sandbox {
             async |store| {
                 let instance = self.component.instantiate_async(&mut *store).await?;
                 let definitions = instance
-                    .get_typed_func::<(), (Vec<RawDefinition>,)>(&mut *store, &self.definitions)?;
+                    .get_typed_func::<(), (Vec<RawDefinition>,)>(&mut *store, definitions)?;
                 let (definitions,) = definitions.call_async(&mut *store, ()).await?;
                 // What a call will need is looked at now, and not at the first call.
-                let call = instance
-                    .get_typed_func::<CallParameters<'_>, CallResult>(&mut *store, &self.call);
+                let call =
+                    instance.get_typed_func::<CallParameters<'_>, CallResult>(&mut *store, call);
                 Ok(Asked {
                     definitions,
                     callable: call.map(drop),
@@ -168,32 +193,60 @@ impl Sandbox {
 
     /// Runs one call.
     pub(crate) async fn call(&self, call: Call<'_>) -> Ended<Result<Answer, Refusal>> {
+        if let (Entry::Functions(_), Some(Err(none))) = (&self.entry, &call.folder) {
+            return Ended {
+                result: Ok(Err(entry::without_folder(none))),
+                memory: 0,
+            };
+        }
         let Terms {
             limits,
             environment,
             ..
         } = call.terms;
         let (preopen, folder) = tell(call.folder);
-        let tool = Arc::clone(call.tool);
         let world = World::new(
             preopen,
             Arc::clone(environment),
             limits,
             self.engine.descriptors(),
-            tool,
+            Arc::clone(call.tool),
         );
         let _slot = call.slot;
-        let result = self.run(self.state(world, call.skills, limits), async |store| {
-            let instance = self.component.instantiate_async(&mut *store).await?;
-            let function = instance
-                .get_typed_func::<CallParameters<'_>, CallResult>(&mut *store, &self.call)?;
-            let parameters = (&**call.tool, call.arguments, folder);
-            Ok(function.call_async(&mut *store, parameters).await?.0)
-        });
-        let Ended { result, memory } = result.await;
-        Ended {
-            result: result.and_then(|answer| bounded(answer, limits.output)),
-            memory,
+        let state = self.state(world, call.skills, limits);
+        match (&self.entry, call.arguments) {
+            (Entry::Tools { call: index, .. }, Arguments::Json(arguments)) => {
+                let run = self.run(state, async |store| {
+                    let instance = self.component.instantiate_async(&mut *store).await?;
+                    let function = instance
+                        .get_typed_func::<CallParameters<'_>, CallResult>(&mut *store, index)?;
+                    let parameters = (&**call.tool, &*arguments, folder);
+                    Ok(function.call_async(&mut *store, parameters).await?.0)
+                });
+                run.await.and_then(|answer| bounded(answer, limits.output))
+            }
+            (Entry::Functions(functions), Arguments::Values(values)) => {
+                let run = self.run(state, async |store| {
+                    let function = functions.get(call.tool);
+                    let function = function.ok_or_else(|| wasmtime::format_err!("it is gone"))?;
+                    let instance = self.component.instantiate_async(&mut *store).await?;
+                    let called = instance.get_func(&mut *store, &function.export);
+                    let called = called.ok_or_else(|| wasmtime::format_err!("it is gone"))?;
+                    let mut results = function.results();
+                    called
+                        .call_async(&mut *store, &values, &mut results)
+                        .await?;
+                    Ok((function, results))
+                });
+                let run = run.await;
+                run.and_then(|(function, results)| entry::answer(function, &results, limits.output))
+            }
+            _ => Ended {
+                result: Err(Stop::Trap(
+                    "its arguments are for another component".to_owned(),
+                )),
+                memory: 0,
+            },
         }
     }
 
@@ -254,11 +307,6 @@ async fn list(mut store: StoreContextMut<'_, State>) -> wasmtime::Result<(Vec<Ra
             wasmtime::bail!("there are more skills than the call may list")
         }
     }
-}
-
-/// Whether a tool is given the interface of this name.
-pub(crate) fn is_granted(import: &str) -> bool {
-    versions::is_offered(import) || wasi::is_linked(import)
 }
 
 /// A store with all its limits on, and nothing of the guest in it yet.

@@ -198,7 +198,8 @@ impl Strict {
             };
             let mut property = self.property(property, place)?;
             if !names(schema, "required").any(|required| required == name) {
-                if at.chosen {
+                // A null that the property takes itself needs no reading.
+                if at.chosen && !takes_null(&property) {
                     return Err(format!(
                         "`{name}` is optional in one of several schemas to choose from"
                     ));
@@ -250,6 +251,14 @@ impl Strict {
             strict.insert("enum".to_owned(), values.into());
         }
     }
+}
+
+/// Whether null is among what a schema takes.
+fn takes_null(schema: &Map<String, Value>) -> bool {
+    let choices = schema.get("anyOf").and_then(Value::as_array);
+    let mut choices = choices.into_iter().flatten();
+    names(schema, "type").any(|kind| kind == "null")
+        || choices.any(|choice| choice.get("type").is_some_and(|kind| kind == "null"))
 }
 
 /// Null, besides what a schema takes: it stands for an absent property.
@@ -336,6 +345,28 @@ mod tests {
             (
                 json!({"anyOf": [{"type": "string"}, none()]}),
                 json!({"anyOf": [{"type": "string"}, none()]}),
+            ),
+            (
+                json!({"anyOf": [
+                    {"properties": {
+                        "b": {"type": ["number", "null"]},
+                        "c": {"anyOf": [{"type": "number"}, none()]},
+                    }},
+                    {"type": "string"},
+                ]}),
+                json!({"anyOf": [
+                    {
+                        "type": "object",
+                        "properties": {
+                            "b": {"type": ["number", "null"]},
+                            "c": {"anyOf": [{"type": "number"}, none()]},
+                        },
+                        "required": ["b", "c"],
+                        "additionalProperties": false,
+                    },
+                    {"type": "string"},
+                    none(),
+                ]}),
             ),
             (
                 json!({"items": {"properties": {"b": {"type": "number", "minimum": 1}}}}),

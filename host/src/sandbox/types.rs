@@ -37,7 +37,6 @@ pub(crate) struct RawFolderRule {
 #[derive(ComponentType, Lift, Clone, Copy)]
 #[component(enum)]
 #[repr(u8)]
-#[expect(dead_code, reason = "made by the derived `Lift`")]
 pub(crate) enum RawForm {
     #[component(name = "text")]
     Text,

@@ -1,0 +1,348 @@
+//! From JSON to a component's values. What does not fit is refused with the
+//! place of it and what is expected there.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use serde_json::{Map, Number, Value};
+use wasmtime::component::Val;
+
+use super::schema::{EXACT, NO_NUMBERS};
+use super::shape::{Integer, Label, Shape};
+
+/// Most values of the arguments of a call, each byte of a `list<u8>` among
+/// them. Meets: base64, of which a character is 30 bytes of the host's memory.
+const VALUES: usize = 1 << 18;
+
+/// Why arguments are refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Misfit {
+    /// A value is of another type.
+    Wrong {
+        /// Where it is, from the inside out.
+        path: Vec<String>,
+        /// What would be right, with its article.
+        expected: String,
+    },
+    /// There are too many.
+    TooMany,
+}
+
+impl std::fmt::Display for Misfit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Wrong { path, expected } => {
+                let steps: Vec<&str> = path.iter().rev().map(String::as_str).collect();
+                write!(f, "Argument '{}' must be {expected}", steps.join("."))
+            }
+            Self::TooMany => write!(f, "the arguments hold more than {VALUES} values"),
+        }
+    }
+}
+
+impl Misfit {
+    fn new(expected: impl Into<String>) -> Self {
+        Self::Wrong {
+            path: Vec::new(),
+            expected: expected.into(),
+        }
+    }
+
+    fn at(mut self, step: impl ToString) -> Self {
+        if let Self::Wrong { path, .. } = &mut self {
+            path.push(step.to_string());
+        }
+        self
+    }
+}
+
+/// The values of a call's parameters.
+pub(crate) fn arguments(
+    parameters: &[(Label, Shape)],
+    arguments: &Map<String, Value>,
+) -> Result<Vec<Val>, Misfit> {
+    let mut left = VALUES;
+    parameters
+        .iter()
+        .map(|(label, shape)| field(label, shape, arguments, &mut left))
+        .collect()
+}
+
+/// A property of an object. One that is an option may be missing.
+fn field(
+    label: &Label,
+    shape: &Shape,
+    object: &Map<String, Value>,
+    left: &mut usize,
+) -> Result<Val, Misfit> {
+    let value = object.get(&label.json);
+    let value = match (value, shape) {
+        (Some(value), _) => value,
+        (None, Shape::Option(_)) => &Value::Null,
+        (None, _) => return Err(Misfit::new("given").at(&label.json)),
+    };
+    lower(shape, value, left).map_err(|misfit| misfit.at(&label.json))
+}
+
+fn lower(shape: &Shape, value: &Value, left: &mut usize) -> Result<Val, Misfit> {
+    *left = left.checked_sub(1).ok_or(Misfit::TooMany)?;
+    match (shape, value) {
+        (Shape::Bool, Value::Bool(value)) => Ok(Val::Bool(*value)),
+        (Shape::Bool, _) => Err(Misfit::new("a boolean")),
+        (Shape::Integer(integer), value) => of_integer(*integer, value),
+        (Shape::Float32, value) => of_float32(value).map(Val::Float32),
+        (Shape::Float64, value) => of_float(value).map(Val::Float64),
+        (Shape::Char, value) => {
+            let mut characters = value.as_str().into_iter().flat_map(str::chars);
+            match (characters.next(), characters.next()) {
+                (Some(one), None) => Ok(Val::Char(one)),
+                _ => Err(Misfit::new("a string of one character")),
+            }
+        }
+        (Shape::String, Value::String(text)) => Ok(Val::String(text.clone())),
+        (Shape::String, _) => Err(Misfit::new("a string")),
+        (Shape::Bytes, value) => of_bytes(value, left),
+        (Shape::List(shape), Value::Array(values)) => {
+            let values = values.iter().enumerate();
+            let element = |(index, value)| {
+                lower(shape, value, left).map_err(|misfit: Misfit| misfit.at(index))
+            };
+            Ok(Val::List(values.map(element).collect::<Result<_, _>>()?))
+        }
+        (Shape::List(_), _) => Err(Misfit::new("an array")),
+        (Shape::Tuple(shapes), Value::Array(values)) if values.len() == shapes.len() => {
+            let values = shapes.iter().zip(values).enumerate();
+            let element = |(index, (shape, value))| {
+                lower(shape, value, left).map_err(|misfit: Misfit| misfit.at(index))
+            };
+            Ok(Val::Tuple(values.map(element).collect::<Result<_, _>>()?))
+        }
+        (Shape::Tuple(shapes), _) => {
+            Err(Misfit::new(format!("an array of {} values", shapes.len())))
+        }
+        (Shape::Record(fields), Value::Object(object)) => of_record(fields, object, left),
+        (Shape::Record(_), _) => Err(Misfit::new("an object")),
+        (Shape::Variant(cases), value) => {
+            let cases = cases
+                .iter()
+                .map(|(label, shape)| (&*label.json, shape.as_ref()));
+            let (index, payload) = of_case(cases, value, left)?;
+            Ok(Val::Variant(wit(shape, index), payload))
+        }
+        (Shape::Result(cases), value) => {
+            let [ok, err] = &**cases;
+            let cases = [("ok", ok.as_ref()), ("err", err.as_ref())];
+            let (index, payload) = of_case(cases.into_iter(), value, left)?;
+            Ok(Val::Result(if index == 0 {
+                Ok(payload)
+            } else {
+                Err(payload)
+            }))
+        }
+        (Shape::Enum(labels), value) => of_name(labels, value).map(Val::Enum),
+        (Shape::Flags(labels), Value::Array(values)) if values.len() <= labels.len() => {
+            let flag =
+                |(index, value)| of_name(labels, value).map_err(|misfit: Misfit| misfit.at(index));
+            let values = values.iter().enumerate();
+            Ok(Val::Flags(values.map(flag).collect::<Result<_, _>>()?))
+        }
+        (Shape::Flags(labels), _) => Err(Misfit::new(format!(
+            "an array of at most {} names",
+            labels.len()
+        ))),
+        (Shape::Option(_), Value::Null) => Ok(Val::Option(None)),
+        (Shape::Option(shape), value) => of_some(shape, value, left)
+            .map(|value| Val::Option(Some(Box::new(value))))
+            .map_err(or_null),
+    }
+}
+
+fn of_integer(integer: Integer, value: &Value) -> Result<Val, Misfit> {
+    let (least, most) = integer.range();
+    let digits = most > EXACT;
+    let number = match value {
+        Value::Number(number) => whole(number).filter(|whole| whole.abs() <= EXACT),
+        Value::String(text) if digits => in_digits(text),
+        _ => None,
+    };
+    let number = number.filter(|number| (least..=most).contains(number));
+    let refused = || {
+        let digits = match digits {
+            true => format!(", as a string of its digits if it is beyond ±{EXACT}"),
+            false => String::new(),
+        };
+        Misfit::new(format!("an integer from {least} to {most}{digits}"))
+    };
+    let number = number.ok_or_else(refused)?;
+    match integer {
+        Integer::S8 => i8::try_from(number).map(Val::S8),
+        Integer::U8 => u8::try_from(number).map(Val::U8),
+        Integer::S16 => i16::try_from(number).map(Val::S16),
+        Integer::U16 => u16::try_from(number).map(Val::U16),
+        Integer::S32 => i32::try_from(number).map(Val::S32),
+        Integer::U32 => u32::try_from(number).map(Val::U32),
+        Integer::S64 => i64::try_from(number).map(Val::S64),
+        Integer::U64 => u64::try_from(number).map(Val::U64),
+    }
+    .map_err(|_| refused())
+}
+
+fn whole(number: &Number) -> Option<i128> {
+    let signed = number.as_i64().map(i128::from);
+    signed.or_else(|| number.as_u64().map(i128::from))
+}
+
+/// An integer in decimal digits. Not all that `parse` takes: no `+`.
+fn in_digits(text: &str) -> Option<i128> {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    let plain = (1..=20).contains(&digits.len()) && digits.bytes().all(|b| b.is_ascii_digit());
+    plain.then(|| text.parse().ok()).flatten()
+}
+
+fn of_float(value: &Value) -> Result<f64, Misfit> {
+    let number = match value {
+        Value::Number(number) => number.as_f64(),
+        Value::String(text) => no_number(text),
+        _ => None,
+    };
+    number.ok_or_else(|| {
+        let [nan, infinity, minus] = NO_NUMBERS;
+        Misfit::new(format!(
+            "a number, or \"{nan}\", \"{infinity}\" or \"{minus}\""
+        ))
+    })
+}
+
+fn no_number(text: &str) -> Option<f64> {
+    let [nan, infinity, minus] = NO_NUMBERS;
+    match text {
+        _ if text == nan => Some(f64::NAN),
+        _ if text == infinity => Some(f64::INFINITY),
+        _ if text == minus => Some(f64::NEG_INFINITY),
+        _ => None,
+    }
+}
+
+fn of_float32(value: &Value) -> Result<f32, Misfit> {
+    let number = of_float(value)?;
+    #[allow(
+        clippy::cast_possible_truncation,
+        reason = "the nearest of that type is meant"
+    )]
+    let nearest = number as f32;
+    if nearest.is_infinite() && number.is_finite() {
+        return Err(Misfit::new(format!(
+            "a number from {:e} to {:e}",
+            f32::MIN,
+            f32::MAX
+        )));
+    }
+    Ok(nearest)
+}
+
+fn of_bytes(value: &Value, left: &mut usize) -> Result<Val, Misfit> {
+    let refused = || Misfit::new("a string of bytes in base64, with its padding");
+    let text = value.as_str().ok_or_else(refused)?;
+    *left = left
+        .checked_sub(text.len() / 4 * 3)
+        .ok_or(Misfit::TooMany)?;
+    let bytes = BASE64.decode(text).map_err(|_| refused())?;
+    Ok(Val::List(bytes.into_iter().map(Val::U8).collect()))
+}
+
+fn of_record(
+    fields: &[(Label, Shape)],
+    object: &Map<String, Value>,
+    left: &mut usize,
+) -> Result<Val, Misfit> {
+    let known = |name: &String| fields.iter().any(|(label, _)| label.json == *name);
+    if let Some(unknown) = object.keys().find(|name| !known(name)) {
+        return Err(Misfit::new("left out, there is no such property").at(unknown));
+    }
+    let value = |(label, shape): &(Label, Shape)| {
+        Ok((label.wit.clone(), field(label, shape, object, left)?))
+    };
+    let values = fields.iter().map(value);
+    Ok(Val::Record(values.collect::<Result<_, _>>()?))
+}
+
+/// Which case a value is, and what it carries.
+fn of_case<'a>(
+    cases: impl Iterator<Item = (&'a str, Option<&'a Shape>)> + Clone,
+    value: &Value,
+    left: &mut usize,
+) -> Result<(usize, Option<Box<Val>>), Misfit> {
+    let refused = || {
+        let described = cases.clone().map(|(name, shape)| match shape {
+            None => format!("\"{name}\""),
+            Some(_) => format!("{{\"{name}\": …}}"),
+        });
+        Misfit::new(format!(
+            "one of {}",
+            described.collect::<Vec<_>>().join(", ")
+        ))
+    };
+    let (given, payload) = match value {
+        Value::String(name) => (name, None),
+        Value::Object(object) if object.len() == 1 => match object.iter().next() {
+            Some((name, payload)) => (name, Some(payload)),
+            None => return Err(refused()),
+        },
+        _ => return Err(refused()),
+    };
+    let found = cases
+        .clone()
+        .enumerate()
+        .find(|(_, (name, _))| name == given);
+    match (found, payload) {
+        (Some((index, (_, None))), None) => Ok((index, None)),
+        (Some((index, (name, Some(shape)))), Some(payload)) => {
+            let payload = lower(shape, payload, left).map_err(|misfit| misfit.at(name))?;
+            Ok((index, Some(Box::new(payload))))
+        }
+        _ => Err(refused()),
+    }
+}
+
+fn of_name(labels: &[Label], value: &Value) -> Result<String, Misfit> {
+    let found = labels.iter().find(|label| value == label.json.as_str());
+    found.map(|label| label.wit.clone()).ok_or_else(|| {
+        let names: Vec<String> = labels
+            .iter()
+            .map(|one| format!("\"{}\"", one.json))
+            .collect();
+        Misfit::new(format!("one of {}", names.join(", ")))
+    })
+}
+
+fn of_some(shape: &Shape, value: &Value, left: &mut usize) -> Result<Val, Misfit> {
+    if !matches!(shape, Shape::Option(_)) {
+        return lower(shape, value, left);
+    }
+    match value
+        .as_object()
+        .map(|object| (object.len(), object.get("some")))
+    {
+        Some((1, Some(inner))) => lower(shape, inner, left).map_err(|misfit| misfit.at("some")),
+        _ => Err(Misfit::new("{\"some\": …}")),
+    }
+}
+
+/// What an option may be besides.
+fn or_null(misfit: Misfit) -> Misfit {
+    match misfit {
+        Misfit::Wrong { path, expected } if path.is_empty() => Misfit::Wrong {
+            path,
+            expected: format!("{expected}, or null"),
+        },
+        other => other,
+    }
+}
+
+/// The name in WIT of a variant's case.
+fn wit(shape: &Shape, index: usize) -> String {
+    match shape {
+        Shape::Variant(cases) => cases.get(index).map(|(label, _)| label.wit.clone()),
+        _ => None,
+    }
+    .unwrap_or_default()
+}

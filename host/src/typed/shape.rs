@@ -1,0 +1,182 @@
+//! The WIT types of a function as far as they have a form in JSON: read from
+//! the component once, bounded, and without the runtime from here on.
+
+use wasmtime::component::Type;
+use wasmtime::component::types::ResourceType;
+
+/// Most parts of a function's types together. Meets: a type of a few bytes that
+/// names itself twice at each level, and is a million written out.
+const PARTS: usize = 2_000;
+
+/// Most types within each other. Meets: JSON that is nested more deeply than
+/// readers of it go.
+const DEPTH: usize = 32;
+
+/// A type.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Shape {
+    Bool,
+    Integer(Integer),
+    Float32,
+    Float64,
+    Char,
+    String,
+    /// `list<u8>`.
+    Bytes,
+    List(Box<Shape>),
+    Tuple(Vec<Shape>),
+    Record(Vec<(Label, Shape)>),
+    Variant(Vec<(Label, Option<Shape>)>),
+    Enum(Vec<Label>),
+    Flags(Vec<Label>),
+    Option(Box<Shape>),
+    /// The case `ok`, then the case `err`.
+    Result(Box<[Option<Shape>; 2]>),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Integer {
+    S8,
+    U8,
+    S16,
+    U16,
+    S32,
+    U32,
+    S64,
+    U64,
+}
+
+impl Integer {
+    /// The least and the most.
+    pub(crate) fn range(self) -> (i128, i128) {
+        match self {
+            Self::S8 => (i8::MIN.into(), i8::MAX.into()),
+            Self::U8 => (u8::MIN.into(), u8::MAX.into()),
+            Self::S16 => (i16::MIN.into(), i16::MAX.into()),
+            Self::U16 => (u16::MIN.into(), u16::MAX.into()),
+            Self::S32 => (i32::MIN.into(), i32::MAX.into()),
+            Self::U32 => (u32::MIN.into(), u32::MAX.into()),
+            Self::S64 => (i64::MIN.into(), i64::MAX.into()),
+            Self::U64 => (u64::MIN.into(), u64::MAX.into()),
+        }
+    }
+}
+
+/// A name of WIT.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Label {
+    /// As the component has it: `line-count`.
+    pub(crate) wit: String,
+    /// As JSON has it: `line_count`.
+    pub(crate) json: String,
+}
+
+impl Label {
+    pub(crate) fn new(wit: &str) -> Self {
+        Self {
+            wit: wit.to_owned(),
+            json: super::names::snake(wit),
+        }
+    }
+}
+
+/// What is left to spend on a function's types.
+pub(crate) struct Reader<'a> {
+    parts: usize,
+    /// The name of a resource, where the component gives it one.
+    resource: &'a dyn Fn(&ResourceType) -> Option<String>,
+}
+
+impl<'a> Reader<'a> {
+    pub(crate) fn new(resource: &'a dyn Fn(&ResourceType) -> Option<String>) -> Self {
+        Self {
+            parts: PARTS,
+            resource,
+        }
+    }
+
+    /// Reads a type. The error names what has no form in JSON.
+    pub(crate) fn read(&mut self, ty: &Type) -> Result<Shape, String> {
+        self.shape(ty, 0)
+    }
+
+    fn shape(&mut self, ty: &Type, depth: usize) -> Result<Shape, String> {
+        if depth == DEPTH {
+            return Err(format!("more than {DEPTH} types within each other"));
+        }
+        self.parts = self
+            .parts
+            .checked_sub(1)
+            .ok_or_else(|| format!("types of more than {PARTS} parts"))?;
+        let handle = |kind: &str, ty| match (self.resource)(ty) {
+            Some(name) => format!("`{kind}<{name}>`, a handle to a resource"),
+            None => format!("a handle (`{kind}`) to a resource"),
+        };
+        Ok(match ty {
+            Type::Bool => Shape::Bool,
+            Type::S8 => Shape::Integer(Integer::S8),
+            Type::U8 => Shape::Integer(Integer::U8),
+            Type::S16 => Shape::Integer(Integer::S16),
+            Type::U16 => Shape::Integer(Integer::U16),
+            Type::S32 => Shape::Integer(Integer::S32),
+            Type::U32 => Shape::Integer(Integer::U32),
+            Type::S64 => Shape::Integer(Integer::S64),
+            Type::U64 => Shape::Integer(Integer::U64),
+            Type::Float32 => Shape::Float32,
+            Type::Float64 => Shape::Float64,
+            Type::Char => Shape::Char,
+            Type::String => Shape::String,
+            Type::List(list) => match list.ty() {
+                Type::U8 => Shape::Bytes,
+                element => Shape::List(self.within(&element, depth)?.into()),
+            },
+            Type::Tuple(tuple) => {
+                let shapes = tuple.types().map(|ty| self.within(&ty, depth));
+                Shape::Tuple(shapes.collect::<Result<_, _>>()?)
+            }
+            Type::Record(record) => {
+                let field = |field: wasmtime::component::types::Field<'_>| {
+                    Ok((Label::new(field.name), self.within(&field.ty, depth)?))
+                };
+                Shape::Record(record.fields().map(field).collect::<Result<_, String>>()?)
+            }
+            Type::Variant(variant) => {
+                let case = |case: wasmtime::component::types::Case<'_>| {
+                    Ok((Label::new(case.name), self.payload(case.ty, depth)?))
+                };
+                Shape::Variant(variant.cases().map(case).collect::<Result<_, String>>()?)
+            }
+            Type::Enum(names) => Shape::Enum(self.labels(names.names())?),
+            Type::Flags(names) => Shape::Flags(self.labels(names.names())?),
+            Type::Option(option) => Shape::Option(self.within(&option.ty(), depth)?.into()),
+            Type::Result(result) => Shape::Result(Box::new([
+                self.payload(result.ok(), depth)?,
+                self.payload(result.err(), depth)?,
+            ])),
+            Type::Own(resource) => return Err(handle("own", resource)),
+            Type::Borrow(resource) => return Err(handle("borrow", resource)),
+            Type::Future(_) => return Err("a `future`".to_owned()),
+            Type::Stream(_) => return Err("a `stream`".to_owned()),
+            Type::ErrorContext => return Err("an `error-context`".to_owned()),
+            Type::Map(_) => return Err("a `map`".to_owned()),
+            Type::FixedLengthList(_) => return Err("a `list` of fixed length".to_owned()),
+        })
+    }
+
+    fn within(&mut self, ty: &Type, depth: usize) -> Result<Shape, String> {
+        self.shape(ty, depth + 1)
+    }
+
+    fn payload(&mut self, ty: Option<Type>, depth: usize) -> Result<Option<Shape>, String> {
+        ty.map(|ty| self.within(&ty, depth)).transpose()
+    }
+
+    fn labels<'n>(&mut self, names: impl Iterator<Item = &'n str>) -> Result<Vec<Label>, String> {
+        let labels: Vec<Label> = names.take(PARTS + 1).map(Label::new).collect();
+        match self.parts.checked_sub(labels.len()) {
+            Some(left) => self.parts = left,
+            None => return Err(format!("types of more than {PARTS} parts")),
+        }
+        Ok(labels)
+    }
+}

@@ -1,0 +1,140 @@
+//! A guest that exports ordinary functions, of every WIT type, and nothing of
+//! this project: the host makes a tool of each.
+
+use wasip2::filesystem::preopens;
+
+#[allow(
+    missing_docs,
+    unreachable_pub,
+    clippy::all,
+    reason = "generated; the WIT has the documentation"
+)]
+mod bindings {
+    wit_bindgen::generate!({ world: "typed", path: "wit" });
+
+    export!(Typed with_types_in self);
+    use super::Typed;
+}
+
+use bindings::Failure;
+use bindings::exports::skillhost_test::typed::echo::{self, Colour, Figure, Point, Rights};
+use bindings::exports::skillhost_test::typed::other;
+
+struct Typed;
+
+/// The comments of the WIT, where the host finds them: linkers drop what
+/// wit-bindgen knows of them.
+#[unsafe(link_section = "package-docs")]
+#[used]
+static DOCS: [u8; include_bytes!("../package-docs").len()] = *include_bytes!("../package-docs");
+
+/// A function that gives back what it is given.
+macro_rules! echoes {
+    ($($name:ident: $type:ty,)*) => {
+        $(fn $name(value: $type) -> $type {
+            value
+        })*
+    };
+}
+
+impl echo::Guest for Typed {
+    echoes! {
+        echo_bool: bool,
+        echo_s8: i8,
+        echo_u8: u8,
+        echo_s16: i16,
+        echo_u16: u16,
+        echo_s32: i32,
+        echo_u32: u32,
+        echo_s64: i64,
+        echo_u64: u64,
+        echo_f32: f32,
+        echo_f64: f64,
+        echo_char: char,
+        echo_string: String,
+        echo_bytes: Vec<u8>,
+        echo_list: Vec<String>,
+        echo_lists: Vec<Vec<i64>>,
+        echo_tuple: (u8, String, Option<bool>),
+        echo_record: Point,
+        echo_variant: Figure,
+        echo_enum: Colour,
+        echo_flags: Rights,
+        echo_option: Option<u32>,
+        echo_options: Option<Option<u32>>,
+        echo_list_of_options: Vec<Option<Point>>,
+        echo_results: Vec<Result<u32, String>>,
+        echo_bare_results: Vec<Result<(), ()>>,
+    }
+
+    fn echo_many(a: String, b: Option<Point>, c: Colour) -> (Colour, Option<Point>, String) {
+        (c, b, a)
+    }
+
+    fn twice(value: u32) -> u32 {
+        value.wrapping_mul(2)
+    }
+}
+
+impl other::Guest for Typed {
+    fn twice(value: other::Point) -> other::Point {
+        other::Point {
+            x: value.x.wrapping_mul(2),
+            y: value.y.wrapping_mul(2),
+            text_beside: value.text_beside,
+        }
+    }
+}
+
+impl bindings::Guest for Typed {
+    fn answer(text: String, fail: bool) -> Result<String, String> {
+        if fail { Err(text) } else { Ok(text) }
+    }
+
+    fn fail_with_a_case(text: String) -> Result<u32, Failure> {
+        Err(match text.is_empty() {
+            true => Failure::TooLate,
+            false => Failure::NotThere(text),
+        })
+    }
+
+    fn fail_silently() -> Result<(), ()> {
+        Err(())
+    }
+
+    fn give_nothing() {}
+
+    fn folder(skill_name: String) -> (Vec<String>, u32) {
+        let entries = std::fs::read_dir(format!("/skills/{skill_name}"));
+        let entries = entries.map_or(0, Iterator::count);
+        (mounts(), u32::try_from(entries).unwrap_or(u32::MAX))
+    }
+
+    fn mounts() -> Vec<String> {
+        mounts()
+    }
+
+    fn long_text(bytes: u32) -> String {
+        "x".repeat(bytes as usize)
+    }
+
+    fn long_list(count: u32) -> Vec<u64> {
+        vec![u64::MAX; count as usize]
+    }
+
+    fn break_off(why: String) {
+        panic!("{why}")
+    }
+
+    fn compute_for_ever() -> u32 {
+        let mut turns = 0_u32;
+        loop {
+            turns = std::hint::black_box(turns.wrapping_add(1));
+        }
+    }
+}
+
+fn mounts() -> Vec<String> {
+    let preopens = preopens::get_directories().into_iter();
+    preopens.map(|(_, mount)| mount).collect()
+}

@@ -2,6 +2,7 @@
 import sys
 import time
 
+import comparison
 import conformance
 import inspector
 import programs
@@ -13,6 +14,7 @@ PARTS = {
     "typescript": lambda: programs.run("typescript"),
     "inspector": inspector.run,
     "terminal": terminal.run,
+    "comparison": comparison.run,
 }
 
 

@@ -1,0 +1,92 @@
+"""The picture of a comparison: each ratio as a bar from 1, where both sides take the same
+time, to the left where skillhost is faster and to the right where it is slower. The axis
+is logarithmic, so that half and double are equally far."""
+import math
+from html import escape
+
+WIDTH, LABELS, MARGIN = 900, 330, 70
+ROW, GAP, HEAD, FOOT = 26, 34, 64, 56
+TICKS = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50]
+# In the middle between a white page and a dark one, for who shows no style; the style
+# then takes what is best on each.
+STYLE = """
+text { font: 13px system-ui, sans-serif; fill: #6e7781; }
+.title { font-size: 15px; font-weight: 600; }
+.group { font-weight: 600; }
+.value { font-weight: 600; }
+.grid { stroke: #8c959f; stroke-opacity: 0.3; }
+.one { stroke: #8c959f; stroke-width: 1.5; }
+.faster { fill: #2f81c7; }
+.slower { fill: #c4621d; }
+.target { fill: #f2cc60; stroke: #6b4f00; }
+@media (prefers-color-scheme: light) { text { fill: #3b434b; } }
+@media (prefers-color-scheme: dark) { text { fill: #b6bec7; } }
+"""
+
+
+def charted(comparison):
+    """What has another side that does the same: not what skillhost is to itself."""
+    groups = {}
+    for row in comparison["rows"]:
+        if row["unit"] == "ratio" and row["group"] != "scale":
+            groups.setdefault(row["group"], []).append(row)
+    return groups
+
+
+def svg(comparison):
+    groups = charted(comparison)
+    rows = [row for group in groups.values() for row in group]
+    values = [row["value"] for row in rows] + [row["target"] for row in rows if row["target"]]
+    low = max([tick for tick in TICKS if tick <= min(values)] or TICKS[:1])
+    high = min([tick for tick in TICKS if tick >= max(values)] or TICKS[-1:])
+    right = WIDTH - MARGIN
+    bottom = HEAD + len(groups) * GAP + len(rows) * ROW
+
+    def at(value):
+        """Where a ratio is: a value beyond the axis is at its end."""
+        share = math.log(min(max(value, low), high) / low) / math.log(high / low)
+        return LABELS + 10 + (right - LABELS - 10) * share
+
+    parts = [text(16, 26, "Time that skillhost takes, as a multiple of the other side's", "title"),
+             text(16, 46, "left of 1: faster than what has no sandbox; the diamond: the target")]
+    for tick in TICKS:
+        if low <= tick <= high:
+            parts.append('<line class="%s" x1="%.1f" y1="%d" x2="%.1f" y2="%d"/>' % (
+                "one" if tick == 1 else "grid", at(tick), HEAD, at(tick), bottom + 6))
+            parts.append(text(at(tick), bottom + 24, "%g" % tick, anchor="middle"))
+    y = HEAD
+    for group, members in groups.items():
+        y += GAP
+        parts.append(text(16, y - 10, group[0].upper() + group[1:], "group"))
+        for row in members:
+            parts += bar(row, at, y)
+            y += ROW
+    height = bottom + FOOT
+    return "\n".join([
+        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" role="img" '
+        'aria-label="Ratios of one run of bench/compare">' % (WIDTH, height),
+        "<style>%s</style>" % STYLE, *parts,
+        text(16, height - 10, "%s, %s" % (comparison["made"], comparison["machine"])),
+        "</svg>\n"])
+
+
+def bar(row, at, y):
+    value = row["value"]
+    start, end = sorted((at(1), at(value)))
+    faster = value <= 1
+    parts = [
+        text(LABELS, y + 4, row["what"].replace("`", ""), anchor="end"),
+        '<rect class="%s" x="%.1f" y="%d" width="%.1f" height="12" rx="2"/>' % (
+            "faster" if faster else "slower", start, y - 6, max(end - start, 1)),
+        text(start - 6 if faster else end + 6, y + 4, "%.2g" % value, "value",
+             "end" if faster else "start")]
+    if row["target"]:
+        x = at(row["target"])
+        parts.append('<path class="target" d="M%.1f %d l5 5 l-5 5 l-5 -5 z"/>' % (x, y - 5))
+    return parts
+
+
+def text(x, y, content, kind=None, anchor=None):
+    attributes = ' class="%s"' % kind if kind else ""
+    attributes += ' text-anchor="%s"' % anchor if anchor else ""
+    return '<text x="%.1f" y="%.1f"%s>%s</text>' % (x, y, attributes, escape(content))

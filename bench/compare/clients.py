@@ -1,0 +1,176 @@
+"""The processes that are measured, and how they are spoken to: the two twins in
+process, and MCP over stdin and stdout by the official SDK or by bare pipes."""
+import contextlib
+import json
+import subprocess
+import tempfile
+import time
+
+REVISION = "2025-11-25"
+
+
+class Failed(Exception):
+    """What went wrong, for who started the comparison."""
+
+
+class Piped:
+    """A process that answers lines with lines."""
+
+    def __init__(self, command, env=None):
+        self.name = command[0]
+        self.log = tempfile.TemporaryFile()
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        stderr=self.log, bufsize=1 << 20, env=env)
+
+    def send(self, line):
+        try:
+            self.process.stdin.write(line)
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            raise self.ended() from None
+
+    def receive(self):
+        line = self.process.stdout.readline()
+        if not line:
+            raise self.ended()
+        return line
+
+    def ended(self):
+        code = self.process.wait()
+        self.log.seek(0)
+        last = self.log.read().decode("utf-8", "replace").splitlines()[-5:]
+        return Failed("\n".join(["`%s` ended with exit code %d" % (self.name, code), *last]))
+
+    def close(self):
+        """As a client ends: its input is over, and the process has a moment."""
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.close()
+        try:
+            self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.process.stdout.close()
+        self.log.close()
+
+
+class Twin(Piped):
+    """A side that runs in a process of its own and measures itself."""
+
+    def __init__(self, command):
+        super().__init__(command)
+        self.tools = int(self.receive())
+
+    def obey(self, **order):
+        self.send(json.dumps(order).encode() + b"\n")
+        return json.loads(self.receive())
+
+    def calls(self, arguments, **order):
+        """A side of `in_turns`."""
+        return lambda times: self.obey(
+            order="call", arguments=arguments, times=times, **order)["nanoseconds"]
+
+    def answer(self, arguments, **order):
+        return self.obey(order="call", arguments=arguments, times=1, **order)["last"]
+
+
+class Bare(Piped):
+    """MCP by bare pipes: what is timed is the server, and the pipes, and nothing else.
+    Answers are looked at after the clock has stopped."""
+
+    def __init__(self, command, env=None):
+        super().__init__(command, env)
+        self.id = 0
+        self.ask("initialize", {"protocolVersion": REVISION, "capabilities": {},
+                                "clientInfo": {"name": "compare", "version": "1"}})
+        self.send(b'{"jsonrpc":"2.0","method":"notifications/initialized"}\n')
+
+    def request(self, method, params):
+        self.id += 1
+        request = {"jsonrpc": "2.0", "id": self.id, "method": method, "params": params}
+        return json.dumps(request).encode() + b"\n"
+
+    def answered(self):
+        """The answer to the newest request; notifications are not asked for."""
+        while True:
+            line = self.receive()
+            if b'"method"' not in line[:200]:
+                return line
+
+    def ask(self, method, params):
+        self.send(self.request(method, params))
+        return self.result(self.answered())
+
+    def result(self, line):
+        message = json.loads(line)
+        if message.get("id") != self.id or "result" not in message:
+            raise Failed("`%s` answered %.500r" % (self.name, line))
+        return message["result"]
+
+    def read(self, arguments):
+        return said(self.ask("tools/call", {"name": "read_file_in_skill",
+                                            "arguments": arguments}))
+
+    def calls(self, arguments):
+        def side(times):
+            nanoseconds = []
+            for _ in range(times):
+                params = {"name": "read_file_in_skill", "arguments": arguments}
+                request = self.request("tools/call", params)
+                start = time.perf_counter_ns()
+                self.send(request)
+                line = self.answered()
+                nanoseconds.append(time.perf_counter_ns() - start)
+                self.result(line)
+            return nanoseconds
+        return side
+
+
+class Session:
+    """MCP by the official SDK, in its own event loop. The clock runs there."""
+
+    def __init__(self, portal, client):
+        self.portal = portal
+        self.client = client
+
+    def read(self, arguments):
+        result = self.portal.call(self.client.call_tool, "read_file_in_skill", arguments)
+        [block] = result.content
+        return bool(result.is_error), block.text
+
+    def calls(self, arguments):
+        async def run(times):
+            nanoseconds = []
+            for _ in range(times):
+                start = time.perf_counter_ns()
+                await self.client.call_tool("read_file_in_skill", arguments)
+                nanoseconds.append(time.perf_counter_ns() - start)
+            return nanoseconds
+        return lambda times: self.portal.call(run, times)
+
+
+@contextlib.contextmanager
+def sessions(*commands, env=None):
+    """Sessions of the SDK with these servers, all at once."""
+    from anyio.from_thread import start_blocking_portal
+    from mcp import Client
+    from mcp.client.stdio import StdioServerParameters
+    with start_blocking_portal() as portal, contextlib.ExitStack() as open_:
+        opened = []
+        for command, *args in commands:
+            client = Client(StdioServerParameters(command=command, args=args, env=env))
+            client = open_.enter_context(portal.wrap_async_context_manager(client))
+            opened.append(Session(portal, client))
+        yield opened
+
+
+def said(result):
+    """Whether a result is an error, and its text."""
+    [block] = result["content"]
+    return bool(result.get("isError")), block["text"]
+
+
+def same(what, ours, theirs):
+    """Both sides must give the same answer, or nothing is compared."""
+    if ours != theirs:
+        raise Failed("%s: the answers differ: %.300r and %.300r" % (what, ours, theirs))

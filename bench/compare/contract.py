@@ -1,0 +1,89 @@
+"""The contract of `read_file_in_skill` in plain Python, in process and with no sandbox:
+what skillhost is held against. It does what the contract asks for and nothing else:
+one `resolve()`, one `is_relative_to()`, one read, one decoding. Run as a program it is
+the twin of `driver/`: the same orders in, the same answers out."""
+import json
+import pathlib
+import sys
+import time
+
+OUTSIDE = "Path traversal detected: cannot access files outside skill folder"
+UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+
+
+class Refused(Exception):
+    """Why there is no text, in the contract's words."""
+
+
+class Skills:
+    def __init__(self, folder):
+        self.folder = pathlib.Path(folder).resolve()
+
+    def read(self, skill_name, file_path):
+        """The text of a file, its size in bytes, and its encoding."""
+        if not skill_name or skill_name == "." or any(
+                mark in skill_name for mark in ("/", "\\", "..")):
+            raise Refused("Invalid skill name: must not contain special characters")
+        if not file_path:
+            raise Refused("Cannot read file '': the path is empty")
+        folder = self.folder / skill_name
+        # A backslash separates too.
+        file = (folder / file_path.replace("\\", "/")).resolve()
+        if not file.is_relative_to(folder):
+            raise Refused(OUTSIDE)
+        try:
+            data = file.read_bytes()
+        except (FileNotFoundError, NotADirectoryError):
+            if not folder.is_dir():
+                raise Refused("Skill '%s' not found in skills folder" % skill_name) from None
+            raise Refused(
+                "File '%s' not found in skill '%s'" % (file_path, skill_name)) from None
+        except OSError as error:
+            raise Refused("Cannot read file '%s': %s" % (file_path, error.strerror)) from None
+        try:
+            text, encoding = decoded(data)
+        except UnicodeDecodeError as error:
+            raise Refused("Cannot read file '%s': %s" % (file_path, error.reason)) from None
+        return text, len(data), encoding
+
+    def record(self, skill_name, file_path):
+        """The contract's answer as an object."""
+        asked = {"skill_name": skill_name, "file_path": file_path}
+        try:
+            text, size, encoding = self.read(skill_name, file_path)
+        except Refused as refused:
+            return {"success": False, **asked, "error": str(refused)}
+        return {"success": True, **asked, "content": text, "size_bytes": size,
+                "encoding": encoding}
+
+
+def decoded(data):
+    """UTF-8, else UTF-16 that says so, else the most common of the old encodings."""
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        if data.startswith(UTF_16):
+            return data.decode("utf-16"), "utf-16"
+        return data.decode("cp1252"), "windows-1252"
+    return text.removeprefix("\ufeff"), "utf-8"
+
+
+def timed(skills, arguments, times):
+    nanoseconds = []
+    for _ in range(times):
+        start = time.perf_counter_ns()
+        message = json.dumps(skills.record(**arguments))
+        nanoseconds.append(time.perf_counter_ns() - start)
+    return {"nanoseconds": nanoseconds, "last": message}
+
+
+def main():
+    skills = Skills(sys.argv[1])
+    print("1", flush=True)
+    for line in sys.stdin:
+        order = json.loads(line)
+        print(json.dumps(timed(skills, order["arguments"], order["times"])), flush=True)
+
+
+if __name__ == "__main__":
+    main()

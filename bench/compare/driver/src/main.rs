@@ -1,0 +1,182 @@
+//! skillhost inside a process, timed: `bench/compare` starts this program beside
+//! its twin in Python, `contract.py`, and gives both the same orders. An order is a
+//! line of JSON on stdin, its answer a line on stdout. What is printed is what was
+//! measured; nothing is judged here.
+
+use std::hint::black_box;
+use std::io::{self, BufRead as _, Write as _};
+use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant};
+use std::{env, fs};
+
+use anyhow::{Context as _, bail};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use skillhost::{Grant, Host};
+use tokio::runtime::Runtime;
+
+/// The folders of a host.
+#[derive(Deserialize)]
+struct Place {
+    skills: PathBuf,
+    cache: PathBuf,
+    /// A folder of components, in place of the tools that come with the host,
+    /// and the names of the tools in it.
+    tools: Option<(PathBuf, Vec<String>)>,
+}
+
+#[derive(Deserialize)]
+#[serde(tag = "order", rename_all = "snake_case")]
+enum Order {
+    /// A tool's answer.
+    Call {
+        tool: String,
+        arguments: Value,
+        form: Form,
+        times: usize,
+    },
+    /// The file, as Rust reads it where nothing is between.
+    Native { path: PathBuf, times: usize },
+    /// Calls on so many threads, for so long.
+    Throughput {
+        tool: String,
+        arguments: Value,
+        form: Form,
+        threads: usize,
+        milliseconds: u64,
+    },
+}
+
+/// What is made of an answer.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Form {
+    /// What the model reads.
+    Text,
+    /// The program's form, as JSON.
+    Record,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Answer {
+    Timed { nanoseconds: Vec<u64>, last: String },
+    Counted { calls: usize, seconds: f64 },
+}
+
+fn main() -> anyhow::Result<()> {
+    let place = env::args()
+        .nth(1)
+        .context("usage: skillhost-compare PLACE")?;
+    let place: Place = serde_json::from_str(&place).context("the place of a host")?;
+    let runtime = runtime()?;
+    let host = runtime.block_on(host(place))?;
+    let mut output = io::stdout().lock();
+    writeln!(output, "{}", host.definitions().len())?;
+    output.flush()?;
+    for line in io::stdin().lock().lines() {
+        let order = serde_json::from_str(&line?).context("an order")?;
+        let answer = obey(&host, &runtime, order)?;
+        writeln!(output, "{}", serde_json::to_string(&answer)?)?;
+        output.flush()?;
+    }
+    Ok(())
+}
+
+/// One thread does all, as in a program that waits for its answer.
+fn runtime() -> io::Result<Runtime> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+}
+
+/// A host with every default but where its folders are.
+async fn host(place: Place) -> anyhow::Result<Host> {
+    let mut builder = Host::builder().skills(place.skills).cache(place.cache);
+    if let Some((folder, names)) = place.tools {
+        builder = builder.without_embedded_tools().tools(folder);
+        for name in names {
+            builder = builder.grant(name, Grant::default().skills(["*"])?);
+        }
+    }
+    let host = builder.build().await?;
+    if let [problem, ..] = host.problems() {
+        bail!("{problem}");
+    }
+    Ok(host)
+}
+
+fn obey(host: &Host, runtime: &Runtime, order: Order) -> anyhow::Result<Answer> {
+    Ok(match order {
+        Order::Call {
+            tool,
+            arguments,
+            form,
+            times,
+        } => timed(times, || Ok(call(host, runtime, &tool, &arguments, form)))?,
+        Order::Native { path, times } => timed(times, || Ok(fs::read_to_string(&path)?))?,
+        Order::Throughput {
+            tool,
+            arguments,
+            form,
+            threads,
+            milliseconds,
+        } => throughput(threads, Duration::from_millis(milliseconds), |runtime| {
+            call(host, runtime, &tool, &arguments, form)
+        })?,
+    })
+}
+
+fn call(host: &Host, runtime: &Runtime, tool: &str, arguments: &Value, form: Form) -> String {
+    let answer = runtime.block_on(host.call(tool, arguments.clone()));
+    match (answer, form) {
+        (Ok(output), Form::Text) => output.into_model_text(),
+        (Ok(output), Form::Record) => output.record_json(),
+        (Err(error), Form::Text) => error.model_text(),
+        (Err(error), Form::Record) => error.record_json(),
+    }
+}
+
+/// How long each of these took, and what the last one gave.
+fn timed(times: usize, run: impl Fn() -> anyhow::Result<String>) -> anyhow::Result<Answer> {
+    let mut nanoseconds = Vec::with_capacity(times);
+    let mut last = String::new();
+    for _ in 0..times {
+        let start = Instant::now();
+        let answer = black_box(run()?);
+        nanoseconds.push(u64::try_from(start.elapsed().as_nanos())?);
+        last = answer;
+    }
+    Ok(Answer::Timed { nanoseconds, last })
+}
+
+/// How many of these a number of threads ran, each with a runtime of its own.
+fn throughput(
+    threads: usize,
+    time: Duration,
+    run: impl Fn(&Runtime) -> String + Sync,
+) -> anyhow::Result<Answer> {
+    let start = Instant::now();
+    let calls = thread::scope(|scope| {
+        let each = || -> io::Result<usize> {
+            let runtime = runtime()?;
+            let mut calls = 0;
+            while start.elapsed() < time {
+                black_box(run(&runtime));
+                calls += 1;
+            }
+            Ok(calls)
+        };
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(each)).collect();
+        let ended = threads.into_iter().map(|thread| match thread.join() {
+            Ok(calls) => calls,
+            Err(panic) => std::panic::resume_unwind(panic),
+        });
+        ended.sum::<io::Result<usize>>()
+    })?;
+    Ok(Answer::Counted {
+        calls,
+        seconds: start.elapsed().as_secs_f64(),
+    })
+}

@@ -1,0 +1,93 @@
+"""Whole processes: a call from the command line, a server up to its first answer, and
+what an idle server holds."""
+import contextlib
+import os
+import re
+import time
+
+from clients import Bare, Failed
+from figures import in_turns, ratio, row, side
+from over_mcp import commands
+from subject import file_of
+
+GROUP = "whole processes"
+ARGUMENTS = file_of("4 KB")
+CALL = '{"skill_name": "%(skill_name)s", "file_path": "%(file_path)s"}' % ARGUMENTS
+# A server has come to rest: nothing is left of what its start allocated for a moment.
+REST = 2.0
+
+
+def measure(place, rounds, say):
+    return [command_line(place, rounds, say), *first_answers(place, rounds, say),
+            memory(place, say)]
+
+
+def ended(command, env):
+    """A side: a program from its start to its end, its output thrown away."""
+    nowhere = [(os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)]
+
+    def run(times):
+        nanoseconds = []
+        for _ in range(times):
+            start = time.perf_counter_ns()
+            process = os.posix_spawn(command[0], command, env, file_actions=nowhere)
+            _, status = os.waitpid(process, 0)
+            nanoseconds.append(time.perf_counter_ns() - start)
+            if status != 0:
+                raise Failed("`%s` ended with exit code %d" % (
+                    " ".join(command), os.waitstatus_to_exitcode(status)))
+        return nanoseconds
+    return run
+
+
+def command_line(place, rounds, say):
+    call = [place.skillhost, "call", "read_file_in_skill", CALL, "--skills", str(place.skills)]
+    env = place.environment
+    taken = in_turns(ended(call, env), ended([place.skillhost, "--version"], env), rounds, 4,
+                     lambda text: say("the command line: %s" % text))
+    names = ("skillhost call", "skillhost --version")
+    what = "`call` on a 4 KB file, against `--version`"
+    return ratio("process-call", GROUP, what, names, taken, 3)
+
+
+def first_answer(command, env):
+    """A side: from the start of a server to a tool's result, by the way of a client."""
+    def run(times):
+        nanoseconds = []
+        for _ in range(times):
+            start = time.perf_counter_ns()
+            with contextlib.closing(Bare(command, env)) as server:
+                failed, text = server.read(ARGUMENTS)
+                nanoseconds.append(time.perf_counter_ns() - start)
+            if failed:
+                raise Failed("`%s` answered %r" % (command[0], text))
+        return nanoseconds
+    return run
+
+
+def first_answers(place, rounds, say):
+    ours, theirs = (first_answer(command, place.environment) for command in commands(place))
+    # A process that has Python and the SDK to load is not started a hundred times.
+    taken = in_turns(ours, theirs, max(3, rounds // 4), 1,
+                     lambda text: say("the first answer: %s" % text))
+    ours = side("skillhost serve", taken[0])
+    what = "`serve`, from its start to the first result of a tool"
+    yield row("process-first-result", GROUP, what, ours["median_ns"] / 1e6, "ms", 40, ours=ours)
+    names = ("skillhost serve", "a server on the Python SDK, no sandbox")
+    yield ratio("process-first-result-python", GROUP, what + ", against Python", names, taken)
+
+
+def memory(place, say):
+    """An idle server has answered once, so that nothing is left to be loaded."""
+    say("the memory of an idle server")
+    command = [place.skillhost, "serve", "--skills", str(place.many_skills)]
+    with contextlib.closing(Bare(command, place.environment)) as server:
+        tools = len(server.ask("tools/list", {})["tools"])
+        if tools != 5 or server.read(ARGUMENTS)[0]:
+            raise Failed("the idle server has %d tools, and not five that work" % tools)
+        time.sleep(REST)
+        with open("/proc/%d/status" % server.process.pid, encoding="ascii") as status:
+            kilobytes = int(re.search(r"^VmRSS:\s*(\d+) kB", status.read(), re.MULTILINE)[1])
+    what = "resident memory of an idle server, five tools and %s skills" % format(
+        place.counts["skills"][0], ",")
+    return row("process-memory", GROUP, what, kilobytes / 1024, "MiB", 64)

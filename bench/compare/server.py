@@ -1,0 +1,28 @@
+"""The same reads over MCP, on the official Python SDK and with no sandbox: what
+`skillhost serve` is held against. The function is asynchronous, because the SDK would
+run another one in a thread, which takes longer; the text is sent once, as
+skillhost sends it, and not a second time as structured content; nothing is logged."""
+import sys
+
+from mcp.server.mcpserver import MCPServer
+from mcp.types import CallToolResult, TextContent
+
+from contract import Refused, Skills
+
+server = MCPServer("reads", log_level="CRITICAL")
+skills = Skills(sys.argv[1])
+
+
+@server.tool(structured_output=False)
+async def read_file_in_skill(skill_name: str, file_path: str) -> CallToolResult:
+    """Read any file within a skill's folder."""
+    try:
+        text, _, _ = skills.read(skill_name, file_path)
+    except Refused as refused:
+        text = TextContent(type="text", text="ERROR: %s" % refused)
+        return CallToolResult(content=[text], is_error=True)
+    return CallToolResult(content=[TextContent(type="text", text=text)])
+
+
+if __name__ == "__main__":
+    server.run()

@@ -58,3 +58,5 @@ mod paths;
 mod fuzzing;
 // The README's commands.
 mod readme;
+// docs/performance.md, and the figures beside it.
+mod performance;

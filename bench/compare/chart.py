@@ -4,8 +4,8 @@ is logarithmic, so that half and double are equally far."""
 import math
 from html import escape
 
-WIDTH, LABELS, MARGIN = 900, 330, 70
-ROW, GAP, HEAD, FOOT = 26, 34, 64, 56
+WIDTH, LABELS, MARGIN = 900, 300, 90
+ROW, GAP, HEAD, FOOT = 26, 46, 50, 56
 TICKS = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50]
 # In the middle between a white page and a dark one, for who shows no style; the style
 # then takes what is best on each.
@@ -52,12 +52,12 @@ def svg(comparison):
     for tick in TICKS:
         if low <= tick <= high:
             parts.append('<line class="%s" x1="%.1f" y1="%d" x2="%.1f" y2="%d"/>' % (
-                "one" if tick == 1 else "grid", at(tick), HEAD, at(tick), bottom + 6))
+                "one" if tick == 1 else "grid", at(tick), HEAD + 8, at(tick), bottom + 6))
             parts.append(text(at(tick), bottom + 24, "%g" % tick, anchor="middle"))
     y = HEAD
     for group, members in groups.items():
         y += GAP
-        parts.append(text(16, y - 10, group[0].upper() + group[1:], "group"))
+        parts.append(text(16, y - 18, group[0].upper() + group[1:], "group"))
         for row in members:
             parts += bar(row, at, y)
             y += ROW
@@ -73,13 +73,11 @@ def svg(comparison):
 def bar(row, at, y):
     value = row["value"]
     start, end = sorted((at(1), at(value)))
-    faster = value <= 1
     parts = [
         text(LABELS, y + 4, row["what"].replace("`", ""), anchor="end"),
         '<rect class="%s" x="%.1f" y="%d" width="%.1f" height="12" rx="2"/>' % (
-            "faster" if faster else "slower", start, y - 6, max(end - start, 1)),
-        text(start - 6 if faster else end + 6, y + 4, "%.2g" % value, "value",
-             "end" if faster else "start")]
+            "faster" if value <= 1 else "slower", start, y - 6, max(end - start, 1)),
+        text(WIDTH - 16, y + 4, "%.2f" % value if value < 10 else "%.0f" % value, "value", "end")]
     if row["target"]:
         x = at(row["target"])
         parts.append('<path class="target" d="M%.1f %d l5 5 l-5 5 l-5 -5 z"/>' % (x, y - 5))

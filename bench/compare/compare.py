@@ -95,8 +95,8 @@ def arguments():
     parser.add_argument("--output", choices=shown.FORMS, default="table",
                         help="what is printed (default: %(default)s)")
     parser.add_argument("--to", type=pathlib.Path, metavar="STEM",
-                        default=REPOSITORY / "target/compare/comparison",
-                        help="writes STEM.json and STEM.svg (default: target/compare/comparison)")
+                        help="writes STEM.json and STEM.svg (default: target/compare/comparison, "
+                             "and nothing with --from)")
     parser.add_argument("--from", type=pathlib.Path, metavar="FILE", dest="earlier",
                         help="measures nothing: shows what an earlier run has written")
     parser.add_argument("--page", type=pathlib.Path, metavar="FILE",
@@ -110,6 +110,13 @@ def arguments():
     return parser.parse_args()
 
 
+def write(stem, comparison):
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    for form in ("json", "svg"):
+        file = stem.with_name("%s.%s" % (stem.name, form))
+        file.write_text(shown.FORMS[form](comparison), encoding="utf-8")
+
+
 def main():
     asked = arguments()
     try:
@@ -118,10 +125,9 @@ def main():
         else:
             asked.cache.mkdir(parents=True, exist_ok=True, mode=0o700)
             comparison = measure(asked.programs.resolve(), asked.cache.resolve(), asked.quick)
-            asked.to.parent.mkdir(parents=True, exist_ok=True)
-            for form, suffix in (("json", ".json"), ("svg", ".svg")):
-                text = shown.FORMS[form](comparison)
-                asked.to.with_name(asked.to.name + suffix).write_text(text, encoding="utf-8")
+            asked.to = asked.to or REPOSITORY / "target/compare/comparison"
+        if asked.to:
+            write(asked.to, comparison)
         if asked.page:
             page = shown.paged(asked.page.read_text(encoding="utf-8"), comparison)
             asked.page.write_text(page, encoding="utf-8")

@@ -71,7 +71,7 @@ def first_answers(place, rounds, say):
     taken = in_turns(ours, theirs, max(3, rounds // 4), 1,
                      lambda text: say("the first answer: %s" % text))
     ours = side("skillhost serve", taken[0])
-    what = "`serve`, from its start to the first result of a tool"
+    what = "`serve`, up to the first result"
     yield row("process-first-result", GROUP, what, ours["median_ns"] / 1e6, "ms", 40, ours=ours)
     names = ("skillhost serve", "a server on the Python SDK, no sandbox")
     yield ratio("process-first-result-python", GROUP, what + ", against Python", names, taken)

@@ -1,6 +1,8 @@
 //! Arguments: read, checked against the tool's schema, and put into the form
 //! in which a guest gets them.
 
+use std::sync::OnceLock;
+
 use anyhow::Context as _;
 use jsonschema::error::{TypeKind, ValidationErrorKind};
 use jsonschema::{PatternOptions, ValidationError, Validator};
@@ -30,7 +32,13 @@ const REFERENCES: [&str; 3] = ["$ref", "$dynamicRef", "$recursiveRef"];
 
 /// A tool's schema, ready to check arguments.
 pub(crate) struct Schema {
-    validator: Validator,
+    /// The schema, until arguments need it compiled: that takes as long as all
+    /// else of a process that makes one call.
+    source: Value,
+    validator: OnceLock<Validator>,
+    /// The properties for which the schema asks for a type and nothing else; if
+    /// it asks nothing of the object but to have them.
+    plain: Vec<(String, Plain)>,
     properties: Vec<String>,
     required: Vec<String>,
     /// Whether a property that the schema does not name is refused.
@@ -67,8 +75,24 @@ pub fn check_arguments(
     Ok(Schema::new(schema)?.check(arguments))
 }
 
+/// A type that needs no validator.
+#[derive(Clone, Copy)]
+enum Plain {
+    Text,
+    Integer,
+    Boolean,
+}
+
 impl Schema {
+    /// A schema that nobody has checked yet.
     pub(crate) fn new(input_schema: &Map<String, Value>) -> anyhow::Result<Self> {
+        let schema = Self::checked(input_schema)?;
+        schema.compiled()?;
+        Ok(schema)
+    }
+
+    /// A schema that was checked when its component was first loaded.
+    pub(crate) fn checked(input_schema: &Map<String, Value>) -> anyhow::Result<Self> {
         let mut schema = input_schema.clone();
         let properties = schema
             .get("properties")
@@ -97,6 +121,22 @@ impl Schema {
         check_schema(&Value::Object(schema.clone()))?;
         // Meets: a schema that names itself something else.
         schema.insert("type".to_owned(), "object".into());
+        Ok(Self {
+            plain: plain(&schema),
+            source: Value::Object(schema),
+            validator: OnceLock::new(),
+            properties: properties.keys().cloned().collect(),
+            required,
+            closed,
+            nullable,
+            within: properties,
+        })
+    }
+
+    fn compiled(&self) -> anyhow::Result<&Validator> {
+        if let Some(validator) = self.validator.get() {
+            return Ok(validator);
+        }
         let validator = jsonschema::draft202012::options()
             // Linear time: patterns come from strangers.
             .with_pattern_options(
@@ -104,16 +144,24 @@ impl Schema {
                     .size_limit(PATTERN_BYTES)
                     .dfa_size_limit(PATTERN_BYTES),
             )
-            .build(&Value::Object(schema))
+            .build(&self.source)
             .map_err(|error| anyhow::anyhow!("{error}"))
             .context("its input schema is not valid")?;
-        Ok(Self {
-            validator,
-            properties: properties.keys().cloned().collect(),
-            required,
-            closed,
-            nullable,
-            within: properties,
+        Ok(self.validator.get_or_init(|| validator))
+    }
+
+    /// Whether arguments, whose required ones are there, are plainly what the
+    /// schema asks for. If not, the validator knows whether they are, and why
+    /// they are not.
+    fn plainly_fits(&self, arguments: &Map<String, Value>) -> bool {
+        arguments.iter().all(|(name, value)| {
+            let mut plain = self.plain.iter();
+            let plain = plain.find(|(property, _)| property == name);
+            plain.is_some_and(|(_, plain)| match plain {
+                Plain::Text => value.is_string(),
+                Plain::Integer => value.is_i64() || value.is_u64(),
+                Plain::Boolean => value.is_boolean(),
+            })
         })
     }
 
@@ -159,9 +207,15 @@ impl Schema {
                 did_you_mean(&nearest)
             )));
         }
+        if self.plainly_fits(&arguments) {
+            return Ok(arguments);
+        }
+        let validator = self
+            .compiled()
+            .map_err(|error| CallError::Arguments(format!("{error:#}")))?;
         let arguments = Value::Object(arguments);
-        if !self.validator.is_valid(&arguments)
-            && let Err(error) = self.validator.validate(&arguments)
+        if !validator.is_valid(&arguments)
+            && let Err(error) = validator.validate(&arguments)
         {
             return Err(CallError::Arguments(in_words(&error)));
         }
@@ -170,6 +224,34 @@ impl Schema {
             _ => Err(CallError::Arguments(String::new())),
         }
     }
+}
+
+/// Keywords that ask for nothing.
+const NOTES: [&str; 5] = ["$schema", "title", "description", "default", "examples"];
+
+/// The plain properties of a schema; none, if it has a keyword that could ask
+/// for more.
+fn plain(schema: &Map<String, Value>) -> Vec<(String, Plain)> {
+    let asks_no_more = |schema: &Map<String, Value>, known: &[&str]| {
+        let mut keywords = schema.keys().map(String::as_str);
+        keywords.all(|keyword| NOTES.contains(&keyword) || known.contains(&keyword))
+    };
+    let of_object = ["type", "properties", "required", "additionalProperties"];
+    let properties = schema.get("properties").and_then(Value::as_object);
+    let Some(properties) = properties.filter(|_| asks_no_more(schema, &of_object)) else {
+        return Vec::new();
+    };
+    let plain = |(name, schema): (&String, &Value)| {
+        let schema = schema.as_object()?;
+        let plain = match schema.get("type")?.as_str()? {
+            "string" => Plain::Text,
+            "integer" => Plain::Integer,
+            "boolean" => Plain::Boolean,
+            _ => return None,
+        };
+        asks_no_more(schema, &["type"]).then(|| (name.clone(), plain))
+    };
+    properties.iter().filter_map(plain).collect()
 }
 
 /// Refuses a schema that could take long to check with, or to read.
@@ -340,6 +422,66 @@ mod tests {
             panic!("not an object")
         };
         Schema::new(&input_schema)
+    }
+
+    #[test]
+    fn what_fits_without_the_validator_is_what_the_validator_takes() {
+        let ways: [fn(Value) -> Value; 7] = [
+            |of_x| json!({"type": "object", "properties": {"x": of_x}, "required": ["x"]}),
+            |of_x| json!({"properties": {"x": of_x}, "additionalProperties": false}),
+            |of_x| json!({"properties": {"x": of_x}, "maxProperties": 0}),
+            |of_x| json!({"properties": {"x": of_x}, "not": {"required": ["x"]}}),
+            |of_x| json!({"properties": {"x": of_x}, "patternProperties": {"x": false}}),
+            |of_x| json!({"properties": {"x": of_x}, "propertyNames": {"maxLength": 0}}),
+            |of_x| json!({"properties": {"x": {"allOf": [of_x]}}, "title": "T"}),
+        ];
+        let properties = [
+            json!({"type": "string"}),
+            json!({"type": "string", "description": "D", "default": "d", "examples": ["e"]}),
+            json!({"type": "string", "maxLength": 1}),
+            json!({"type": "string", "pattern": "^a"}),
+            json!({"type": "string", "enum": ["a"]}),
+            json!({"type": "string", "const": "a"}),
+            json!({"type": "string", "unknown": 1}),
+            json!({"type": "integer"}),
+            json!({"type": "integer", "minimum": 5}),
+            json!({"type": "number"}),
+            json!({"type": "boolean"}),
+            json!({"type": ["string", "null"]}),
+            json!({"type": "null"}),
+            json!({}),
+            json!(true),
+            json!(false),
+        ];
+        let values = [
+            json!("a"),
+            json!("bb"),
+            json!(""),
+            json!(0),
+            json!(-7),
+            json!(u64::MAX),
+            json!(0.5),
+            json!(1e300),
+            json!(true),
+            json!([]),
+            json!({}),
+        ];
+        let (mut plain, mut refused) = (0, 0);
+        for (way, property) in ways
+            .iter()
+            .flat_map(|way| properties.iter().map(move |p| (way, p)))
+        {
+            let schema = schema(way(property.clone()));
+            for value in &values {
+                let arguments = json!({"x": value});
+                let fits = schema.plainly_fits(arguments.as_object().unwrap());
+                let valid = schema.compiled().unwrap().is_valid(&arguments);
+                assert!(valid || !fits, "{:?}: {arguments}", schema.source);
+                plain += usize::from(fits);
+                refused += usize::from(!valid);
+            }
+        }
+        assert!(plain == 20 && refused > 200, "{plain}, {refused}");
     }
 
     #[test]

@@ -602,12 +602,25 @@ fn a_definition_that_changes_each_time_it_is_asked_for_is_asked_for_once() {
         let description = all.filter(|tool| tool.name == "hostile_change");
         description.map(|tool| tool.description).collect::<String>()
     };
-    let first = host(&folders);
+    let cache = tempfile::tempdir().unwrap();
+    let host = |cache: &Path| {
+        let grant = Grant::new().skills(["a"]).unwrap();
+        let host = Host::builder().skills(&folders.root).tools(guests());
+        crate::support::build(host.cache(cache).grant("hostile_change", grant))
+    };
+    let first = host(cache.path());
     let promised = definition(&first);
     assert!(promised.starts_with("This time it is "), "{promised}");
     assert!(call(&first, "hostile_change", json!({"skill_name": "a"})).is_ok());
     assert_eq!(definition(&first), promised);
-    assert_ne!(definition(&host(&folders)), promised, "it never changes");
+    // What it said once is kept with its code.
+    assert_eq!(definition(&host(cache.path())), promised);
+    let other = tempfile::tempdir().unwrap();
+    assert_ne!(
+        definition(&host(other.path())),
+        promised,
+        "it never changes"
+    );
 }
 
 #[test]
@@ -665,13 +678,18 @@ fn a_caller_that_gives_up_stops_the_guest() {
         Grant::new().skills(["a"]).unwrap().limits(limits),
     ));
     the_next_call_works(&host);
+    let give_up = || {
+        let arguments = json!({"skill_name": "a", "number": 100});
+        block_on(async {
+            let called = host.call("hostile_hold_files", arguments);
+            let waited = tokio::time::timeout(Duration::from_millis(200), called).await;
+            assert!(waited.is_err(), "{waited:?}");
+        });
+    };
+    // The host holds the code of what has been called.
+    give_up();
     let before = Held::now();
-    let arguments = json!({"skill_name": "a", "number": 100});
-    block_on(async {
-        let called = host.call("hostile_hold_files", arguments);
-        let waited = tokio::time::timeout(Duration::from_millis(200), called).await;
-        assert!(waited.is_err(), "{waited:?}");
-    });
+    give_up();
     let after = Held::now();
     assert_eq!(after.descriptors, before.descriptors);
     assert_eq!(after.threads, before.threads);

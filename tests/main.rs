@@ -30,6 +30,8 @@ mod observer;
 mod catalog;
 // The home folder, for calls that name no skill.
 mod home;
+// What a host knows at its start, and what it loads later.
+mod start;
 // A host in the place of another.
 mod rebuild;
 // The server on standard input and output, as raw lines.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::json;
-use skillhost::{AuditMode, CallError, Grant, Host, HostBuilder, Limits, Load, Stop};
+use skillhost::{AuditMode, CallError, Compilation, Grant, Host, HostBuilder, Limits, Load, Stop};
 
 use crate::support::folders::Folders;
 use crate::support::{block_on, builder, guests, model_text, on_two_threads};
@@ -18,7 +18,11 @@ fn counted(folders: &Folders) -> (HostBuilder, Arc<Mutex<Vec<String>>>) {
     let builder = Host::builder()
         .skills(&folders.root)
         .tools(&folders.outside)
-        .progress(move |name| told.lock().unwrap().push(name.to_owned()));
+        .progress(move |name, what| {
+            if what == Compilation::Started {
+                told.lock().unwrap().push(name.to_owned());
+            }
+        });
     (builder, compiled)
 }
 

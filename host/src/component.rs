@@ -1,10 +1,13 @@
-//! Loading a component: compiled or taken from the cache, linked, and asked
-//! for its tools. What is wrong with it is a problem that names it, and the
-//! others still load.
+//! Loading a component: its tools are known from before, or it is compiled or
+//! taken from the cache, linked, and asked for them. What is wrong with it is a
+//! problem that names it, and the others still load.
+
+mod kept;
+mod runnable;
 
 use std::io::Read as _;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use anyhow::{Context as _, bail};
 use cap_std::ambient_authority;
@@ -14,14 +17,19 @@ use sha2::{Digest as _, Sha256};
 use wasmtime::component::Component;
 
 use crate::arguments::Schema;
-use crate::cache::{Cache, Key};
+use crate::cache::{Cache, DefinitionsKey, Key};
 use crate::compile::Compiler;
 use crate::engine::Clocked;
 use crate::guard::{Folder, HardLinks};
-use crate::host::Progress;
+use crate::host::{Compilation, Progress};
 use crate::limits::{self, Limits};
 use crate::sandbox::{RawDefinition, RawForm, Sandbox};
 use crate::tool::{Definition, FolderRule, Form, Stop};
+
+pub(crate) use kept::read as read_definitions;
+#[cfg(test)]
+pub(crate) use kept::write as write_definitions;
+pub(crate) use runnable::{Runnable, Source};
 
 /// Largest component that is read. Meets: a file that fills the memory before
 /// anything is known of it. One made from Python has 18 MB.
@@ -32,57 +40,109 @@ pub(crate) struct Tool {
     /// The definition's name.
     pub(crate) name: Arc<str>,
     pub(crate) definition: Definition,
-    pub(crate) schema: Schema,
-    pub(crate) sandbox: Arc<Sandbox>,
-    /// The component it comes from, for the operator.
-    pub(crate) origin: String,
-    /// SHA-256 of that component, in hex.
-    pub(crate) digest: String,
+    schema: OnceLock<Result<Schema, String>>,
+    /// The component it comes from.
+    pub(crate) component: Arc<Runnable>,
+}
+
+impl Tool {
+    /// A tool whose definition was checked, if not in this process.
+    pub(crate) fn new(definition: Definition, component: &Arc<Runnable>) -> Self {
+        Self {
+            name: definition.name.as_str().into(),
+            definition,
+            schema: OnceLock::new(),
+            component: Arc::clone(component),
+        }
+    }
+
+    /// What checks its arguments.
+    pub(crate) fn schema(&self) -> Result<&Schema, Stop> {
+        let schema = self.schema.get_or_init(|| {
+            Schema::checked(&self.definition.input_schema).map_err(|error| format!("{error:#}"))
+        });
+        schema.as_ref().map_err(|error| Stop::Trap(error.clone()))
+    }
 }
 
 /// What is needed to load components.
-pub(crate) struct Loader<'a> {
-    pub(crate) engine: &'a Clocked,
-    pub(crate) cache: Option<&'a Cache>,
-    pub(crate) limits: &'a Limits,
+pub(crate) struct Loader {
+    pub(crate) engine: Clocked,
+    pub(crate) cache: Option<Cache>,
+    pub(crate) limits: Limits,
     /// Compiles strangers' components; the host's own are compiled here.
-    pub(crate) compiler: &'a Compiler,
+    pub(crate) compiler: Compiler,
     /// Is told what has to be compiled.
-    pub(crate) progress: Option<&'a Progress>,
+    pub(crate) progress: Option<Arc<Progress>>,
 }
 
-impl Loader<'_> {
-    /// Loads one component. `origin` names it in messages.
-    pub(crate) async fn load(
+impl Loader {
+    /// What a component's tools are, if a host with these limits has loaded it
+    /// before.
+    pub(crate) fn known(&self, digest: &str) -> Option<Vec<Definition>> {
+        let cache = self.cache.as_ref()?;
+        // Without its code, it is loaded as if it were seen for the first time.
+        if !self.has_code(digest) {
+            return None;
+        }
+        let key = DefinitionsKey::new(&self.engine, digest, &self.limits);
+        kept::read(&cache.definitions(&key)?)
+            .inspect_err(|error| tracing::debug!("in the cache: {error:#}"))
+            .ok()
+    }
+
+    /// A component, compiled: from the cache, or now.
+    pub(crate) fn compiled(
         &self,
         origin: &str,
         bytes: &[u8],
-        own: bool,
-    ) -> anyhow::Result<Vec<Tool>> {
-        self.tools(origin, bytes, own)
-            .await
-            .with_context(|| format!("cannot load the tool component `{origin}`"))
+        digest: &str,
+    ) -> anyhow::Result<Component> {
+        match self.cached(digest) {
+            Some(component) => Ok(component),
+            None => self.compile(origin, bytes, digest, false),
+        }
     }
 
-    async fn tools(&self, origin: &str, bytes: &[u8], own: bool) -> anyhow::Result<Vec<Tool>> {
-        let digest = digest(bytes);
-        let component = self.compile(origin, bytes, &digest, own)?;
-        let sandbox = Arc::new(Sandbox::new(self.engine.clone(), &component)?);
-        let definitions = definitions(&sandbox, origin, bytes, self.limits).await?;
-        let tool = |definition: Definition| {
-            let schema = Schema::new(&definition.input_schema);
-            Ok(Tool {
-                name: definition.name.as_str().into(),
-                schema: schema.with_context(|| format!("in its tool `{}`", definition.name))?,
-                definition,
-                sandbox: Arc::clone(&sandbox),
-                origin: origin.to_owned(),
-                digest: digest.clone(),
-            })
+    /// Links a stranger's component and asks for its tools, which nobody has
+    /// seen yet.
+    pub(crate) async fn ask(
+        &self,
+        origin: &str,
+        bytes: &[u8],
+        component: &Component,
+        digest: &str,
+    ) -> anyhow::Result<(Sandbox, Vec<Definition>)> {
+        let ask = async {
+            let sandbox = Sandbox::new(self.engine.clone(), component)?;
+            let definitions = definitions(&sandbox, origin, bytes, &self.limits).await?;
+            for definition in &definitions {
+                Schema::new(&definition.input_schema)
+                    .with_context(|| format!("in its tool `{}`", definition.name))?;
+            }
+            anyhow::Ok((sandbox, definitions))
         };
-        definitions.into_iter().map(tool).collect()
+        let (sandbox, definitions) = ask.await.with_context(|| cannot_load(origin))?;
+        if let Some(cache) = &self.cache {
+            let key = DefinitionsKey::new(&self.engine, digest, &self.limits);
+            cache.put_definitions(&key, kept::write(&definitions)?);
+        }
+        Ok((sandbox, definitions))
     }
 
+    /// Whether the cache has the compiled component.
+    fn has_code(&self, digest: &str) -> bool {
+        let cache = self.cache.as_ref();
+        cache.is_some_and(|cache| cache.has_code(&Key::new(&self.engine, digest)))
+    }
+
+    /// The compiled component, if it is in the cache.
+    fn cached(&self, digest: &str) -> Option<Component> {
+        let key = Key::new(&self.engine, digest);
+        self.cache.as_ref()?.code(&self.engine, &key)
+    }
+
+    /// Compiles a component, and keeps it.
     fn compile(
         &self,
         origin: &str,
@@ -90,24 +150,28 @@ impl Loader<'_> {
         digest: &str,
         own: bool,
     ) -> anyhow::Result<Component> {
-        let engine = &self.engine.engine;
-        let key = Key::new(engine, digest);
-        if let Some(component) = self.cache.and_then(|cache| cache.get(engine, &key)) {
-            return Ok(component);
-        }
-        if let Some(progress) = self.progress {
-            progress(origin);
-        }
-        let component = if own {
-            Component::from_binary(engine, bytes)?
-        } else {
-            self.compiler.compile(self.engine, bytes)?
+        let tell = |what| {
+            if let Some(progress) = &self.progress {
+                progress(origin, what);
+            }
         };
-        if let Some(cache) = self.cache {
-            cache.put(&key, &component);
+        tell(Compilation::Started);
+        let component = match own {
+            true => Component::from_binary(&self.engine.engine, bytes).map_err(Into::into),
+            false => self.compiler.compile(&self.engine, bytes),
+        };
+        tell(Compilation::Ended);
+        let component = component?;
+        if let Some(cache) = &self.cache {
+            cache.put_code(&Key::new(&self.engine, digest), &component);
         }
         Ok(component)
     }
+}
+
+/// What the operator is told of a component that is not loaded.
+pub(crate) fn cannot_load(origin: &str) -> String {
+    format!("cannot load the tool component `{origin}`")
 }
 
 /// Reads a component's file, if it is a regular one and not too large.

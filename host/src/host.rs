@@ -20,8 +20,8 @@ use crate::sandbox::{Call, Ended};
 use crate::suggest;
 use crate::tool::{CallError, Definition, Failure, FolderRule, Output, Stop};
 
-pub use builder::HostBuilder;
 pub(crate) use builder::Progress;
+pub use builder::{Compilation, HostBuilder};
 use components::Loaded;
 
 /// The name under which the operator switches off and grants the reading of
@@ -115,8 +115,8 @@ impl Host {
                 .partition(|name| terms.skills.allow(name));
             EffectiveGrant {
                 tool: tool.definition.name.clone(),
-                origin: tool.origin.clone(),
-                digest: tool.digest.clone(),
+                origin: tool.component.origin.clone(),
+                digest: tool.component.digest.clone(),
                 skills: terms.skills.to_string(),
                 allowed,
                 refused,
@@ -155,6 +155,23 @@ impl Host {
     /// wait, or are told that the host is busy.
     pub fn capacity(&self) -> usize {
         self.0.capacity
+    }
+
+    /// Compiles the components that the cache does not have, several at a
+    /// time, so that no first call has to wait for it. Calls can be made
+    /// meanwhile, and wait for what they need. What cannot be compiled is an
+    /// error of its calls.
+    pub async fn prepare(&self) {
+        let resources = self.0.resources.as_ref();
+        let resources = resources.map(|resources| &resources.granted);
+        let mut preparing = tokio::task::JoinSet::new();
+        for Granted { tool, .. } in self.0.tools.iter().chain(resources) {
+            if tool.component.has_to_be_compiled() {
+                let component = Arc::clone(&tool.component);
+                preparing.spawn(async move { component.sandbox().await.map(drop) });
+            }
+        }
+        preparing.join_all().await;
     }
 
     /// Calls a tool, in a sandbox of its own that is gone when this returns.
@@ -261,20 +278,23 @@ impl Host {
         mut entry: Option<&mut Entry>,
         peak: &mut Option<usize>,
     ) -> Result<Output, CallError> {
-        let arguments = tool.schema.check(arguments)?;
+        let schema = tool.schema().map_err(|stop| stopped(tool, stop))?;
+        let arguments = schema.check(arguments)?;
         let rule = tool.definition.folder.as_ref();
         let skill = rule.and_then(|rule| string(&arguments, &rule.skill_property));
         if let Some(entry) = &mut entry {
             let path = rule.and_then(|rule| rule.path_property.as_deref());
             entry.subject(&Subject {
-                component: &tool.digest,
+                component: &tool.component.digest,
                 skill,
                 path: path.and_then(|property| string(&arguments, property)),
             });
         }
-        let given = tool.sandbox.arguments(&tool.name, &arguments)?;
+        let sandbox = tool.component.sandbox().await;
+        let sandbox = sandbox.map_err(|stop| stopped(tool, stop))?;
+        let given = sandbox.arguments(&tool.name, &arguments)?;
         // A call that waits holds nothing open.
-        let slot = tool.sandbox.enter().await;
+        let slot = sandbox.enter().await;
         let slot = slot.map_err(|stop| stopped(tool, stop))?;
         let folder = rule.map(|rule| self.folder(rule, &arguments, terms));
         let folder = folder.transpose().map_err(|stop| stopped(tool, stop))?;
@@ -293,7 +313,7 @@ impl Host {
             skills: skills.clone(),
             slot,
         };
-        let Ended { result, memory } = tool.sandbox.call(call).await;
+        let Ended { result, memory } = sandbox.call(call).await;
         *peak = Some(memory);
         if let Some(entry) = entry {
             entry.memory(memory);
@@ -372,7 +392,8 @@ impl Host {
 /// What the operator and the caller learn of a call that the host ended.
 fn stopped(tool: &Tool, stop: Stop) -> CallError {
     let name = &tool.definition.name;
-    tracing::info!(tool = name, origin = tool.origin, "stopped: {stop:?}");
+    let origin = &tool.component.origin;
+    tracing::info!(tool = name, origin, "stopped: {stop:?}");
     CallError::Stopped {
         tool: name.clone(),
         stop,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// The limits of one call. Every call has them all.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Limits {
     /// Wall-clock time of a call, from its start to its answer: waiting,

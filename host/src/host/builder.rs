@@ -1,19 +1,19 @@
 //! Building a host: folders opened, components loaded, grants worked out.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 
-use super::components::{Components, Loaded, tools_of};
+use super::components::{Components, Loaded, Pins, tools_of};
 use super::{Granted, Host, Inner, Resources, Running, SKILL_RESOURCES};
 use crate::audit::{Audit, AuditMode};
 use crate::cache::Cache;
 use crate::catalog::{Catalog, SkillsRoot};
 use crate::compile::{self, Compiler};
-use crate::component::{self, Loader, Tool};
+use crate::component::{Loader, Tool};
 use crate::engine::Clocked;
 use crate::grant::{Defaults, Grant};
 use crate::guard;
@@ -22,39 +22,20 @@ use crate::limits::{Limits, Load};
 use crate::observer::Observer;
 use crate::suggest;
 
-/// The components that come with the host, with the names that messages use.
-const EMBEDDED: [(&str, &[u8]); 6] = [
-    (
-        "read_file_in_skill",
-        include_bytes!("../../../guest-tools/dist/read_file_in_skill.wasm"),
-    ),
-    (
-        "get_skill",
-        include_bytes!("../../../guest-tools/dist/get_skill.wasm"),
-    ),
-    (
-        "read_skill_file",
-        include_bytes!("../../../guest-tools/dist/read_skill_file.wasm"),
-    ),
-    (
-        "read_skill",
-        include_bytes!("../../../guest-tools/dist/read_skill.wasm"),
-    ),
-    (
-        "list_skills",
-        include_bytes!("../../../guest-tools/dist/list_skills.wasm"),
-    ),
-    (
-        SKILL_RESOURCES,
-        include_bytes!("../../../guest-tools/dist/skill_resources.wasm"),
-    ),
-];
-
 /// Bytes of an answer that say how the file in it is encoded, and a little more.
 const ENCODING_NOTE: usize = 256;
 
 /// Is told the name of a component that has to be compiled.
-pub(crate) type Progress = dyn Fn(&str) + Send + Sync;
+pub(crate) type Progress = dyn Fn(&str, Compilation) + Send + Sync;
+
+/// What is told of a component that has to be compiled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Compilation {
+    /// It is being compiled.
+    Started,
+    /// It is compiled, or cannot be.
+    Ended,
+}
 
 /// What a host is built from. See [`Host::builder`].
 #[derive(Clone, Default)]
@@ -209,15 +190,20 @@ impl HostBuilder {
         self
     }
 
-    /// Is told each component that has to be compiled, before it is.
-    pub fn progress(mut self, told: impl Fn(&str) + Send + Sync + 'static) -> Self {
+    /// Is told of each component that has to be compiled, before and after.
+    /// Several are compiled at a time.
+    pub fn progress(mut self, told: impl Fn(&str, Compilation) + Send + Sync + 'static) -> Self {
         self.progress = Some(Arc::new(told));
         self
     }
 
-    /// Opens the folders and loads the tools. A folder that cannot be opened
-    /// is an error; a component that cannot be loaded is one of the host's
-    /// [`problems`](Host::problems).
+    /// Opens the folders and learns what the tools are. A folder that cannot be
+    /// opened is an error; a component that cannot be loaded is one of the
+    /// host's [`problems`](Host::problems).
+    ///
+    /// Component files that no host has seen before are compiled and checked
+    /// now. The code of others is made ready at their first call; see
+    /// [`Host::prepare`].
     pub async fn build(self) -> anyhow::Result<Host> {
         guard::check_machine()?;
         let memory = self.most_memory();
@@ -272,35 +258,26 @@ impl HostBuilder {
             ..self.defaults.limits.clone()
         };
         let loader = Loader {
-            compiler: &compiler,
-            engine: &running.engine,
-            cache: cache.as_ref(),
-            limits: &loading,
-            progress: self.progress.as_deref(),
+            compiler,
+            engine: running.engine.clone(),
+            cache,
+            limits: loading,
+            progress: self.progress.clone(),
         };
         let mut components = Components {
-            loader,
+            loader: Arc::new(loader),
             earlier: earlier.unwrap_or_default(),
+            pins: Pins {
+                pins: &self.pins,
+                required: self.require_pins,
+            },
             loaded: Vec::new(),
         };
         if !self.without_embedded {
-            for (name, bytes) in EMBEDDED {
-                components.add(name, bytes, true).await?;
-            }
+            components.add_embedded()?;
         }
-        for file in self.component_files()? {
-            let origin = file.display().to_string();
-            let added = match component::read(&file).and_then(|bytes| self.check_pin(&file, bytes))
-            {
-                Ok(bytes) => components.add(&origin, &bytes, false).await,
-                Err(error) => Err(error),
-            };
-            if let Err(error) = added {
-                let kept = components.keep(&origin);
-                let stays = if kept { "; its earlier tools stay" } else { "" };
-                problems.push(format!("{error:#}{stays}"));
-            }
-        }
+        let files = self.component_files()?;
+        problems.extend(components.add_files(files).await);
         let components = components.loaded;
         // A tool may be missing because its component is: that is one problem
         // with one cause, and the rest of the host works. So is a component
@@ -387,24 +364,6 @@ impl HostBuilder {
             files.append(&mut found);
         }
         Ok(files)
-    }
-
-    /// Hands on a component that is the pinned one.
-    fn check_pin(&self, file: &Path, bytes: Vec<u8>) -> anyhow::Result<Vec<u8>> {
-        let name = file.file_name().unwrap_or_default().to_string_lossy();
-        let digest = component::digest(&bytes);
-        match self.pins.get(&*name) {
-            Some(pin) if pin.eq_ignore_ascii_case(&digest) => Ok(bytes),
-            Some(pin) => bail!(
-                "cannot load the tool component `{}`: its SHA-256 is {digest}, and the pin `{name}` is {pin}",
-                file.display()
-            ),
-            None if self.require_pins => bail!(
-                "cannot load the tool component `{}`: it has no pin, and pins are required; its SHA-256 is {digest}",
-                file.display()
-            ),
-            None => Ok(bytes),
-        }
     }
 
     /// A tool that is switched off or set up under a wrong name would stay on,

@@ -29,6 +29,8 @@ pub struct Live {
     calls: OnceLock<Calls>,
     watched: OnceLock<()>,
     host: watch::Sender<Option<Host>>,
+    /// Whether there is something to compare later offers with.
+    looked: watch::Sender<bool>,
     /// What was offered when it was last looked at.
     offer: Mutex<Option<Offer>>,
     changes: watch::Sender<Changes>,
@@ -65,6 +67,7 @@ impl Live {
             calls: OnceLock::new(),
             watched: OnceLock::new(),
             host: watch::Sender::new(None),
+            looked: watch::Sender::new(false),
             offer: Mutex::default(),
             changes: watch::Sender::default(),
             sessions: Mutex::default(),
@@ -102,7 +105,13 @@ impl Live {
         }
         let builder = self.builder.clone();
         let host = on_a_thread(move |runtime| runtime.block_on(builder.build())).await??;
-        self.put(host.clone()).await;
+        // A call waits neither for what lists show nor for other components.
+        self.host.send_replace(Some(host.clone()));
+        let preparing = host.clone();
+        tokio::spawn(async move { preparing.prepare().await });
+        let offer = offer(&host).await;
+        self.compare(offer).await;
+        self.looked.send_replace(true);
         Ok(host)
     }
 
@@ -142,6 +151,16 @@ impl Live {
                 std::future::pending::<()>().await;
             }
         }
+    }
+
+    /// The host, once it was looked at what it offers: what changes after a
+    /// client has listed must show as a change.
+    pub(crate) async fn host_to_list(&self) -> Host {
+        let mut looked = self.looked.subscribe();
+        if looked.wait_for(|looked| *looked).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+        self.host().await
     }
 
     /// Runs what a guest answers where it keeps nothing of the protocol waiting.

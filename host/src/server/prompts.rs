@@ -8,6 +8,7 @@ use rmcp::model::{
 
 use super::live::{Live, blocking};
 use super::page;
+use crate::catalog::Found;
 use crate::host::Host;
 use crate::prompt;
 
@@ -21,7 +22,7 @@ pub(crate) async fn list(
     live: &Live,
     request: Option<PaginatedRequestParams>,
 ) -> Result<ListPromptsResult, ErrorData> {
-    let host = live.host().await;
+    let host = live.host_to_list().await;
     let offered = blocking(move || offered(&host)).await?;
     let prompts = match offered {
         true => vec![Prompt::new(SKILLS, Some(DESCRIPTION), Some(Vec::new())).with_title("Skills")],
@@ -54,5 +55,13 @@ pub(crate) async fn get(
 
 /// Whether the prompt has anything to tell.
 pub(crate) fn offered(host: &Host) -> bool {
-    prompt::has_any(&host.catalog().list().skills)
+    let mut scan = host.catalog().scan(|_| true);
+    while let Some(found) = scan.step() {
+        if let Found::Skill(skill) = found
+            && prompt::has_any(&[skill])
+        {
+            return true;
+        }
+    }
+    false
 }

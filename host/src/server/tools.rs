@@ -30,7 +30,7 @@ pub(crate) async fn list(
     live: &Live,
     request: Option<PaginatedRequestParams>,
 ) -> Result<ListToolsResult, ErrorData> {
-    let host = live.host().await;
+    let host = live.host_to_list().await;
     let definitions = blocking(move || host.definitions()).await?;
     let cursor = request.and_then(|request| request.cursor);
     let (page, next) = page::cut(definitions, cursor.as_deref(), |definition| {

@@ -124,7 +124,7 @@ impl Configured {
 
 /// Brings the host up to date with its folders, again and again.
 async fn keep_up(live: Arc<Live>, seen: Arc<Seen>, mut watch: Watch) {
-    live.host().await;
+    live.host_to_list().await;
     loop {
         let moved = tokio::select! {
             () = seen.something.notified() => false,

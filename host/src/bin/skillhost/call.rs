@@ -49,7 +49,7 @@ impl Call {
             Ok(arguments) => arguments,
             Err(error) => return Ok(refused(&error)),
         };
-        let host = options.host().await?;
+        let host = options.host_for_one_call().await?;
         if self.transcript {
             terminal::say(&message::call_line(&self.tool, &arguments));
         }

@@ -29,7 +29,7 @@ enum Form {
 impl Grants {
     pub(crate) async fn execute(mut self, before: Options) -> anyhow::Result<Exit> {
         let options = before.and(std::mem::take(&mut self.options));
-        let grants = options.host().await?.grants();
+        let grants = options.host_for_one_call().await?.grants();
         match self.output {
             Form::Text => {
                 let text: String = grants.iter().map(paragraph).collect();

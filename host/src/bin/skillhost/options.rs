@@ -5,12 +5,12 @@ use std::env;
 use std::ffi::OsString;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Mutex;
 
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use skillhost::config::{Config, Located, LocatedRoot};
-use skillhost::{Catalog, Grant, Host, HostBuilder, SkillsRoot};
+use skillhost::{Catalog, Compilation, Grant, Host, HostBuilder, SkillsRoot};
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt as _;
@@ -154,20 +154,30 @@ impl Options {
 
     /// Skills and tools. What could not be loaded is said on stderr.
     pub(crate) async fn host(&self) -> anyhow::Result<Host> {
-        let progress = Progress::start();
-        let builder = self.builder()?;
-        let host = builder
-            .progress(move |name| progress.show(name))
-            .build()
-            .await?;
+        self.host_with(|_| ()).await
+    }
+
+    /// The same for a process that makes one call at most: it sets nothing
+    /// aside for more.
+    pub(crate) async fn host_for_one_call(&self) -> anyhow::Result<Host> {
+        self.host_with(|config| config.load.calls = 1).await
+    }
+
+    async fn host_with(&self, change: impl FnOnce(&mut Config)) -> anyhow::Result<Host> {
+        let host = self.builder_with(change)?.build().await?;
         complain_of(&host);
         Ok(host)
     }
 
     /// What a host is built from. Starts the log.
     pub(crate) fn builder(&self) -> anyhow::Result<HostBuilder> {
+        self.builder_with(|_| ())
+    }
+
+    fn builder_with(&self, change: impl FnOnce(&mut Config)) -> anyhow::Result<HostBuilder> {
         self.start_log();
-        let config = self.config()?;
+        let mut config = self.config()?;
+        change(&mut config);
         let mut builder = Host::builder()
             .limits(config.limits.clone())
             .load(config.load.clone())
@@ -218,6 +228,10 @@ impl Options {
         if let Some(time) = config.compile_time {
             builder = builder.compile_time(time);
         }
+        if io::stderr().is_terminal() {
+            let progress = Progress::default();
+            builder = builder.progress(move |name, what| progress.tell(name, what));
+        }
         Ok(builder)
     }
 }
@@ -257,32 +271,27 @@ fn cache_folder() -> Option<PathBuf> {
 }
 
 /// Says on a terminal what is being compiled: the first start takes a moment.
+#[derive(Default)]
 struct Progress {
-    on: bool,
-    shown: AtomicBool,
+    compiling: Mutex<Vec<String>>,
 }
 
 impl Progress {
-    fn start() -> Self {
-        Self {
-            on: io::stderr().is_terminal(),
-            shown: AtomicBool::new(false),
+    fn tell(&self, component: &str, what: Compilation) {
+        let mut compiling = self
+            .compiling
+            .lock()
+            .unwrap_or_else(|broken| broken.into_inner());
+        match what {
+            Compilation::Started => compiling.push(component.to_owned()),
+            Compilation::Ended => compiling.retain(|other| other != component),
         }
-    }
-
-    fn show(&self, component: &str) {
-        if self.on {
-            self.shown.store(true, Ordering::Relaxed);
-            let name = crate::terminal::escape(component).replace('\n', "\\n");
-            let _ = write!(io::stderr(), "\r\x1b[Kcompiling {name}");
-        }
-    }
-}
-
-impl Drop for Progress {
-    fn drop(&mut self) {
-        if self.shown.load(Ordering::Relaxed) {
-            let _ = write!(io::stderr(), "\r\x1b[K");
-        }
+        let line = match &compiling[..] {
+            [] => String::new(),
+            [one] => format!("compiling {one}"),
+            [one, others @ ..] => format!("compiling {one} and {} more", others.len()),
+        };
+        let line = crate::terminal::escape(&line).replace('\n', "\\n");
+        let _ = write!(io::stderr(), "\r\x1b[K{line}");
     }
 }

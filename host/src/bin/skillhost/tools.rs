@@ -55,7 +55,7 @@ impl Tools {
             terminal::complain("`--strict` is for the formats `openai` and `responses`");
             return Ok(Exit::Usage);
         }
-        let host = options.host().await?;
+        let host = options.host_for_one_call().await?;
         let definitions = host.definitions();
         let format = self.format.format();
         let strict = format.filter(|_| self.strict);

@@ -1,0 +1,336 @@
+//! How a host starts: what it knows without loading it, what it loads at the
+//! first call, and what it does when the cache is not as it left it.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use skillhost::{CallError, Compilation, Grant, Host, HostBuilder, Limits, Stop};
+
+use crate::support::folders::Folders;
+use crate::support::{block_on, build, call, guests, model_text, on_two_threads};
+
+/// Folders for a host with a cache of its own, and what was compiled for it.
+struct Start {
+    folders: Folders,
+    cache: tempfile::TempDir,
+    compiled: Arc<Mutex<Vec<String>>>,
+}
+
+impl Start {
+    fn new() -> Self {
+        let folders = Folders::new();
+        folders.write("a/SKILL.md", "# A\n");
+        Self {
+            folders,
+            cache: tempfile::tempdir().unwrap(),
+            compiled: Arc::default(),
+        }
+    }
+
+    /// Adds a component that is not the host's own: one tool, `count_lines`.
+    fn with_stranger(self) -> Self {
+        fs::copy(guests().join("count_lines.wasm"), self.stranger()).unwrap();
+        self
+    }
+
+    fn stranger(&self) -> PathBuf {
+        self.folders.outside.join("stranger.wasm")
+    }
+
+    fn builder(&self) -> HostBuilder {
+        let told = Arc::clone(&self.compiled);
+        let grant = Grant::new().skills(["*"]).unwrap();
+        let builder = Host::builder()
+            .skills(&self.folders.root)
+            .cache(self.cache.path())
+            .progress(move |name, what| {
+                if what == Compilation::Started {
+                    told.lock().unwrap().push(name.to_owned());
+                }
+            });
+        match self.stranger().exists() {
+            true => builder
+                .tools(&self.folders.outside)
+                .grant("count_lines", grant),
+            false => builder,
+        }
+    }
+
+    /// What was compiled since this was last asked.
+    fn compiled(&self) -> Vec<String> {
+        std::mem::take(&mut *self.compiled.lock().unwrap())
+    }
+
+    /// The entries of the cache of this kind, and the component of each.
+    fn entries(&self, kind: &str) -> Vec<PathBuf> {
+        let entries = fs::read_dir(self.cache.path()).unwrap();
+        let entries = entries.map(|entry| entry.unwrap().path());
+        let mut entries: Vec<_> = entries
+            .filter(|path| path.extension().is_some_and(|extension| extension == kind))
+            .collect();
+        entries.sort();
+        entries
+    }
+}
+
+const NOTHING: [&str; 0] = [];
+
+fn count_lines() -> Value {
+    json!({"skill_name": "a", "path": "SKILL.md"})
+}
+
+fn read_skill() -> Value {
+    json!({"skill_name": "a"})
+}
+
+fn writable_by_all(path: &Path) {
+    fs::set_permissions(path, fs::Permissions::from_mode(0o666)).unwrap();
+}
+
+#[test]
+fn what_the_tools_are_is_known_without_compiling_any_and_a_call_compiles_its_own() {
+    let start = Start::new();
+    let host = build(start.builder());
+    assert_eq!(host.definitions().len(), 5);
+    let wrong = call(&host, "read_skill", json!({"skill_name": 1}));
+    assert!(matches!(wrong, Err(CallError::Arguments(_))), "{wrong:?}");
+    assert_eq!(start.compiled(), NOTHING);
+    for _ in 0..2 {
+        assert_eq!(model_text(&host, "read_skill", read_skill()), "# A\n");
+    }
+    assert_eq!(start.compiled(), ["read_skill"]);
+    // The next process finds it compiled.
+    let next = build(start.builder());
+    assert_eq!(model_text(&next, "read_skill", read_skill()), "# A\n");
+    assert_eq!(start.compiled(), NOTHING);
+    assert_eq!(next.definitions(), host.definitions());
+}
+
+#[test]
+fn what_has_to_be_compiled_can_be_before_the_first_call() {
+    let start = Start::new().with_stranger();
+    let host = build(start.builder());
+    assert_eq!(start.compiled(), [start.stranger().to_str().unwrap()]);
+    assert_eq!(model_text(&host, "read_skill", read_skill()), "# A\n");
+    start.compiled();
+    block_on(host.prepare());
+    let mut compiled = start.compiled();
+    compiled.sort();
+    assert_eq!(
+        compiled,
+        [
+            "get_skill",
+            "list_skills",
+            "read_file_in_skill",
+            "read_skill_file",
+            "skill_resources"
+        ]
+    );
+    block_on(build(start.builder()).prepare());
+    assert_eq!(start.compiled(), NOTHING);
+}
+
+#[test]
+fn first_calls_at_one_time_compile_once_and_so_do_those_that_take_the_place_of_one_given_up() {
+    let start = Start::new();
+    let host = build(start.builder());
+    on_two_threads(async {
+        let given_up = host.call("read_skill", read_skill());
+        let given_up = tokio::time::timeout(Duration::from_millis(1), given_up).await;
+        let calls = (0..20).map(|_| {
+            let host = host.clone();
+            tokio::spawn(async move { host.call("read_skill", read_skill()).await })
+        });
+        let calls: Vec<_> = calls.collect();
+        for call in calls {
+            assert_eq!(call.await.unwrap().unwrap().text(), "# A\n");
+        }
+        // On a machine that is fast enough, it was answered.
+        assert!(given_up.is_err() || given_up.is_ok_and(|answer| answer.is_ok()));
+    });
+    assert_eq!(start.compiled(), ["read_skill"]);
+}
+
+#[test]
+fn a_stranger_is_compiled_and_asked_once_and_known_from_then_on() {
+    let start = Start::new().with_stranger();
+    let stranger = start.stranger().to_str().unwrap().to_owned();
+    let first = build(start.builder());
+    assert_eq!(start.compiled(), [&*stranger]);
+    assert_eq!(start.entries("tools").len(), 1);
+    let next = build(start.builder());
+    assert_eq!(next.definitions(), first.definitions());
+    for host in [&first, &next] {
+        let text = model_text(host, "count_lines", count_lines());
+        assert_eq!(text, "1 lines in SKILL.md of a");
+    }
+    assert_eq!(start.compiled(), NOTHING);
+    // Another file of the same name is another component.
+    let mut bytes = fs::read(start.stranger()).unwrap();
+    // An empty custom section at the end.
+    bytes.extend([0, 2, 1, b'x']);
+    fs::write(start.stranger(), bytes).unwrap();
+    build(start.builder());
+    assert_eq!(start.compiled(), [&*stranger]);
+}
+
+#[test]
+fn a_damaged_or_foreign_entry_of_the_cache_is_made_again() {
+    let spoil: [(&str, fn(&Path)); 5] = [
+        ("cwasm", |entry| fs::write(entry, "no code").unwrap()),
+        ("cwasm", |entry| {
+            let mut code = fs::read(entry).unwrap();
+            let middle = code.len() / 2;
+            code[middle] ^= 1;
+            fs::write(entry, code).unwrap();
+        }),
+        ("cwasm", writable_by_all),
+        ("tools", |entry| {
+            let definitions = fs::read_to_string(entry);
+            // The checksum at its end is not text.
+            let definitions = definitions.unwrap_or_else(|_| "[]".to_owned());
+            fs::write(entry, definitions.replace("Count", "Forget")).unwrap();
+        }),
+        ("tools", writable_by_all),
+    ];
+    for (kind, spoil) in spoil {
+        let start = Start::new().with_stranger();
+        let first = build(start.builder());
+        assert_eq!(model_text(&first, "read_skill", read_skill()), "# A\n");
+        start.compiled();
+        for entry in start.entries(kind) {
+            spoil(&entry);
+        }
+        let next = build(start.builder());
+        assert_eq!(next.definitions(), first.definitions());
+        assert_eq!(model_text(&next, "read_skill", read_skill()), "# A\n");
+        let text = model_text(&next, "count_lines", count_lines());
+        assert_eq!(text, "1 lines in SKILL.md of a");
+        let compiled = start.compiled();
+        let expected = if kind == "cwasm" { 2 } else { 0 };
+        assert_eq!(compiled.len(), expected, "{kind}: {compiled:?}");
+        // It is whole again, and the owner's alone.
+        for entry in start.entries(kind) {
+            let mode = fs::metadata(&entry).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600, "{}", entry.display());
+        }
+        let last = build(start.builder());
+        assert_eq!(model_text(&last, "read_skill", read_skill()), "# A\n");
+        assert_eq!(start.compiled(), NOTHING);
+    }
+}
+
+#[test]
+fn a_stranger_whose_code_is_lost_is_compiled_again_from_the_same_bytes_only() {
+    let start = Start::new().with_stranger();
+    build(start.builder());
+    start.compiled();
+    let known = || {
+        let host = build(start.builder());
+        for entry in start.entries("cwasm") {
+            fs::write(entry, "no code").unwrap();
+        }
+        host
+    };
+    let host = known();
+    let text = model_text(&host, "count_lines", count_lines());
+    assert_eq!(text, "1 lines in SKILL.md of a");
+    assert_eq!(start.compiled(), [start.stranger().to_str().unwrap()]);
+
+    let host = known();
+    fs::write(start.stranger(), "another").unwrap();
+    for _ in 0..2 {
+        let Err(error) = call(&host, "count_lines", count_lines()) else {
+            panic!("it was answered");
+        };
+        assert_eq!(
+            error.model_text(),
+            "ERROR: the tool 'count_lines' was stopped: it broke off before it answered"
+        );
+        let operator = error.operator_text();
+        assert!(
+            operator.ends_with("stranger.wasm`: its file has changed since it was loaded"),
+            "{operator}"
+        );
+    }
+    assert_eq!(start.compiled(), NOTHING);
+}
+
+#[test]
+fn a_stranger_that_is_refused_is_refused_at_each_start() {
+    let start = Start::new();
+    let http = r#"(component (import "wasi:http/types@0.2.0" (instance (export "f" (func)))))"#;
+    fs::write(start.stranger(), wat::parse_str(http).unwrap()).unwrap();
+    let problems = || {
+        let host = block_on(start.builder().build()).unwrap();
+        assert!(host.definitions().len() == 5);
+        host.problems().join("; ")
+    };
+    let first = problems();
+    assert!(first.contains("wasi:http/types@0.2.0"), "{first}");
+    assert_eq!(problems(), first);
+    assert_eq!(start.compiled().len(), 1);
+    assert!(start.entries("tools").is_empty());
+}
+
+#[test]
+fn what_a_stranger_could_say_within_larger_limits_is_not_known_within_smaller_ones() {
+    let start = Start::new().with_stranger();
+    let mut small = Limits::default();
+    small.table_elements = 10;
+    for _ in 0..2 {
+        assert_eq!(build(start.builder()).definitions().len(), 6);
+        let host = block_on(start.builder().limits(small.clone()).build()).unwrap();
+        let [problem, _] = host.problems() else {
+            panic!("{:?}", host.problems());
+        };
+        assert!(
+            problem.ends_with(
+                "asked for its tools, it was stopped: it needed more than 10 table elements"
+            ),
+            "{problem}"
+        );
+        // The host's own tools are known, and their calls end as any do.
+        let stopped = call(&host, "read_skill", read_skill());
+        let Err(CallError::Stopped { stop, .. }) = stopped else {
+            panic!("{stopped:?}");
+        };
+        assert_eq!(stop, Stop::TableElements(10));
+    }
+    assert_eq!(start.compiled().len(), 2);
+}
+
+#[test]
+fn a_pinned_stranger_that_is_known_is_still_held_against_its_pin() {
+    let start = Start::new().with_stranger();
+    assert_eq!(build(start.builder()).problems().len(), 0);
+    let pinned = start.builder().pin("stranger.wasm", "0".repeat(64));
+    let host = block_on(pinned.build()).unwrap();
+    let problem = &host.problems()[0];
+    assert!(
+        problem.contains("and the pin `stranger.wasm` is 000"),
+        "{problem}"
+    );
+    let host = block_on(start.builder().require_pins(true).build()).unwrap();
+    let problem = &host.problems()[0];
+    assert!(problem.contains("it has no pin"), "{problem}");
+}
+
+#[test]
+fn what_one_host_has_made_ready_the_host_in_its_place_goes_on_with() {
+    let start = Start::new();
+    let first = build(start.builder());
+    let second = block_on(start.builder().rebuild(&first)).unwrap();
+    assert_eq!(model_text(&second, "read_skill", read_skill()), "# A\n");
+    assert_eq!(model_text(&first, "read_skill", read_skill()), "# A\n");
+    for entry in start.entries("cwasm") {
+        fs::remove_file(entry).unwrap();
+    }
+    let third = block_on(start.builder().rebuild(&second)).unwrap();
+    assert_eq!(model_text(&third, "read_skill", read_skill()), "# A\n");
+    assert_eq!(start.compiled(), ["read_skill"]);
+}

@@ -158,7 +158,7 @@ impl Loader {
         tell(Compilation::Started);
         let component = match own {
             true => Component::from_binary(&self.engine.engine, bytes).map_err(Into::into),
-            false => self.compiler.compile(&self.engine, bytes),
+            false => check_layer(bytes).and_then(|()| self.compiler.compile(&self.engine, bytes)),
         };
         tell(Compilation::Ended);
         let component = component?;
@@ -193,6 +193,18 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
         Ok(bytes)
     };
     read().with_context(|| format!("cannot read the tool component `{}`", path.display()))
+}
+
+/// Refuses a core module in words that say what is missing: a compiler's output
+/// looks like a component, and is none until it is wrapped.
+pub(crate) fn check_layer(bytes: &[u8]) -> anyhow::Result<()> {
+    if bytes.starts_with(b"\0asm\x01\0\0\0") {
+        bail!(
+            "it is a core module, and a tool is a component: build it for `wasm32-wasip2`, or with \
+             `skillhost build`, which makes one of it"
+        );
+    }
+    Ok(())
 }
 
 /// Asks a component for its tools, and checks what it says of them.

@@ -2,12 +2,14 @@
 //! what it asks for, and what it would be refused for.
 
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use wasmtime::component::Component;
 
+use crate::arguments::Schema;
 use crate::compile::{self, Compiler};
-use crate::component::{digest, read};
+use crate::component::{check_layer, digest, read};
 use crate::engine::Clocked;
 use crate::limits::{Limits, Load};
 use crate::sandbox::{Sandbox, is_granted};
@@ -61,15 +63,24 @@ pub struct Start {
 /// no folder.
 /// `compiler` is as for [`HostBuilder::compiler`](crate::HostBuilder::compiler).
 pub async fn inspect(path: &Path, compiler: Option<&Path>) -> anyhow::Result<Inspection> {
+    inspect_within(path, compiler, compile::DEFAULT_TIME).await
+}
+
+/// Like [`inspect`], where compiling the component may take so long.
+pub async fn inspect_within(
+    path: &Path,
+    compiler: Option<&Path>,
+    time: Duration,
+) -> anyhow::Result<Inspection> {
     let bytes = read(path)?;
     let limits = Limits::default();
     let engine = Clocked::new(&Load::default(), limits.memory, true)?;
     let compiler = Compiler {
         program: compiler.map(Path::to_owned),
-        time: compile::DEFAULT_TIME,
+        time,
     };
-    let component = compiler
-        .compile(&engine, &bytes)
+    let component = check_layer(&bytes)
+        .and_then(|()| compiler.compile(&engine, &bytes))
         .with_context(|| format!("`{}` is no component", path.display()))?;
     let kind = component.component_type();
     let imports = kind.imports(&engine.engine).map(|(name, import)| Import {
@@ -102,5 +113,11 @@ async fn tools(
     limits: &Limits,
 ) -> anyhow::Result<Vec<Definition>> {
     let sandbox = Sandbox::new(engine, component)?;
-    crate::component::definitions(&sandbox, "inspect", bytes, limits).await
+    let definitions = crate::component::definitions(&sandbox, "inspect", bytes, limits).await?;
+    // As it is when it is loaded to be called.
+    for definition in &definitions {
+        Schema::new(&definition.input_schema)
+            .with_context(|| format!("in its tool `{}`", definition.name))?;
+    }
+    Ok(definitions)
 }

@@ -86,7 +86,7 @@ pub use compile::{COMPILE_ARGUMENT, compile_component};
 pub use config::Config;
 pub use grant::{EffectiveGrant, Grant, PatternError};
 pub use host::{Compilation, Host, HostBuilder, SKILL_RESOURCES};
-pub use inspect::{Import, Inspection, Start, inspect};
+pub use inspect::{Import, Inspection, Start, inspect, inspect_within};
 pub use limits::{Limits, Load};
 pub use observer::{CallEnd, Observer, Occupancy};
 pub use resources::{

@@ -52,6 +52,8 @@ mod respond;
 mod agents;
 // The command line: verbs, options, exit codes.
 mod command_line;
+// What authors of tools get wrong, and what they are told.
+mod authors;
 // The string checks of the guest SDK, alone.
 mod path_checks;
 // Paths and names against string checks, sandbox and tools.

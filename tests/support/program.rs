@@ -36,6 +36,13 @@ impl Program {
         fs::write(path, content).unwrap();
     }
 
+    /// Writes a program that a shell runs.
+    pub(crate) fn script(&self, path: &str, script: &str) {
+        self.write(path, format!("#!/bin/sh\n{script}\n"));
+        let path = self.folder.path().join(path);
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
     pub(crate) fn run<S: AsRef<std::ffi::OsStr>>(&self, arguments: &[S]) -> Run {
         self.run_with(arguments, "")
     }

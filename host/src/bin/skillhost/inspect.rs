@@ -44,7 +44,8 @@ impl Inspect {
     }
 }
 
-fn text(seen: &Inspection) -> String {
+/// Lines for people.
+pub(crate) fn text(seen: &Inspection) -> String {
     let mut lines = vec![
         format!("sha256: {}", seen.digest),
         format!("size: {} bytes", seen.size),

@@ -1,11 +1,15 @@
 //! The command line: parses, dispatches to a verb, prints what went wrong, and
 //! sets the exit code. What each verb does stands in the file of its name.
 
+mod build;
 mod call;
 mod check;
+mod dev;
 mod exit;
 mod grants;
 mod inspect;
+mod kit;
+mod new;
 mod options;
 mod prompt;
 mod respond;
@@ -42,6 +46,9 @@ enum Verb {
     Check(check::Check),
     Grants(grants::Grants),
     Inspect(inspect::Inspect),
+    New(new::New),
+    Build(build::Build),
+    Dev(dev::Dev),
     Serve(serve::Serve),
 }
 
@@ -91,6 +98,9 @@ fn main() -> ExitCode {
             Verb::Check(check) => check.execute(arguments.options),
             Verb::Grants(grants) => grants.execute(arguments.options).await,
             Verb::Inspect(inspect) => inspect.execute().await,
+            Verb::New(new) => new.execute(),
+            Verb::Build(build) => build.execute().await,
+            Verb::Dev(dev) => dev.execute().await,
             Verb::Serve(serve) => serve.execute(arguments.options).await,
         }
     });

@@ -1,0 +1,84 @@
+//! `skillhost build`: from a tool project to a component that a host would
+//! load. The language's own compiler does the work; how it is called stands in
+//! the file of the language's name.
+
+#[cfg(feature = "c-kit")]
+mod bindings;
+#[cfg(feature = "c-kit")]
+mod c;
+#[cfg(not(feature = "c-kit"))]
+#[path = "build/without_c.rs"]
+mod c;
+mod fault;
+mod javascript;
+mod place;
+mod project;
+mod python;
+mod rust;
+mod step;
+mod venv;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use skillhost::Inspection;
+
+use crate::exit::Exit;
+use crate::inspect;
+use crate::kit::Language;
+use crate::terminal;
+pub(crate) use fault::Fault;
+use project::Project;
+
+/// Longest that compiling the component may take: its author's machine may be
+/// slow, and is theirs.
+const COMPILE_TIME: Duration = Duration::from_secs(600);
+
+/// Build a tool project, and show what an operator would see of its component
+#[derive(Args)]
+pub(crate) struct Build {
+    /// Folder of the project
+    #[arg(value_name = "DIR", default_value = ".")]
+    folder: PathBuf,
+    /// The language, where the folder holds projects in several
+    #[arg(long, value_enum)]
+    lang: Option<Language>,
+}
+
+/// A component that was built, looked at and put in its place.
+pub(crate) struct Built {
+    /// Where it lies.
+    pub(crate) file: PathBuf,
+    pub(crate) seen: Inspection,
+}
+
+impl Build {
+    pub(crate) async fn execute(self) -> anyhow::Result<Exit> {
+        match build(&self.folder, self.lang).await {
+            Ok(built) => {
+                terminal::say(&format!("built `{}`", built.file.display()));
+                terminal::print(&inspect::text(&built.seen))?;
+                Ok(Exit::Ok)
+            }
+            Err(fault) => Ok(fault.tell()),
+        }
+    }
+}
+
+/// Builds the project in `folder`.
+pub(crate) async fn build(folder: &Path, language: Option<Language>) -> Result<Built, Fault> {
+    let project = Project::find(folder, language)?;
+    let component = match project.language {
+        Language::Rust => rust::build(&project)?,
+        Language::Python => python::build(&project)?,
+        Language::JavaScript => javascript::build(&project)?,
+        Language::C => c::build(&project)?,
+    };
+    let compiler = std::env::current_exe().ok();
+    let seen = skillhost::inspect_within(&component, compiler.as_deref(), COMPILE_TIME)
+        .await
+        .map_err(|error| Fault::project(format!("what was built is not loaded: {error:#}")))?;
+    let file = place::put(&project, &component, &seen)?;
+    Ok(Built { file, seen })
+}

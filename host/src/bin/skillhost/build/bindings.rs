@@ -1,0 +1,77 @@
+//! Between C and the component model: bindings from a project's WIT, and a
+//! component from a module that was compiled with them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use wasi_preview1_component_adapter_provider::{
+    WASI_SNAPSHOT_PREVIEW1_ADAPTER_NAME, WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER,
+};
+use wit_bindgen_core::Files;
+use wit_component::ComponentEncoder;
+use wit_parser::Resolve;
+
+use super::Fault;
+use super::project::Project;
+
+/// Bindings that were written to a folder.
+pub(super) struct Bindings {
+    pub(super) folder: PathBuf,
+    /// What is to be compiled and linked.
+    pub(super) files: Vec<PathBuf>,
+}
+
+/// Makes C bindings of the project's `wit`.
+pub(super) fn generate(project: &Project) -> Result<Bindings, Fault> {
+    let made = || -> anyhow::Result<Files> {
+        let mut resolve = Resolve::default();
+        let (package, _) = resolve.push_dir(project.folder.join("wit"))?;
+        let world = resolve.select_world(&[package], None)?;
+        let mut files = Files::default();
+        wit_bindgen_c::Opts::default()
+            .build()
+            .generate(&mut resolve, world, &mut files)?;
+        Ok(files)
+    };
+    let made = made().map_err(|error| Fault::project(format!("in `wit`: {error:#}")))?;
+    let folder = project.scratch("bindings")?;
+    let mut files = Vec::new();
+    for (name, content) in made.iter() {
+        let file = folder.join(name);
+        // A file that stays as it is keeps its time.
+        if fs::read(&file).is_ok_and(|found| found == content) {
+        } else {
+            fs::write(&file, content).map_err(|error| {
+                Fault::missing(format!("cannot write `{}`: {error}", file.display()))
+            })?;
+        }
+        if !name.ends_with(".h") {
+            files.push(file);
+        }
+    }
+    files.sort();
+    Ok(Bindings { folder, files })
+}
+
+/// Makes a component of a module.
+pub(super) fn component(project: &Project, module: &Path) -> Result<PathBuf, Fault> {
+    let encode = || -> anyhow::Result<Vec<u8>> {
+        let module = fs::read(module)?;
+        ComponentEncoder::default()
+            .validate(true)
+            .module(&module)?
+            .adapter(
+                WASI_SNAPSHOT_PREVIEW1_ADAPTER_NAME,
+                WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER,
+            )?
+            .encode()
+    };
+    let bytes = encode().map_err(|error| {
+        Fault::project(format!("what was compiled makes no component: {error:#}"))
+    })?;
+    let component = project.scratch("")?.join("component.wasm");
+    fs::write(&component, bytes).map_err(|error| {
+        Fault::missing(format!("cannot write `{}`: {error}", component.display()))
+    })?;
+    Ok(component)
+}

@@ -1,0 +1,167 @@
+//! JavaScript, by componentize-js.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::Fault;
+use super::project::Project;
+use super::step::{self, Step};
+use crate::terminal;
+
+/// Oldest Node.js that the compiler runs with.
+const OLDEST: u32 = 20;
+/// The compiler, in `node_modules`.
+const COMPILER: &str = "node_modules/@bytecodealliance/componentize-js/src/cli.js";
+const SOURCE: &str = "src/tool.js";
+
+pub(super) fn build(project: &Project) -> Result<PathBuf, Fault> {
+    project.file(SOURCE)?;
+    project.file("wit/world.wit")?;
+    let node = node()?;
+    install(project)?;
+    for file in modules(&project.folder) {
+        let mut command = Command::new(&node);
+        command
+            .arg("--check")
+            .arg(&file)
+            .current_dir(&project.folder);
+        let mut step = Step::new("reading the project's JavaScript files", command);
+        step.noise = is_trace;
+        step.run()?;
+    }
+    let component = project.scratch("")?.join("component.wasm");
+    // What is not disabled and not used is not imported, but for these two.
+    let without = ["--disable", "http", "--disable", "fetch-event"];
+    let mut command = Command::new(&node);
+    command
+        .args([COMPILER, SOURCE, "--wit", "wit"])
+        .args(without)
+        .arg("--out")
+        .arg(&component)
+        .current_dir(&project.folder);
+    let mut step = Step::new("`componentize-js`", command);
+    step.noise = is_noise;
+    step.run().map_err(|fault| {
+        fault
+            .fix("it runs `src/tool.js` once when it builds; what is thrown there is said above")
+            .fix("`src/tool.js` exports `tools`, and imports only modules of JavaScript itself")
+    })?;
+    Ok(component)
+}
+
+/// Installs the compiler, once for each state of the files that name it.
+fn install(project: &Project) -> Result<(), Fault> {
+    let wanted = project.text("package.json")? + &project.text("package-lock.json")?;
+    let installed = project.folder.join("node_modules/.installed");
+    if project.folder.join(COMPILER).is_file()
+        && fs::read_to_string(&installed).is_ok_and(|found| found == wanted)
+    {
+        return Ok(());
+    }
+    let Some(npm) = step::find("npm") else {
+        return Err(Fault::missing("there is no `npm` on the PATH").fix(HOW));
+    };
+    terminal::say(&format!(
+        "installing what `package-lock.json` names into `{}`; this happens once",
+        project.folder.join("node_modules").display()
+    ));
+    let mut command = Command::new(npm);
+    command
+        .args([
+            "ci",
+            "--ignore-scripts",
+            "--no-audit",
+            "--no-fund",
+            "--loglevel=error",
+        ])
+        .current_dir(&project.folder);
+    Step::new("`npm ci`", command).run().map_err(|fault| {
+        fault.fix("it needs the npm registry; after a change of `package.json`, `npm install --ignore-scripts` brings `package-lock.json` up to date")
+    })?;
+    project.file(COMPILER)?;
+    fs::write(&installed, wanted)
+        .map_err(|error| Fault::missing(format!("cannot write `{}`: {error}", installed.display())))
+}
+
+const HOW: &str = "get Node.js, which has it, from https://nodejs.org, or as your system's \
+                   packages `nodejs` and `npm`";
+
+fn node() -> Result<PathBuf, Fault> {
+    let Some(node) = step::find("node") else {
+        return Err(Fault::missing(format!(
+            "there is no `node` on the PATH; Node.js {OLDEST} or newer is needed"
+        ))
+        .fix(HOW));
+    };
+    let version = step::ask(Command::new(&node).arg("--version"));
+    let version = version.as_deref().unwrap_or_default();
+    let major = version.trim_start_matches('v').split('.').next();
+    match major.and_then(|major| major.parse::<u32>().ok()) {
+        Some(major) if major >= OLDEST => Ok(node),
+        _ => Err(Fault::missing(format!(
+            "`{}` is Node.js {version}, and {OLDEST} or newer is needed",
+            node.display()
+        ))
+        .fix(HOW)),
+    }
+}
+
+/// The project's own modules, which lie in `src`.
+fn modules(folder: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(folder.join("src")) else {
+        return Vec::new();
+    };
+    let paths = entries.flatten().map(|entry| entry.path());
+    let is_module = |path: &PathBuf| path.extension().is_some_and(|found| found == "js");
+    let mut found: Vec<PathBuf> = paths.filter(is_module).collect();
+    found.sort();
+    found
+}
+
+/// Lines on the compiler's own code, and on Node's.
+fn is_noise(line: &str) -> bool {
+    const OWN: [&str; 5] = [
+        "throw new Error(err);",
+        "^",
+        "Stack:",
+        "Additionally, some promises were rejected, but the rejection never handled:",
+        "",
+    ];
+    let line = line.trim();
+    OWN.contains(&line)
+        || line.starts_with("at ")
+        || line.starts_with('@')
+        || line.starts_with("Node.js v")
+        || line.starts_with("Promise rejected but never handled:")
+        || (line.starts_with("file:///") && line.contains("/node_modules/"))
+}
+
+/// The same for a file that does not parse, whose place is marked.
+fn is_trace(line: &str) -> bool {
+    let line = line.trim();
+    line.is_empty() || line.starts_with("at ") || line.starts_with("Node.js v")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_said_of_the_project_stays_and_the_rest_goes() {
+        for line in [
+            "src/tool.js:5:16 ReferenceError: FIFTY is not defined",
+            "Exception while evaluating top-level script",
+        ] {
+            assert!(!is_noise(line) && !is_trace(line), "{line}");
+        }
+        for line in [
+            "    at wrapSafe (node:internal/modules/cjs/loader:1464:18)",
+            "Node.js v20.20.2",
+            "",
+        ] {
+            assert!(is_noise(line) && is_trace(line), "{line}");
+        }
+        assert!(is_noise("          ^") && !is_trace("          ^"));
+    }
+}

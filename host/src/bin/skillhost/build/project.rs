@@ -1,0 +1,120 @@
+//! A tool project: its folder, and the language that it is written in.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::Fault;
+use crate::kit::Language;
+
+/// A folder that can be built.
+pub(super) struct Project {
+    /// Absolute: compilers are started in it.
+    pub(super) folder: PathBuf,
+    pub(super) language: Language,
+}
+
+impl Project {
+    /// Looks what kind of project lies in a folder.
+    pub(super) fn find(folder: &Path, asked: Option<Language>) -> Result<Self, Fault> {
+        let shown = folder.display();
+        let absolute = folder
+            .canonicalize()
+            .map_err(|error| Fault::usage(format!("cannot use the folder `{shown}`: {error}")))?;
+        if !absolute.is_dir() {
+            return Err(Fault::usage(format!("`{shown}` is not a folder")));
+        }
+        let found = kinds(&absolute);
+        let language = match (asked, found.as_slice()) {
+            (Some(language), _) => language,
+            (None, [(language, _)]) => *language,
+            (None, []) => {
+                return Err(
+                    Fault::usage(format!("there is no tool project in `{shown}`"))
+                        .fix(
+                            "it would hold a Cargo.toml (Rust), a package.json (JavaScript), a \
+                         tool.py (Python) or .c files in src (C)",
+                        )
+                        .fix("`skillhost new NAME --lang rust|python|javascript|c` makes one"),
+                );
+            }
+            (None, several) => {
+                let names: Vec<String> = several
+                    .iter()
+                    .map(|(language, file)| format!("`{file}` ({})", language.name()))
+                    .collect();
+                return Err(Fault::usage(format!(
+                    "`{shown}` holds {}; say which with `--lang`",
+                    names.join(" and ")
+                )));
+            }
+        };
+        Ok(Self {
+            folder: absolute,
+            language,
+        })
+    }
+
+    /// A file that the build cannot do without.
+    pub(super) fn file(&self, path: &str) -> Result<PathBuf, Fault> {
+        let file = self.folder.join(path);
+        if file.is_file() {
+            return Ok(file);
+        }
+        Err(Fault::project(format!(
+            "`{}` has no `{path}`, which a project in {} needs",
+            self.folder.display(),
+            self.language.name()
+        ))
+        .fix("`skillhost new` makes a project that has it, to copy it from"))
+    }
+
+    /// The text of such a file.
+    pub(super) fn text(&self, path: &str) -> Result<String, Fault> {
+        let file = self.file(path)?;
+        fs::read_to_string(&file)
+            .map_err(|error| Fault::project(format!("cannot read `{}`: {error}", file.display())))
+    }
+
+    /// A folder for what the build makes on the way.
+    pub(super) fn scratch(&self, name: &str) -> Result<PathBuf, Fault> {
+        let folder = self.folder.join("build").join(name);
+        fs::create_dir_all(&folder).map_err(|error| {
+            Fault::missing(format!(
+                "cannot make the folder `{}`: {error}",
+                folder.display()
+            ))
+        })?;
+        Ok(folder)
+    }
+}
+
+/// The kinds of project that a folder holds, with the file that says so.
+fn kinds(folder: &Path) -> Vec<(Language, &'static str)> {
+    let mut found: Vec<_> = [
+        (Language::Rust, "Cargo.toml"),
+        (Language::JavaScript, "package.json"),
+        (Language::Python, "tool.py"),
+    ]
+    .into_iter()
+    .filter(|(_, file)| folder.join(file).is_file())
+    .collect();
+    // Projects in other languages may have some C in them.
+    if found.is_empty() && !c_files(folder).is_empty() {
+        found.push((Language::C, "src"));
+    }
+    found
+}
+
+/// The C files of a project, sorted.
+pub(super) fn c_files(folder: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(folder.join("src")) else {
+        return Vec::new();
+    };
+    let mut files: Vec<PathBuf> = entries
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|found| found == "c") && path.is_file())
+        .collect();
+    files.sort();
+    files
+}

@@ -1,0 +1,148 @@
+//! The author's cases, run by `skillhost test`, and how their ends differ from
+//! those of the time before.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+/// How cases ended: what is wrong with each, if anything is.
+#[derive(Default)]
+pub(super) struct Outcomes {
+    by_name: BTreeMap<String, Option<String>>,
+    /// Why none were run.
+    none: Option<String>,
+}
+
+/// Runs a component's checks and the cases of its project.
+pub(super) fn run(folder: &Path, component: &Path) -> Outcomes {
+    match ask(folder, component) {
+        Ok(by_name) => Outcomes {
+            by_name,
+            none: None,
+        },
+        Err(why) => Outcomes {
+            by_name: BTreeMap::new(),
+            none: Some(why),
+        },
+    }
+}
+
+fn ask(folder: &Path, component: &Path) -> Result<BTreeMap<String, Option<String>>, String> {
+    let program = std::env::current_exe().map_err(|error| error.to_string())?;
+    let mut command = Command::new(program);
+    // In a process of its own: a case that takes the memory takes it there.
+    command
+        .arg("test")
+        .arg(component)
+        .args(["--output", "json"]);
+    for (option, name) in [("--cases", "cases"), ("--skills", "skills")] {
+        let place = folder.join(name);
+        if place.is_dir() {
+            command.arg(option).arg(place);
+        }
+    }
+    let output = command
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| error.to_string())?;
+    let report: Value = serde_json::from_slice(&output.stdout)
+        .map_err(|_| String::from_utf8_lossy(&output.stderr).trim().to_owned())?;
+    Ok(by_name(&report))
+}
+
+fn by_name(report: &Value) -> BTreeMap<String, Option<String>> {
+    let text = |check: &Value, key: &str| check[key].as_str().unwrap_or_default().to_owned();
+    let checks = report["checks"].as_array().map_or(&[][..], Vec::as_slice);
+    checks
+        .iter()
+        .filter(|check| check["outcome"] != "skipped")
+        .map(|check| {
+            let name = match check["case"].as_str() {
+                Some(case) => format!("case `{case}`"),
+                None => format!("check `{}` of `{}`", text(check, "id"), text(check, "tool")),
+            };
+            let failed = check["outcome"] == "failed";
+            (name, failed.then(|| text(check, "why")))
+        })
+        .collect()
+}
+
+impl Outcomes {
+    /// What is different in `now`, and how many pass.
+    pub(super) fn difference(&self, now: &Self) -> String {
+        if let Some(why) = &now.none {
+            return format!("no cases were run: {why}\n");
+        }
+        let mut lines = String::new();
+        for (name, wrong) in &now.by_name {
+            let before = self.by_name.get(name);
+            match (before, wrong) {
+                (Some(Some(_)), None) => lines.push_str(&format!("  {name}: passes now\n")),
+                (Some(Some(_)), Some(why)) => {
+                    lines.push_str(&format!("  {name}: still fails: {why}\n"));
+                }
+                (_, Some(why)) => lines.push_str(&format!("  {name}: fails: {why}\n")),
+                (None, None) if !self.by_name.is_empty() => {
+                    lines.push_str(&format!("  {name}: new, passes\n"));
+                }
+                _ => {}
+            }
+        }
+        for name in self.by_name.keys() {
+            if !now.by_name.contains_key(name) {
+                lines.push_str(&format!("  {name}: gone\n"));
+            }
+        }
+        let passed = now.by_name.values().filter(|wrong| wrong.is_none()).count();
+        format!("{lines}{passed} of {} pass\n", now.by_name.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn outcomes(cases: &[(&str, Option<&str>)]) -> Outcomes {
+        let by_name = cases.iter();
+        let by_name = by_name.map(|(name, wrong)| ((*name).to_owned(), wrong.map(str::to_owned)));
+        Outcomes {
+            by_name: by_name.collect(),
+            none: None,
+        }
+    }
+
+    #[test]
+    fn only_what_is_different_is_shown() {
+        let first = outcomes(&[("a", None), ("b", Some("x")), ("c", Some("y")), ("d", None)]);
+        assert_eq!(
+            Outcomes::default().difference(&first),
+            "  b: fails: x\n  c: fails: y\n2 of 4 pass\n"
+        );
+        let second = outcomes(&[("a", Some("z")), ("b", None), ("c", Some("y")), ("e", None)]);
+        assert_eq!(
+            first.difference(&second),
+            "  a: fails: z\n  b: passes now\n  c: still fails: y\n  e: new, passes\n  d: gone\n2 of 4 pass\n"
+        );
+        assert_eq!(
+            second.difference(&second),
+            "  a: still fails: z\n  c: still fails: y\n2 of 4 pass\n"
+        );
+    }
+
+    #[test]
+    fn a_report_is_read_by_case_and_check() {
+        let report = json!({"checks": [
+            {"case": "one", "outcome": "passed"},
+            {"id": "stable", "tool": "t", "outcome": "failed", "why": "it is not"},
+            {"id": "other", "tool": "t", "outcome": "skipped"},
+        ]});
+        let found = by_name(&report);
+        assert_eq!(found.len(), 2);
+        assert_eq!(found["case `one`"], None);
+        assert_eq!(found["check `stable` of `t`"].as_deref(), Some("it is not"));
+    }
+}

@@ -1,0 +1,66 @@
+//! What is different between one build and the next, in lines for people.
+
+use skillhost::Definition;
+
+/// A component's size, and how it changed.
+pub(super) fn size(before: usize, now: usize) -> String {
+    match before {
+        0 => format!("{now} bytes"),
+        before if before == now => format!("{now} bytes, as before"),
+        before if before < now => format!("{now} bytes, {} more", now - before),
+        before => format!("{now} bytes, {} less", before - now),
+    }
+}
+
+/// Tools that came, went, or are described otherwise, a line each.
+pub(super) fn tools(before: &[Definition], now: &[Definition]) -> String {
+    let mut lines = String::new();
+    for tool in now {
+        let Some(old) = before.iter().find(|old| old.name == tool.name) else {
+            lines.push_str(&format!("  tool `{}`: new\n", tool.name));
+            continue;
+        };
+        let parts = [
+            (old.title != tool.title, "title"),
+            (old.description != tool.description, "description"),
+            (old.input_schema != tool.input_schema, "arguments"),
+            (old.output_schema != tool.output_schema, "output schema"),
+            (old.folder != tool.folder, "folder"),
+        ];
+        let other: Vec<&str> = parts
+            .iter()
+            .filter(|(is_other, _)| *is_other)
+            .map(|(_, part)| *part)
+            .collect();
+        if !other.is_empty() {
+            lines.push_str(&format!(
+                "  tool `{}`: other {}\n",
+                tool.name,
+                other.join(", ")
+            ));
+        }
+    }
+    for tool in before {
+        if !now.iter().any(|new| new.name == tool.name) {
+            lines.push_str(&format!("  tool `{}`: gone\n", tool.name));
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_size_says_how_it_changed() {
+        for (before, now, shown) in [
+            (0, 5, "5 bytes"),
+            (5, 5, "5 bytes, as before"),
+            (5, 7, "7 bytes, 2 more"),
+            (7, 5, "5 bytes, 2 less"),
+        ] {
+            assert_eq!(size(before, now), shown);
+        }
+    }
+}

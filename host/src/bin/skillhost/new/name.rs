@@ -1,0 +1,126 @@
+//! What a project may be called: its name becomes a tool's, a package's and a
+//! function's.
+
+use anyhow::ensure;
+
+/// Longest name: a tool's has at most so many characters.
+const LONGEST: usize = 64;
+
+/// Names of tools that every host has.
+const BUILT_IN: [&str; 6] = [
+    "get_skill",
+    "list_skills",
+    "read_file_in_skill",
+    "read_skill",
+    "read_skill_file",
+    "skill_resources",
+];
+
+/// Words that cannot name a function in some of the languages, or name
+/// something else in a project.
+const TAKEN: [&str; 87] = [
+    "abstract", "and", "as", "assert", "async", "auto", "await", "become", "bool", "box", "break",
+    "case", "char", "class", "const", "continue", "core", "crate", "def", "default", "del", "do",
+    "double", "dyn", "elif", "else", "enum", "except", "export", "extern", "failure", "false",
+    "final", "finally", "float", "fn", "folder", "for", "from", "gen", "global", "goto", "if",
+    "impl", "import", "in", "inline", "int", "is", "lambda", "let", "long", "loop", "macro",
+    "main", "match", "mod", "move", "mut", "nonlocal", "not", "or", "override", "pass", "priv",
+    "pub", "raise", "ref", "register", "return", "same", "self", "short", "signed", "sizeof",
+    "static", "std", "struct", "super", "switch", "test", "tool", "trim", "try", "void", "while",
+    "yield",
+];
+
+pub(super) fn check(name: &str) -> anyhow::Result<()> {
+    let shown = name.escape_debug();
+    let is_part = |part: &str| {
+        !part.is_empty()
+            && part
+                .bytes()
+                .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+    };
+    ensure!(
+        name.len() <= LONGEST
+            && name.starts_with(|c: char| c.is_ascii_lowercase())
+            && name.split(['-', '_']).all(is_part),
+        "`{shown}` is no name for a tool; take up to {LONGEST} lower-case letters and digits, in \
+         words with `-` between, such as `{}`",
+        nearest(name)
+    );
+    ensure!(
+        !BUILT_IN.contains(&&*tool(name)),
+        "`{shown}` is the name of a built-in tool; take another"
+    );
+    ensure!(
+        !TAKEN.contains(&name),
+        "`{shown}` has a meaning in the languages of tools; take two words, such as `{name}-text`"
+    );
+    Ok(())
+}
+
+/// The tool's name.
+pub(super) fn tool(name: &str) -> String {
+    name.replace('-', "_")
+}
+
+/// A name that would be taken, as near as can be.
+fn nearest(name: &str) -> String {
+    const SENSIBLE: usize = 40;
+    let mut made = String::new();
+    for c in name.chars().take(SENSIBLE) {
+        if c.is_ascii_uppercase() && made.ends_with(|last: char| last.is_ascii_lowercase()) {
+            made.push('-');
+        }
+        if c.is_ascii_alphanumeric() {
+            made.push(c.to_ascii_lowercase());
+        } else if !made.is_empty() && !made.ends_with('-') {
+            made.push('-');
+        }
+    }
+    let made = made.trim_matches(|c: char| c == '-' || c.is_ascii_digit());
+    if made.is_empty() || TAKEN.contains(&made) {
+        "look-up-term".to_owned()
+    } else {
+        made.to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_lower_case_words() {
+        for name in ["look-up-term", "outline", "a1", "count_lines", "x-2"] {
+            assert!(check(name).is_ok(), "{name}");
+        }
+        let long = "a".repeat(65);
+        for name in [
+            "", "-a", "a-", "a--b", "2a", "Äpfel", "a b", "../a", "a/b", "a.b", "a\nb", &long,
+        ] {
+            assert!(check(name).is_err(), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_offered_instead_is_a_name() {
+        for (name, offered) in [
+            ("LookUp", "look-up"),
+            ("my tool!", "my-tool"),
+            ("../../etc", "etc"),
+            ("2nd", "nd"),
+            ("", "look-up-term"),
+            ("Ü", "look-up-term"),
+            ("Match", "look-up-term"),
+        ] {
+            assert_eq!(nearest(name), offered);
+            assert!(check(&nearest(name)).is_ok());
+        }
+    }
+
+    #[test]
+    fn a_name_that_means_something_else_is_refused() {
+        for name in ["read-skill", "read_skill", "import", "tool", "match"] {
+            assert!(check(name).is_err(), "{name}");
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! Where a Rust project takes the crate `skillhost-guest` from.
+
+use std::path::PathBuf;
+
+use anyhow::{Context as _, ensure};
+use clap::Args;
+
+use crate::kit::Language;
+
+/// How the project says it where it lies.
+pub(super) const LINE: &str = "skillhost-guest = \"0.1.0\"";
+
+#[derive(Args)]
+pub(super) struct Sdk {
+    /// Rust: take `skillhost-guest` from this folder
+    #[arg(long, value_name = "DIR", conflicts_with = "sdk_version")]
+    sdk_path: Option<PathBuf>,
+    /// Rust: take this version of `skillhost-guest` from the registry
+    #[arg(long, value_name = "VERSION")]
+    sdk_version: Option<String>,
+}
+
+impl Sdk {
+    /// The line of `Cargo.toml`, where it is another than [`LINE`].
+    pub(super) fn dependency(&self, language: Language) -> anyhow::Result<Option<String>> {
+        if self.sdk_path.is_none() && self.sdk_version.is_none() {
+            return Ok(None);
+        }
+        ensure!(
+            language == Language::Rust,
+            "`--sdk-path` and `--sdk-version` are for `--lang rust`; in {} the kit is part of the \
+             project",
+            language.name()
+        );
+        if let Some(version) = &self.sdk_version {
+            let allowed = |c: char| c.is_ascii_alphanumeric() || ".-+^~=<>*, ".contains(c);
+            ensure!(
+                !version.is_empty() && version.chars().all(allowed),
+                "`--sdk-version`: `{}` is no version, such as `0.1.0`",
+                version.escape_debug()
+            );
+            return Ok(Some(format!("skillhost-guest = \"{version}\"")));
+        }
+        let folder = self.sdk_path.as_deref().unwrap_or_else(|| ".".as_ref());
+        let shown = folder.display();
+        let manifest = std::fs::read_to_string(folder.join("Cargo.toml"))
+            .with_context(|| format!("`--sdk-path`: cannot read `{shown}/Cargo.toml`"))?;
+        ensure!(
+            manifest.contains("name = \"skillhost-guest\""),
+            "`--sdk-path`: `{shown}` is not the crate `skillhost-guest`"
+        );
+        let folder = folder.canonicalize()?;
+        let folder = folder
+            .to_str()
+            .with_context(|| format!("`--sdk-path`: the path of `{shown}` is not UTF-8"))?;
+        // A JSON string is a basic string of TOML.
+        let path = serde_json::to_string(folder)?;
+        Ok(Some(format!("skillhost-guest = {{ path = {path} }}")))
+    }
+}

@@ -20,6 +20,8 @@ mod components;
 mod versions;
 // Functions with WIT types as tools.
 mod typed;
+// Conformance runs of components, and their authors' cases.
+mod conformance;
 // What an operator grants, and what is denied without.
 mod grants;
 // The record of every call.

@@ -118,7 +118,7 @@ impl Schema {
             .filter(|(_, schema)| takes_null(schema))
             .map(|(name, _)| name.clone())
             .collect();
-        check_schema(&Value::Object(schema.clone()))?;
+        check_schema(&Value::Object(schema.clone()), "its input schema")?;
         // Meets: a schema that names itself something else.
         schema.insert("type".to_owned(), "object".into());
         Ok(Self {
@@ -137,16 +137,7 @@ impl Schema {
         if let Some(validator) = self.validator.get() {
             return Ok(validator);
         }
-        let validator = jsonschema::draft202012::options()
-            // Linear time: patterns come from strangers.
-            .with_pattern_options(
-                PatternOptions::regex()
-                    .size_limit(PATTERN_BYTES)
-                    .dfa_size_limit(PATTERN_BYTES),
-            )
-            .build(&self.source)
-            .map_err(|error| anyhow::anyhow!("{error}"))
-            .context("its input schema is not valid")?;
+        let validator = build(&self.source, "its input schema")?;
         Ok(self.validator.get_or_init(|| validator))
     }
 
@@ -254,15 +245,35 @@ fn plain(schema: &Map<String, Value>) -> Vec<(String, Plain)> {
     properties.iter().filter_map(plain).collect()
 }
 
+/// A stranger's schema, ready to check values, if that cannot take long. `what`
+/// it is stands in the error.
+pub(crate) fn validator(schema: &Value, what: &str) -> anyhow::Result<Validator> {
+    check_schema(schema, what)?;
+    build(schema, what)
+}
+
+fn build(schema: &Value, what: &str) -> anyhow::Result<Validator> {
+    jsonschema::draft202012::options()
+        // Linear time: patterns come from strangers.
+        .with_pattern_options(
+            PatternOptions::regex()
+                .size_limit(PATTERN_BYTES)
+                .dfa_size_limit(PATTERN_BYTES),
+        )
+        .build(schema)
+        .map_err(|error| anyhow::anyhow!("{error}"))
+        .with_context(|| format!("{what} is not valid"))
+}
+
 /// Refuses a schema that could take long to check with, or to read.
-fn check_schema(schema: &Value) -> anyhow::Result<()> {
+fn check_schema(schema: &Value, what: &str) -> anyhow::Result<()> {
     let mut values = 0;
     let mut rest = vec![schema];
     while let Some(value) = rest.pop() {
         values += 1;
         anyhow::ensure!(
             values <= SCHEMA_VALUES,
-            "its input schema has more than {SCHEMA_VALUES} values"
+            "{what} has more than {SCHEMA_VALUES} values"
         );
         match value {
             Value::Object(object) => {
@@ -270,7 +281,7 @@ fn check_schema(schema: &Value) -> anyhow::Result<()> {
                     .iter()
                     .find(|keyword| object.contains_key(**keyword));
                 if let Some(keyword) = refers {
-                    anyhow::bail!("its input schema has `{keyword}`: write out what it refers to");
+                    anyhow::bail!("{what} has `{keyword}`: write out what it refers to");
                 }
                 rest.extend(object.values());
             }

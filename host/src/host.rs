@@ -105,6 +105,11 @@ impl Host {
         Some(&granted.tool.definition)
     }
 
+    /// The tools, as they were loaded.
+    pub(crate) fn tools(&self) -> impl Iterator<Item = &Arc<Tool>> {
+        self.0.tools.iter().map(|granted| &granted.tool)
+    }
+
     /// What each tool may do, with every default filled in.
     pub fn grants(&self) -> Vec<EffectiveGrant> {
         let names = self.0.catalog.names();

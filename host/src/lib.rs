@@ -52,6 +52,7 @@ pub mod check;
 mod compile;
 mod component;
 pub mod config;
+pub mod conformance;
 mod descriptors;
 mod embedded;
 mod engine;

@@ -42,6 +42,7 @@ pub enum Compilation {
 pub struct HostBuilder {
     skills: Vec<SkillsRoot>,
     tools: Vec<PathBuf>,
+    components: Vec<PathBuf>,
     home: Option<PathBuf>,
     cache: Option<PathBuf>,
     disabled: BTreeSet<String>,
@@ -78,6 +79,12 @@ impl HostBuilder {
     /// Adds a folder of tool components: every `.wasm` file in it.
     pub fn tools(mut self, folder: impl Into<PathBuf>) -> Self {
         self.tools.push(folder.into());
+        self
+    }
+
+    /// Adds one tool component, after those of the folders.
+    pub fn component(mut self, file: impl Into<PathBuf>) -> Self {
+        self.components.push(file.into());
         self
     }
 
@@ -345,7 +352,8 @@ impl HostBuilder {
         all.map(|limits| limits.memory).max().unwrap_or_default()
     }
 
-    /// The `.wasm` files of the tool folders, in order of their names.
+    /// The `.wasm` files of the tool folders, in order of their names, and the
+    /// components that were named themselves.
     fn component_files(&self) -> anyhow::Result<Vec<PathBuf>> {
         let mut files = Vec::new();
         for folder in &self.tools {
@@ -363,6 +371,7 @@ impl HostBuilder {
             found.sort();
             files.append(&mut found);
         }
+        files.extend_from_slice(&self.components);
         Ok(files)
     }
 

@@ -16,6 +16,7 @@ mod respond;
 mod serve;
 mod skills;
 mod terminal;
+mod test;
 mod tools;
 
 use std::process::ExitCode;
@@ -49,6 +50,7 @@ enum Verb {
     New(new::New),
     Build(build::Build),
     Dev(dev::Dev),
+    Test(test::Test),
     Serve(serve::Serve),
 }
 
@@ -101,6 +103,7 @@ fn main() -> ExitCode {
             Verb::New(new) => new.execute(),
             Verb::Build(build) => build.execute().await,
             Verb::Dev(dev) => dev.execute().await,
+            Verb::Test(test) => test.execute(arguments.options).await,
             Verb::Serve(serve) => serve.execute(arguments.options).await,
         }
     });

@@ -10,6 +10,7 @@ use std::sync::Mutex;
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use skillhost::config::{Config, Located, LocatedRoot};
+use skillhost::conformance::Conformance;
 use skillhost::{Catalog, Compilation, Grant, Host, HostBuilder, SkillsRoot};
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::filter::Targets;
@@ -233,6 +234,25 @@ impl Options {
             builder = builder.progress(move |name, what| progress.tell(name, what));
         }
         Ok(builder)
+    }
+}
+
+impl Options {
+    /// A run of conformance checks for a component. Starts the log.
+    pub(crate) fn conformance(&self, component: &Path) -> anyhow::Result<Conformance> {
+        self.start_log();
+        let config = self.config()?;
+        let mut run = Conformance::of(component).limits(config.limits.clone());
+        for root in self.skills(&config)? {
+            run = run.skills_root(root);
+        }
+        if let Some(folder) = cache_folder() {
+            run = run.cache(folder);
+        }
+        if let Ok(program) = env::current_exe() {
+            run = run.compiler(program);
+        }
+        Ok(run)
     }
 }
 

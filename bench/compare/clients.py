@@ -107,9 +107,11 @@ class Bare(Piped):
             raise Failed("`%s` answered %.500r" % (self.name, line))
         return message["result"]
 
+    def call(self, tool, arguments):
+        return said(self.ask("tools/call", {"name": tool, "arguments": arguments}))
+
     def read(self, arguments):
-        return said(self.ask("tools/call", {"name": "read_file_in_skill",
-                                            "arguments": arguments}))
+        return self.call("read_file_in_skill", arguments)
 
     def calls(self, arguments):
         def side(times):

@@ -13,6 +13,14 @@ from subject import file_of
 GROUP = "whole processes"
 ARGUMENTS = file_of("4 KB")
 CALL = '{"skill_name": "%(skill_name)s", "file_path": "%(file_path)s"}' % ARGUMENTS
+SKILL = {"skill_name": ARGUMENTS["skill_name"]}
+TOOLS = {
+    "read_file_in_skill": ARGUMENTS,
+    "get_skill": SKILL,
+    "read_skill_file": dict(SKILL, path=ARGUMENTS["file_path"]),
+    "read_skill": SKILL,
+    "list_skills": {},
+}
 # A server has come to rest: nothing is left of what its start allocated for a moment.
 REST = 2.0
 
@@ -68,23 +76,27 @@ def first_answer(command, env):
 def first_answers(place, rounds, say):
     ours, theirs = (first_answer(command, place.environment) for command in commands(place))
     # A process that has Python and the SDK to load is not started a hundred times.
-    taken = in_turns(ours, theirs, max(3, rounds // 4), 1,
+    taken = in_turns(lambda times: ours(4 * times), theirs, max(3, rounds // 4), 1,
                      lambda text: say("the first answer: %s" % text))
-    ours = side("skillhost serve", taken[0])
+    alone = side("skillhost serve", taken[0])
     what = "`serve`, up to the first result"
-    yield row("process-first-result", GROUP, what, ours["median_ns"] / 1e6, "ms", 40, ours=ours)
+    yield row("process-first-result", GROUP, what, alone["median_ns"] / 1e6, "ms", 40, ours=alone)
     names = ("skillhost serve", "a server on the Python SDK, no sandbox")
     yield ratio("process-first-result-python", GROUP, what + ", against Python", names, taken)
 
 
 def memory(place, say):
-    """An idle server has answered once, so that nothing is left to be loaded."""
+    """Every tool has been called before, so that nothing is left to be loaded."""
     say("the memory of an idle server")
     command = [place.skillhost, "serve", "--skills", str(place.many_skills)]
     with contextlib.closing(Bare(command, place.environment)) as server:
-        tools = len(server.ask("tools/list", {})["tools"])
-        if tools != 5 or server.read(ARGUMENTS)[0]:
-            raise Failed("the idle server has %d tools, and not five that work" % tools)
+        offered = {tool["name"] for tool in server.ask("tools/list", {})["tools"]}
+        if offered != set(TOOLS):
+            raise Failed("the idle server has other tools than these five: %s" % offered)
+        for tool, arguments in TOOLS.items():
+            failed, text = server.call(tool, arguments)
+            if failed:
+                raise Failed("`%s` answered %.300r" % (tool, text))
         time.sleep(REST)
         with open("/proc/%d/status" % server.process.pid, encoding="ascii") as status:
             kilobytes = int(re.search(r"^VmRSS:\s*(\d+) kB", status.read(), re.MULTILINE)[1])

@@ -23,6 +23,9 @@ def measure(place, rounds, say):
     many, few = (Twin(command) for command in loaded)
     with contextlib.closing(many), contextlib.closing(few):
         same("tools", (many.tools, few.tools), place.counts["components"])
+        # A component is loaded at its first call.
+        for name in place.many_tools[1]:
+            many.answer(ARGUMENTS, tool=name, form="record")
         rows.append(pair("components", place.counts["components"], "components", many, few,
                          rounds, say))
     return rows

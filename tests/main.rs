@@ -22,6 +22,8 @@ mod versions;
 mod typed;
 // Conformance runs of components, and their authors' cases.
 mod conformance;
+// The example of a tool in Rust.
+mod search_in_skill;
 // What an operator grants, and what is denied without.
 mod grants;
 // The record of every call.

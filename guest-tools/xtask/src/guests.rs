@@ -8,12 +8,12 @@ use crate::compare::compare;
 use crate::digest::{Digest, Sums};
 use crate::dist::{Components, Dist};
 use crate::toolchain::{Choice, Toolchain};
-use crate::workspace::{Guest, find, root, select};
+use crate::workspace::{Guest, PLACES, find, root, select};
 
 /// Build the guest components, or compare them with the committed ones
 ///
-/// A component goes to `guest-tools/dist`, the component of a test guest to
-/// `tests/guests/dist`. The committed ones are built with a pinned compiler,
+/// A component goes to `guest-tools/dist`, that of an example to
+/// `guest-tools/examples/dist`, that of a test guest to `tests/guests/dist`. The committed ones are built with a pinned compiler,
 /// which gives the same bytes on every machine: `--check` builds them again and
 /// compares.
 ///
@@ -55,9 +55,9 @@ pub(crate) fn execute(arguments: &Arguments) -> Result<Outcome> {
     let built = build(&root, &toolchain, &guests)?;
 
     let mut same = true;
-    for (test, folder) in [(false, "guest-tools/dist"), (true, "tests/guests/dist")] {
+    for (_, folder) in PLACES {
         let dist = Dist::at(root.join(folder));
-        let components = pick(&built, &guests, test);
+        let components = pick(&built, &guests, folder);
         if arguments.check {
             same &= check(&dist, folder, &components, &arguments.only)?;
         } else {
@@ -81,10 +81,10 @@ pub(crate) fn execute(arguments: &Arguments) -> Result<Outcome> {
     Ok(Outcome::Fine)
 }
 
-/// The components that belong to one of the two `dist` folders.
-fn pick(built: &[Vec<u8>], guests: &[Guest], test: bool) -> Components {
+/// The components that belong to one of the `dist` folders.
+fn pick(built: &[Vec<u8>], guests: &[Guest], folder: &str) -> Components {
     let both = guests.iter().zip(built);
-    both.filter(|(guest, _)| guest.test == test)
+    both.filter(|(guest, _)| guest.dist == folder)
         .map(|(guest, bytes)| (guest.file_name(), bytes.clone()))
         .collect()
 }

@@ -16,9 +16,17 @@ pub(crate) struct Guest {
     pub(crate) package: String,
     /// Cargo's name for what it builds, without the extension.
     pub(crate) target: String,
-    /// Whether it serves the tests only.
-    pub(crate) test: bool,
+    /// The folder of the checkout that its component belongs in.
+    pub(crate) dist: &'static str,
 }
+
+/// Where guests lie, the closest place first, and where their components
+/// belong.
+pub(crate) const PLACES: [(&str, &str); 3] = [
+    ("guest-tools/examples", "guest-tools/examples/dist"),
+    ("guest-tools", "guest-tools/dist"),
+    ("tests/guests", "tests/guests/dist"),
+];
 
 impl Guest {
     /// The component's name in a `dist` folder.
@@ -93,20 +101,16 @@ fn read_metadata(metadata: &Value, root: &Path) -> Result<Vec<Guest>> {
         let place = Path::new(&manifest)
             .strip_prefix(root)
             .unwrap_or(Path::new(&manifest));
-        let test = match (
-            place.starts_with("guest-tools"),
-            place.starts_with("tests/guests"),
-        ) {
-            (true, _) => false,
-            (_, true) => true,
-            _ => bail!(
+        let mut places = PLACES.iter();
+        let Some((_, dist)) = places.find(|(folder, _)| place.starts_with(folder)) else {
+            bail!(
                 "the guest `{name}` is neither in `guest-tools` nor in `tests/guests`: `{manifest}`"
-            ),
+            );
         };
         guests.push(Guest {
             package: name,
             target: text(&target["name"])?.replace('-', "_"),
-            test,
+            dist,
         });
     }
     Ok(guests)
@@ -152,21 +156,31 @@ mod tests {
     }
 
     #[test]
-    fn a_member_with_a_cdylib_is_a_guest_and_its_folder_says_of_which_kind() -> Result<()> {
+    fn a_member_with_a_cdylib_is_a_guest_and_its_folder_says_where_it_belongs() -> Result<()> {
         let found = guests(&[
             package("sdk", "guest-tools/sdk", "lib"),
             package("get-skill", "guest-tools/get-skill", "cdylib"),
+            package("outline", "guest-tools/examples/outline", "cdylib"),
             package("spin-for-ever", "tests/guests/spin-for-ever", "cdylib"),
         ])?;
         let found: Vec<_> = found
             .iter()
-            .map(|g| (g.file_name(), g.target.as_str(), g.test))
+            .map(|g| (g.file_name(), g.target.as_str(), g.dist))
             .collect();
         assert_eq!(
             found,
             [
-                ("get_skill.wasm".to_owned(), "get_skill", false),
-                ("spin_for_ever.wasm".to_owned(), "spin_for_ever", true),
+                ("get_skill.wasm".to_owned(), "get_skill", "guest-tools/dist"),
+                (
+                    "outline.wasm".to_owned(),
+                    "outline",
+                    "guest-tools/examples/dist"
+                ),
+                (
+                    "spin_for_ever.wasm".to_owned(),
+                    "spin_for_ever",
+                    "tests/guests/dist"
+                ),
             ]
         );
         Ok(())

@@ -56,9 +56,12 @@ const OPENAI_DESCRIPTION: usize = 1024;
 /// Characters of a property's name, from Anthropic's Messages.
 const ANTHROPIC_PROPERTY: usize = 64;
 
+/// Looks at a definition.
+type Look = fn(&Definition) -> Outcome;
+
 pub(super) async fn run(recorder: &mut Recorder, definition: &Definition) {
     let name = Some(&*definition.name);
-    let checks: [(&Rule, fn(&Definition) -> Outcome); 7] = [
+    let checks: [(&Rule, Look); 7] = [
         (&OPENAI, openai),
         (&OPENAI_STRICT, |definition| {
             strict(Format::OpenAi, definition)

@@ -1,0 +1,136 @@
+//! The example `search_in_skill`: its conformance and its cases, hostile
+//! folders, and a call over MCP.
+
+use std::os::unix::fs::symlink;
+
+use serde_json::{Value, json};
+use skillhost::conformance::Conformance;
+use skillhost::{Grant, Host, HostBuilder, SkillsRoot};
+
+use crate::support::folders::{CANARY, Folders};
+use crate::support::session::Session;
+use crate::support::{block_on, build, builder, cache, call, repository};
+
+const TOOL: &str = "search_in_skill";
+
+/// A host to be built with the example alone, which may read every skill.
+fn with_example() -> HostBuilder {
+    builder()
+        .without_embedded_tools()
+        .tools(repository().join("guest-tools/examples/dist"))
+        .grant(TOOL, Grant::new().skills(["*"]).unwrap())
+}
+
+fn found(host: &Host, arguments: Value) -> Value {
+    call(host, TOOL, arguments).unwrap().record()
+}
+
+/// The file and the line of each match.
+fn places(record: &Value) -> Vec<(&str, u64)> {
+    let matches = record["matches"].as_array().unwrap().iter();
+    matches
+        .map(|found| {
+            (
+                found["file"].as_str().unwrap(),
+                found["line"].as_u64().unwrap(),
+            )
+        })
+        .collect()
+}
+
+#[test]
+fn it_conforms_and_its_cases_pass() {
+    let examples = repository().join("guest-tools/examples");
+    let run = Conformance::of(examples.join("dist/search_in_skill.wasm"))
+        .cache(cache())
+        .cases(examples.join("search-in-skill/cases"))
+        .skills_root(SkillsRoot {
+            path: repository().join("skills"),
+            follow_links: false,
+        });
+    let report = block_on(run.run()).unwrap();
+    let failed: Vec<_> = report.failed().collect();
+    assert_eq!(failed, [] as [&skillhost::conformance::Check; 0]);
+    let cases = report.checks.iter().filter(|check| check.case.is_some());
+    assert_eq!(cases.count(), 10);
+}
+
+#[test]
+fn it_finds_the_same_in_the_same_order_and_passes_over_what_is_no_text_or_lies_outside() {
+    let folders = Folders::new();
+    folders.write("a/SKILL.md", "# Needle\nhay\nNEEDLE and hay\n");
+    folders.write("a/b.txt", "hay\r\nneedle\r\n");
+    folders.write("a/b/c.txt", "needle");
+    folders.write("a/utf16.txt", b"\xff\xfen\0e\0e\0d\0l\0e\0");
+    folders.write("a/binary.bin", b"needle\0needle");
+    folders.write("a/legacy.txt", b"needle \xff\xfe\n");
+    folders.write("a/long.txt", "x".repeat(5000) + "needle");
+    let skill = folders.root.join("a");
+    symlink(folders.outside.join("canary.txt"), skill.join("out.txt")).unwrap();
+    symlink("../../outside", skill.join("outside")).unwrap();
+    symlink(".", skill.join("itself")).unwrap();
+    symlink("b", skill.join("again")).unwrap();
+    let host = build(with_example().skills(&folders.root));
+    let record = found(&host, json!({"skill_name": "a", "query": "needle"}));
+    assert_eq!(
+        places(&record),
+        [
+            ("SKILL.md", 1),
+            ("SKILL.md", 3),
+            ("again/c.txt", 1),
+            ("b/c.txt", 1),
+            ("b.txt", 2),
+            ("long.txt", 1),
+            ("utf16.txt", 1),
+        ]
+    );
+    assert_eq!(record["truncated"], false);
+    let long = record["matches"][5]["text"].as_str().unwrap();
+    assert_eq!(long.chars().count(), 301);
+    // What lies outside is not searched, whatever the query is.
+    let record = found(&host, json!({"skill_name": "a", "query": CANARY}));
+    assert_eq!(places(&record), []);
+    let exact = json!({"skill_name": "a", "query": "needle$", "regex": true});
+    let record = found(&host, exact);
+    assert_eq!(record["matches"].as_array().unwrap().len(), 5);
+}
+
+#[test]
+fn what_is_too_much_ends_the_search_and_the_answer_says_so() {
+    let folders = Folders::new();
+    folders.write("many/SKILL.md", "line\n".repeat(200));
+    folders.write("huge/SKILL.md", "hay\n".repeat(2 << 20) + "needle\n");
+    let mut deep = "deep".to_owned();
+    for _ in 0..40 {
+        deep.push_str("/d");
+    }
+    folders.write(&format!("{deep}/SKILL.md"), "needle\n");
+    let host = build(with_example().skills(&folders.root));
+    for (skill, query, most, matches, truncated) in [
+        ("many", "line", 100, 100, true),
+        ("many", "needle", 100, 0, false),
+        // The needle stands behind what is read of one file.
+        ("huge", "needle", 1, 0, true),
+        ("deep", "needle", 1, 0, true),
+    ] {
+        let arguments = json!({"skill_name": skill, "query": query, "max_results": most});
+        let record = found(&host, arguments);
+        let seen = (places(&record).len(), &record["truncated"]);
+        assert_eq!(seen, (matches, &json!(truncated)), "{skill}");
+    }
+}
+
+#[test]
+fn it_answers_over_mcp() {
+    let mut session = Session::open(with_example().skills(repository().join("skills")));
+    let listed = session.ask("tools/list", json!({})).unwrap();
+    assert_eq!(listed["tools"][0]["name"], TOOL);
+    let arguments = json!({"skill_name": "calculator", "query": "def subtract"});
+    let params = json!({"name": TOOL, "arguments": arguments});
+    let answer = session.ask("tools/call", params).unwrap();
+    let text = answer["content"][0]["text"].as_str().unwrap();
+    assert!(
+        text.starts_with("examples/basic.py:5: def subtract(a, b):\n"),
+        "{text}"
+    );
+}

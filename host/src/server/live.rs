@@ -29,6 +29,8 @@ pub struct Live {
     calls: OnceLock<Calls>,
     watched: OnceLock<()>,
     host: watch::Sender<Option<Host>>,
+    /// Whether folders are still to be watched.
+    following: watch::Sender<bool>,
     /// Whether there is something to compare later offers with.
     looked: watch::Sender<bool>,
     /// What was offered when it was last looked at.
@@ -67,6 +69,7 @@ impl Live {
             calls: OnceLock::new(),
             watched: OnceLock::new(),
             host: watch::Sender::new(None),
+            following: watch::Sender::new(false),
             looked: watch::Sender::new(false),
             offer: Mutex::default(),
             changes: watch::Sender::default(),
@@ -96,6 +99,10 @@ impl Live {
         self.watched.get_or_init(|| ());
     }
 
+    pub(crate) fn set_following(&self, following: bool) {
+        self.following.send_replace(following);
+    }
+
     /// Loads the host, which takes as long as components take to compile. The
     /// error is the builder's; there is no host then.
     pub async fn load(&self) -> anyhow::Result<Host> {
@@ -109,6 +116,10 @@ impl Live {
         self.host.send_replace(Some(host.clone()));
         let preparing = host.clone();
         tokio::spawn(async move { preparing.prepare().await });
+        // What is looked at before it is watched could change unseen.
+        let mut following = self.following.subscribe();
+        // An error says that this is gone, which it is not.
+        let _ = following.wait_for(|following| !following).await;
         let offer = offer(&host).await;
         self.compare(offer).await;
         self.looked.send_replace(true);

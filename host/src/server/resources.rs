@@ -178,7 +178,7 @@ pub(crate) async fn directory(
 
 /// What reads skills, on behalf of a request.
 pub(super) async fn serving(live: &Live, id: &str) -> Result<SkillResources, ErrorData> {
-    let resources = live.host().await.skill_resources();
+    let resources = live.host_to_list().await.skill_resources();
     let resources = resources.map(|resources| resources.with_id(id));
     resources.ok_or_else(|| {
         let message = "this server serves no resources";

@@ -79,8 +79,9 @@ struct Watch {
 impl Live {
     /// Watches the host's folders, for as long as the value is kept. What
     /// changes from here on is not missed, though the host may not be loaded
-    /// yet. Must be called in a tokio runtime, and before a server is asked
-    /// what it can do.
+    /// yet: of thousands of skills the folders are watched in a moment, and
+    /// lists wait for that. Must be called in a tokio runtime, and before a
+    /// server is asked what it can do.
     pub fn watch(self: &Arc<Self>) -> anyhow::Result<Watching> {
         let configured = Arc::new(Configured::of(self.builder())?);
         let seen = Arc::new(Seen::default());
@@ -92,10 +93,38 @@ impl Live {
             followed: BTreeMap::new(),
             too_many: false,
         };
-        watch.follow();
+        // What a host is built from must not change unseen while it is.
+        watch.follow(0);
         self.set_watched();
+        let following = Following::begin(self);
+        let all = tokio::task::spawn_blocking(move || {
+            watch.follow(DEPTH);
+            drop(following);
+            watch
+        });
         let live = Arc::clone(self);
-        Ok(Watching(tokio::spawn(keep_up(live, seen, watch))))
+        Ok(Watching(tokio::spawn(async move {
+            match all.await {
+                Ok(watch) => keep_up(live, seen, watch).await,
+                Err(error) => tracing::error!("changes of folders are not seen: {error}"),
+            }
+        })))
+    }
+}
+
+/// Kept while folders are not watched yet that are to be.
+struct Following(Arc<Live>);
+
+impl Following {
+    fn begin(live: &Arc<Live>) -> Self {
+        live.set_following(true);
+        Self(Arc::clone(live))
+    }
+}
+
+impl Drop for Following {
+    fn drop(&mut self) {
+        self.0.set_following(false);
     }
 }
 
@@ -141,7 +170,7 @@ async fn keep_up(live: Arc<Live>, seen: Arc<Seen>, mut watch: Watch) {
         let tools = seen.tools.swap(false, Ordering::SeqCst) || moved;
         let followed = tokio::task::spawn_blocking(move || {
             let in_place = watch.is_in_place();
-            watch.follow();
+            watch.follow(DEPTH);
             (watch, in_place)
         });
         let in_place;
@@ -235,8 +264,9 @@ impl Watch {
             .chain(self.configured.tools.iter().map(|folder| &**folder))
     }
 
-    /// Watches the folders that there are now, and no others.
-    fn follow(&mut self) {
+    /// Watches the folders that there are now down to this depth, and no
+    /// others.
+    fn follow(&mut self, deepest: usize) {
         let configured = Arc::clone(&self.configured);
         let mut wanted = BTreeMap::new();
         let mut folders: VecDeque<(PathBuf, usize, bool)> = configured
@@ -263,7 +293,7 @@ impl Watch {
                 continue;
             }
             // Listed after it is watched, so that nothing falls between.
-            if depth < DEPTH {
+            if depth < deepest {
                 for inner in folders_in(&folder, follow_links, &mut entries) {
                     folders.push_back((inner, depth + 1, false));
                 }

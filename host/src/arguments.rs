@@ -1,15 +1,17 @@
 //! Arguments: read, checked against the tool's schema, and put into the form
 //! in which a guest gets them.
 
+mod words;
+
 use std::sync::OnceLock;
 
 use anyhow::Context as _;
-use jsonschema::error::{TypeKind, ValidationErrorKind};
-use jsonschema::{PatternOptions, ValidationError, Validator};
+use jsonschema::{PatternOptions, Validator};
 use serde_json::{Map, Value};
 
 use crate::suggest;
 use crate::tool::{CallError, did_you_mean};
+use words::{in_words, short};
 
 /// Most bytes of arguments that are read. Meets: a caller that floods the
 /// host. A model writes a few hundred.
@@ -110,7 +112,7 @@ impl Schema {
             })
             .unwrap_or_default();
         let closed = match schema.get("additionalProperties") {
-            None => !schema.contains_key("patternProperties"),
+            None | Some(Value::Bool(false)) => !schema.contains_key("patternProperties"),
             Some(_) => false,
         };
         let nullable = properties
@@ -365,60 +367,6 @@ fn takes_null(schema: &Value) -> bool {
     }
 }
 
-/// What is wrong, in the words of the contracts, with the property's name.
-fn in_words(error: &ValidationError<'_>) -> String {
-    let path = error.instance_path().to_string();
-    let name = path.trim_start_matches('/').replace('/', ".");
-    match error.kind() {
-        ValidationErrorKind::Type { kind } if !name.is_empty() => {
-            format!("Argument '{name}' must be {}", expected(kind))
-        }
-        ValidationErrorKind::Required { property } => {
-            let property = property.as_str().unwrap_or_default();
-            let within = if name.is_empty() {
-                String::new()
-            } else {
-                format!("{name}.")
-            };
-            format!("Missing required argument: '{within}{property}'")
-        }
-        ValidationErrorKind::AdditionalProperties { unexpected } => {
-            format!("Unknown argument: '{}'", short(&unexpected.join("', '")))
-        }
-        _ if name.is_empty() => format!("Invalid arguments: {}", short(&error.to_string())),
-        _ => format!(
-            "Argument '{name}' is invalid: {}",
-            short(&error.to_string())
-        ),
-    }
-}
-
-fn expected(kind: &TypeKind) -> String {
-    let with_article = |name: &str| match name.chars().next() {
-        Some('a' | 'e' | 'i' | 'o' | 'u') => format!("an {name}"),
-        _ => format!("a {name}"),
-    };
-    match kind {
-        TypeKind::Single(one) => with_article(&one.to_string()),
-        TypeKind::Multiple(many) => {
-            let names: Vec<String> = many
-                .iter()
-                .map(|one| with_article(&one.to_string()))
-                .collect();
-            names.join(" or ")
-        }
-    }
-}
-
-/// A caller's string in a message: bounded.
-fn short(text: &str) -> String {
-    const LONGEST: usize = 200;
-    match text.char_indices().nth(LONGEST) {
-        None => text.to_owned(),
-        Some((end, _)) => format!("{}…", &text[..end]),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -541,6 +489,72 @@ mod tests {
             error.to_string().starts_with("Argument 'mode' is invalid"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn of_a_choice_of_schemas_the_one_that_was_meant_is_told_or_what_all_take() {
+        let object = |name: &str, schema: Value| {
+            json!({
+                "type": "object",
+                "properties": {name: schema},
+                "required": [name],
+                "additionalProperties": false,
+            })
+        };
+        let number = json!({"type": "integer", "minimum": 0});
+        let schema = schema(json!({
+            "properties": {
+                "count": {"anyOf": [number, {"type": "string", "pattern": "^[0-9]+$"}]},
+                "size": {"anyOf": [{"type": "number"}, {"enum": ["NaN", "Infinity"]}]},
+                "figure": {"anyOf": [
+                    object("circle", json!({"type": "number"})),
+                    object("corners", json!({"type": "array", "items": {"anyOf": [number, {"type": "null"}]}})),
+                    {"type": "string", "enum": ["nothing"]},
+                ]},
+                "one": {"oneOf": [{"type": "string"}, {"type": "null"}]},
+            },
+        }));
+        let figure = "Argument 'figure' must be an object with 'circle', an object with 'corners' \
+                      or one of \"nothing\"";
+        for (arguments, message) in [
+            (
+                json!({"count": 1.5}),
+                "Argument 'count' must be an integer or a string",
+            ),
+            (
+                json!({"count": -1}),
+                "Argument 'count' is invalid: -1 is less than the minimum of 0, and is not a string",
+            ),
+            (
+                json!({"count": "x"}),
+                "Argument 'count' is invalid: \"x\" does not match \"^[0-9]+$\", and is not an integer",
+            ),
+            (
+                json!({"size": "x"}),
+                "Argument 'size' must be a number or one of \"NaN\", \"Infinity\"",
+            ),
+            (
+                json!({"figure": "circle"}),
+                "Argument 'figure' must be an object or one of \"nothing\"",
+            ),
+            (json!({"figure": {"square": 1}}), figure),
+            (json!({"figure": {}}), figure),
+            (
+                json!({"figure": {"circle": "1"}}),
+                "Argument 'figure.circle' must be a number",
+            ),
+            (
+                json!({"figure": {"corners": [1, "x"]}}),
+                "Argument 'figure.corners.1' must be an integer or null",
+            ),
+            (json!({"one": 1}), "Argument 'one' must be a string or null"),
+        ] {
+            assert_eq!(
+                schema.check(arguments.clone()),
+                Err(CallError::Arguments(message.to_owned())),
+                "{arguments}"
+            );
+        }
     }
 
     #[test]

@@ -16,6 +16,7 @@ use wasmtime::component::Component;
 
 use crate::component::MAX_COMPONENT;
 use crate::engine::{self, Clocked, Code};
+use crate::typed;
 
 /// The argument with which the program is started to compile.
 pub const COMPILE_ARGUMENT: &str = "--compile-component";
@@ -48,7 +49,7 @@ impl Compiler {
     pub(crate) fn compile(&self, engine: &Clocked, bytes: &[u8]) -> anyhow::Result<Component> {
         let Clocked { engine, code, .. } = engine;
         let Some(program) = &self.program else {
-            return Ok(Component::from_binary(engine, bytes)?);
+            return Component::from_binary(engine, bytes).map_err(|error| explained(error, bytes));
         };
         let compiled = self.run(program, bytes, *code)?;
         #[allow(
@@ -171,9 +172,19 @@ pub fn compile_component() -> anyhow::Result<()> {
         Some(_) => Code::Checked,
         None => Code::Reserved,
     };
-    let compiled = engine::compiling(code)?.precompile_component(&bytes)?;
+    let compiled = engine::compiling(code)?.precompile_component(&bytes);
+    let compiled = compiled.map_err(|error| explained(error, &bytes))?;
     io::stdout().lock().write_all(&compiled)?;
     Ok(())
+}
+
+/// Why a component does not compile: its function that this engine cannot run,
+/// where that is why.
+fn explained(error: wasmtime::Error, component: &[u8]) -> anyhow::Error {
+    match typed::explain(component) {
+        Some(why) => anyhow::anyhow!(why),
+        None => error.into(),
+    }
 }
 
 /// Bounds what this process can take, before it reads a byte of the component.

@@ -2,10 +2,13 @@
 //! which functions a component exports, what they are called, the schemas of
 //! their types, and values from JSON to the component and back.
 
+mod beyond;
 mod docs;
 mod lift;
 mod lower;
 mod names;
+#[cfg(test)]
+mod round_trips;
 mod schema;
 mod shape;
 
@@ -18,6 +21,7 @@ use wasmtime::component::{Component, ComponentExportIndex, Val};
 use crate::limits;
 use crate::tool::{CallError, Stop};
 
+pub(crate) use beyond::explain;
 pub(crate) use docs::Docs;
 use names::Place;
 use shape::{Label, Reader, Shape};

@@ -116,3 +116,108 @@ impl Package {
         (!text.is_empty()).then_some(text)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A component with these sections `package-docs`.
+    fn component(sections: &[&[u8]]) -> Vec<u8> {
+        let mut bytes = wat::parse_str("(component (core module))").unwrap();
+        for section in sections {
+            let mut named = vec![SECTION.len() as u8];
+            named.extend_from_slice(SECTION.as_bytes());
+            named.extend_from_slice(section);
+            // A custom section: its length in LEB128 of five bytes, at most.
+            bytes.push(0);
+            let mut length = named.len();
+            for last in [false, false, false, false, true] {
+                bytes.push((length & 0x7f) as u8 | if last { 0 } else { 0x80 });
+                length >>= 7;
+            }
+            bytes.extend_from_slice(&named);
+        }
+        bytes
+    }
+
+    fn place(interface: Option<&str>, function: &str) -> Place {
+        Place {
+            interface: interface.map(str::to_owned),
+            function: function.to_owned(),
+        }
+    }
+
+    fn said(sections: &[&[u8]], interface: Option<&str>, function: &str) -> Option<String> {
+        let docs = Docs::of(&component(sections));
+        docs.function(&place(interface, function))
+            .map(str::to_owned)
+    }
+
+    #[test]
+    fn a_function_has_the_comment_of_its_place_in_either_version_of_the_format() {
+        let first = b"\0{\"worlds\": {\"w\": {\"funcs\": {\"f\": \"Of the world.\"}}}}";
+        let second = b"\x01{\"worlds\": {\"w\": {\"funcs\": {\"f\": {\"docs\": \"An import's.\"}},\
+            \"func_exports\": {\"f\": {\"docs\": \" Of the world.\\n\", \"stability\": \"unknown\"}},\
+            \"interfaces\": {\"inline\": {\"funcs\": {\"f\": {\"docs\": \"Inline.\"}}}}}},\
+            \"interfaces\": {\"terms\": {\"docs\": \"x\", \"funcs\": {\"f\": {\"docs\": \"Of terms.\"}, \"g\": {}}}}}";
+        assert_eq!(said(&[first], None, "f").unwrap(), "Of the world.");
+        let said = |interface, function| said(&[second], interface, function);
+        assert_eq!(said(None, "f").unwrap(), "Of the world.");
+        assert_eq!(said(Some("a:b/terms@1.0.0"), "f").unwrap(), "Of terms.");
+        assert_eq!(said(Some("inline"), "f").unwrap(), "Inline.");
+        assert_eq!(said(Some("a:b/terms"), "g"), None);
+        assert_eq!(said(Some("a:b/other"), "f"), None);
+        assert_eq!(said(None, "h"), None);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_not_there_and_what_follows_is() {
+        let right = b"\x01{\"worlds\": {\"w\": {\"funcs\": {\"f\": {\"docs\": \"Right.\"}}}}}";
+        let deep = [&b"\x01"[..], &b"[".repeat(100_000)].concat();
+        let wide = [&b"\x01"[..], &b" ".repeat(SECTION_BYTES + 1), b"{}"].concat();
+        let later = [&b"\x02"[..], &right[1..]].concat();
+        let bad: [&[u8]; 9] = [
+            b"",
+            b"\x01",
+            b"\x01[]",
+            b"\x01{\"worlds\": 1}",
+            b"\x01{\"worlds\": {\"w\": {\"funcs\": {\"f\": {\"docs\": 1}}}}}",
+            b"\x01\xff",
+            &deep,
+            &wide,
+            &later,
+        ];
+        for bad in bad {
+            assert_eq!(said(&[bad], None, "f"), None);
+            assert_eq!(said(&[bad, right], None, "f").unwrap(), "Right.");
+        }
+        let many: Vec<&[u8]> = vec![b"\x01{}"; SECTIONS];
+        assert_eq!(said(&[&many[..], &[right]].concat(), None, "f"), None);
+    }
+
+    #[test]
+    fn the_least_that_the_page_shows_is_read() {
+        let page = include_str!("../../../docs/typed-tools.md");
+        let json = page.split("```json\n").nth(1).unwrap();
+        let json = json.split("```").next().unwrap();
+        let section = format!("\u{1}{json}");
+        let said = said(
+            &[section.as_bytes()],
+            Some("acme:glossary/terms"),
+            "look-up",
+        );
+        assert_eq!(said.unwrap(), "Looks a term of the glossary up.");
+    }
+
+    #[test]
+    fn bytes_that_are_no_component_are_no_panic() {
+        let whole = component(&[b"\x01{}"]);
+        for end in 0..whole.len() {
+            assert!(
+                Docs::of(&whole[..end])
+                    .function(&place(None, "f"))
+                    .is_none()
+            );
+        }
+    }
+}

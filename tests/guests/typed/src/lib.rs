@@ -19,6 +19,7 @@ mod bindings {
 use bindings::Failure;
 use bindings::exports::skillhost_test::typed::echo::{self, Colour, Figure, Point, Rights};
 use bindings::exports::skillhost_test::typed::other;
+use bindings::exports::skillhost_test::typed::terms::{self, Entry};
 
 struct Typed;
 
@@ -26,7 +27,9 @@ struct Typed;
 /// wit-bindgen knows of them.
 #[unsafe(link_section = "package-docs")]
 #[used]
-static DOCS: [u8; include_bytes!("../package-docs").len()] = *include_bytes!("../package-docs");
+static DOCS: [u8; BYTES.len()] = *BYTES;
+const BYTES: &[u8; include_bytes!(concat!(env!("OUT_DIR"), "/package-docs")).len()] =
+    include_bytes!(concat!(env!("OUT_DIR"), "/package-docs"));
 
 /// A function that gives back what it is given.
 macro_rules! echoes {
@@ -83,6 +86,20 @@ impl other::Guest for Typed {
             y: value.y.wrapping_mul(2),
             text_beside: value.text_beside,
         }
+    }
+}
+
+impl terms::Guest for Typed {
+    fn look_up(skill_name: String, term: String) -> Result<Entry, String> {
+        let glossary = std::fs::read_to_string(format!("/skills/{skill_name}/glossary.md"));
+        let glossary = glossary.map_err(|error| format!("there is no glossary: {error}"))?;
+        let mut entries = glossary.lines().filter_map(|line| line.split_once(": "));
+        let found = entries.find(|(name, _)| *name == term);
+        let (_, meaning) = found.ok_or_else(|| format!("there is no term '{term}'"))?;
+        Ok(Entry {
+            meaning: meaning.to_owned(),
+            see_also: Vec::new(),
+        })
     }
 }
 

@@ -1,0 +1,134 @@
+//! Types of WIT that no engine here runs: the compiler refuses a component for
+//! them by a position in its bytes. This finds the function, for its author.
+
+use wasmparser::component_types::{
+    ComponentDefinedType, ComponentEntityType, ComponentFuncTypeId, ComponentValType,
+};
+use wasmparser::types::TypesRef;
+use wasmparser::{Parser, Payload, PrimitiveValType, ValidPayload, Validator, WasmFeatures};
+
+use super::names::Place;
+
+/// Most types that are looked at in search of one. Meets: a type that names
+/// itself twice at each level.
+const LOOKED_AT: usize = 10_000;
+
+/// The first exported function with such a type, and which. None: what a
+/// component was refused for is something else.
+pub(crate) fn explain(component: &[u8]) -> Option<String> {
+    // No code is compiled, and none is looked at.
+    let mut validator = Validator::new_with_features(WasmFeatures::all());
+    let mut depth = 0_usize;
+    let mut exported = Vec::new();
+    let mut types = None;
+    for payload in Parser::new(0).parse_all(component) {
+        let payload = payload.ok()?;
+        match &payload {
+            Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => depth += 1,
+            Payload::End(_) => depth = depth.saturating_sub(1),
+            Payload::ComponentExportSection(section) if depth == 0 => {
+                let section = section.clone().into_iter();
+                exported.extend(section.filter_map(|export| Some(export.ok()?.name.name)));
+            }
+            _ => {}
+        }
+        if let ValidPayload::End(known) = validator.payload(&payload).ok()? {
+            types = Some(known);
+        }
+    }
+    let types = types?;
+    let mut search = Search {
+        types: types.as_ref(),
+        left: LOOKED_AT,
+    };
+    exported.into_iter().find_map(|name| search.export(name))
+}
+
+struct Search<'a> {
+    types: TypesRef<'a>,
+    left: usize,
+}
+
+impl Search<'_> {
+    fn export(&mut self, name: &str) -> Option<String> {
+        let types = self.types;
+        let place = |interface: Option<&str>, function: &str| Place {
+            interface: interface.map(str::to_owned),
+            function: function.to_owned(),
+        };
+        match types.component_item_for_export(name)?.ty {
+            ComponentEntityType::Func(id) => self.function(&place(None, name), id),
+            ComponentEntityType::Instance(id) => {
+                let mut exports = types[id].exports.iter();
+                exports.find_map(|(function, item)| match item.ty {
+                    ComponentEntityType::Func(id) => {
+                        self.function(&place(Some(name), function), id)
+                    }
+                    _ => None,
+                })
+            }
+            _ => None,
+        }
+    }
+
+    fn function(&mut self, place: &Place, id: ComponentFuncTypeId) -> Option<String> {
+        let types = self.types;
+        let function = &types[id];
+        if function.async_ {
+            return Some(format!("{place} is no tool: it is `async`"));
+        }
+        let mut parameters = function.params.iter();
+        let parameter = parameters.find_map(|(name, ty)| {
+            let found = self.value(*ty)?;
+            Some(format!("its parameter `{name}` has {found}"))
+        });
+        let found = parameter.or_else(|| {
+            let found = self.value(function.result?)?;
+            Some(format!("its result has {found}"))
+        })?;
+        Some(format!(
+            "{place} is no tool: {found}, for which there is no JSON"
+        ))
+    }
+
+    /// The first such type in a type.
+    fn value(&mut self, ty: ComponentValType) -> Option<&'static str> {
+        let mut rest = vec![ty];
+        while let Some(ty) = rest.pop() {
+            self.left = self.left.checked_sub(1)?;
+            let id = match ty {
+                ComponentValType::Primitive(PrimitiveValType::ErrorContext) => {
+                    return Some("an `error-context`");
+                }
+                ComponentValType::Primitive(_) => continue,
+                ComponentValType::Type(id) => id,
+            };
+            match &self.types[id] {
+                ComponentDefinedType::Stream { .. } => return Some("a `stream`"),
+                ComponentDefinedType::Future { .. } => return Some("a `future`"),
+                ComponentDefinedType::Map { .. } => return Some("a `map`"),
+                ComponentDefinedType::FixedLengthList { .. } => {
+                    return Some("a `list` of fixed length");
+                }
+                ComponentDefinedType::Primitive(primitive) => {
+                    rest.push(ComponentValType::Primitive(*primitive));
+                }
+                ComponentDefinedType::Record(record) => rest.extend(record.fields.values()),
+                ComponentDefinedType::Variant(variant) => {
+                    rest.extend(variant.cases.values().filter_map(|case| case.ty));
+                }
+                ComponentDefinedType::List { element, .. } => rest.push(*element),
+                ComponentDefinedType::Tuple(tuple) => rest.extend(tuple.types.iter()),
+                ComponentDefinedType::Option { ty, .. } => rest.push(*ty),
+                ComponentDefinedType::Result { ok, err, .. } => {
+                    rest.extend(ok.iter().chain(err));
+                }
+                ComponentDefinedType::Flags(_)
+                | ComponentDefinedType::Enum(_)
+                | ComponentDefinedType::Own(_)
+                | ComponentDefinedType::Borrow(_) => {}
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,122 @@
+//! `docs/typed-tools.md`: its table, row by row, and the code that it shows.
+
+use std::fs;
+
+use serde_json::{Value, json};
+use skillhost::Grant;
+
+use super::{host, record, typed};
+use crate::support::folders::Folders;
+use crate::support::{build, builder, call, repository};
+
+/// The types of the table, and the tool that takes each and gives it back.
+const TYPES: [(&str, &str); 23] = [
+    ("bool", "echo_bool"),
+    ("s8", "echo_s8"),
+    ("u8", "echo_u8"),
+    ("s16", "echo_s16"),
+    ("u16", "echo_u16"),
+    ("s32", "echo_s32"),
+    ("u32", "echo_u32"),
+    ("s64", "echo_s64"),
+    ("u64", "echo_u64"),
+    ("f32", "echo_f32"),
+    ("f64", "echo_f64"),
+    ("char", "echo_char"),
+    ("string", "echo_string"),
+    ("list<u8>", "echo_bytes"),
+    ("list<string>", "echo_list"),
+    ("tuple<u8, string, option<bool>>", "echo_tuple"),
+    (
+        "record { x: s32, y: s32, text-beside: option<string> }",
+        "echo_record",
+    ),
+    ("enum { dark-red, green, light-blue }", "echo_enum"),
+    ("flags { may-read, may-write, may-run }", "echo_flags"),
+    ("option<u32>", "echo_option"),
+    ("option<option<u32>>", "echo_options"),
+    ("list<result>", "echo_bare_results"),
+    ("list<result<u32, string>>", "echo_results"),
+];
+
+fn page() -> String {
+    fs::read_to_string(repository().join("docs/typed-tools.md")).unwrap()
+}
+
+/// What stands between backquotes.
+fn codes(cell: &str) -> Vec<&str> {
+    cell.split('`').skip(1).step_by(2).collect()
+}
+
+#[test]
+fn each_row_of_the_table_is_what_the_host_does() {
+    let page = page();
+    let mut rows = page.lines().filter(|line| line.starts_with("| `"));
+    let definitions = host().definitions();
+    for (wit, tool) in TYPES {
+        let row = rows.next().unwrap_or_else(|| panic!("no row for {wit}"));
+        let cells: Vec<&str> = row.trim_matches('|').split(" | ").collect();
+        let [kind, schema, examples] = cells.as_slice() else {
+            panic!("{row}");
+        };
+        assert_eq!(codes(kind), [wit]);
+        let schema: Value = serde_json::from_str(codes(schema)[0]).unwrap();
+        let mut definition = definitions.iter();
+        let definition = definition.find(|one| one.name == tool).unwrap();
+        assert_eq!(definition.input_schema["properties"]["value"], schema);
+        let examples = codes(examples);
+        assert!(!examples.is_empty(), "{row}");
+        for example in examples {
+            let value: Value = serde_json::from_str(example).unwrap();
+            let answer = record(tool, json!({"value": value}));
+            let answer = answer.get("result").unwrap_or(&answer);
+            assert_eq!(*answer, value, "{wit}");
+        }
+    }
+    assert_eq!(rows.next(), None);
+}
+
+#[test]
+fn the_wit_and_the_rust_that_the_page_shows_are_the_test_guests() {
+    let page = page();
+    let block = |language: &str, nth: usize| {
+        let block = page.split(&format!("```{language}\n")).nth(nth).unwrap();
+        block.split("```").next().unwrap()
+    };
+    let of_guest = |file: &str| {
+        fs::read_to_string(repository().join("tests/guests/typed").join(file)).unwrap()
+    };
+    let wit = block("wit", 1);
+    let interface = &wit[wit.find("/// Looks").unwrap()..wit.find("world").unwrap()];
+    assert!(of_guest("wit/typed.wit").contains(interface), "{interface}");
+    for (nth, file) in [(1, "build.rs"), (2, "src/lib.rs")] {
+        let shown = block("rust", nth);
+        assert!(of_guest(file).contains(shown), "{file}: {shown}");
+    }
+}
+
+#[test]
+fn the_tool_that_the_page_shows_looks_a_term_up() {
+    let folders = Folders::new();
+    folders.write("a/SKILL.md", "# A\n");
+    folders.write(
+        "a/glossary.md",
+        "tool: what a model calls\nskill: what it reads\n",
+    );
+    fs::write(folders.outside.join("typed.wasm"), typed()).unwrap();
+    let all = Grant::new().skills(["*"]).unwrap();
+    let host = builder().skills(&folders.root).tools(&folders.outside);
+    let host = build(host.grant("look_up", all).grant("folder", Grant::new()));
+    let arguments = |term: &str| json!({"skill_name": "a", "term": term});
+    let output = call(&host, "look_up", arguments("skill")).unwrap();
+    assert_eq!(
+        output.record(),
+        json!({"meaning": "what it reads", "see_also": []})
+    );
+    let failure = call(&host, "look_up", arguments("host")).unwrap_err();
+    assert_eq!(failure.to_string(), "there is no term 'host'");
+    assert_eq!(
+        failure.record(),
+        json!({"error": "there is no term 'host'"})
+    );
+}

@@ -1,0 +1,258 @@
+//! Functions that cannot be tools: each refuses its component when it is
+//! loaded, with its name and why.
+
+use std::fs;
+
+use serde_json::json;
+use skillhost::Grant;
+
+use crate::support::folders::Folders;
+use crate::support::{block_on, builder, model_text, repository};
+
+/// A component with this in it, and a function for each export to be one of.
+fn component(text: &str) -> Vec<u8> {
+    let text = format!(
+        r#"(component
+  (core module $m
+    (memory (export "memory") 1)
+    (func (export "realloc") (param i32 i32 i32 i32) (result i32) unreachable)
+    (func (export "none"))
+    (func (export "one") (param i32))
+    (func (export "two") (param i32 i32))
+    (func (export "three") (param i32 i32 i32))
+    (func (export "gives") (result i32) unreachable))
+  (core instance $i (instantiate $m))
+  {text})"#
+    );
+    wat::parse_str(text).unwrap()
+}
+
+/// A lifted function: its type, and which of the module's it is.
+fn function(id: &str, ty: &str, core: &str) -> String {
+    format!(
+        r#"(func ${id} {ty} (canon lift (core func $i "{core}") (memory (core memory $i "memory"))
+            (realloc (core func $i "realloc"))))"#
+    )
+}
+
+/// Why a component is refused, while the rest of the host works.
+fn refused(name: &str, bytes: &[u8]) -> String {
+    let folders = Folders::new();
+    fs::write(folders.outside.join(name), bytes).unwrap();
+    let host = builder()
+        .skills(repository().join("skills"))
+        .tools(&folders.outside)
+        .grant("get_skill", Grant::new().skills(["*"]).unwrap());
+    let host = block_on(host.build()).unwrap();
+    let [problem] = host.problems() else {
+        panic!("{name}: {:?}", host.problems());
+    };
+    let text = model_text(&host, "get_skill", json!({"skill_name": "calculator"}));
+    assert!(text.contains("calculator"), "{text}");
+    // What is looked at before it is trusted says the same.
+    if let Ok(seen) = block_on(skillhost::inspect(&folders.outside.join(name), None)) {
+        let why = seen.tools.unwrap_err();
+        assert!(problem.ends_with(&why), "{problem}\n{why}");
+    }
+    problem.clone()
+}
+
+#[test]
+fn a_component_without_functions_is_told_both_ways_to_be_a_tool_component() {
+    let run = function("f", "", "none")
+        + r#"(instance $run (export "run" (func $f)))
+             (export "wasi:cli/run@0.2.0" (instance $run))"#;
+    let types = r#"(type $t (record (field "a" u8))) (export "t" (type $t))"#;
+    for (name, text) in [
+        ("empty.wasm", ""),
+        ("run.wasm", &*run),
+        ("types.wasm", types),
+    ] {
+        let problem = refused(name, &component(text));
+        let why = "it is no tool component: it does not export `skillhost:tool/tools@0.1.0`, nor \
+                   a function that could be a tool";
+        assert!(problem.ends_with(why), "{problem}");
+    }
+}
+
+#[test]
+fn a_function_whose_types_have_no_json_is_refused_with_its_name_and_the_types() {
+    let counter = r#"(type $r (resource (rep i32))) (export $counter "counter" (type $r))"#;
+    let streams = r#"(import "wasi:io/streams@0.2.0" (instance $s
+          (export "input-stream" (type (sub resource)))))
+        (alias export $s "input-stream" (type $stream))"#;
+    let export = |name: &str| format!(r#"(export "{name}" (func $f))"#);
+    let of = |before: &str, ty: &str, core: &str| {
+        format!(
+            "{before} {} {}",
+            function("f", ty, core),
+            export("count-it")
+        )
+    };
+    let in_interface = format!(
+        r#"{counter} {} (instance $it (export "counter" (type $counter))
+             (export "next-of" (func $f)))
+           (export "acme:counting/counters@1.0.0" (instance $it))"#,
+        function("f", r#"(param "self" (borrow $counter))"#, "one")
+    );
+    let mut twice = r#"(type $t0 (tuple u16 u16))"#.to_owned();
+    let mut nested = r#"(type $t0 (list u16))"#.to_owned();
+    for level in 1..=40 {
+        let before = level - 1;
+        if level <= 12 {
+            twice += &format!("(type $t{level} (option (tuple $t{before} $t{before})))");
+        }
+        nested += &format!("(type $t{level} (list $t{before}))");
+    }
+    let many: Vec<String> = (0..2100).map(|n| format!("\"name-{n}\"")).collect();
+    let many = format!(
+        r#"(type $e (enum {})) (export $t "names" (type $e))"#,
+        many.join(" ")
+    );
+    let cases = [
+        (
+            of(counter, r#"(param "it" (borrow $counter))"#, "one"),
+            "its function `count-it` is no tool: its parameter `it` has `borrow<counter>`, a \
+             handle to a resource, for which there is no JSON",
+        ),
+        (
+            of(counter, r#"(result (own $counter))"#, "gives"),
+            "its function `count-it` is no tool: its result has `own<counter>`",
+        ),
+        (
+            of(counter, r#"(param "all" (list (own $counter)))"#, "two"),
+            "its parameter `all` has `own<counter>`",
+        ),
+        (
+            of(streams, r#"(param "from" (own $stream))"#, "one"),
+            "its function `count-it` is no tool: its parameter `from` has `own<input-stream>`",
+        ),
+        (
+            in_interface,
+            "the function `next-of` of its interface `acme:counting/counters@1.0.0` \
+             is no tool: its parameter `self` has `borrow<counter>`",
+        ),
+        (
+            of("(type $s (stream u8))", r#"(param "from" $s)"#, "one"),
+            "its function `count-it` is no tool: its parameter `from` has a `stream`, for which \
+             there is no JSON",
+        ),
+        (
+            of(
+                "(type $s (future u8)) (type $l (list $s))",
+                r#"(param "from" $l)"#,
+                "two",
+            ),
+            "its parameter `from` has a `future`",
+        ),
+        (
+            of("", r#"(param "why" error-context)"#, "one"),
+            "its parameter `why` has an `error-context`",
+        ),
+        (
+            of("(type $s (map string u8))", r#"(param "all" $s)"#, "two"),
+            "its parameter `all` has a `map`",
+        ),
+        (
+            of("(type $s (list u8 2))", r#"(param "two" $s)"#, "two"),
+            "its parameter `two` has a `list` of fixed length",
+        ),
+        (
+            of("", "async", "none"),
+            "its function `count-it` is no tool: it is `async`",
+        ),
+        (
+            of("", r#"(param "skill-name" (option string))"#, "three"),
+            "its parameter `skill-name` is no `string`: that name is for the skill whose folder a \
+             call reads",
+        ),
+        (
+            of(&twice, r#"(param "it" (list $t12))"#, "two"),
+            "its parameter `it` has types of more than 2000 parts",
+        ),
+        (
+            of(&nested, r#"(param "it" $t40)"#, "two"),
+            "its parameter `it` has more than 32 types within each other",
+        ),
+        (
+            of(&many, r#"(param "it" $t)"#, "one"),
+            "types of more than 2000 parts",
+        ),
+    ];
+    for (text, why) in cases {
+        let problem = refused("refused.wasm", &component(&text));
+        assert!(problem.contains("refused.wasm`: "), "{problem}");
+        assert!(problem.contains(why), "{problem}\n{why}");
+    }
+}
+
+#[test]
+fn names_that_no_tool_can_have_are_refused_with_the_functions_that_have_them() {
+    let f = function("f", "", "none");
+    let exports = |names: &[&str]| {
+        let exports = names
+            .iter()
+            .map(|name| format!(r#"(export "{name}" (func $f))"#));
+        exports.collect::<String>()
+    };
+    let instance = |name: &str, functions: &[&str]| {
+        let id = name.replace([':', '/', '@', '.'], "-");
+        format!(
+            r#"(instance ${id} {}) (export "{name}" (instance ${id}))"#,
+            exports(functions)
+        )
+    };
+    let long = "a".repeat(65);
+    let many: Vec<String> = (0..257).map(|n| format!("f{n}")).collect();
+    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    for (text, why) in [
+        (
+            exports(&[&long]),
+            format!("would be the tool `{long}`, a name of 65 characters: 64 is the most"),
+        ),
+        (
+            instance("acme:a/terms@1.0.0", &["look-up"])
+                + &instance("acme:a/terms@2.0.0", &["look-up"]),
+            "the function `look-up` of its interface `acme:a/terms@1.0.0` and the function \
+             `look-up` of its interface `acme:a/terms@2.0.0` would both be the tool \
+             `terms_look_up`: give one of them another name"
+                .to_owned(),
+        ),
+        (
+            exports(&["terms-look-up", "look-up"]) + &instance("acme:a/terms", &["look-up"]),
+            "would both be the tool `terms_look_up`".to_owned(),
+        ),
+        (
+            exports(&many),
+            "it exports more than 256 functions".to_owned(),
+        ),
+    ] {
+        let problem = refused("names.wasm", &component(&(f.clone() + &text)));
+        assert!(problem.contains(&why), "{problem}\n{why}");
+    }
+}
+
+#[test]
+fn an_import_of_types_alone_asks_for_nothing_and_any_other_is_refused() {
+    let import = |exports: &str| {
+        format!(r#"(import "acme:a/types" (instance $t {exports}))"#)
+            + &function("f", "", "none")
+            + r#"(export "do-nothing" (func $f))"#
+    };
+    let kind = r#"(type $p (record (field "x" u8))) (export "point" (type (eq $p)))"#;
+    let folders = Folders::new();
+    let file = folders.outside.join("types.wasm");
+    fs::write(&file, component(&import(kind))).unwrap();
+    let seen = block_on(skillhost::inspect(&file, None)).unwrap();
+    assert!(seen.imports.iter().all(|import| import.granted));
+    assert_eq!(seen.tools.unwrap()[0].name, "do_nothing");
+    let resource = r#"(export "r" (type (sub resource)))"#;
+    let function = r#"(export "f" (func))"#;
+    for more in [resource, function] {
+        let problem = refused("more.wasm", &component(&import(&(kind.to_owned() + more))));
+        assert!(
+            problem.contains("it imports `acme:a/types`, which no tool is given"),
+            "{problem}"
+        );
+    }
+}

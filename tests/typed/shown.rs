@@ -1,0 +1,164 @@
+//! Functions as tools through the program and over MCP: as all other tools.
+
+use serde_json::{Value, json};
+use skillhost::Grant;
+
+use super::typed;
+use crate::support::folders::Folders;
+use crate::support::program::Program;
+use crate::support::session::Session;
+use crate::support::{builder, repository};
+
+/// The program with the guest, an audit log, and one skill that it may read.
+fn program() -> Program {
+    let program = Program::new();
+    program.write("skills/calculator/SKILL.md", "# Calculator\n");
+    program.write("tools/typed.wasm", typed());
+    program.write(
+        "skillhost.toml",
+        "skills = [\"skills\"]\ntools = [\"tools\"]\naudit_file = \"audit.jsonl\"\n\
+         [grants.folder]\nskills = [\"calculator\"]\n",
+    );
+    program
+}
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+#[test]
+fn inspect_shows_the_tools_that_functions_are() {
+    let program = program();
+    let run = program.run(&["inspect", "tools/typed.wasm"]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    for line in [
+        "  echo_u8: reads no skill",
+        "  folder: reads the skill named by `skill_name`",
+        "    Answers with the string, or fails with it.  It fails where `fail` says so.",
+        "  granted  wasi:filesystem/preopens@",
+    ] {
+        assert!(run.stdout.contains(line), "{line}\n{}", run.stdout);
+    }
+    let run = program.run(&["inspect", "tools/typed.wasm", "--output", "json"]);
+    let seen = json(&run.stdout);
+    let tools = seen["tools"].as_array().unwrap();
+    let folder = tools.iter().find(|tool| tool["name"] == "folder").unwrap();
+    assert_eq!(folder["skill_property"], "skill_name");
+    assert_eq!(
+        folder["output_schema"]["properties"]["result"]["maxItems"],
+        2
+    );
+}
+
+#[test]
+fn the_program_calls_functions_and_records_it() {
+    let program = program();
+    for (tool, arguments, code, stdout) in [
+        ("echo_u8", r#"{"value": 7}"#, 0, "7"),
+        ("echo_string", r#"{"value": "a"}"#, 0, "a"),
+        (
+            "echo_u64",
+            r#"{"value": "18446744073709551615"}"#,
+            0,
+            "\"18446744073709551615\"",
+        ),
+        (
+            "folder",
+            r#"{"skill_name": "calculator"}"#,
+            0,
+            r#"[["/skills/calculator"], 1]"#,
+        ),
+        ("answer", r#"{"text": "no", "fail": true}"#, 1, "no"),
+        (
+            "echo_u8",
+            r#"{"value": 256}"#,
+            2,
+            "Argument 'value' is invalid: 256 is greater than the maximum of 255",
+        ),
+    ] {
+        let run = program.run(&["call", tool, arguments]);
+        let printed = format!("{}{}", run.stdout, run.stderr);
+        assert_eq!(run.code, code, "{tool} {arguments}: {printed}");
+        assert!(printed.contains(stdout), "{tool} {arguments}: {printed}");
+    }
+    let log = std::fs::read_to_string(program.folder.path().join("audit.jsonl")).unwrap();
+    let records: Vec<Value> = log.lines().map(json).collect();
+    let ends: Vec<(&str, &str)> = records
+        .iter()
+        .map(|record| {
+            let text = |key: &str| record[key].as_str().unwrap();
+            (text("tool"), text("outcome"))
+        })
+        .collect();
+    assert_eq!(
+        ends,
+        [
+            ("echo_u8", "output"),
+            ("echo_string", "output"),
+            ("echo_u64", "output"),
+            ("folder", "output"),
+            ("answer", "failed"),
+            ("echo_u8", "refused"),
+        ]
+    );
+    assert_eq!(records[3]["skill"], "calculator");
+}
+
+#[test]
+fn a_model_calls_functions_by_message() {
+    let call = json!({
+        "role": "assistant",
+        "tool_calls": [{
+            "id": "call_1",
+            "type": "function",
+            "function": {
+                "name": "echo_record",
+                "arguments": "{\"value\": {\"x\": 1, \"y\": 2}}",
+            },
+        }],
+    });
+    let run = program().run_with(&["respond", "--format", "openai"], &call.to_string());
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert_eq!(
+        json(&run.stdout)[0]["content"],
+        r#"{"x": 1, "y": 2, "text_beside": null}"#
+    );
+    for format in ["openai", "responses", "anthropic", "gemini", "mcp"] {
+        let run = program().run(&["tools", "--format", format]);
+        assert_eq!(run.code, 0, "{}", run.stderr);
+        assert!(run.stdout.contains("\"echo_bare_results\""), "{format}");
+    }
+}
+
+#[test]
+fn a_record_is_structured_content_over_mcp_and_anything_else_is_text() {
+    let folders = Folders::new();
+    std::fs::write(folders.outside.join("typed.wasm"), typed()).unwrap();
+    let mut session = Session::open(
+        builder()
+            .skills(repository().join("skills"))
+            .tools(&folders.outside)
+            .grant("folder", Grant::new().skills(["calculator"]).unwrap()),
+    );
+    let mut call = |name: &str, arguments: Value| {
+        let asked = json!({"name": name, "arguments": arguments});
+        session.ask("tools/call", asked).unwrap()
+    };
+    let point = json!({"x": 1, "y": -2, "text_beside": "é"});
+    let answer = call("echo_record", json!({"value": point}));
+    assert_eq!(answer["structuredContent"], point);
+    assert_eq!(json(answer["content"][0]["text"].as_str().unwrap()), point);
+    let answer = call("echo_list", json!({"value": ["a"]}));
+    assert_eq!(answer["structuredContent"], Value::Null);
+    assert_eq!(answer["content"][0]["text"], r#"["a"]"#);
+    let answer = call("fail_with_a_case", json!({"text": ""}));
+    assert_eq!(answer["isError"], true);
+    assert_eq!(answer["content"][0]["text"], "\"too_late\"");
+    let (tools, _) = session.all("tools/list", json!({}), "tools");
+    let tool = |name: &str| tools.iter().find(|tool| tool["name"] == name).unwrap();
+    assert_eq!(
+        tool("echo_record")["outputSchema"]["required"],
+        json!(["x", "y"])
+    );
+    assert_eq!(tool("echo_list").get("outputSchema"), None);
+}

@@ -323,6 +323,28 @@ fn update_writes_what_comes_out_and_nothing_else() {
 }
 
 #[test]
+fn a_case_that_ends_otherwise_each_time_fails_and_is_not_written_anew() {
+    let program = Program::new();
+    program.write("skills/a/SKILL.md", "# A\n");
+    let case = r#"{"tool": "faulty_random", "arguments": {"skill_name": "a", "path": "SKILL.md"}}"#;
+    program.write("cases/random.json", case);
+    let run = of(guests().join("faulty.wasm"))
+        .cases(program.folder.path().join("cases"))
+        .skills_root(SkillsRoot {
+            path: program.folder.path().join("skills"),
+            follow_links: false,
+        })
+        .update(true)
+        .run();
+    let report = block_on(run).unwrap();
+    let failed = report.failed().find(|check| check.id == "case").unwrap();
+    assert!(why(failed).starts_with("first it answered "), "{failed:?}");
+    assert_eq!(report.written, [] as [PathBuf; 0]);
+    let kept = fs::read_to_string(program.folder.path().join("cases/random.json"));
+    assert_eq!(kept.unwrap(), case);
+}
+
+#[test]
 fn a_case_that_says_nothing_sensible_stops_the_run_before_it_begins() {
     for (name, case, message) in [
         (

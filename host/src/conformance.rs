@@ -153,6 +153,10 @@ impl Conformance {
         let cases = cases.map(|folder| CaseFiles::read(folder, self.update));
         let cases = cases.transpose()?;
         let scratch = Scratch::new()?;
+        // Compiling it can take longer than all the rest.
+        if let Some(progress) = &self.progress {
+            progress("loads", None);
+        }
         let mut recorder = Recorder::new(self.progress.clone());
         let subject = match Subject::load(&self, &scratch).await? {
             Ok(subject) => subject,

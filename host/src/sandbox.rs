@@ -230,7 +230,7 @@ impl Sandbox {
                     let function = functions.get(call.tool);
                     let function = function.ok_or_else(|| wasmtime::format_err!("it is gone"))?;
                     let instance = self.component.instantiate_async(&mut *store).await?;
-                    let called = instance.get_func(&mut *store, &function.export);
+                    let called = instance.get_func(&mut *store, function.export);
                     let called = called.ok_or_else(|| wasmtime::format_err!("it is gone"))?;
                     let mut results = function.results();
                     called

@@ -178,9 +178,12 @@ fn a_stranger_is_compiled_and_asked_once_and_known_from_then_on() {
     assert_eq!(start.compiled(), [&*stranger]);
 }
 
+/// Spoils an entry of the cache.
+type Spoil = fn(&Path);
+
 #[test]
 fn a_damaged_or_foreign_entry_of_the_cache_is_made_again() {
-    let spoil: [(&str, fn(&Path)); 5] = [
+    let spoil: [(&str, Spoil); 5] = [
         ("cwasm", |entry| fs::write(entry, "no code").unwrap()),
         ("cwasm", |entry| {
             let mut code = fs::read(entry).unwrap();

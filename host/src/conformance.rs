@@ -33,6 +33,7 @@ mod trial;
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::catalog::SkillsRoot;
 use crate::limits::Limits;
@@ -79,6 +80,7 @@ pub struct Conformance {
     limits: Limits,
     cache: Option<PathBuf>,
     compiler: Option<PathBuf>,
+    compile_time: Option<Duration>,
     progress: Option<Arc<Progress>>,
 }
 
@@ -96,6 +98,7 @@ impl Conformance {
             limits: Limits::default(),
             cache: None,
             compiler: None,
+            compile_time: None,
             progress: None,
         }
     }
@@ -129,6 +132,12 @@ impl Conformance {
     /// As [`HostBuilder::cache`](crate::HostBuilder::cache).
     pub fn cache(mut self, folder: impl Into<PathBuf>) -> Self {
         self.cache = Some(folder.into());
+        self
+    }
+
+    /// As [`HostBuilder::compile_time`](crate::HostBuilder::compile_time).
+    pub fn compile_time(mut self, time: Duration) -> Self {
+        self.compile_time = Some(time);
         self
     }
 

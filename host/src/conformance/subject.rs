@@ -55,6 +55,9 @@ impl Subject {
             if let Some(compiler) = &run.compiler {
                 builder = builder.compiler(compiler);
             }
+            if let Some(time) = run.compile_time {
+                builder = builder.compile_time(time);
+            }
             builder
         };
         let loaded = builder(run.limits.clone()).build().await?;

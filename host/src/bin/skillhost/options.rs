@@ -252,6 +252,9 @@ impl Options {
         if let Ok(program) = env::current_exe() {
             run = run.compiler(program);
         }
+        if let Some(time) = config.compile_time {
+            run = run.compile_time(time);
+        }
         Ok(run)
     }
 }

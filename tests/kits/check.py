@@ -1,0 +1,32 @@
+"""Runs the parts that were asked for, or all, and says what was seen."""
+import sys
+import time
+
+import document
+import lanes
+
+PARTS = {language: lambda language=language: lanes.run(language) for language in lanes.LANGUAGES}
+PARTS["docs"] = document.run
+
+
+def main():
+    asked = sys.argv[1:] or list(PARTS)
+    for name in asked:
+        if name not in PARTS:
+            sys.exit("there is no part `%s`; there are %s" % (name, ", ".join(PARTS)))
+    failed = []
+    for name in asked:
+        start = time.monotonic()
+        print("== %s" % name, flush=True)
+        try:
+            PARTS[name]()
+        except AssertionError as error:
+            print("WRONG: %s" % error)
+            failed.append(name)
+        print("%s in %.0f s" % ("FAILED" if name in failed else "passed",
+                                time.monotonic() - start), flush=True)
+    sys.exit("failed: %s" % ", ".join(failed) if failed else 0)
+
+
+if __name__ == "__main__":
+    main()

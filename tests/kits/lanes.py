@@ -1,0 +1,116 @@
+"""One language after the other: `new`, `build`, `test`, a call with the project's own
+grant, and what goes wrong while building."""
+import json
+import pathlib
+import shutil
+import tempfile
+
+import program
+
+LANGUAGES = ["rust", "python", "javascript", "c"]
+
+# Where a tool's source lies, what is changed there, and what the build then says.
+MISTAKES = {
+    "rust": [
+        ("src/lib.rs", "Ok(Output::text(meaning.trim()))", "Ok(Output::text(meaning.trim())",
+         1, ["src/lib.rs:", "`cargo build` failed", "the first error above"]),
+        ("Cargo.toml", 'crate-type = ["cdylib"]', 'crate-type = ["rlib"]',
+         1, ["made no component", 'crate-type = ["cdylib"]']),
+    ],
+    "python": [
+        ("tool.py", "return meaning.strip()", "return meaning.strip(",
+         1, ["tool.py:28:", "never closed", "failed"]),
+        ("tool.py", "LISTED = 50", "LISTED = FIFTY",
+         1, ["tool.py", "NameError: name 'FIFTY' is not defined", "`componentize-py` failed"]),
+        ("tool.py", "term: Annotated[str,", "term: Annotated[bytes,",
+         1, ["the parameter `term`", "has no schema; use str", "`componentize-py` failed"]),
+        ("tool.py", "export(find_word)", "export()",
+         1, ["defines no tool", "add one"]),
+        ("requirements.txt", "componentize-py==0.25.1", "componentize-py==0.25.0",
+         1, ["`pip install` failed", "version and hashes"]),
+    ],
+    "javascript": [
+        ("src/tool.js", 'throw Failure.invalidArguments("The term is empty.");', "throw Failure.(;",
+         1, ["src/tool.js:", "SyntaxError", "failed"]),
+        ("src/tool.js", "const LISTED = 50;", "const LISTED = FIFTY;",
+         1, ["FIFTY is not defined", "`componentize-js` failed"]),
+        ("src/tool.js", 'type: "object",', 'type: "objekt",',
+         1, ["no host would load it", "in its tool `find_word`"]),
+        ("package.json", '"0.23.0"', '"0.22.0"',
+         1, ["`npm ci` failed", "`package-lock.json`"]),
+    ],
+    "c": [
+        ("src/tool.c", "if (file == NULL)", "if (file == NULLL)",
+         1, ["src/tool.c:", "NULLL", "`zig cc` failed"]),
+        ("src/tool.c", '.name = "find_word"', '.name = "find word"',
+         1, ["no host would load it", "1 to 64 letters"]),
+        ("src/tool.c", '"{\\"type\\": \\"object\\","', '"{\\"type\\": \\"object\\""',
+         1, ["no host would load it", "its input schema", "not JSON"]),
+        ("wit/tools.wit", "interface tools {", "interface tools ",
+         1, ["in `wit`", "expected '{'"]),
+    ],
+}
+
+# What a person must never have to read.
+STACKS = ["Stack backtrace", "panicked", "RUST_BACKTRACE", "node:internal", "    at "]
+
+
+def run(language):
+    with tempfile.TemporaryDirectory(prefix="kits-") as base:
+        folder = new(pathlib.Path(base), language)
+        build(folder)
+        test(folder)
+        call(folder)
+        for mistake in MISTAKES[language]:
+            make(folder, mistake)
+        # What was mended builds again.
+        build(folder)
+
+
+def new(base, language):
+    arguments = ["new", "find-word", "--lang", language]
+    if language == "rust":
+        # It is not in cargo's registry yet.
+        arguments += ["--sdk-path", str(program.REPOSITORY / "guest-tools/sdk")]
+    program.run(base, *arguments).ended(0)
+    return base / "find-word"
+
+
+def build(folder):
+    seen = program.run(folder, "build").ended(0)
+    seen.says("built `", "dist/find_word.wasm`")
+    assert "  find_word: reads the skill named by `skill_name`\n" in seen.stdout, seen.stdout
+    seen.says_not("REFUSED", "lies there, too")
+
+
+def test(folder):
+    program.run(folder, "test", "dist/find_word.wasm", "--cases", "cases", "--skills",
+                "skills").ended(0)
+
+
+def call(folder):
+    def ask(**arguments):
+        return program.run(folder, "call", "find_word", json.dumps(arguments))
+
+    seen = ask(skill_name="sailing-terms", term="halyard").ended(0)
+    assert seen.stdout == "a rope that hoists a sail", seen.stdout
+    seen = ask(skill_name="sailing-terms", term="rudder").ended(1)
+    assert seen.stdout.startswith("glossary.txt has no term 'rudder'. It has: bow, stern,"), seen.stdout
+    # What the grant does not name is refused.
+    shutil.copytree(folder / "skills/sailing-terms", folder / "skills/other-terms")
+    ask(skill_name="other-terms", term="halyard").ended(3).says("grants.find_word.skills")
+    shutil.rmtree(folder / "skills/other-terms")
+
+
+def make(folder, mistake):
+    """Makes one mistake, and takes it back."""
+    path, right, wrong, code, says = mistake
+    file = folder / path
+    text = file.read_text()
+    assert text.count(right) >= 1, "%s has no %r" % (path, right)
+    component = (folder / "dist/find_word.wasm").read_bytes()
+    file.write_text(text.replace(right, wrong, 1))
+    program.run(folder, "build").ended(code).says(*says).says_not(*STACKS)
+    # What was there is there still.
+    assert (folder / "dist/find_word.wasm").read_bytes() == component
+    file.write_text(text)

@@ -31,8 +31,9 @@ const ANOTHER: &str = "ANOTHER-55d0\n";
 const HOST_FILE: &str = "/etc/passwd";
 
 /// The tools that take a path: how they are called, and the name of a column.
-const PATH_TOOLS: [&str; 7] = [
+const PATH_TOOLS: [&str; 8] = [
     "raw_read",
+    "raw_answer",
     "raw_stat",
     "raw_list",
     "raw_readlink",
@@ -43,8 +44,9 @@ const PATH_TOOLS: [&str; 7] = [
 ];
 
 /// The tools that take a skill's name.
-const NAME_TOOLS: [&str; 6] = [
+const NAME_TOOLS: [&str; 7] = [
     "raw_read",
+    "raw_answer",
     "raw_mounts",
     "read_file_in_skill",
     "get_skill",

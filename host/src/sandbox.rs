@@ -20,7 +20,7 @@ use crate::guard::Folder;
 use crate::known::KnownSkills;
 use crate::limits::{self, Limits};
 use crate::tool::{CallError, FailureKind, Stop};
-use crate::versions;
+use crate::versions::{self, Known};
 use crate::wasi::{self, HasWorld, World};
 
 use entry::Entry;
@@ -108,6 +108,7 @@ impl Sandbox {
     /// lacks, is an error that names it.
     pub(crate) fn new(engine: Clocked, component: &Component) -> wasmtime::Result<Self> {
         let known = versions::exported(component, &engine.engine)?;
+        let Known { skills, answer, .. } = known.unwrap_or(versions::newest());
         let imports = component.component_type();
         for (name, import) in imports.imports(&engine.engine) {
             if !is_granted(&engine.engine, name, &import.ty) {
@@ -117,8 +118,20 @@ impl Sandbox {
         let mut linker = Linker::new(&engine.engine);
         wasi::link::<State>(&mut linker)?;
         linker
-            .instance(known.unwrap_or(versions::newest()).skills)?
+            .instance(skills)?
             .func_wrap_async("list", |store, (): ()| Box::new(list(store)))?;
+        linker.instance(answer)?.func_wrap(
+            "text-from-file",
+            |mut store: StoreContextMut<'_, State>, (path, limit): (String, u64)| {
+                let world = &mut store.data_mut().world;
+                let taken = world.text_from_file(&path, limit);
+                // Where there is nothing left to open a file with.
+                match world.hit {
+                    Some(Stop::Busy) => wasmtime::bail!("no file can be opened"),
+                    _ => Ok((taken,)),
+                }
+            },
+        )?;
         Ok(Self {
             component: linker.instantiate_pre(component)?,
             entry: Entry::of(&engine.engine, component, known)?,
@@ -221,7 +234,9 @@ impl Sandbox {
                     let function = instance
                         .get_typed_func::<CallParameters<'_>, CallResult>(&mut *store, index)?;
                     let parameters = (&**call.tool, &*arguments, folder);
-                    Ok(function.call_async(&mut *store, parameters).await?.0)
+                    let (result,) = function.call_async(&mut *store, parameters).await?;
+                    let held = store.data_mut().world.take_text();
+                    Ok(result.map(|output| output.with_text(held)))
                 });
                 run.await.and_then(|answer| bounded(answer, limits.output))
             }

@@ -20,6 +20,8 @@ pub(crate) struct Known {
     pub(crate) tools: &'static str,
     /// The interface by which the host tells of its skills.
     pub(crate) skills: &'static str,
+    /// The interface by which a component leaves its text to the host.
+    pub(crate) answer: &'static str,
 }
 
 /// All of them, newest first: a component that exports several is called by the
@@ -29,6 +31,7 @@ const KNOWN: [Known; 1] = [Known {
     version: "0.1.0",
     tools: "skillhost:tool/tools@0.1.0",
     skills: "skillhost:tool/skills@0.1.0",
+    answer: "skillhost:tool/answer@0.1.0",
 }];
 
 /// An interface's name, taken apart.
@@ -111,7 +114,7 @@ impl Known {
 
     /// The names of the interfaces that components may import.
     fn offered(&self) -> impl Iterator<Item = &'static str> {
-        let offered = [self.skills].into_iter();
+        let offered = [self.skills, self.answer].into_iter();
         offered.filter_map(|interface| Some(Interface::of_package(interface)?.name))
     }
 }

@@ -11,8 +11,11 @@
 //! | `wasi:filesystem` | one read-only preopen: our own implementation |
 //! | `wasi:io` | streams and polling over the above |
 //! | `wasi:random` | random bytes |
+//! | `skillhost:tool/answer` | a file's text goes into the answer without passing through the guest |
 //! | `wasi:sockets` | nothing: every call is refused; components made from Python import it always |
 
+mod answer;
+mod environment;
 mod filesystem;
 mod log;
 mod preopens;
@@ -46,6 +49,9 @@ pub(crate) struct World {
     descriptors: Arc<Share>,
     /// Directory entries that the call may list, and how many of them are left.
     directory_entries: (usize, usize),
+    /// A file's text that the guest answers with, and the most bytes of one.
+    text: Option<String>,
+    most_text: usize,
     /// Which limit the guest ran into, if one.
     pub(crate) hit: Option<Stop>,
     /// Who runs here, for the log, and how much may be logged.
@@ -71,6 +77,8 @@ impl World {
             environment,
             descriptors,
             directory_entries: (limits.directory_entries, limits.directory_entries),
+            text: None,
+            most_text: limits.output.min(limits.hostcall_fuel),
             hit: None,
             tool,
             log: limits.log,
@@ -81,11 +89,10 @@ impl World {
 
 impl WasiView for World {
     fn ctx(&mut self) -> WasiCtxView<'_> {
-        let (environment, tool, limit) = (&self.environment, &self.tool, self.log);
+        let (tool, limit) = (&self.tool, self.log);
         let ctx = self.wasi.get_or_insert_with(|| {
             let log = Log::new(Arc::clone(tool), limit);
             WasiCtxBuilder::new()
-                .envs(environment)
                 .stdout(log.clone())
                 .stderr(log)
                 .allow_tcp(false)
@@ -107,7 +114,7 @@ pub(crate) trait HasWorld: Send + 'static {
 
 /// Links all of the above, one interface per line.
 pub(crate) fn link<T: HasWorld>(linker: &mut Linker<T>) -> wasmtime::Result<()> {
-    cli::environment::add_to_linker::<T, WasiCli>(linker, |t| t.world().cli())?;
+    cli::environment::add_to_linker::<T, World>(linker, T::world)?;
     cli::exit::add_to_linker::<T, WasiCli>(linker, |t| t.world().cli())?;
     cli::stdin::add_to_linker::<T, WasiCli>(linker, |t| t.world().cli())?;
     cli::stdout::add_to_linker::<T, WasiCli>(linker, |t| t.world().cli())?;

@@ -30,7 +30,7 @@ pub(crate) fn builder() -> HostBuilder {
 }
 
 /// The tools of the test guests.
-const GUEST_TOOLS: [&str; 11] = [
+const GUEST_TOOLS: [&str; 12] = [
     "count_lines",
     "raw_create",
     "raw_list",
@@ -38,6 +38,7 @@ const GUEST_TOOLS: [&str; 11] = [
     "raw_mounts",
     "raw_panic",
     "raw_print",
+    "raw_answer",
     "raw_read",
     "raw_readlink",
     "raw_sleep",

@@ -1,4 +1,10 @@
 //! `get_skill`: a skill's documentation file, as JSON.
+#![cfg_attr(target_family = "wasm", no_std)]
+
+extern crate alloc;
+
+use alloc::format;
+use alloc::string::String;
 
 use skillhost_guest::{Access, Failure, Output, ReadError, Tool, check_skill_name};
 
@@ -23,6 +29,8 @@ skillhost_guest::record! {
     }
 }
 
+skillhost_guest::without_std!();
+
 skillhost_guest::export_tools!(
     Tool::new(
         "get_skill",
@@ -43,7 +51,7 @@ const MAX_BYTES: u64 = 1 << 20;
 fn get_skill(arguments: Arguments, access: Access) -> Result<Output, Failure> {
     let skill_name = arguments.skill_name;
     match read(&skill_name, access) {
-        Ok(text) => Ok(Output::text(text).with(&Success {
+        Ok(output) => Ok(output.with(&Success {
             skill_name,
             documentation: (),
         })),
@@ -51,7 +59,7 @@ fn get_skill(arguments: Arguments, access: Access) -> Result<Output, Failure> {
     }
 }
 
-fn read(skill: &str, access: Access) -> Result<String, Failure> {
+fn read(skill: &str, access: Access) -> Result<Output, Failure> {
     if !check_skill_name(skill) {
         return Err(Failure::invalid_arguments(format!(
             "Invalid skill name: '{skill}'. Skill names must not contain '/', '\\', or '..'"
@@ -71,23 +79,29 @@ fn read(skill: &str, access: Access) -> Result<String, Failure> {
         Access::Unreadable => return Err(permission_denied()),
         access => access.folder()?,
     };
-    let bytes = folder
-        .open_skill_md()
-        .and_then(|file| file.read_all(MAX_BYTES))
-        .map_err(|error| match error {
-            ReadError::NotFound | ReadError::IsDirectory => {
-                Failure::not_found(format!("SKILL.MD not found for skill '{skill}'"))
-            }
-            ReadError::PermissionDenied => permission_denied(),
-            ReadError::TooLarge(_) => {
-                Failure::unreadable(format!("SKILL.MD too large (>1MB) for skill '{skill}'"))
-            }
-            ReadError::Outside => error.into(),
-            _ => Failure::unreadable(format!("Error reading SKILL.MD: {error}")),
-        })?;
-    bytes.into_text().map_err(|_| {
-        Failure::unreadable(format!(
+    let answered = match folder.answer_skill_md(MAX_BYTES) {
+        Ok((output, _)) => Ok(output),
+        // Larger than the contract lets it be, or than the host: only the
+        // first is this tool's to answer.
+        Err(ReadError::TooLarge(_)) => folder
+            .open_skill_md()
+            .and_then(|file| file.read_all(MAX_BYTES))
+            .and_then(|bytes| bytes.into_text().map_err(|_| ReadError::NotUtf8))
+            .map(Output::text),
+        Err(error) => Err(error),
+    };
+    answered.map_err(|error| match error {
+        ReadError::NotFound | ReadError::IsDirectory => {
+            Failure::not_found(format!("SKILL.MD not found for skill '{skill}'"))
+        }
+        ReadError::PermissionDenied => permission_denied(),
+        ReadError::TooLarge(_) => {
+            Failure::unreadable(format!("SKILL.MD too large (>1MB) for skill '{skill}'"))
+        }
+        ReadError::Outside => error.into(),
+        ReadError::NotUtf8 => Failure::unreadable(format!(
             "SKILL.MD contains invalid UTF-8 for skill '{skill}'"
-        ))
+        )),
+        _ => Failure::unreadable(format!("Error reading SKILL.MD: {error}")),
     })
 }

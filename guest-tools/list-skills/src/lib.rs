@@ -1,4 +1,10 @@
 //! `list_skills`: which skills there are, and what each is for.
+#![cfg_attr(target_family = "wasm", no_std)]
+
+extern crate alloc;
+
+use alloc::string::String;
+use alloc::vec::Vec;
 
 use skillhost_guest::{Access, Failure, Output, Tool, skills};
 
@@ -18,6 +24,8 @@ skillhost_guest::record! {
         description: String,
     }
 }
+
+skillhost_guest::without_std!();
 
 skillhost_guest::export_tools!(
     Tool::new(

@@ -1,4 +1,10 @@
 //! `read_file_in_skill`: any text file of a skill's folder.
+#![cfg_attr(target_family = "wasm", no_std)]
+
+extern crate alloc;
+
+use alloc::format;
+use alloc::string::String;
 
 use skillhost_guest::{
     Access, Failure, Output, PathError, ReadError, SkillPath, Tool, check_skill_name, text,
@@ -20,7 +26,7 @@ skillhost_guest::record! {
         file_path: String,
         /// The host puts the text here.
         content: (),
-        size_bytes: usize,
+        size_bytes: u64,
         encoding: &'static str,
     }
 }
@@ -33,6 +39,8 @@ skillhost_guest::record! {
         error: String,
     }
 }
+
+skillhost_guest::without_std!();
 
 skillhost_guest::export_tools!(
     Tool::new(
@@ -52,7 +60,7 @@ const MAX_BYTES: u64 = u32::MAX as u64;
 
 fn read_file_in_skill(arguments: Arguments, access: Access) -> Result<Output, Failure> {
     match read(&arguments, access) {
-        Ok((text, size_bytes, encoding)) => Ok(Output::text(text).with(&Success {
+        Ok((output, size_bytes, encoding)) => Ok(output.with(&Success {
             success: true,
             skill_name: arguments.skill_name,
             file_path: arguments.file_path,
@@ -69,7 +77,7 @@ fn read_file_in_skill(arguments: Arguments, access: Access) -> Result<Output, Fa
     }
 }
 
-fn read(call: &Arguments, access: Access) -> Result<(String, usize, &'static str), Failure> {
+fn read(call: &Arguments, access: Access) -> Result<(Output, u64, &'static str), Failure> {
     let Arguments {
         skill_name,
         file_path,
@@ -96,15 +104,22 @@ fn read(call: &Arguments, access: Access) -> Result<(String, usize, &'static str
         }
         access => access.folder()?,
     };
-    let bytes = folder.read(&path, MAX_BYTES).map_err(|error| match error {
+    let failure = |error| match error {
         ReadError::NotFound => Failure::not_found(format!(
             "File '{file_path}' not found in skill '{skill_name}'"
         )),
         ReadError::Outside => error.into(),
         _ => Failure::unreadable(format!("Cannot read file '{file_path}': {error}")),
-    })?;
-    let size = bytes.0.len();
+    };
+    match folder.answer(&path, MAX_BYTES) {
+        Ok((output, size)) => return Ok((output, size, "utf-8")),
+        // What other encoding it is, or what else, the bytes tell.
+        Err(ReadError::NotUtf8 | ReadError::TooLarge(_)) => {}
+        Err(error) => return Err(failure(error)),
+    }
+    let bytes = folder.read(&path, MAX_BYTES).map_err(failure)?;
+    let size = bytes.0.len() as u64;
     let (text, encoding) = text::decode(bytes.0)
         .map_err(|error| Failure::unreadable(format!("Cannot read file '{file_path}': {error}")))?;
-    Ok((text, size, encoding))
+    Ok((Output::text(text), size, encoding))
 }

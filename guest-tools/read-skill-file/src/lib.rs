@@ -1,5 +1,12 @@
 //! `read_skill_file`: any file of a skill's folder or of the home folder, as
 //! a whole or by lines.
+#![cfg_attr(target_family = "wasm", no_std)]
+
+extern crate alloc;
+
+use alloc::borrow::ToOwned as _;
+use alloc::format;
+use alloc::string::String;
 
 mod lines;
 mod record;
@@ -22,6 +29,8 @@ skillhost_guest::arguments! {
         limit: Option<i64>,
     }
 }
+
+skillhost_guest::without_std!();
 
 skillhost_guest::export_tools!(
     Tool::new(
@@ -183,7 +192,7 @@ fn read(call: &Arguments, file: &File, size: u64, path: String) -> Answer {
         // A file that is not text has no lines, whichever are asked for.
         Some(range) if size <= MAX_WHOLE_FILE => {
             file.read_all(MAX_WHOLE_FILE)
-                .map(|bytes| match std::str::from_utf8(&bytes.0) {
+                .map(|bytes| match core::str::from_utf8(&bytes.0) {
                     Ok(_) => lines::select(&bytes.0, range),
                     Err(_) => Selected::Lines(bytes.0),
                 })

@@ -1,5 +1,7 @@
 //! Lines of a file: which ones a call asks for, and reading those only.
 
+use alloc::vec::Vec;
+
 use skillhost_guest::{File, ReadError};
 
 /// Lines to read: `start` and `end` count from 0, `end` is not included.

@@ -1,5 +1,7 @@
 //! The records that programs read, as the contract has them.
 
+use alloc::string::String;
+
 skillhost_guest::record! {
     pub(crate) struct Success {
         pub(crate) ok: bool,

@@ -1,7 +1,13 @@
 //! `read_skill`: a skill's instructions, without frontmatter.
+#![cfg_attr(target_family = "wasm", no_std)]
+
+extern crate alloc;
+
+use alloc::format;
+use alloc::string::String;
 
 use skillhost_guest::{
-    Access, Failure, Output, ReadError, Tool, check_skill_name, without_frontmatter,
+    Access, Failure, Output, ReadError, Tool, check_skill_name, variable, without_frontmatter,
 };
 
 skillhost_guest::arguments! {
@@ -24,6 +30,8 @@ skillhost_guest::record! {
         error: String,
     }
 }
+
+skillhost_guest::without_std!();
 
 skillhost_guest::export_tools!(
     Tool::new(
@@ -79,7 +87,7 @@ fn read(skill: &str, access: Access) -> Result<String, Failure> {
         return Err(not_found());
     }
     let body = without_frontmatter(&text);
-    if std::env::var(HEADER_VARIABLE).is_ok_and(|value| value == "on") {
+    if variable(HEADER_VARIABLE).is_some_and(|value| value == "on") {
         return Ok(format!("--- Skill: {skill} ---\n{body}"));
     }
     let frontmatter = text.len() - body.len();

@@ -1,5 +1,8 @@
 //! From a list of [`Tool`]s to the two functions that a component exports.
 
+use alloc::format;
+use alloc::vec::Vec;
+
 use crate::Tool;
 use crate::bindings::tools::{self, Definition};
 
@@ -10,21 +13,21 @@ macro_rules! export_tools {
         struct SkillhostTools;
 
         impl SkillhostTools {
-            fn all() -> ::std::vec::Vec<$crate::Tool> {
-                ::std::vec![$($tool),+]
+            fn all() -> $crate::alloc::vec::Vec<$crate::Tool> {
+                $crate::alloc::vec![$($tool),+]
             }
         }
 
         impl $crate::bindings::tools::Guest for SkillhostTools {
-            fn definitions() -> ::std::vec::Vec<$crate::bindings::tools::Definition> {
+            fn definitions() -> $crate::alloc::vec::Vec<$crate::bindings::tools::Definition> {
                 $crate::definitions(&Self::all())
             }
 
             fn call(
-                name: ::std::string::String,
-                arguments: ::std::string::String,
+                name: $crate::alloc::string::String,
+                arguments: $crate::alloc::string::String,
                 folder: $crate::bindings::tools::Folder,
-            ) -> ::std::result::Result<
+            ) -> ::core::result::Result<
                 $crate::bindings::tools::Output,
                 $crate::bindings::tools::Failure,
             > {

@@ -1,5 +1,8 @@
 //! Why a call has no output, by whose problem it is.
 
+use alloc::format;
+use alloc::string::{String, ToString as _};
+
 use serde::Serialize;
 
 use crate::bindings::tools::{self, FailureKind};

@@ -2,16 +2,20 @@
 //! bindings directly: the standard library's way to a file costs a call twice
 //! the time.
 
-use std::fmt;
+use alloc::string::{String, ToString as _};
+use alloc::vec::Vec;
+use core::cell::OnceCell;
+use core::fmt;
 
 use wasip2::filesystem::preopens;
 use wasip2::filesystem::types::{
     Descriptor, DescriptorFlags, DescriptorStat, DescriptorType, ErrorCode, OpenFlags, PathFlags,
 };
 
+use crate::bindings::answer::{self, Unusable};
 use crate::bindings::tools::{self, FailureKind};
 use crate::text::{self, NotText};
-use crate::{Failure, SkillPath};
+use crate::{Failure, Output, SkillPath};
 
 /// The one folder that a call may read, or why there is none.
 #[derive(Debug)]
@@ -38,19 +42,12 @@ impl Access {
             tools::Folder::Unreadable => Self::Unreadable,
             tools::Folder::NoHome => Self::NoHome,
             tools::Folder::Outside => Self::Outside,
-            tools::Folder::Open(open) => {
-                match preopens::get_directories()
-                    .into_iter()
-                    .find(|(_, mount)| *mount == open.mount)
-                {
-                    Some((root, _)) => Self::Open(Folder {
-                        root,
-                        skill: open.skill,
-                        path: open.path,
-                    }),
-                    None => Self::Unreadable,
-                }
-            }
+            tools::Folder::Open(open) => Self::Open(Folder {
+                root: OnceCell::new(),
+                mount: open.mount,
+                skill: open.skill,
+                path: open.path,
+            }),
         }
     }
 
@@ -74,7 +71,9 @@ impl Access {
 /// An open folder: a skill's, or the host's home folder.
 #[derive(Debug)]
 pub struct Folder {
-    root: Descriptor,
+    /// Asked for when it is first needed.
+    root: OnceCell<Descriptor>,
+    mount: String,
     skill: Option<String>,
     path: Option<String>,
 }
@@ -104,7 +103,7 @@ impl Folder {
     /// Opens a file or folder for reading. A symlink is judged by where it
     /// leads: inside is opened, outside is [`ReadError::Outside`].
     pub fn open(&self, path: &SkillPath<'_>) -> Result<File, ReadError> {
-        let descriptor = self.root.open_at(
+        let descriptor = self.root()?.open_at(
             PathFlags::SYMLINK_FOLLOW,
             path.as_str(),
             OpenFlags::empty(),
@@ -118,11 +117,37 @@ impl Folder {
         self.open(path)?.read_all(limit)
     }
 
+    /// An answer whose text is a file of this folder, of at most `limit` bytes,
+    /// and the file's size. The host reads it: the text does not pass through
+    /// the component, which makes a large file cost a fraction. It has to be
+    /// UTF-8, and is else [`ReadError::NotUtf8`].
+    ///
+    /// A file that is larger than the call's answer may be is
+    /// [`ReadError::TooLarge`], too.
+    pub fn answer(&self, path: &SkillPath<'_>, limit: u64) -> Result<(Output, u64), ReadError> {
+        match answer::text_from_file(path.as_str(), limit) {
+            Ok(size) => Ok((Output::text(""), size)),
+            Err(Unusable::TooLarge) => Err(ReadError::TooLarge(limit)),
+            Err(unusable) => Err(unusable.into()),
+        }
+    }
+
+    fn root(&self) -> Result<&Descriptor, ReadError> {
+        if self.root.get().is_none() {
+            let preopens = preopens::get_directories();
+            let ours = preopens.into_iter().find(|(_, mount)| *mount == self.mount);
+            let (root, _) = ours.ok_or(ReadError::PermissionDenied)?;
+            // Nobody else has put one there: a component has one thread.
+            let _ = self.root.set(root);
+        }
+        self.root.get().ok_or(ReadError::PermissionDenied)
+    }
+
     /// The names in this folder itself, in no order. A name that is not UTF-8
     /// cannot be asked for and is left out.
     pub fn names(&self) -> Result<impl Iterator<Item = String>, ReadError> {
-        let entries = self.root.read_directory()?;
-        Ok(std::iter::from_fn(move || {
+        let entries = self.root()?.read_directory()?;
+        Ok(core::iter::from_fn(move || {
             loop {
                 match entries.read_directory_entry() {
                     Ok(Some(entry)) => return Some(entry.name),
@@ -199,6 +224,8 @@ pub enum ReadError {
     NameTooLong,
     /// The file is larger than this many bytes.
     TooLarge(u64),
+    /// It is not UTF-8 text.
+    NotUtf8,
     /// Another error, as WASI names it.
     Other(ErrorCode),
 }
@@ -232,6 +259,25 @@ impl From<ErrorCode> for ReadError {
     }
 }
 
+impl From<Unusable> for ReadError {
+    fn from(unusable: Unusable) -> Self {
+        match unusable {
+            Unusable::NotFound => Self::NotFound,
+            Unusable::Outside => Self::Outside,
+            Unusable::IsDirectory => Self::IsDirectory,
+            Unusable::NotRegular => Self::NotRegular,
+            Unusable::HardLinked => Self::HardLinked,
+            Unusable::OtherMount => Self::OtherMount,
+            Unusable::PermissionDenied => Self::PermissionDenied,
+            Unusable::SymlinkLoop => Self::SymlinkLoop,
+            Unusable::NameTooLong => Self::NameTooLong,
+            Unusable::TooLarge => Self::TooLarge(u64::MAX),
+            Unusable::NotUtf8 => Self::NotUtf8,
+            Unusable::Unreadable => Self::Other(ErrorCode::Io),
+        }
+    }
+}
+
 impl fmt::Display for ReadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -244,10 +290,11 @@ impl fmt::Display for ReadError {
             Self::PermissionDenied => f.write_str("permission denied"),
             Self::SymlinkLoop => f.write_str("too many levels of symbolic links"),
             Self::NameTooLong => f.write_str("name too long"),
+            Self::NotUtf8 => text::NotText::InvalidUtf8.fmt(f),
             Self::TooLarge(limit) => write!(f, "larger than {limit} bytes"),
             Self::Other(code) => f.write_str(code.name()),
         }
     }
 }
 
-impl std::error::Error for ReadError {}
+impl core::error::Error for ReadError {}

@@ -40,8 +40,14 @@
 //! calls the function in a sandbox that holds that folder, read-only, and
 //! nothing else.
 
+#![no_std]
+
+#[doc(hidden)]
+pub extern crate alloc;
+
 mod arguments;
 pub mod bindings;
+mod environment;
 mod export;
 mod failure;
 mod folder;
@@ -52,8 +58,10 @@ mod skill_md;
 pub mod skills;
 pub mod text;
 mod tool;
+mod without_std;
 
 pub use bindings::tools::FailureKind;
+pub use environment::variable;
 pub use failure::Failure;
 pub use folder::{Access, Bytes, File, Folder, ReadError};
 pub use listing::{Identity, Names};
@@ -66,3 +74,7 @@ pub use tool::Tool;
 pub use export::{call, definitions};
 #[doc(hidden)]
 pub use {schemars, serde};
+
+#[cfg(target_family = "wasm")]
+#[doc(hidden)]
+pub use {dlmalloc, without_std::reallocate};

@@ -1,6 +1,8 @@
 //! What lies in a folder: names, and telling folders apart. What a name leads
 //! to is found out by opening it, which is also how a reader would find out.
 
+use alloc::string::String;
+
 use wasip2::filesystem::types::{DirectoryEntryStream, ErrorCode};
 
 use crate::{File, ReadError};

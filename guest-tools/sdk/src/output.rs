@@ -1,5 +1,8 @@
 //! A successful answer.
 
+use alloc::borrow::ToOwned as _;
+use alloc::string::String;
+
 use serde::Serialize;
 
 use crate::bindings::tools;

@@ -2,7 +2,10 @@
 //! without looking at any folder. The sandbox holds without them; they hold
 //! without the sandbox.
 
-use std::fmt;
+use alloc::borrow::ToOwned as _;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
 
 use crate::bindings::tools::FailureKind;
 
@@ -125,4 +128,4 @@ impl fmt::Display for PathError {
     }
 }
 
-impl std::error::Error for PathError {}
+impl core::error::Error for PathError {}

@@ -1,13 +1,28 @@
 //! SKILL.md: finding it in a folder, and its body without frontmatter.
 
-use crate::{File, Folder, ReadError, SkillPath};
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use crate::{File, Folder, Output, ReadError, SkillPath};
 
 impl Folder {
     /// Opens the skill's documentation: `SKILL.md`, else `SKILL.MD`, else the
     /// first other spelling by case.
     pub fn open_skill_md(&self) -> Result<File, ReadError> {
+        self.with_skill_md(|path| self.open(path))
+    }
+
+    /// An answer whose text is that file. See [`Folder::answer`].
+    pub fn answer_skill_md(&self, limit: u64) -> Result<(Output, u64), ReadError> {
+        self.with_skill_md(|path| self.answer(path, limit))
+    }
+
+    fn with_skill_md<T>(
+        &self,
+        open: impl Fn(&SkillPath<'_>) -> Result<T, ReadError>,
+    ) -> Result<T, ReadError> {
         for name in ["SKILL.md", "SKILL.MD"] {
-            match self.open(&SkillPath::known(name)) {
+            match open(&SkillPath::known(name)) {
                 Err(ReadError::NotFound) => {}
                 found => return found,
             }
@@ -18,7 +33,7 @@ impl Folder {
             .collect();
         spellings.sort();
         match spellings.first() {
-            Some(name) => self.open(&SkillPath::known(name)),
+            Some(name) => open(&SkillPath::known(name)),
             None => Err(ReadError::NotFound),
         }
     }

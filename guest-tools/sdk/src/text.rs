@@ -1,6 +1,8 @@
 //! From bytes to text, and which encoding it was.
 
-use std::fmt;
+use alloc::string::{String, ToString as _};
+use alloc::vec::Vec;
+use core::fmt;
 
 use crate::Failure;
 
@@ -34,7 +36,7 @@ pub fn decode(bytes: Vec<u8>) -> Result<(String, &'static str), NotText> {
     match bytes.as_slice() {
         [0xFF, 0xFE, rest @ ..] => utf16(rest, u16::from_le_bytes).map(|text| (text, "utf-16le")),
         [0xFE, 0xFF, rest @ ..] => utf16(rest, u16::from_be_bytes).map(|text| (text, "utf-16be")),
-        _ if std::str::from_utf8(&bytes).is_ok() => utf8(bytes).map(|text| (text, "utf-8")),
+        _ if core::str::from_utf8(&bytes).is_ok() => utf8(bytes).map(|text| (text, "utf-8")),
         _ => legacy(&bytes),
     }
 }
@@ -115,7 +117,7 @@ impl fmt::Display for NotText {
     }
 }
 
-impl std::error::Error for NotText {}
+impl core::error::Error for NotText {}
 
 impl From<NotText> for Failure {
     fn from(error: NotText) -> Self {

@@ -1,5 +1,9 @@
 //! A tool: its definition and the function that runs it.
 
+use alloc::borrow::ToOwned as _;
+use alloc::boxed::Box;
+use alloc::string::String;
+
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 

@@ -1,6 +1,9 @@
 //! One folder's entries, and not what is below them. The skill's own folder
 //! comes with the start of its SKILL.md, which says what the skill is.
 
+use alloc::string::String;
+use alloc::vec::Vec;
+
 use skillhost_guest::{Failure, Folder, Output, ReadError, SkillPath};
 
 use crate::entry::{self, Entry, Unlisted};

@@ -2,6 +2,11 @@
 //! that reads it would: a symlink is judged by where it leads, and what the
 //! host's guard refuses is no entry.
 
+use alloc::borrow::ToOwned as _;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
 use skillhost_guest::{File, Folder, Names, PathError, ReadError, SkillPath};
 
 use crate::reason;

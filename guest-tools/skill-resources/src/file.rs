@@ -1,6 +1,9 @@
 //! One file, as it is: UTF-8 as text with every byte in its place, a byte order
 //! mark too, and anything else in base64.
 
+use alloc::string::String;
+use alloc::vec::Vec;
+
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use skillhost_guest::{Failure, File, Folder, Output, ReadError, SkillPath};

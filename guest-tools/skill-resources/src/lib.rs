@@ -4,6 +4,11 @@
 //!
 //! Lives here: the tool and its arguments. Each operation has a file of its
 //! own; `walk` and `entry` say what counts as a file of a skill.
+#![cfg_attr(target_family = "wasm", no_std)]
+
+extern crate alloc;
+
+use alloc::string::String;
 
 mod directory;
 mod entry;
@@ -38,6 +43,8 @@ skillhost_guest::arguments! {
         Manifest,
     }
 }
+
+skillhost_guest::without_std!();
 
 skillhost_guest::export_tools!(
     Tool::new(

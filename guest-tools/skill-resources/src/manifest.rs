@@ -2,6 +2,11 @@
 //! and its start are of the same bytes, so that they cannot contradict each
 //! other while the file changes.
 
+use alloc::borrow::ToOwned as _;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+
 use sha2::{Digest as _, Sha256};
 use skillhost_guest::{Failure, File, Folder, Output, ReadError, SkillPath};
 
@@ -48,7 +53,7 @@ pub(crate) fn answer(folder: &Folder, digests: Digests) -> Result<Output, Failur
     if digests == Digests::Taken && walk.over.is_none() && walk.too_large() {
         walk.over = Some("bytes");
     }
-    let files = std::mem::take(&mut walk.files);
+    let files = core::mem::take(&mut walk.files);
     let files = match walk.over {
         None => files
             .into_iter()
@@ -121,7 +126,7 @@ fn skill_md(folder: &Folder, digests: Digests) -> Result<(Listed, Option<String>
         ));
     }
     let bytes = file::read(&opened, MOST_BYTES)?;
-    let start = std::str::from_utf8(&bytes).ok().and_then(|_| {
+    let start = core::str::from_utf8(&bytes).ok().and_then(|_| {
         let start = &bytes[..bytes.len().min(START_BYTES)];
         start_of(start, start.len() == bytes.len())
     });
@@ -135,10 +140,10 @@ fn skill_md(folder: &Folder, digests: Digests) -> Result<(Listed, Option<String>
 
 /// The start of a text. Where it was cut, half a character may be at its end.
 fn start_of(bytes: &[u8], whole: bool) -> Option<String> {
-    match std::str::from_utf8(bytes) {
+    match core::str::from_utf8(bytes) {
         Ok(text) => Some(text.to_owned()),
         Err(error) if !whole && error.error_len().is_none() => {
-            std::str::from_utf8(&bytes[..error.valid_up_to()])
+            core::str::from_utf8(&bytes[..error.valid_up_to()])
                 .ok()
                 .map(str::to_owned)
         }

@@ -1,5 +1,7 @@
 //! Why something is not read, in a word for the host.
 
+use alloc::format;
+
 use skillhost_guest::{Failure, FailureKind, PathError, ReadError};
 
 skillhost_guest::record! {
@@ -21,7 +23,7 @@ pub(crate) fn word(error: ReadError) -> &'static str {
         ReadError::SymlinkLoop => "symlink-loop",
         ReadError::NameTooLong => "name-too-long",
         ReadError::TooLarge(_) => "too-large",
-        ReadError::Other(_) => "unreadable",
+        ReadError::NotUtf8 | ReadError::Other(_) => "unreadable",
     }
 }
 

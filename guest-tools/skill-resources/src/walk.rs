@@ -1,6 +1,11 @@
 //! All files of a skill, with the limits that the skills extension sets, and
 //! two that keep a folder made for it from taking long.
 
+use alloc::borrow::ToOwned as _;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
 use skillhost_guest::{File, Folder, Identity};
 
 use crate::entry::{self, Entry, Unlisted, Word};

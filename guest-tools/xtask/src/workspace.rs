@@ -20,11 +20,14 @@ pub(crate) struct Guest {
     pub(crate) dist: &'static str,
 }
 
+/// Where the components belong that come with the host.
+pub(crate) const OWN_DIST: &str = "guest-tools/dist";
+
 /// Where guests lie, the closest place first, and where their components
 /// belong.
 pub(crate) const PLACES: [(&str, &str); 3] = [
     ("guest-tools/examples", "guest-tools/examples/dist"),
-    ("guest-tools", "guest-tools/dist"),
+    ("guest-tools", OWN_DIST),
     ("tests/guests", "tests/guests/dist"),
 ];
 

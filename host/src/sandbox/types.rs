@@ -113,6 +113,18 @@ pub(super) type CallParameters<'a> = (&'a str, &'a str, RawFolder);
 /// What `call` gives.
 pub(super) type CallResult = (Result<RawOutput, RawFailure>,);
 
+impl RawOutput {
+    /// With the text that the component left to the host, if it gave none.
+    pub(super) fn with_text(mut self, held: Option<String>) -> Self {
+        if let Some(held) = held
+            && self.text.is_empty()
+        {
+            self.text = held;
+        }
+        self
+    }
+}
+
 impl From<RawFailureKind> for FailureKind {
     fn from(kind: RawFailureKind) -> Self {
         match kind {

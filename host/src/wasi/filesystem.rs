@@ -83,7 +83,7 @@ impl World {
     }
 
     /// Leave to open something more, which is the call's until it goes.
-    fn permit(&mut self) -> Result<Permit, Code> {
+    pub(super) fn permit(&mut self) -> Result<Permit, Code> {
         self.descriptors.take().ok_or_else(|| {
             self.hit = Some(Stop::Busy);
             Code::Busy
@@ -394,7 +394,7 @@ impl HostDirectoryEntryStream for &mut World {
 }
 
 /// A guest's path, if it is one that the kernel would take.
-fn checked(path: &str) -> Result<&Path, Code> {
+pub(super) fn checked(path: &str) -> Result<&Path, Code> {
     if path.len() >= limits::PATH_BYTES {
         Err(Code::NameTooLong)
     } else if path.contains('\0') {
@@ -405,7 +405,7 @@ fn checked(path: &str) -> Result<&Path, Code> {
 }
 
 /// The code of an error of the guard. wasmtime-wasi has no word for this one.
-fn code(error: io::Error) -> Code {
+pub(super) fn code(error: io::Error) -> Code {
     match Errno::from_io_error(&error) {
         Some(Errno::XDEV) => Code::CrossDevice,
         _ => Code::from(error),

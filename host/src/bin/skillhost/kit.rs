@@ -83,7 +83,7 @@ const C: &[File] = files!("guest-tools/kits/c":
 );
 
 /// The package `skillhost:tool`.
-const WIT: &[File] = files!("wit": "skills.wit", "tools.wit", "world.wit");
+const WIT: &[File] = files!("wit": "answer.wit", "skills.wit", "tools.wit", "world.wit");
 
 impl Language {
     /// What people call it.

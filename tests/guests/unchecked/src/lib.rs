@@ -1,6 +1,7 @@
 //! A guest with no checks: what it is given goes to WASI as it is. What it
 //! cannot reach, the sandbox alone keeps from it.
 
+use skillhost_guest::bindings::answer;
 use skillhost_guest::{Access, Failure, Output, Tool};
 use wasip2::filesystem::preopens;
 use wasip2::filesystem::types::{Descriptor, DescriptorFlags, OpenFlags, PathFlags};
@@ -17,6 +18,8 @@ skillhost_guest::arguments! {
 
 skillhost_guest::export_tools!(
     Tool::new("raw_read", "Open and read a path as it is.", raw_read)
+        .in_skill_at("skill_name", "path"),
+    Tool::new("raw_answer", "Answer with a path as it is.", raw_answer)
         .in_skill_at("skill_name", "path"),
     Tool::new("raw_stat", "Look at a path as it is.", raw_stat).in_skill_at("skill_name", "path"),
     Tool::new("raw_list", "List a path as it is.", raw_list).in_skill_at("skill_name", "path"),
@@ -56,6 +59,13 @@ fn open(path: &str) -> Result<Descriptor, Failure> {
 fn raw_read(call: Arguments, _: Access) -> Result<Output, Failure> {
     let (bytes, _) = open(&call.path)?.read(1 << 20, 0).map_err(refused)?;
     Ok(Output::text(String::from_utf8_lossy(&bytes)))
+}
+
+fn raw_answer(call: Arguments, _: Access) -> Result<Output, Failure> {
+    match answer::text_from_file(&call.path, 1 << 20) {
+        Ok(_) => Ok(Output::text("")),
+        Err(unusable) => Err(Failure::refused(unusable.name())),
+    }
 }
 
 fn raw_stat(call: Arguments, _: Access) -> Result<Output, Failure> {

@@ -1,0 +1,20 @@
+//! `wasi:cli/environment`: the variables that the operator set for the tool.
+//! Nothing of the process's own is seen, and there are no arguments.
+
+use wasmtime_wasi::p2::bindings::cli::environment;
+
+use super::World;
+
+impl environment::Host for &mut World {
+    fn get_environment(&mut self) -> wasmtime::Result<Vec<(String, String)>> {
+        Ok(self.environment.to_vec())
+    }
+
+    fn get_arguments(&mut self) -> wasmtime::Result<Vec<String>> {
+        Ok(Vec::new())
+    }
+
+    fn initial_cwd(&mut self) -> wasmtime::Result<Option<String>> {
+        Ok(None)
+    }
+}

@@ -77,4 +77,4 @@ pub use {schemars, serde};
 
 #[cfg(target_family = "wasm")]
 #[doc(hidden)]
-pub use {dlmalloc, without_std::reallocate};
+pub use without_std::{LibcAllocator, reallocate};

@@ -14,11 +14,7 @@ macro_rules! without_std {
         #[cfg(target_family = "wasm")]
         mod skillhost_without_std {
             #[global_allocator]
-            static ALLOCATOR: $crate::dlmalloc::GlobalDlmalloc = $crate::dlmalloc::GlobalDlmalloc;
-
-            /// Copying and comparing memory.
-            #[link(name = "c")]
-            unsafe extern "C" {}
+            static ALLOCATOR: $crate::LibcAllocator = $crate::LibcAllocator;
 
             /// By which the host makes room for what it hands over. The standard
             /// library of this target brings one.
@@ -40,6 +36,72 @@ macro_rules! without_std {
             }
         }
     };
+}
+
+/// The allocator of the C library that comes with the target. It begins with what
+/// is left of the memory that a component starts with, so that most calls need
+/// not grow it: growing costs the host a change of its mappings.
+#[cfg(target_family = "wasm")]
+#[doc(hidden)]
+pub struct LibcAllocator;
+
+#[cfg(target_family = "wasm")]
+mod libc {
+    use core::ffi::c_void;
+
+    // Copying and comparing memory is in it, too.
+    #[link(name = "c")]
+    unsafe extern "C" {
+        pub(super) fn malloc(length: usize) -> *mut c_void;
+        pub(super) fn aligned_alloc(align: usize, length: usize) -> *mut c_void;
+        pub(super) fn realloc(old: *mut c_void, length: usize) -> *mut c_void;
+        pub(super) fn free(old: *mut c_void);
+    }
+}
+
+/// What `malloc` aligns to on this target.
+#[cfg(target_family = "wasm")]
+const MALLOC_ALIGN: usize = 16;
+
+// Safety: memory of `malloc` and `aligned_alloc` is as large and as aligned as was
+// asked for, nobody else's, and goes back to the same library.
+#[cfg(target_family = "wasm")]
+unsafe impl core::alloc::GlobalAlloc for LibcAllocator {
+    unsafe fn alloc(&self, layout: core::alloc::Layout) -> *mut u8 {
+        // Safety: these take any length; an alignment is a power of two, and the
+        // length is rounded up to it.
+        let new = unsafe {
+            match layout.align() {
+                ..=MALLOC_ALIGN => libc::malloc(layout.size()),
+                align => libc::aligned_alloc(align, layout.pad_to_align().size()),
+            }
+        };
+        new.cast()
+    }
+
+    unsafe fn dealloc(&self, old: *mut u8, _: core::alloc::Layout) {
+        // Safety: the caller has it from here.
+        unsafe { libc::free(old.cast()) }
+    }
+
+    unsafe fn realloc(&self, old: *mut u8, layout: core::alloc::Layout, length: usize) -> *mut u8 {
+        if layout.align() <= MALLOC_ALIGN {
+            // Safety: the caller has it from `malloc`.
+            return unsafe { libc::realloc(old.cast(), length).cast() };
+        }
+        // Safety: the caller's, who has checked the length.
+        unsafe {
+            let new = self.alloc(core::alloc::Layout::from_size_align_unchecked(
+                length,
+                layout.align(),
+            ));
+            if !new.is_null() {
+                core::ptr::copy_nonoverlapping(old, new, layout.size().min(length));
+                self.dealloc(old, layout);
+            }
+            new
+        }
+    }
 }
 
 /// `cabi_realloc`, as the canonical ABI has it.

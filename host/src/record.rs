@@ -15,64 +15,90 @@ use serde_json::value::RawValue;
 /// their size.
 pub(crate) fn assemble(details: Option<&str>, text_property: Option<&str>, text: &str) -> String {
     let Some(details) = details else {
-        return object([(text_property.unwrap_or("text"), to_string(&text))]);
+        return object(&[(text_property.unwrap_or("text").into(), Part::Text(text))]);
     };
-    let mut pairs: Vec<(String, String)> = match serde_json::from_str(details) {
-        Ok(Pairs(pairs)) => pairs,
-        Err(_) => vec![("details".to_owned(), to_string(&details))],
-    };
+    let Pairs(mut pairs) = serde_json::from_str(details)
+        .unwrap_or_else(|_| Pairs(vec![("details".to_owned(), Part::Text(details))]));
     if let Some(property) = text_property {
-        let text = to_string(&text);
         match pairs.iter_mut().find(|(key, _)| key == property) {
             // In its place, as the tool kept one.
-            Some((_, value)) => *value = text,
-            None => pairs.push((property.to_owned(), text)),
+            Some((_, value)) => *value = Part::Text(text),
+            None => pairs.push((property.to_owned(), Part::Text(text))),
         }
     }
-    object(pairs)
+    object(&pairs)
 }
 
 /// The record of a failure.
 pub(crate) fn assemble_failure(details: Option<&str>, message: &str) -> String {
     match details.map(serde_json::from_str) {
-        Some(Ok(Pairs(pairs))) => object(pairs),
-        _ => object([("error", to_string(&message))]),
+        Some(Ok(Pairs(pairs))) => object(&pairs),
+        _ => object(&[("error".to_owned(), Part::Text(message))]),
     }
 }
 
-/// A JSON object of keys and values that are JSON already.
-fn object<K: AsRef<str>>(pairs: impl IntoIterator<Item = (K, String)>) -> String {
-    let mut json = "{".to_owned();
-    for (index, (key, value)) in pairs.into_iter().enumerate() {
-        if index > 0 {
-            json.push_str(", ");
+/// A value of a record.
+enum Part<'a> {
+    /// JSON, as it is written.
+    Json(&'a str),
+    /// A text, to be written as a string.
+    Text(&'a str),
+}
+
+impl Part<'_> {
+    /// About how many bytes it takes: one in sixteen of a text is escaped.
+    fn room(&self) -> usize {
+        match self {
+            Self::Json(json) => json.len(),
+            Self::Text(text) => text.len() + text.len() / 16,
         }
-        json.push_str(&to_string(&key.as_ref()));
-        json.push_str(": ");
-        json.push_str(&value);
     }
-    json.push('}');
-    json
 }
 
-/// The keys and values of a JSON object, the values as they are written.
-struct Pairs(Vec<(String, String)>);
+/// A JSON object. A text can be large, so it is written once, to its place.
+fn object(pairs: &[(String, Part<'_>)]) -> String {
+    let room = pairs.iter().map(|(key, part)| key.len() + part.room() + 8);
+    let mut json = Vec::with_capacity(room.sum::<usize>() + 2);
+    json.push(b'{');
+    for (index, (key, part)) in pairs.iter().enumerate() {
+        if index > 0 {
+            json.extend_from_slice(b", ");
+        }
+        push(&mut json, key);
+        json.extend_from_slice(b": ");
+        match part {
+            Part::Json(value) => json.extend_from_slice(value.as_bytes()),
+            Part::Text(text) => push(&mut json, text),
+        }
+    }
+    json.push(b'}');
+    String::from_utf8(json).unwrap_or_default()
+}
 
-impl<'de> Deserialize<'de> for Pairs {
+/// Writes a text as a JSON string.
+fn push(json: &mut Vec<u8>, text: &str) {
+    // A `Vec` takes all, and a string always serialises.
+    let _ = write(json, &text);
+}
+
+/// The keys of a JSON object, and its values as they are written.
+struct Pairs<'a>(Vec<(String, Part<'a>)>);
+
+impl<'de> Deserialize<'de> for Pairs<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Object;
 
         impl<'de> Visitor<'de> for Object {
-            type Value = Pairs;
+            type Value = Pairs<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a JSON object")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Pairs, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
                 let mut pairs = Vec::new();
                 while let Some((key, value)) = map.next_entry::<String, &RawValue>()? {
-                    pairs.push((key, value.get().to_owned()));
+                    pairs.push((key, Part::Json(value.get())));
                 }
                 Ok(Pairs(pairs))
             }

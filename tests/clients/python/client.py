@@ -93,7 +93,8 @@ async def resources(client):
 
 
 def ended():
-    lines = (FOLDER / "audit.jsonl").read_text().splitlines()
+    # The last part has no line end yet: it is empty, or a record being written.
+    lines = (FOLDER / "audit.jsonl").read_text().split("\n")[:-1]
     found = [json.loads(line) for line in lines]
     return [record for record in found if record["tool"] == "hostile_compute"]
 

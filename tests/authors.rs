@@ -330,11 +330,7 @@ fn a_compiler_that_is_missing_is_named_with_where_to_get_it() {
             "there is no `node` on the PATH",
             "https://nodejs.org",
         ),
-        if cfg!(feature = "c-kit") {
-            ("c", "there is no `python3` on the PATH", "`python3-venv`")
-        } else {
-            ("c", "without the kit for C", "`cargo install --locked ")
-        },
+        ("c", "there is no `python3` on the PATH", "`python3-venv`"),
     ] {
         let program = Program::new();
         new(&program, &["find-word", "--lang", language]);

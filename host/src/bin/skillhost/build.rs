@@ -2,12 +2,7 @@
 //! load. The language's own compiler does the work; how it is called stands in
 //! the file of the language's name.
 
-#[cfg(feature = "c-kit")]
 mod bindings;
-#[cfg(feature = "c-kit")]
-mod c;
-#[cfg(not(feature = "c-kit"))]
-#[path = "build/without_c.rs"]
 mod c;
 mod fault;
 mod javascript;

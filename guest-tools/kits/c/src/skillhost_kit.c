@@ -68,6 +68,10 @@ void exports_skillhost_tool_tools_definitions(
         set_text(&made->title, tool->title ? tool->title : "");
         set_text(&made->description, tool->description);
         set_text(&made->input_schema, tool->input);
+        if (tool->output != NULL) {
+            made->output_schema.is_some = true;
+            set_text(&made->output_schema.val, tool->output);
+        }
         made->model_reads = EXPORTS_SKILLHOST_TOOL_TOOLS_FORM_TEXT;
         if (tool->skill != NULL) {
             made->folder.is_some = true;
@@ -325,54 +329,83 @@ static bool climbs_out(const char *path, char separator) {
 }
 
 // Refuses a path that leaves the folder at some step, on any system. The sandbox holds without
-// this check; it holds without the sandbox.
-static bool check_path(const char *path, sh_answer *answer) {
-    if (*path == '\0') return sh_fail(answer, SH_INVALID_ARGUMENTS, "path is empty");
+// this check; it holds without the sandbox. NULL: it is taken; else why it is not.
+static const char *check_path(const char *path, int *error) {
+    *error = EINVAL;
+    if (*path == '\0') return "path is empty";
     for (const unsigned char *at = (const unsigned char *)path; *at != '\0'; at++) {
         // From U+0080 to U+009F they are two bytes.
         if (*at < 0x20 || *at == 0x7F || (*at == 0xC2 && at[1] >= 0x80 && at[1] < 0xA0))
-            return sh_fail(answer, SH_INVALID_ARGUMENTS, "path contains control characters");
+            return "path contains control characters";
     }
+    *error = EPERM;
     bool rooted = path[0] == '/' || path[0] == '\\' ||
                   (isalpha((unsigned char)path[0]) && path[1] == ':');
-    if (rooted || climbs_out(path, '/') || climbs_out(path, '\\'))
-        return sh_fail(answer, SH_REFUSED, "%s: " OUTSIDE, path);
-    return true;
+    if (rooted || climbs_out(path, '/') || climbs_out(path, '\\')) return OUTSIDE;
+    return NULL;
 }
 
-static bool unreadable(const char *path, int error, sh_answer *answer) {
-    const char *why = "cannot be read";
+const char *sh_reason(int error) {
     switch (error) {
     case ENOENT:
-    case ENOTDIR: return sh_fail(answer, SH_NOT_FOUND, "%s: not found", path);
+    case ENOTDIR: return "not found";
     // A symlink on the way leads out of the folder.
-    case EPERM: return sh_fail(answer, SH_REFUSED, "%s: " OUTSIDE, path);
-    case EISDIR: why = "is a directory"; break;
-    case EACCES: why = "permission denied"; break;
-    case ENOTSUP: why = "is not a regular file"; break;
-    case EMLINK: why = "has several hard links"; break;
-    case EXDEV: why = "lies on another mount"; break;
-    case ELOOP: why = "too many levels of symbolic links"; break;
-    case ENAMETOOLONG: why = "name too long"; break;
+    case EPERM: return OUTSIDE;
+    case EILSEQ: return "holds a name that is not UTF-8";
+    case EINVAL: return "no valid path";
+    case EISDIR: return "is a directory";
+    case EACCES: return "permission denied";
+    case ENOTSUP: return "is not a regular file";
+    case EMLINK: return "has several hard links";
+    case EXDEV: return "lies on another mount";
+    case ELOOP: return "too many levels of symbolic links";
+    case ENAMETOOLONG: return "name too long";
+    default: return "cannot be read";
     }
-    return sh_fail(answer, SH_UNREADABLE, "%s: %s", path, why);
 }
 
-bool sh_read(const sh_folder *folder, const char *path, size_t limit, char **bytes, size_t *size,
-             sh_answer *answer) {
-    if (folder->mount == NULL)
-        return sh_fail(answer, SH_FAILED, "This tool was not given a folder to read.");
-    if (!check_path(path, answer)) return false;
+bool sh_fail_path(sh_answer *answer, const char *path, int error) {
+    sh_failure_kind kind = error == ENOENT || error == ENOTDIR ? SH_NOT_FOUND
+                         : error == EPERM ? SH_REFUSED : SH_UNREADABLE;
+    return sh_fail(answer, kind, "%s: %s", path, sh_reason(error));
+}
+
+int sh_open(const sh_folder *folder, const char *path, sh_answer *answer) {
+    int error = EACCES;
+    if (folder->mount == NULL) {
+        if (answer) sh_fail(answer, SH_FAILED, "This tool was not given a folder to read.");
+        errno = error;
+        return -1;
+    }
+    const char *refused = check_path(path, &error);
+    if (refused != NULL) {
+        if (answer && error == EINVAL) sh_fail(answer, SH_INVALID_ARGUMENTS, "%s", refused);
+        if (answer && error == EPERM) sh_fail_path(answer, path, error);
+        errno = error;
+        return -1;
+    }
     sh_buffer whole = {0};
     sh_append(&whole, folder->mount, strlen(folder->mount));
     sh_append(&whole, "/", 1);
     sh_append(&whole, path, strlen(path) + 1);
     int file = open(whole.bytes, O_RDONLY);
-    if (file < 0) return unreadable(path, errno, answer);
+    error = errno;
+    free(whole.bytes);
+    if (file < 0) {
+        if (answer) sh_fail_path(answer, path, error);
+        errno = error;
+    }
+    return file;
+}
+
+bool sh_read(const sh_folder *folder, const char *path, size_t limit, char **bytes, size_t *size,
+             sh_answer *answer) {
+    int file = sh_open(folder, path, answer);
+    if (file < 0) return false;
     struct stat state;
     if (fstat(file, &state) == 0 && S_ISDIR(state.st_mode)) {
         close(file);
-        return unreadable(path, EISDIR, answer);
+        return sh_fail_path(answer, path, EISDIR);
     }
     sh_buffer found = {0};
     char part[65536];
@@ -386,7 +419,7 @@ bool sh_read(const sh_folder *folder, const char *path, size_t limit, char **byt
     }
     int error = errno;
     close(file);
-    if (got < 0) return unreadable(path, error, answer);
+    if (got < 0) return sh_fail_path(answer, path, error);
     *size = found.length;
     sh_append(&found, "", 1);
     *bytes = found.bytes;

@@ -27,6 +27,7 @@ typedef struct {
     const char *title;       // what a person reads; NULL: the name
     const char *description; // what the model reads
     const char *input;       // JSON Schema of the arguments object
+    const char *output;      // JSON Schema of the record; NULL: not described
     const char *skill;       // the property that names a skill; NULL: calls read no folder
     const char *path;        // the property that holds a path in that folder; may be NULL
     // Answers one call with sh_answer_… or sh_fail, and returns what that returned.
@@ -59,6 +60,12 @@ bool sh_read(const sh_folder *folder, const char *path, size_t limit, char **byt
 // The same for text in UTF-8, without a byte order mark. A NUL stands after it.
 bool sh_read_text(const sh_folder *folder, const char *path, size_t limit, char **text,
                   size_t *size, sh_answer *answer);
+// Opens a file or a folder of the skill, for read, fstat and fdopendir. -1: it cannot be opened;
+// errno says why, and so does the answer, if it is not NULL.
+int sh_open(const sh_folder *folder, const char *path, sh_answer *answer);
+// The failure that an errno of a file or folder is, and the words for it.
+bool sh_fail_path(sh_answer *answer, const char *path, int error);
+const char *sh_reason(int error);
 
 // Text that grows; starts as {0}.
 typedef struct {

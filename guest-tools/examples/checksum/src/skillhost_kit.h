@@ -1,0 +1,1 @@
+../../../kits/c/src/skillhost_kit.h

@@ -81,14 +81,21 @@ class Folder:
         # For a call that names no skill: the path that it gave, inside this folder.
         self.path = path
 
-    def read_bytes(self, path, limit=LARGEST):
-        """A file's bytes, of which there are at most `limit`."""
+    def open(self, path):
+        """A file, open for its bytes: for one that need not be held as a whole."""
         check_path(path)
         try:
-            with open(f"{self._mount}/{path}", "rb") as file:
-                found = file.read(limit + 1)
+            return open(f"{self._mount}/{path}", "rb")
         except OSError as error:
             raise _unreadable(path, error) from None
+
+    def read_bytes(self, path, limit=LARGEST):
+        """A file's bytes, of which there are at most `limit`."""
+        with self.open(path) as file:
+            try:
+                found = file.read(limit + 1)
+            except OSError as error:
+                raise _unreadable(path, error) from None
         if len(found) > limit:
             raise Failure.unreadable(f"{path}: larger than {limit} bytes")
         return found

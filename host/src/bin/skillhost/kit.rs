@@ -160,6 +160,37 @@ mod tests {
         }
     }
 
+    /// What an author does not change in a project, the examples have word for word.
+    #[test]
+    fn examples_are_projects_of_their_kit() {
+        let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../guest-tools/examples");
+        let mut seen = 0;
+        for entry in std::fs::read_dir(examples).unwrap() {
+            let folder = entry.unwrap().path();
+            let language = match folder {
+                _ if folder.join("tool.py").is_file() => Language::Python,
+                _ if folder.join("package.json").is_file() => Language::JavaScript,
+                _ if folder.join("src/skillhost_kit.c").is_file() => Language::C,
+                // In Rust they belong to the workspace of the guests.
+                _ => continue,
+            };
+            seen += 1;
+            for (path, text) in language.files() {
+                let is_the_kits = path.contains("kit.")
+                    || path.starts_with("wit/")
+                    || [".gitignore", ".npmrc", "requirements.txt", "dist/.gitkeep"]
+                        .contains(&path.as_str());
+                if is_the_kits {
+                    let file = folder.join(path);
+                    let found = std::fs::read_to_string(&file)
+                        .unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+                    assert!(found == text, "{} is not the kit's", file.display());
+                }
+            }
+        }
+        assert!(seen > 0);
+    }
+
     #[test]
     fn the_whole_wit_package_is_in_the_program() {
         let wit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../wit");

@@ -1,0 +1,274 @@
+"""Between a tool's function and the interface skillhost:tool.
+
+A tool is a function with the decorator `tool`. The JSON Schema of its arguments is made
+from its type hints, the description from its docstring. What it returns is the text that
+the model reads, or an `Output` with a record for programs; it fails by raising `Failure`.
+
+What is imported is imported when the component is built: a call finds no other modules,
+so `import` stands at the top of a file, and not in a function.
+
+The modules `wit_world` and `componentize_py_types` are there when the component is built.
+"""
+
+import errno
+import inspect
+import json
+import sys
+import traceback
+import typing
+from dataclasses import dataclass
+from types import NoneType, UnionType
+
+from componentize_py_types import Err
+from wit_world import exports
+from wit_world.exports import tools as wit
+
+# Largest file that is read, unless a call says otherwise.
+LARGEST = 1 << 20
+OUTSIDE = "Path traversal detected: cannot access files outside skill folder"
+
+
+class Failure(Exception):
+    """Why a call has no output: whose problem it is, and words for the model."""
+
+    def __init__(self, kind, message, details=None):
+        super().__init__(message)
+        self.kind = kind
+        self.message = message
+        self.details = details
+
+    @classmethod
+    def invalid_arguments(cls, message, details=None):
+        """The arguments make no sense together; the caller can correct them."""
+        return cls(wit.FailureKind.INVALID_ARGUMENTS, message, details)
+
+    @classmethod
+    def not_found(cls, message, details=None):
+        """What was named is not there."""
+        return cls(wit.FailureKind.NOT_FOUND, message, details)
+
+    @classmethod
+    def refused(cls, message, details=None):
+        """What was asked for is allowed to nobody."""
+        return cls(wit.FailureKind.REFUSED, message, details)
+
+    @classmethod
+    def unreadable(cls, message, details=None):
+        """It is there, and cannot be given."""
+        return cls(wit.FailureKind.UNREADABLE, message, details)
+
+    @classmethod
+    def failed(cls, message, details=None):
+        """The tool could not do its work."""
+        return cls(wit.FailureKind.FAILED, message, details)
+
+
+@dataclass
+class Output:
+    """A text for the model, and a record (a dict) for programs."""
+
+    text: str
+    details: dict | None = None
+
+
+class Folder:
+    """The one folder that a call may read: that of the skill that it names."""
+
+    def __init__(self, mount, skill=None, path=None):
+        self._mount = mount
+        # The skill's name; None for the host's home folder.
+        self.skill = skill
+        # For a call that names no skill: the path that it gave, inside this folder.
+        self.path = path
+
+    def open(self, path):
+        """A file, open for its bytes: for one that need not be held as a whole."""
+        check_path(path)
+        try:
+            return open(f"{self._mount}/{path}", "rb")
+        except OSError as error:
+            raise _unreadable(path, error) from None
+
+    def read_bytes(self, path, limit=LARGEST):
+        """A file's bytes, of which there are at most `limit`."""
+        with self.open(path) as file:
+            try:
+                found = file.read(limit + 1)
+            except OSError as error:
+                raise _unreadable(path, error) from None
+        if len(found) > limit:
+            raise Failure.unreadable(f"{path}: larger than {limit} bytes")
+        return found
+
+    def read_text(self, path, limit=LARGEST):
+        """A file's text, without a byte order mark."""
+        try:
+            return self.read_bytes(path, limit).decode("utf-8").removeprefix("\ufeff")
+        except UnicodeDecodeError:
+            raise Failure.unreadable(f"{path}: not valid UTF-8 text") from None
+
+
+def check_path(path):
+    """Refuses a path that leaves the folder at some step, on any system. The sandbox
+    holds without this check; it holds without the sandbox."""
+    if not path:
+        raise Failure.invalid_arguments("path is empty")
+    if any(ord(c) < 0x20 or 0x7F <= ord(c) < 0xA0 for c in path):
+        raise Failure.invalid_arguments("path contains control characters")
+    rooted = path[0] in "/\\" or (path[1:2] == ":" and path[0].isascii() and path[0].isalpha())
+    if rooted or _climbs_out(path) or _climbs_out(path.replace("\\", "/")):
+        raise Failure.refused(f"{path}: {OUTSIDE}")
+
+
+def _climbs_out(path):
+    depth = 0
+    for part in path.split("/"):
+        if part == "..":
+            depth -= 1
+        elif part not in ("", "."):
+            depth += 1
+        if depth < 0:
+            return True
+    return False
+
+
+def _unreadable(path, error):
+    if error.errno in (errno.ENOENT, errno.ENOTDIR):
+        return Failure.not_found(f"{path}: not found")
+    if error.errno == errno.EPERM:
+        # A symlink on the way leads out of the folder.
+        return Failure.refused(f"{path}: {OUTSIDE}")
+    why = {
+        errno.EISDIR: "is a directory",
+        errno.EACCES: "permission denied",
+        errno.ENOTSUP: "is not a regular file",
+        errno.EMLINK: "has several hard links",
+        errno.EXDEV: "lies on another mount",
+        errno.ELOOP: "too many levels of symbolic links",
+        errno.ENAMETOOLONG: "name too long",
+    }.get(error.errno, "cannot be read")
+    return Failure.unreadable(f"{path}: {why}")
+
+
+def tool(*, title="", skill=None, path=None, list_skills=False, output_schema=None):
+    """Makes a function a tool.
+
+    `skill` names the parameter that holds a skill's name: a call may read that skill's
+    folder, which the function gets as its parameter `folder`. `path` names the one that
+    holds a path in it. `list_skills` puts the skills' names into the schema.
+    """
+
+    def mark(function):
+        hints = typing.get_type_hints(function, include_extras=True)
+        properties, required = {}, []
+        for name, parameter in inspect.signature(function).parameters.items():
+            if name == "folder":
+                continue
+            if name not in hints:
+                raise TypeError(f"{function.__name__}: the parameter `{name}` has no type hint")
+            try:
+                schema, optional = _schema(hints[name])
+            except TypeError as error:
+                raise TypeError(f"{function.__name__}: the parameter `{name}`: {error}") from None
+            if parameter.default is inspect.Parameter.empty:
+                if not optional:
+                    required.append(name)
+            elif parameter.default is not None:
+                schema["default"] = parameter.default
+            properties[name] = schema
+        for word, named in (("skill", skill), ("path", path)):
+            if named is not None and named not in properties:
+                raise TypeError(f"{function.__name__}: `{word}` names `{named}`, which is no parameter")
+        if not function.__doc__:
+            raise TypeError(f"{function.__name__}: the docstring is what the model reads, and there is none")
+        folder = None
+        if skill is not None:
+            folder = wit.FolderRule(skill, list_skills, path, False)
+        function.definition = wit.Definition(
+            name=function.__name__,
+            title=title,
+            description=" ".join(inspect.getdoc(function).split()),
+            input_schema=json.dumps(
+                {"type": "object", "properties": properties, "required": required}
+            ),
+            output_schema=None if output_schema is None else json.dumps(output_schema),
+            folder=folder,
+            text_property=None,
+            model_reads=wit.Form.TEXT,
+        )
+        return function
+
+    return mark
+
+
+def _schema(hint):
+    """The JSON Schema of a type hint, and whether the value may be left out."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is typing.Annotated:
+        schema, optional = _schema(arguments[0])
+        for note in arguments[1:]:
+            schema |= {"description": note} if isinstance(note, str) else note
+        return schema, optional
+    if origin in (typing.Union, UnionType) and NoneType in arguments:
+        (inner,) = (argument for argument in arguments if argument is not NoneType)
+        return _schema(inner)[0], True
+    if origin is typing.Literal:
+        return {"type": "string", "enum": list(arguments)}, False
+    if origin is list:
+        return {"type": "array", "items": _schema(arguments[0])[0]}, False
+    plain = {str: "string", int: "integer", float: "number", bool: "boolean"}
+    if hint not in plain:
+        raise TypeError(
+            f"{hint} has no schema; use str, int, float, bool, list[…], Literal[…] or … | None"
+        )
+    return {"type": plain[hint]}, False
+
+
+def export(*functions):
+    """The class of a component with these tools; its name must be `Tools`."""
+    by_name = {function.definition.name: function for function in functions}
+
+    class Tools(exports.Tools):
+        def definitions(self):
+            return [function.definition for function in functions]
+
+        def call(self, name, arguments, folder):
+            try:
+                return _run(by_name[name], json.loads(arguments), folder)
+            except Failure as failure:
+                details = None if failure.details is None else json.dumps(failure.details)
+                raise Err(wit.Failure(failure.kind, failure.message, details)) from None
+            except Exception as error:
+                # The operator's log has the whole story: `skillhost --log info call …`.
+                traceback.print_exc(file=sys.stderr)
+                message = f"{name} broke off: {type(error).__name__}: {error}"
+                raise Err(wit.Failure(wit.FailureKind.FAILED, message, None)) from None
+
+    return Tools
+
+
+def _run(function, arguments, folder):
+    if "folder" in inspect.signature(function).parameters:
+        arguments["folder"] = _folder(folder)
+    answer = function(**arguments)
+    if isinstance(answer, str):
+        answer = Output(answer)
+    details = None if answer.details is None else json.dumps(answer.details)
+    return wit.Output(answer.text, details)
+
+
+def _folder(folder):
+    match folder:
+        case wit.Folder_Open(value=opened):
+            return Folder(opened.mount, opened.skill, opened.path)
+        case wit.Folder_UnknownSkill():
+            raise Failure.not_found(
+                "There is no skill of that name. list_skills tells which there are."
+            )
+        case wit.Folder_Unreadable():
+            raise Failure.unreadable("The skill's folder cannot be read.")
+        case wit.Folder_NoHome():
+            raise Failure.invalid_arguments("Name a skill: no home folder is configured.")
+        case wit.Folder_Outside():
+            raise Failure.refused(OUTSIDE)
+    raise Failure.failed("This tool was not given a folder to read.")

@@ -71,9 +71,20 @@ def new(base, language):
     arguments = ["new", "find-word", "--lang", language]
     if language == "rust":
         # It is not in cargo's registry yet.
-        arguments += ["--sdk-path", str(program.REPOSITORY / "guest-tools/sdk")]
+        arguments += ["--sdk-path", str(packaged_sdk(base))]
     program.run(base, *arguments).ended(0)
     return base / "find-word"
+
+
+def packaged_sdk(base):
+    """The SDK as cargo's registry would give it: packaged, and unpacked. That it builds is
+    seen when the project does."""
+    manifest = program.REPOSITORY / "guest-tools/sdk/Cargo.toml"
+    program.shell(base, "cargo package --quiet --no-verify --allow-dirty --manifest-path '%s'"
+                  " --target-dir package" % manifest).ended(0)
+    (archive,) = (base / "package/package").glob("skillhost-guest-*.crate")
+    shutil.unpack_archive(archive, base, "gztar")
+    return base / archive.stem
 
 
 def build(folder):

@@ -3,7 +3,7 @@
 #![allow(clippy::all, reason = "generated")]
 
 wit_bindgen::generate!({
-    path: "../../wit",
+    path: "wit",
     world: "tool-component",
     pub_export_macro: true,
     default_bindings_module: "skillhost_guest::bindings",

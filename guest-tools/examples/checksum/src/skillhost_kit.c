@@ -1,1 +1,469 @@
-../../../kits/c/src/skillhost_kit.c
+// What skillhost_kit.h promises, on the bindings that `skillhost build` makes from wit/.
+
+#include "skillhost_kit.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tool_component.h"
+
+#define OUTSIDE "Path traversal detected: cannot access files outside skill folder"
+
+// Bytes of the longest message of a failure.
+#define MESSAGE 8192
+
+typedef exports_skillhost_tool_tools_definition_t definition;
+typedef exports_skillhost_tool_tools_folder_t folder_case;
+
+struct sh_folder {
+    const char *mount;
+};
+
+struct sh_answer {
+    exports_skillhost_tool_tools_output_t *output;
+    exports_skillhost_tool_tools_failure_t *failure;
+};
+
+// Memory that is there. Where there is no more, the call ends here, as the host would end it.
+static void *room(void *old, size_t bytes) {
+    void *memory = realloc(old, bytes ? bytes : 1);
+    if (memory == NULL) abort();
+    return memory;
+}
+
+static char *copy(const void *bytes, size_t length) {
+    char *text = room(NULL, length + 1);
+    memcpy(text, bytes, length);
+    text[length] = '\0';
+    return text;
+}
+
+static void set(tool_component_string_t *string, const char *text, size_t length) {
+    string->ptr = (uint8_t *)copy(text, length);
+    string->len = length;
+}
+
+static void set_text(tool_component_string_t *string, const char *text) {
+    set(string, text, strlen(text));
+}
+
+// ---- definitions and calls
+
+void exports_skillhost_tool_tools_definitions(
+    exports_skillhost_tool_tools_list_definition_t *list) {
+    list->len = sh_tool_count;
+    list->ptr = room(NULL, sh_tool_count * sizeof(definition));
+    memset(list->ptr, 0, sh_tool_count * sizeof(definition));
+    for (size_t i = 0; i < sh_tool_count; i++) {
+        const sh_tool *tool = &sh_tools[i];
+        definition *made = &list->ptr[i];
+        set_text(&made->name, tool->name);
+        set_text(&made->title, tool->title ? tool->title : "");
+        set_text(&made->description, tool->description);
+        set_text(&made->input_schema, tool->input);
+        if (tool->output != NULL) {
+            made->output_schema.is_some = true;
+            set_text(&made->output_schema.val, tool->output);
+        }
+        made->model_reads = EXPORTS_SKILLHOST_TOOL_TOOLS_FORM_TEXT;
+        if (tool->skill != NULL) {
+            made->folder.is_some = true;
+            set_text(&made->folder.val.skill_property, tool->skill);
+            if (tool->path != NULL) {
+                made->folder.val.path_property.is_some = true;
+                set_text(&made->folder.val.path_property.val, tool->path);
+            }
+        }
+    }
+}
+
+// The folder that the call is given. False: there is none, and the answer says why.
+static bool open_folder(const folder_case *given, sh_folder *folder, sh_answer *answer) {
+    switch (given->tag) {
+    case EXPORTS_SKILLHOST_TOOL_TOOLS_FOLDER_OPEN:
+        folder->mount = copy(given->val.open.mount.ptr, given->val.open.mount.len);
+        return true;
+    case EXPORTS_SKILLHOST_TOOL_TOOLS_FOLDER_UNKNOWN_SKILL:
+        return sh_fail(answer, SH_NOT_FOUND,
+                       "There is no skill of that name. list_skills tells which there are.");
+    case EXPORTS_SKILLHOST_TOOL_TOOLS_FOLDER_UNREADABLE:
+        return sh_fail(answer, SH_UNREADABLE, "The skill's folder cannot be read.");
+    case EXPORTS_SKILLHOST_TOOL_TOOLS_FOLDER_NO_HOME:
+        return sh_fail(answer, SH_INVALID_ARGUMENTS,
+                       "Name a skill: no home folder is configured.");
+    case EXPORTS_SKILLHOST_TOOL_TOOLS_FOLDER_OUTSIDE:
+        return sh_fail(answer, SH_REFUSED, OUTSIDE);
+    default:
+        return sh_fail(answer, SH_FAILED, "This tool was not given a folder to read.");
+    }
+}
+
+bool exports_skillhost_tool_tools_call(tool_component_string_t *name,
+                                       tool_component_string_t *arguments, folder_case *given,
+                                       exports_skillhost_tool_tools_output_t *output,
+                                       exports_skillhost_tool_tools_failure_t *failure) {
+    sh_answer answer = {output, failure};
+    sh_folder folder = {NULL};
+    memset(output, 0, sizeof *output);
+    memset(failure, 0, sizeof *failure);
+    for (size_t i = 0; i < sh_tool_count; i++) {
+        const sh_tool *tool = &sh_tools[i];
+        if (strlen(tool->name) != name->len || memcmp(tool->name, name->ptr, name->len) != 0)
+            continue;
+        if (tool->skill != NULL && !open_folder(given, &folder, &answer)) return false;
+        return tool->call(copy(arguments->ptr, arguments->len), &folder, &answer);
+    }
+    return sh_fail(&answer, SH_FAILED, "this component has no tool of that name");
+}
+
+bool sh_answer_text(sh_answer *answer, const char *text, size_t length) {
+    set(&answer->output->text, text, length);
+    return true;
+}
+
+bool sh_answer_record(sh_answer *answer, const char *text, size_t length, const char *json) {
+    answer->output->details.is_some = true;
+    set_text(&answer->output->details.val, json);
+    return sh_answer_text(answer, text, length);
+}
+
+// How much of these bytes is UTF-8: all, or what stands before the first that is not.
+static size_t valid_utf8(const char *text, size_t length) {
+    const unsigned char *at = (const unsigned char *)text;
+    size_t i = 0;
+    while (i < length) {
+        unsigned char first = at[i];
+        size_t more = first < 0x80 ? 0 : first >= 0xC2 && first < 0xE0 ? 1
+                    : first >= 0xE0 && first < 0xF0 ? 2 : first >= 0xF0 && first < 0xF5 ? 3 : 4;
+        if (more == 4 || length - i <= more) return i;
+        for (size_t n = 1; n <= more; n++) {
+            unsigned char low = n > 1 ? 0x80 : first == 0xE0 ? 0xA0 : first == 0xF0 ? 0x90 : 0x80;
+            unsigned char high = n > 1 ? 0xBF : first == 0xED ? 0x9F : first == 0xF4 ? 0x8F : 0xBF;
+            if (at[i + n] < low || at[i + n] > high) return i;
+        }
+        i += more + 1;
+    }
+    return i;
+}
+
+bool sh_fail(sh_answer *answer, sh_failure_kind kind, const char *format, ...) {
+    static const exports_skillhost_tool_tools_failure_kind_t kinds[] = {
+        [SH_INVALID_ARGUMENTS] = EXPORTS_SKILLHOST_TOOL_TOOLS_FAILURE_KIND_INVALID_ARGUMENTS,
+        [SH_NOT_FOUND] = EXPORTS_SKILLHOST_TOOL_TOOLS_FAILURE_KIND_NOT_FOUND,
+        [SH_REFUSED] = EXPORTS_SKILLHOST_TOOL_TOOLS_FAILURE_KIND_REFUSED,
+        [SH_UNREADABLE] = EXPORTS_SKILLHOST_TOOL_TOOLS_FAILURE_KIND_UNREADABLE,
+        [SH_FAILED] = EXPORTS_SKILLHOST_TOOL_TOOLS_FAILURE_KIND_FAILED,
+    };
+    char message[MESSAGE];
+    va_list values;
+    va_start(values, format);
+    int length = vsnprintf(message, sizeof message, format, values);
+    va_end(values);
+    if (length < 0) length = 0;
+    if ((size_t)length >= sizeof message) length = sizeof message - 1;
+    answer->failure->kind = kinds[kind];
+    // A message that was cut may end in half a character.
+    set(&answer->failure->message, message, valid_utf8(message, (size_t)length));
+    return false;
+}
+
+// ---- arguments: JSON that the host has checked, so that what is read here is well formed
+
+static const char *blank(const char *at) {
+    while (*at == ' ' || *at == '\t' || *at == '\n' || *at == '\r') at++;
+    return at;
+}
+
+// Behind a string whose opening quote is at `at`.
+static const char *behind_string(const char *at) {
+    for (at++; *at != '"' && *at != '\0'; at++)
+        if (*at == '\\' && at[1] != '\0') at++;
+    return *at == '"' ? at + 1 : at;
+}
+
+static const char *behind_value(const char *at) {
+    int depth = 0;
+    for (; *at != '\0'; at++) {
+        if (*at == '"') {
+            at = behind_string(at) - 1;
+        } else if (*at == '{' || *at == '[') {
+            depth++;
+        } else if (*at == '}' || *at == ']') {
+            if (depth == 0) return at;
+            depth--;
+        } else if (*at == ',' && depth == 0) {
+            return at;
+        }
+    }
+    return at;
+}
+
+static void append_utf8(sh_buffer *buffer, unsigned long c) {
+    char bytes[4];
+    size_t n = 0;
+    if (c < 0x80) {
+        bytes[n++] = (char)c;
+    } else if (c < 0x800) {
+        bytes[n++] = (char)(0xC0 | c >> 6);
+        bytes[n++] = (char)(0x80 | (c & 0x3F));
+    } else if (c < 0x10000) {
+        bytes[n++] = (char)(0xE0 | c >> 12);
+        bytes[n++] = (char)(0x80 | (c >> 6 & 0x3F));
+        bytes[n++] = (char)(0x80 | (c & 0x3F));
+    } else {
+        bytes[n++] = (char)(0xF0 | c >> 18);
+        bytes[n++] = (char)(0x80 | (c >> 12 & 0x3F));
+        bytes[n++] = (char)(0x80 | (c >> 6 & 0x3F));
+        bytes[n++] = (char)(0x80 | (c & 0x3F));
+    }
+    sh_append(buffer, bytes, n);
+}
+
+// Four digits in hex; where there are fewer, U+FFFD.
+static unsigned long hex4(const char **at) {
+    unsigned long c = 0;
+    for (int n = 0; n < 4; n++) {
+        unsigned char digit = (unsigned char)**at;
+        if (!isxdigit(digit)) return 0xFFFD;
+        c = c * 16 + (unsigned long)(isdigit(digit) ? digit - '0' : tolower(digit) - 'a' + 10);
+        (*at)++;
+    }
+    return c;
+}
+
+// The text of a string whose opening quote is at `at`.
+static char *unescape(const char *at) {
+    static const char from[] = "bfnrt", to[] = "\b\f\n\r\t";
+    const char *end = behind_string(at);
+    sh_buffer text = {0};
+    for (at++; at < end && *at != '"';) {
+        if (*at != '\\') {
+            sh_append(&text, at++, 1);
+            continue;
+        }
+        char escape = at[1];
+        at += 2;
+        const char *plain = escape ? strchr(from, escape) : NULL;
+        if (escape == 'u') {
+            unsigned long c = hex4(&at);
+            bool high = c >= 0xD800 && c < 0xDC00, low = c >= 0xDC00 && c < 0xE000;
+            if (high && at[0] == '\\' && at[1] == 'u') {
+                const char *next = at + 2;
+                unsigned long second = hex4(&next);
+                if (second >= 0xDC00 && second < 0xE000) {
+                    c = 0x10000 + ((c - 0xD800) << 10) + (second - 0xDC00);
+                    high = false;
+                    at = next;
+                }
+            }
+            append_utf8(&text, high || low || c == 0 ? 0xFFFD : c);
+        } else {
+            sh_append(&text, plain ? &to[plain - from] : &escape, 1);
+        }
+    }
+    sh_append(&text, "", 1);
+    return text.bytes;
+}
+
+// Where the value of a property starts, or NULL.
+static const char *value(const char *json, const char *property) {
+    const char *at = blank(json);
+    if (*at != '{') return NULL;
+    at = blank(at + 1);
+    while (*at == '"') {
+        const char *key = at;
+        at = blank(behind_string(at));
+        if (*at != ':') return NULL;
+        at = blank(at + 1);
+        if (strcmp(unescape(key), property) == 0) return at;
+        at = behind_value(at);
+        if (*at != ',') return NULL;
+        at = blank(at + 1);
+    }
+    return NULL;
+}
+
+const char *sh_string(const char *arguments, const char *property) {
+    const char *found = value(arguments, property);
+    return found != NULL && *found == '"' ? unescape(found) : NULL;
+}
+
+long long sh_integer(const char *arguments, const char *property, long long otherwise) {
+    const char *found = value(arguments, property);
+    if (found == NULL || (*found != '-' && !isdigit((unsigned char)*found))) return otherwise;
+    return strtoll(found, NULL, 10);
+}
+
+bool sh_boolean(const char *arguments, const char *property, bool otherwise) {
+    const char *found = value(arguments, property);
+    if (found == NULL || (*found != 't' && *found != 'f')) return otherwise;
+    return *found == 't';
+}
+
+// ---- reading
+
+// Whether some step of a path is above where it started, on a system with this separator
+// besides the slash.
+static bool climbs_out(const char *path, char separator) {
+    long depth = 0;
+    while (*path != '\0') {
+        size_t length = 0;
+        while (path[length] != '\0' && path[length] != '/' && path[length] != separator) length++;
+        if (length == 2 && path[0] == '.' && path[1] == '.') {
+            depth--;
+        } else if (length > 1 || (length == 1 && path[0] != '.')) {
+            depth++;
+        }
+        if (depth < 0) return true;
+        path += length;
+        if (*path != '\0') path++;
+    }
+    return false;
+}
+
+// Refuses a path that leaves the folder at some step, on any system. The sandbox holds without
+// this check; it holds without the sandbox. NULL: it is taken; else why it is not.
+static const char *check_path(const char *path, int *error) {
+    *error = EINVAL;
+    if (*path == '\0') return "path is empty";
+    for (const unsigned char *at = (const unsigned char *)path; *at != '\0'; at++) {
+        // From U+0080 to U+009F they are two bytes.
+        if (*at < 0x20 || *at == 0x7F || (*at == 0xC2 && at[1] >= 0x80 && at[1] < 0xA0))
+            return "path contains control characters";
+    }
+    *error = EPERM;
+    bool rooted = path[0] == '/' || path[0] == '\\' ||
+                  (isalpha((unsigned char)path[0]) && path[1] == ':');
+    if (rooted || climbs_out(path, '/') || climbs_out(path, '\\')) return OUTSIDE;
+    return NULL;
+}
+
+const char *sh_reason(int error) {
+    switch (error) {
+    case ENOENT:
+    case ENOTDIR: return "not found";
+    // A symlink on the way leads out of the folder.
+    case EPERM: return OUTSIDE;
+    case EILSEQ: return "holds a name that is not UTF-8";
+    case EINVAL: return "no valid path";
+    case EISDIR: return "is a directory";
+    case EACCES: return "permission denied";
+    case ENOTSUP: return "is not a regular file";
+    case EMLINK: return "has several hard links";
+    case EXDEV: return "lies on another mount";
+    case ELOOP: return "too many levels of symbolic links";
+    case ENAMETOOLONG: return "name too long";
+    default: return "cannot be read";
+    }
+}
+
+bool sh_fail_path(sh_answer *answer, const char *path, int error) {
+    sh_failure_kind kind = error == ENOENT || error == ENOTDIR ? SH_NOT_FOUND
+                         : error == EPERM ? SH_REFUSED : SH_UNREADABLE;
+    return sh_fail(answer, kind, "%s: %s", path, sh_reason(error));
+}
+
+int sh_open(const sh_folder *folder, const char *path, sh_answer *answer) {
+    int error = EACCES;
+    if (folder->mount == NULL) {
+        if (answer) sh_fail(answer, SH_FAILED, "This tool was not given a folder to read.");
+        errno = error;
+        return -1;
+    }
+    const char *refused = check_path(path, &error);
+    if (refused != NULL) {
+        if (answer && error == EINVAL) sh_fail(answer, SH_INVALID_ARGUMENTS, "%s", refused);
+        if (answer && error == EPERM) sh_fail_path(answer, path, error);
+        errno = error;
+        return -1;
+    }
+    sh_buffer whole = {0};
+    sh_append(&whole, folder->mount, strlen(folder->mount));
+    sh_append(&whole, "/", 1);
+    sh_append(&whole, path, strlen(path) + 1);
+    int file = open(whole.bytes, O_RDONLY);
+    error = errno;
+    free(whole.bytes);
+    if (file < 0) {
+        if (answer) sh_fail_path(answer, path, error);
+        errno = error;
+    }
+    return file;
+}
+
+bool sh_read(const sh_folder *folder, const char *path, size_t limit, char **bytes, size_t *size,
+             sh_answer *answer) {
+    int file = sh_open(folder, path, answer);
+    if (file < 0) return false;
+    struct stat state;
+    if (fstat(file, &state) == 0 && S_ISDIR(state.st_mode)) {
+        close(file);
+        return sh_fail_path(answer, path, EISDIR);
+    }
+    sh_buffer found = {0};
+    char part[65536];
+    ssize_t got;
+    while ((got = read(file, part, sizeof part)) > 0) {
+        sh_append(&found, part, (size_t)got);
+        if (found.length > limit) {
+            close(file);
+            return sh_fail(answer, SH_UNREADABLE, "%s: larger than %zu bytes", path, limit);
+        }
+    }
+    int error = errno;
+    close(file);
+    if (got < 0) return sh_fail_path(answer, path, error);
+    *size = found.length;
+    sh_append(&found, "", 1);
+    *bytes = found.bytes;
+    return true;
+}
+
+bool sh_read_text(const sh_folder *folder, const char *path, size_t limit, char **text,
+                  size_t *size, sh_answer *answer) {
+    if (!sh_read(folder, path, limit, text, size, answer)) return false;
+    if (valid_utf8(*text, *size) != *size)
+        return sh_fail(answer, SH_UNREADABLE, "%s: not valid UTF-8 text", path);
+    if (*size >= 3 && memcmp(*text, "\xEF\xBB\xBF", 3) == 0) {
+        *text += 3;
+        *size -= 3;
+    }
+    return true;
+}
+
+// ---- text that grows
+
+void sh_append(sh_buffer *buffer, const char *bytes, size_t length) {
+    if (buffer->room - buffer->length < length) {
+        size_t wanted = buffer->length + length;
+        buffer->room = wanted < 64 ? 128 : wanted * 2;
+        buffer->bytes = room(buffer->bytes, buffer->room);
+    }
+    memcpy(buffer->bytes + buffer->length, bytes, length);
+    buffer->length += length;
+}
+
+void sh_append_json(sh_buffer *buffer, const char *text, size_t length) {
+    sh_append(buffer, "\"", 1);
+    for (size_t i = 0; i < length; i++) {
+        unsigned char c = (unsigned char)text[i];
+        char escaped[8];
+        if (c == '"' || c == '\\') {
+            escaped[0] = '\\';
+            escaped[1] = (char)c;
+            sh_append(buffer, escaped, 2);
+        } else if (c < 0x20) {
+            sh_append(buffer, escaped, (size_t)snprintf(escaped, sizeof escaped, "\\u%04x", c));
+        } else {
+            sh_append(buffer, text + i, 1);
+        }
+    }
+    sh_append(buffer, "\"", 1);
+}

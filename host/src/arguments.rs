@@ -38,9 +38,9 @@ pub(crate) struct Schema {
     /// else of a process that makes one call.
     source: Value,
     validator: OnceLock<Validator>,
-    /// The properties for which the schema asks for a type and nothing else; if
-    /// it asks nothing of the object but to have them.
-    plain: Vec<(String, Plain)>,
+    /// The properties for which the schema asks for a type and nothing else.
+    /// None: it asks more of the object than to have properties.
+    plain: Option<Vec<(String, Plain)>>,
     properties: Vec<String>,
     required: Vec<String>,
     /// Whether a property that the schema does not name is refused.
@@ -147,9 +147,11 @@ impl Schema {
     /// schema asks for. If not, the validator knows whether they are, and why
     /// they are not.
     fn plainly_fits(&self, arguments: &Map<String, Value>) -> bool {
+        let Some(plain) = &self.plain else {
+            return false;
+        };
         arguments.iter().all(|(name, value)| {
-            let mut plain = self.plain.iter();
-            let plain = plain.find(|(property, _)| property == name);
+            let plain = plain.iter().find(|(property, _)| property == name);
             plain.is_some_and(|(_, plain)| match plain {
                 Plain::Text => value.is_string(),
                 Plain::Integer => value.is_i64() || value.is_u64(),
@@ -222,18 +224,18 @@ impl Schema {
 /// Keywords that ask for nothing.
 const NOTES: [&str; 5] = ["$schema", "title", "description", "default", "examples"];
 
-/// The plain properties of a schema; none, if it has a keyword that could ask
-/// for more.
-fn plain(schema: &Map<String, Value>) -> Vec<(String, Plain)> {
+/// The plain properties of a schema, if it has no keyword that could ask for
+/// more: for more than no properties, too.
+fn plain(schema: &Map<String, Value>) -> Option<Vec<(String, Plain)>> {
     let asks_no_more = |schema: &Map<String, Value>, known: &[&str]| {
         let mut keywords = schema.keys().map(String::as_str);
         keywords.all(|keyword| NOTES.contains(&keyword) || known.contains(&keyword))
     };
     let of_object = ["type", "properties", "required", "additionalProperties"];
+    if !asks_no_more(schema, &of_object) {
+        return None;
+    }
     let properties = schema.get("properties").and_then(Value::as_object);
-    let Some(properties) = properties.filter(|_| asks_no_more(schema, &of_object)) else {
-        return Vec::new();
-    };
     let plain = |(name, schema): (&String, &Value)| {
         let schema = schema.as_object()?;
         let plain = match schema.get("type")?.as_str()? {
@@ -244,7 +246,7 @@ fn plain(schema: &Map<String, Value>) -> Vec<(String, Plain)> {
         };
         asks_no_more(schema, &["type"]).then(|| (name.clone(), plain))
     };
-    properties.iter().filter_map(plain).collect()
+    Some(properties.into_iter().flatten().filter_map(plain).collect())
 }
 
 /// A stranger's schema, ready to check values, if that cannot take long. `what`
@@ -441,6 +443,28 @@ mod tests {
             }
         }
         assert!(plain == 20 && refused > 200, "{plain}, {refused}");
+    }
+
+    #[test]
+    fn no_arguments_at_all_are_what_the_schema_asks_for_or_refused() {
+        for (refuses, asked) in [
+            (false, json!({})),
+            (false, json!({"properties": {"x": {"type": "string"}}})),
+            (false, json!({"maxProperties": 1})),
+            (true, json!({"minProperties": 1})),
+            (true, json!({"not": {}})),
+            (true, json!({"const": {"x": 1}})),
+            (
+                true,
+                json!({
+                    "properties": {"x": {"type": "string"}, "y": {"type": "string"}},
+                    "anyOf": [{"required": ["x"]}, {"required": ["y"]}],
+                }),
+            ),
+        ] {
+            let checked = schema(asked.clone()).check(json!({}));
+            assert_eq!(checked.is_err(), refuses, "{asked}: {checked:?}");
+        }
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! A tool's schema and a call's arguments: JSON, a NUL, JSON. Whatever a
 //! stranger's schema says, checking ends, the message is short, and arguments
-//! that were taken are taken again as they are. Where the schema says no more
-//! than types and names, a model of its own says what should be.
+//! that were taken are taken again as they are, and are right by the schema,
+//! also where no validator was asked. Where the schema says no more than types
+//! and names, a model of its own says what should be.
 
+use jsonschema::PatternOptions;
 use serde_json::{Map, Value};
 use skillhost::{CallError, check_arguments, parse_arguments};
 
@@ -49,8 +51,20 @@ fn taken(schema: &Map<String, Value>, given: &Value, checked: Map<String, Value>
     for name in names(schema.get("required")) {
         assert!(checked.contains_key(name), "{name}: {text:?}");
     }
-    let again = check_arguments(schema, Value::Object(checked.clone()));
-    assert_eq!(again.unwrap(), Ok(checked), "{text:?}");
+    let checked = Value::Object(checked);
+    assert!(fits(schema, &checked), "{checked}: {text:?}");
+    let again = check_arguments(schema, checked.clone()).unwrap();
+    assert_eq!(again.map(Value::Object), Ok(checked), "{text:?}");
+}
+
+/// Whether a validator takes arguments for a schema, whatever type this has.
+fn fits(schema: &Map<String, Value>, arguments: &Value) -> bool {
+    let mut schema = schema.clone();
+    schema.insert("type".to_owned(), "object".into());
+    let validator = jsonschema::draft202012::options()
+        .with_pattern_options(PatternOptions::regex())
+        .build(&schema.into());
+    validator.unwrap().is_valid(arguments)
 }
 
 /// Whether two values are the same, but for how whole numbers are written and
@@ -78,13 +92,17 @@ fn same(given: &Value, checked: &Value) -> bool {
 /// Whether arguments fit a schema that says types and names only. `None`: the
 /// schema says more than the model knows.
 fn expected(schema: &Map<String, Value>, arguments: &Value) -> Option<bool> {
-    const TOP: [&str; 5] = ["type", "properties", "required", "title", "description"];
-    const INNER: [&str; 3] = ["type", "title", "description"];
+    const NOTES: [&str; 5] = ["$schema", "title", "description", "default", "examples"];
+    const TOP: [&str; 4] = ["type", "properties", "required", "additionalProperties"];
 
     let known = |object: &Map<String, Value>, keys: &[&str]| {
-        object.keys().all(|key| keys.contains(&&**key))
+        let mut names = object.keys().map(String::as_str);
+        names.all(|key| NOTES.contains(&key) || keys.contains(&key))
     };
-    if !known(schema, &TOP) || values(arguments) > 1000 {
+    let closed = schema
+        .get("additionalProperties")
+        .unwrap_or(&Value::Bool(false));
+    if !known(schema, &TOP) || *closed != false || values(arguments) > 1000 {
         return None;
     }
     let nothing = Map::new();
@@ -94,7 +112,8 @@ fn expected(schema: &Map<String, Value>, arguments: &Value) -> Option<bool> {
     };
     for property in properties.values() {
         let property = property.as_object()?;
-        if !known(property, &INNER) || property.get("type").is_some_and(|kind| !kind.is_string()) {
+        if !known(property, &["type"]) || property.get("type").is_some_and(|kind| !kind.is_string())
+        {
             return None;
         }
     }

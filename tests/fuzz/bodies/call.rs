@@ -1,8 +1,10 @@
-//! A whole call of each of the five tools, with any arguments, over a folder
-//! with everything in it that leads astray, and a canary beside it. The first
-//! letter says which tool. What follows is the arguments as JSON, or, after a
-//! line end, one to a line: the skill, the path, the offset, the limit.
-//! `{ROOT}`, `{OUTSIDE}` and `{HOME}` stand for where these folders are.
+//! A whole call of a tool, with any arguments, over a folder with everything in
+//! it that leads astray, and a canary beside it. The first letter says which of
+//! the five tools. What follows is the arguments as JSON, or, after a line end,
+//! one to a line: the skill, the path, the offset, the limit. After `r`, the
+//! next letter says which tool of the guest that checks nothing, and after `f`,
+//! which function of the one that gives back what it is given. `{ROOT}`,
+//! `{OUTSIDE}` and `{HOME}` stand for where these folders are.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read as _, Seek as _};
@@ -12,7 +14,7 @@ use std::sync::OnceLock;
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use serde_json::{Map, Value};
-use skillhost::{AuditMode, CallError, Host, Output, message, parse_arguments};
+use skillhost::{AuditMode, CallError, Grant, Host, Output, message, parse_arguments};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
@@ -31,23 +33,78 @@ const TOOLS: [(&str, [&str; 4]); 5] = [
     ("list_skills", ["-", "-", "-", "-"]),
 ];
 
+/// Tools that hand the path to the host as it is.
+const RAW: [&str; 5] = [
+    "raw_read",
+    "raw_answer",
+    "raw_stat",
+    "raw_list",
+    "raw_readlink",
+];
+
+/// Functions with WIT types that give back what they are given.
+const ECHOES: [&str; 26] = [
+    "echo_bool",
+    "echo_s8",
+    "echo_u8",
+    "echo_s16",
+    "echo_u16",
+    "echo_s32",
+    "echo_u32",
+    "echo_s64",
+    "echo_u64",
+    "echo_f32",
+    "echo_f64",
+    "echo_char",
+    "echo_string",
+    "echo_bytes",
+    "echo_list",
+    "echo_lists",
+    "echo_tuple",
+    "echo_record",
+    "echo_variant",
+    "echo_enum",
+    "echo_flags",
+    "echo_option",
+    "echo_options",
+    "echo_list_of_options",
+    "echo_results",
+    "echo_bare_results",
+];
+
+/// Components that are no tools of the host's own: of the first nothing but
+/// the sandbox keeps anything, and the second has functions of every type.
+const STRANGERS: [(&str, &[u8]); 2] = [
+    (
+        "unchecked.wasm",
+        include_bytes!("../../guests/dist/unchecked.wasm"),
+    ),
+    ("typed.wasm", include_bytes!("../../guests/dist/typed.wasm")),
+];
+
+type Outcome = Result<Output, CallError>;
+
 pub(crate) fn run(data: &[u8]) {
-    let World {
-        runtime,
-        host,
-        audit,
-        base,
-        ..
-    } = world();
     let text = String::from_utf8_lossy(data);
     let mut letters = text.chars();
-    let first = letters.next().unwrap_or('0');
-    let given = letters.as_str();
-    let filled = fill_in(given, base);
-    let (tool, names) = match u32::from(first) as usize % 6 {
-        5 => (given, TOOLS[0].1),
-        number => TOOLS[number],
+    let mut next = || letters.next().unwrap_or('0');
+    let (tool, names) = match next() {
+        'r' => (
+            RAW[u32::from(next()) as usize % 5],
+            ["skill_name", "path", "-", "-"],
+        ),
+        'f' => (
+            ECHOES[u32::from(next()) as usize % 26],
+            ["value", "-", "-", "-"],
+        ),
+        first => match u32::from(first) as usize % 6 {
+            5 => ("", TOOLS[0].1),
+            number => TOOLS[number],
+        },
     };
+    let given = letters.as_str();
+    let tool = if tool.is_empty() { given } else { tool };
+    let filled = fill_in(given, &world().base);
     let arguments = match filled.strip_prefix('\n') {
         Some(lines) => named(names, lines),
         None => match parse_arguments(&filled) {
@@ -56,12 +113,32 @@ pub(crate) fn run(data: &[u8]) {
             Err(other) => panic!("{other:?}: {text:?}"),
         },
     };
+    let outcome = call(tool, arguments.clone(), &text);
+    if tool == "raw_answer" {
+        let read = call("raw_read", arguments, &text);
+        same_file(&outcome, &read, &text);
+    } else if ECHOES.contains(&tool) {
+        comes_back(tool, &outcome, &text);
+    }
+}
+
+/// One call, in which nothing is told that should not be.
+fn call(tool: &str, arguments: Value, text: &str) -> Outcome {
+    let World {
+        runtime,
+        host,
+        audit,
+        base,
+        ..
+    } = world();
+    // As it is, and not with escapes.
+    let given = format!("{tool} {arguments}");
     let line = message::call_line(tool, &arguments);
     assert!(!line.contains('\n'), "{line:?}: {text:?}");
 
     let outcome = runtime.block_on(host.call(tool, arguments));
-    typed(tool, &outcome, &text);
-    let record = record(audit, &text);
+    typed(tool, &outcome, text);
+    let record = record(audit, text);
     let shown = message::result_line(&message::model_text(outcome.clone()));
     let mut below = shown.split('\n').skip(1);
     assert!(below.all(|line| line.starts_with("    ")), "{shown:?}");
@@ -76,22 +153,56 @@ pub(crate) fn run(data: &[u8]) {
     }
     // Who was not told where the folders are is not told now.
     let base = base.to_str().unwrap();
-    let knew = filled.contains(base);
+    let knew = given.contains(base);
     assert!(knew || !told.contains(base), "{told:?}: {text:?}");
+    outcome
 }
 
-/// The outcome is one of those that the host's own tools can have. They never
-/// break off, and run into no limit.
-fn typed(tool: &str, outcome: &Result<Output, CallError>, text: &str) {
-    let known = TOOLS.iter().any(|(name, _)| *name == tool);
+/// The outcome is one of those that these tools can have. They never break off,
+/// and run into no limit.
+fn typed(tool: &str, outcome: &Outcome, text: &str) {
+    let fails = RAW.contains(&tool) || TOOLS.iter().any(|(name, _)| *name == tool);
+    let known = fails || ECHOES.contains(&tool);
     let right = match outcome {
         Ok(_) => known,
         Err(CallError::UnknownTool { name, .. }) => !known && name.chars().count() <= 64,
         Err(CallError::Arguments(why)) => known && !why.is_empty(),
-        Err(CallError::Failed(failure)) => known && !failure.message.is_empty(),
+        Err(CallError::Failed(failure)) => fails && !failure.message.is_empty(),
         Err(_) => false,
     };
     assert!(right, "{outcome:?}: {text:?}");
+}
+
+/// A file that is left to the host as the text of an answer is one that can be
+/// read, and the same.
+fn same_file(answer: &Outcome, read: &Outcome, text: &str) {
+    let right = match (answer, read) {
+        (Ok(answer), Ok(read)) => {
+            let read = read.text();
+            answer.text() == read.strip_prefix('\u{feff}').unwrap_or(read)
+        }
+        (Err(CallError::Failed(why)), Ok(_)) => why.message == "not-utf8",
+        (answer, read) => answer.is_err() && read.is_err(),
+    };
+    assert!(right, "{answer:?}, {read:?}: {text:?}");
+}
+
+/// What a component was given it gives back, in a form that stays as it is.
+fn comes_back(tool: &str, outcome: &Outcome, text: &str) {
+    let Ok(output) = outcome else { return };
+    let mut record = output.record();
+    // A record is what a program reads; anything else is in one.
+    let value = match record.get_mut("result") {
+        Some(result) => result.take(),
+        None => record,
+    };
+    let again = call(
+        tool,
+        Map::from_iter([("value".to_owned(), value)]).into(),
+        text,
+    );
+    let again = again.map(|again| again.record_json());
+    assert_eq!(again, Ok(output.record_json()), "{text:?}");
 }
 
 /// The record of the one call since the last time, taken out of the log.
@@ -151,6 +262,10 @@ fn world() -> &'static World {
         fs::create_dir(base.join("outside")).unwrap();
         fs::write(base.join("outside/canary.txt"), CANARY).unwrap();
         fs::write(base.join("outside/SKILL.md"), CANARY).unwrap();
+        fs::create_dir(base.join("tools")).unwrap();
+        for (name, bytes) in STRANGERS {
+            fs::write(base.join("tools").join(name), bytes).unwrap();
+        }
         make(&base, "skills/a");
         make(&base, "skills/b");
         make(&base, "home");
@@ -160,9 +275,17 @@ fn world() -> &'static World {
         let host = Host::builder()
             .skills(base.join("skills"))
             .home(base.join("home"))
-            .audit(&log, AuditMode::Required)
-            .build();
-        let host = runtime.block_on(host).unwrap();
+            .tools(base.join("tools"))
+            .audit(&log, AuditMode::Required);
+        // In the tests; compiling takes longer than all the calls.
+        let host = match option_env!("CARGO_TARGET_TMPDIR") {
+            Some(folder) => host.cache(Path::new(folder).join("cache")),
+            None => host,
+        };
+        let all = || Grant::new().skills(["*"]).unwrap();
+        let host = RAW.iter().fold(host, |host, tool| host.grant(*tool, all()));
+        let host = runtime.block_on(host.build()).unwrap();
+        assert_eq!(host.problems(), [] as [String; 0]);
         let audit = OpenOptions::new().read(true).write(true).open(&log);
         World {
             runtime,
@@ -190,6 +313,7 @@ fn make(base: &Path, folder: &str) {
         ("docs/latin1.txt", b"gr\xfc\xdfe\n"),
         ("binary.bin", b"\0\xff\x01"),
         ("empty", b""),
+        ("mark.txt", b"\xef\xbb\xbf\xef\xbb\xbftext\n"),
         ("back\\slash", b"one name\n"),
         ("gr\u{f6}\u{df}e.txt", b"inside\n"),
     ] {

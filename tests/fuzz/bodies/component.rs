@@ -1,9 +1,13 @@
 //! Loading a stranger's component, and a call of each tool that it then has.
 //! The first letter says what the rest is: `c` a component; `m` the memory of
 //! one whose definitions and answers stand in it; `e` changes to the sections
-//! of one. It is refused with a reason, or its tools are what they should be,
-//! and `inspect` says the same.
+//! of one; `f` the types and the answer of a function. It is refused with a
+//! reason, or its tools are what they should be, and `inspect` says the same.
 
+#[path = "functions.rs"]
+mod functions;
+#[path = "sample.rs"]
+mod sample;
 #[path = "sections.rs"]
 mod sections;
 
@@ -14,7 +18,7 @@ use std::time::Duration;
 
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
-use skillhost::{CallError, Definition, Host, Limits, Load, inspect, message};
+use skillhost::{CallError, Definition, Grant, Host, Limits, Load, Output, inspect, message};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
@@ -41,18 +45,23 @@ const REAL: &[u8] = include_bytes!("../../../guest-tools/dist/list_skills.wasm")
 /// What `m` and `e` say as long as nothing is changed: one tool.
 const ONE_TOOL: &[u8] = include_bytes!("../corpus/component/one-tool");
 
+/// A component whose functions are tools.
+const FUNCTIONS: &[u8] = include_bytes!("../corpus/component/functions");
+
 pub(crate) fn run(data: &[u8]) {
     let Some((kind, rest)) = data.split_first() else {
         return;
     };
     match kind {
-        b'm' => load(&with_memory(rest)),
-        b'e' => load(&edited(rest)),
-        _ => load(rest),
+        b'm' => load(&with_memory(rest), false),
+        b'e' => load(&edited(rest), false),
+        b'f' => load(&functions::component(rest), true),
+        _ => load(rest, false),
     }
 }
 
-fn load(bytes: &[u8]) {
+/// `functions`: its definitions are the host's, and hold.
+fn load(bytes: &[u8], functions: bool) {
     let World {
         runtime,
         skills,
@@ -71,8 +80,15 @@ fn load(bytes: &[u8]) {
         .tools(tools)
         .limits(limits)
         .load(load);
+    let host = match functions {
+        true => host.grant(functions::TOOL, Grant::new().skills(["*"]).unwrap()),
+        false => host,
+    };
     let host = runtime.block_on(host.build()).unwrap();
-    match host.problems() {
+    // A grant for a tool that is refused is one, too.
+    let about_file = |problem: &&String| !problem.starts_with("the configuration names");
+    let problems: Vec<&String> = host.problems().iter().filter(about_file).collect();
+    match &*problems {
         [] => {}
         [problem] => {
             assert!(problem.contains("x.wasm`: "), "{problem}");
@@ -85,13 +101,15 @@ fn load(bytes: &[u8]) {
         problems => panic!("{problems:?}"),
     }
     let seen = runtime.block_on(inspect(&file, None));
-    if host.problems().is_empty() {
+    if problems.is_empty() {
         let seen = seen.unwrap().tools.unwrap();
         let names = seen.iter().map(|definition| &definition.name);
         assert!(names.eq(host.grants().iter().map(|grant| &grant.tool)));
         for definition in &seen {
             sound(definition);
-            runtime.block_on(answer(&host, definition));
+            for pick in 0..3 {
+                runtime.block_on(answer(&host, definition, pick, functions));
+            }
         }
     }
 }
@@ -109,8 +127,11 @@ fn sound(definition: &Definition) {
 }
 
 /// Whatever it answers, the host's own answer is well formed.
-async fn answer(host: &Host, definition: &Definition) {
-    let mut arguments = Map::new();
+async fn answer(host: &Host, definition: &Definition, pick: usize, functions: bool) {
+    let mut arguments = match sample::of(&definition.input_schema, pick) {
+        Value::Object(arguments) => arguments,
+        _ => Map::new(),
+    };
     if let Some(rule) = &definition.folder {
         arguments.insert(rule.skill_property.clone(), "a".into());
     }
@@ -120,11 +141,31 @@ async fn answer(host: &Host, definition: &Definition) {
     let program = message::program_text(&outcome);
     let json: &RawValue = serde_json::from_str(&program).unwrap();
     assert!(json.get().starts_with('{'), "{program}");
+    if functions {
+        promised(definition, &outcome);
+    }
     let call = Value::from("x");
     assert!(!message::call_line(&definition.name, &call).contains('\n'));
     let shown = message::result_line(&message::model_text(outcome));
     let mut below = shown.split('\n').skip(1);
     assert!(below.all(|line| line.starts_with("    ")), "{shown:?}");
+}
+
+/// What fits the schema of a function is taken, and what it gives is what it
+/// promises.
+fn promised(definition: &Definition, outcome: &Result<Output, CallError>) {
+    match outcome {
+        Ok(output) => {
+            let schema = Value::Object(definition.output_schema.clone().unwrap());
+            let record = output.record();
+            let validator = jsonschema::draft202012::new(&schema).unwrap();
+            assert!(validator.is_valid(&record), "{record}: {schema}");
+        }
+        Err(error) => {
+            let refused = matches!(error, CallError::Arguments(_));
+            assert!(!refused, "{error:?}: {:?}", definition.input_schema);
+        }
+    }
 }
 
 /// The component whose memory begins so.
@@ -142,11 +183,12 @@ fn with_memory(image: &[u8]) -> Vec<u8> {
 fn edited(edits: &[u8]) -> Vec<u8> {
     let World { bases, .. } = world();
     let (which, edits) = edits.split_first().unwrap_or((&0, &[]));
-    // The large one takes long to compile.
-    let mut base = match which % 8 {
+    // The third is large, and takes long to compile.
+    let mut base = match which % 16 {
         0..=3 => bases[0].clone(),
         4..=6 => bases[1].clone(),
-        _ => bases[2].clone(),
+        7 => bases[2].clone(),
+        _ => bases[3].clone(),
     };
     let mut edits = edits.iter().copied().peekable();
     // Each change costs going through the whole.
@@ -166,7 +208,7 @@ struct World {
     /// A component with a memory full of [`MARK`], and where that is in it.
     template: Vec<u8>,
     at: usize,
-    bases: [Binary; 3],
+    bases: [Binary; 4],
     /// Kept, so that the folders are.
     _folder: TempDir,
 }
@@ -177,6 +219,8 @@ fn world() -> &'static World {
         let folder = tempfile::tempdir().unwrap();
         let (skills, tools) = (folder.path().join("skills"), folder.path().join("tools"));
         fs::create_dir_all(skills.join("a")).unwrap();
+        let skill = "---\nname: a\ndescription: Says so.\n---\n";
+        fs::write(skills.join("a/SKILL.md"), skill).unwrap();
         fs::create_dir(&tools).unwrap();
         let template = component("", &[MARK; IMAGE]);
         let mark = [MARK; IMAGE];
@@ -192,6 +236,7 @@ fn world() -> &'static World {
                 base(&component("", one)),
                 base(&component(IMPORTS, one)),
                 base(REAL),
+                base(&FUNCTIONS[1..]),
             ],
             skills,
             tools,

@@ -13,8 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use notify::event::{AccessKind, AccessMode};
-use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
+use notify::{Config, Event, EventKindMask, RecommendedWatcher, RecursiveMode, Watcher as _};
 use tokio::sync::Notify;
 
 use super::live::Live;
@@ -86,7 +85,11 @@ impl Live {
         let configured = Arc::new(Configured::of(self.builder())?);
         let seen = Arc::new(Seen::default());
         let (told, folders) = (Arc::clone(&seen), Arc::clone(&configured));
-        let watcher = notify::recommended_watcher(move |event| told.by(event, &folders));
+        // That a file was opened and read is no change: every call does so. Of
+        // what a linker writes to memory, only the closing is told.
+        let kinds = EventKindMask::CORE | EventKindMask::ACCESS_CLOSE;
+        let changes = Config::default().with_event_kinds(kinds);
+        let watcher = RecommendedWatcher::new(move |event| told.by(event, &folders), changes);
         let mut watch = Watch {
             configured,
             watcher: watcher.context("cannot watch folders for changes")?,
@@ -200,12 +203,6 @@ impl Seen {
         let (skills, tools) = match event {
             Ok(event) if event.need_rescan() => (true, true),
             Ok(event) => {
-                // That a file was opened and read is no change: we do so.
-                if let EventKind::Access(kind) = event.kind
-                    && kind != AccessKind::Close(AccessMode::Write)
-                {
-                    return;
-                }
                 let skills = |path: &PathBuf| {
                     let mut roots = folders.skills.iter();
                     roots.any(|root| path.starts_with(&root.path))

@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Context as _;
-use notify::{RecommendedWatcher, RecursiveMode, Watcher as _};
+use notify::{Config, EventKindMask, RecommendedWatcher, RecursiveMode, Watcher as _};
 
 /// How long nothing must change before a change is looked at: an editor saves
 /// in several steps.
@@ -52,14 +52,14 @@ impl Files {
             .with_context(|| format!("cannot use the folder `{}`", folder.display()))?;
         // One that waits says all: that something changed.
         let (tell, events) = sync_channel(1);
-        let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-            // Reading is no change; what else it is, the files say.
-            if event.is_ok_and(|event| event.kind.is_access()) {
-                return;
-            }
-            // Full, or nobody listens any more.
-            let _ = tell.try_send(());
-        });
+        let watcher = RecommendedWatcher::new(
+            // What has changed, the files say.
+            move |_| {
+                // Full, or nobody listens any more.
+                let _ = tell.try_send(());
+            },
+            Config::default().with_event_kinds(EventKindMask::CORE),
+        );
         let mut files = Self {
             folder,
             known: BTreeMap::new(),

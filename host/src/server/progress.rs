@@ -1,7 +1,7 @@
 //! Work that a request waits for: stopped when the client cancels it, and
 //! reported while it goes on, if the client asked for that.
 
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::time::{Duration, Instant};
 
 use rmcp::model::{ErrorData, ProgressNotificationParam, ProgressToken};
@@ -12,21 +12,26 @@ const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Does the work of a request. When the request is cancelled the work is
 /// dropped where it stands: its sandbox with it. Nobody gets the error then.
-pub(crate) async fn during<T>(
-    context: &RequestContext<RoleServer>,
-    work: impl Future<Output = Result<T, ErrorData>>,
-) -> Result<T, ErrorData> {
-    let work = async {
-        match context.meta.get_progress_token() {
-            Some(token) => reported(context, token, work).await,
-            None => work.await,
+///
+/// Boxed: rmcp moves what answers a request several times, and it is as large
+/// as what answers the largest of all requests.
+pub(crate) fn during<'a, T: Send + 'a>(
+    context: &'a RequestContext<RoleServer>,
+    work: impl Future<Output = Result<T, ErrorData>> + Send + 'a,
+) -> Pin<Box<dyn Future<Output = Result<T, ErrorData>> + Send + 'a>> {
+    Box::pin(async move {
+        let work = async {
+            match context.meta.get_progress_token() {
+                Some(token) => reported(context, token, work).await,
+                None => work.await,
+            }
+        };
+        tokio::select! {
+            biased;
+            () = context.ct.cancelled() => Err(ErrorData::internal_error("cancelled", None)),
+            done = work => done,
         }
-    };
-    tokio::select! {
-        biased;
-        () = context.ct.cancelled() => Err(ErrorData::internal_error("cancelled", None)),
-        done = work => done,
-    }
+    })
 }
 
 async fn reported<T>(

@@ -15,6 +15,10 @@ use super::in_flight::Place;
 /// Messages that wait to be written. Those who have more wait.
 const WAITING: usize = 16;
 
+/// Bytes that the buffer of messages keeps between them. A large one is made
+/// without new memory, which takes as long to be had as to be written to.
+const KEPT: usize = 4 << 20;
+
 /// How long one message may take to be written once the server is to end.
 /// Meets: a client that has stopped reading and keeps its end open.
 const STALLED: Duration = Duration::from_secs(10);
@@ -26,7 +30,7 @@ pub(crate) struct Writer {
 }
 
 struct Frame {
-    bytes: Vec<u8>,
+    message: ServerJsonRpcMessage,
     /// The request that this answers.
     _answered: Option<Place>,
 }
@@ -64,10 +68,8 @@ impl Writer {
         async move {
             let closed = |_| io::Error::from(io::ErrorKind::BrokenPipe);
             let place = frames.reserve().await.map_err(closed)?;
-            let mut bytes = serde_json::to_vec(&message)?;
-            bytes.push(b'\n');
             place.send(Frame {
-                bytes,
+                message,
                 _answered: answered,
             });
             Ok(())
@@ -80,13 +82,18 @@ async fn write_all(
     mut frames: mpsc::Receiver<Frame>,
     closing: CancellationToken,
 ) -> io::Result<()> {
+    let mut line = Vec::new();
     while let Some(frame) = frames.recv().await {
+        line.clear();
+        line.shrink_to(KEPT);
+        serde_json::to_writer(&mut line, &frame.message)?;
+        line.push(b'\n');
         let stalled = async {
             closing.cancelled().await;
             tokio::time::sleep(STALLED).await;
         };
         let written = async {
-            output.write_all(&frame.bytes).await?;
+            output.write_all(&line).await?;
             output.flush().await
         };
         tokio::select! {

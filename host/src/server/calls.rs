@@ -2,7 +2,16 @@
 //! that compute take turns of 10 ms each there, and so many of them would keep a
 //! small question, or the word that one of them is cancelled, waiting for its
 //! turn; the system's scheduler lets the threads of the protocol through.
+//!
+//! A call that is alone has its first turn where its message was read, and most
+//! calls end in it: two changes of threads would take as long as they do. One
+//! thread of the protocol is kept by it at most.
 
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Mutex;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use rmcp::model::ErrorData;
@@ -19,6 +28,8 @@ const LAST: Duration = Duration::from_secs(1);
 pub(crate) struct Calls {
     threads: Option<Runtime>,
     running: TaskTracker,
+    /// Held by the call that has its turn on a thread of the protocol.
+    here: Mutex<()>,
     stop: CancellationToken,
 }
 
@@ -32,6 +43,7 @@ impl Calls {
         Ok(Self {
             threads: Some(threads),
             running: TaskTracker::new(),
+            here: Mutex::default(),
             stop: CancellationToken::new(),
         })
     }
@@ -45,7 +57,7 @@ impl Calls {
         }
     }
 
-    /// Runs a call there. Dropping the future stops it at its next turn.
+    /// Runs a call. Dropping the future stops it at its next turn.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         call: impl Future<Output = T> + Send + 'static,
@@ -53,14 +65,40 @@ impl Calls {
         let ended = |why: &str| ErrorData::internal_error(why.to_owned(), None);
         let ending = || ended("the server is ending");
         let threads = self.threads.as_ref().ok_or_else(ending)?;
+        let alone = self.running.is_empty();
         let call = self.stop.clone().run_until_cancelled_owned(call);
-        let call = threads.spawn(self.running.track_future(call));
-        match AbortOnDropHandle::new(call).await {
+        let mut call = Box::pin(self.running.track_future(call));
+        let broken = |error: &dyn std::fmt::Display| {
+            tracing::error!("a call broke off: {error}");
+            ended("the call broke off")
+        };
+        if alone
+            && let Some(ended) =
+                poll_fn(|task| Poll::Ready(self.first_turn(call.as_mut(), task))).await
+        {
+            return ended
+                .map_err(|_| broken(&"it panicked"))?
+                .ok_or_else(ending);
+        }
+        match AbortOnDropHandle::new(threads.spawn(call)).await {
             Ok(answer) => answer.ok_or_else(ending),
-            Err(error) => {
-                tracing::error!("a call broke off: {error}");
-                Err(ended("the call broke off"))
-            }
+            Err(error) => Err(broken(&error)),
+        }
+    }
+
+    /// Lets a call have a turn on this thread, unless another one has it.
+    /// Nothing, if it did not end in it.
+    fn first_turn<T>(
+        &self,
+        call: Pin<&mut impl Future<Output = T>>,
+        task: &mut Context<'_>,
+    ) -> Option<std::thread::Result<T>> {
+        let _here = self.here.try_lock().ok()?;
+        // Of a call that has panicked, nothing is used any more.
+        match catch_unwind(AssertUnwindSafe(|| call.poll(task))) {
+            Ok(Poll::Pending) => None,
+            Ok(Poll::Ready(ended)) => Some(Ok(ended)),
+            Err(panicked) => Some(Err(panicked)),
         }
     }
 }
@@ -70,6 +108,72 @@ impl Drop for Calls {
         // Not waited for: this may be dropped where waiting is not allowed.
         if let Some(threads) = self.threads.take() {
             threads.shutdown_background();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread::{self, ThreadId};
+
+    use tokio::sync::oneshot;
+    use tokio::task::yield_now;
+
+    use super::*;
+
+    async fn here() -> ThreadId {
+        thread::current().id()
+    }
+
+    #[tokio::test]
+    async fn a_call_alone_that_ends_in_its_first_turn_changes_no_thread() {
+        let calls = Calls::start().unwrap();
+        assert_eq!(calls.run(here()).await.unwrap(), thread::current().id());
+    }
+
+    #[tokio::test]
+    async fn a_call_that_goes_on_after_its_first_turn_does_so_elsewhere() {
+        let calls = Calls::start().unwrap();
+        let call = async {
+            let first = here().await;
+            yield_now().await;
+            (first, here().await)
+        };
+        let (first, second) = calls.run(call).await.unwrap();
+        assert_eq!(first, thread::current().id());
+        assert_ne!(second, first);
+    }
+
+    #[tokio::test]
+    async fn a_call_beside_another_has_no_turn_on_a_thread_of_the_protocol() {
+        let calls = Calls::start().unwrap();
+        let (end, ended) = oneshot::channel();
+        let beside = async {
+            let thread = calls.run(here()).await.unwrap();
+            end.send(()).unwrap();
+            thread
+        };
+        let (first, second) = tokio::join!(calls.run(ended), beside);
+        assert!(first.unwrap().is_ok());
+        assert_ne!(second, thread::current().id());
+        assert_eq!(calls.run(here()).await.unwrap(), thread::current().id());
+    }
+
+    #[tokio::test]
+    async fn a_call_that_panics_is_answered_wherever_it_runs() {
+        let calls = Calls::start().unwrap();
+        for turns in [0, 1] {
+            let call = async move {
+                for _ in 0..turns {
+                    yield_now().await;
+                }
+                if turns < 2 {
+                    panic!("on purpose");
+                }
+            };
+            let error = calls.run(call).await.unwrap_err();
+            assert_eq!(error.message, "the call broke off");
+            assert_eq!(calls.run(async { 7 }).await.unwrap(), 7);
         }
     }
 }

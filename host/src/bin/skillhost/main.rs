@@ -81,7 +81,9 @@ fn main() -> ExitCode {
         _ => tokio::runtime::Builder::new_current_thread(),
     };
     if matches!(arguments.verb, Verb::Serve(_)) {
-        runtime.enable_io();
+        // A call may keep one of its threads for a turn.
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        runtime.enable_io().worker_threads(processors.max(2));
     }
     let runtime = match runtime.enable_time().build() {
         Ok(runtime) => runtime,

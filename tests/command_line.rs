@@ -559,6 +559,7 @@ fn inspect_prints_a_component_and_exits_with_1_where_it_would_be_refused() {
     for line in [
         "sha256: ",
         "size: ",
+        "called by: skillhost:tool/tools@0.1.0\n",
         "  granted  wasi:filesystem/types@",
         "  count_lines: reads the skill named by `skill_name`",
     ] {
@@ -575,6 +576,21 @@ fn inspect_prints_a_component_and_exits_with_1_where_it_would_be_refused() {
         seen["imports"],
         json!([{"name": "wasi:http/types@0.2.0", "granted": false}])
     );
+    assert_eq!(seen["interface"], Value::Null);
+    let future = "(component (instance $t) (export \"skillhost:tool/tools@0.9.0\" (instance $t)))";
+    program.write("future.wasm", wat::parse_str(future).unwrap());
+    let run = program.run(&["inspect", "future.wasm"]);
+    assert_eq!(run.code, 1);
+    assert!(
+        run.stdout
+            .contains("called by: skillhost:tool/tools@0.9.0\n"),
+        "{}",
+        run.stdout
+    );
+    let typed = guests().join("typed.wasm");
+    let run = program.run(&["inspect", typed.to_str().unwrap()]);
+    let said = "called by: functions with types of their own\n";
+    assert!(run.stdout.contains(said), "{}", run.stdout);
     program.write("no.wasm", "text");
     let run = program.run(&["inspect", "no.wasm"]);
     assert_eq!((run.code, run.stdout.as_str()), (4, ""));

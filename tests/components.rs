@@ -255,6 +255,10 @@ fn inspect_shows_what_a_component_is_and_what_it_would_be_refused_for() {
         seen.imports
     );
     assert!(seen.start.is_some_and(|start| start.memories == 1));
+    assert_eq!(
+        seen.interface.as_deref(),
+        Some("skillhost:tool/tools@0.1.0")
+    );
     let tools: Vec<_> = seen
         .tools
         .unwrap()

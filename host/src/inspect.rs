@@ -1,19 +1,21 @@
 //! Looking at a component before it is trusted: what it is, what it defines,
 //! what it asks for, and what it would be refused for.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context as _;
 use wasmtime::component::Component;
 
 use crate::arguments::Schema;
+use crate::cache::Cache;
 use crate::compile::{self, Compiler};
-use crate::component::{check_layer, digest, read};
+use crate::component::{Loader, digest, read};
 use crate::engine::Clocked;
 use crate::limits::{Limits, Load};
 use crate::sandbox::{Sandbox, is_granted};
 use crate::tool::Definition;
+use crate::versions;
 
 /// What is known of a component.
 #[derive(Debug, Clone)]
@@ -23,6 +25,10 @@ pub struct Inspection {
     pub digest: String,
     /// Bytes of the file.
     pub size: usize,
+    /// The interface that it exports and is called by, with the version that it
+    /// was built with. None: its functions have types of their own, or it
+    /// exports no tools.
+    pub interface: Option<String>,
     /// What it imports, in its order.
     pub imports: Vec<Import>,
     /// Bytes of memory and elements of tables that it starts with.
@@ -58,30 +64,89 @@ pub struct Start {
     pub largest_table: Option<u64>,
 }
 
-/// Looks at a component. The error says why there is nothing to look at: no
-/// such file, or no component. Its definitions are asked for in a sandbox with
-/// no folder.
-/// `compiler` is as for [`HostBuilder::compiler`](crate::HostBuilder::compiler).
-pub async fn inspect(path: &Path, compiler: Option<&Path>) -> anyhow::Result<Inspection> {
-    inspect_within(path, compiler, compile::DEFAULT_TIME).await
+/// A component that is to be looked at.
+#[derive(Debug)]
+pub struct Inspect {
+    component: PathBuf,
+    cache: Option<PathBuf>,
+    compiler: Option<PathBuf>,
+    compile_time: Option<Duration>,
 }
 
-/// Like [`inspect`], where compiling the component may take so long.
-pub async fn inspect_within(
-    path: &Path,
-    compiler: Option<&Path>,
-    time: Duration,
+impl Inspect {
+    /// A look at the component in this file.
+    pub fn of(component: impl Into<PathBuf>) -> Self {
+        Self {
+            component: component.into(),
+            cache: None,
+            compiler: None,
+            compile_time: None,
+        }
+    }
+
+    /// As [`HostBuilder::cache`](crate::HostBuilder::cache).
+    pub fn cache(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.cache = Some(folder.into());
+        self
+    }
+
+    /// As [`HostBuilder::compiler`](crate::HostBuilder::compiler).
+    pub fn compiler(mut self, program: impl Into<PathBuf>) -> Self {
+        self.compiler = Some(program.into());
+        self
+    }
+
+    /// As [`HostBuilder::compile_time`](crate::HostBuilder::compile_time).
+    pub fn compile_time(mut self, time: Duration) -> Self {
+        self.compile_time = Some(time);
+        self
+    }
+
+    /// Looks at it. The error says why there is nothing to look at: no such
+    /// file, or no component. Its definitions are asked for in a sandbox with
+    /// no folder.
+    pub async fn run(self) -> anyhow::Result<Inspection> {
+        let bytes = read(&self.component)?;
+        let limits = Limits::default();
+        let cache = self.cache.as_deref().and_then(|folder| {
+            Cache::open(folder)
+                .inspect_err(|error| tracing::warn!("{error:#}"))
+                .ok()
+        });
+        let loader = Loader {
+            engine: Clocked::new(&Load::default(), limits.memory, true)?,
+            cache,
+            limits,
+            compiler: Compiler {
+                program: self.compiler,
+                time: self.compile_time.unwrap_or(compile::DEFAULT_TIME),
+            },
+            progress: None,
+        };
+        let digest = digest(&bytes);
+        let origin = self.component.display().to_string();
+        let component = loader
+            .compiled(&origin, &bytes, &digest)
+            .with_context(|| format!("`{origin}` is no component"))?;
+        look(&loader, &component, &bytes, digest).await
+    }
+}
+
+/// Looks at a component, which is compiled in this process or by the program
+/// that is named.
+pub async fn inspect(path: &Path, compiler: Option<&Path>) -> anyhow::Result<Inspection> {
+    let mut inspect = Inspect::of(path);
+    inspect.compiler = compiler.map(Path::to_owned);
+    inspect.run().await
+}
+
+async fn look(
+    loader: &Loader,
+    component: &Component,
+    bytes: &[u8],
+    digest: String,
 ) -> anyhow::Result<Inspection> {
-    let bytes = read(path)?;
-    let limits = Limits::default();
-    let engine = Clocked::new(&Load::default(), limits.memory, true)?;
-    let compiler = Compiler {
-        program: compiler.map(Path::to_owned),
-        time,
-    };
-    let component = check_layer(&bytes)
-        .and_then(|()| compiler.compile(&engine, &bytes))
-        .with_context(|| format!("`{}` is no component", path.display()))?;
+    let engine = &loader.engine;
     let kind = component.component_type();
     let imports = kind.imports(&engine.engine).map(|(name, import)| Import {
         granted: is_granted(&engine.engine, name, &import.ty),
@@ -96,11 +161,12 @@ pub async fn inspect_within(
         largest_table: required.max_initial_table_size,
     });
     Ok(Inspection {
-        digest: digest(&bytes),
+        digest,
         size: bytes.len(),
+        interface: versions::called(component, &engine.engine),
         imports: imports.collect(),
         start,
-        tools: tools(engine.clone(), &component, &bytes, &limits)
+        tools: tools(engine.clone(), component, bytes, &loader.limits)
             .await
             .map_err(|error| format!("{error:#}")),
     })

@@ -87,7 +87,7 @@ pub use compile::{COMPILE_ARGUMENT, compile_component};
 pub use config::Config;
 pub use grant::{EffectiveGrant, Grant, PatternError};
 pub use host::{Compilation, Host, HostBuilder, SKILL_RESOURCES};
-pub use inspect::{Import, Inspection, Start, inspect, inspect_within};
+pub use inspect::{Import, Inspect, Inspection, Start, inspect};
 pub use limits::{Limits, Load};
 pub use observer::{CallEnd, Observer, Occupancy};
 pub use resources::{

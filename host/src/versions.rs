@@ -44,23 +44,46 @@ struct Interface<'a> {
 /// exports nothing of the package. One that this host does not know is an error
 /// that says what would run it.
 pub(crate) fn exported(component: &Component, engine: &Engine) -> Result<Option<&'static Known>> {
-    let kind = component.component_type();
-    let exports = kind.exports(engine).map(|(name, _)| name);
-    let tools: Vec<(&str, Interface<'_>)> = exports
-        .filter_map(|export| Some((export, Interface::of_package(export)?)))
-        .filter(|(_, interface)| interface.name == "tools")
-        .collect();
-    let runs = |known: &&Known| {
-        let mut exported = tools.iter();
-        exported.any(|(_, interface)| known.runs(interface.version))
-    };
-    match (KNOWN.iter().find(runs), tools.as_slice()) {
-        (Some(known), _) => Ok(Some(known)),
+    let tools = exports(component, engine);
+    match (known(&tools), tools.as_slice()) {
+        (Some((known, _)), _) => Ok(Some(known)),
         (None, []) => Ok(None),
-        (None, [(export, interface), ..]) => {
-            bail!("it exports `{export}`: {}", unknown(interface.version))
+        (None, [export, ..]) => {
+            let version = Interface::of_package(export).and_then(|named| named.version);
+            bail!("it exports `{export}`: {}", unknown(version))
         }
     }
+}
+
+/// The interface of tools that a component is called by; if none is known, the
+/// first that it exports.
+pub(crate) fn called(component: &Component, engine: &Engine) -> Option<String> {
+    let tools = exports(component, engine);
+    match known(&tools) {
+        Some((_, export)) => Some(export.clone()),
+        None => tools.into_iter().next(),
+    }
+}
+
+/// The interfaces of tools that a component exports, of any version.
+fn exports(component: &Component, engine: &Engine) -> Vec<String> {
+    let kind = component.component_type();
+    let exports = kind.exports(engine).map(|(name, _)| name);
+    exports
+        .filter(|export| Interface::of_package(export).is_some_and(|named| named.name == "tools"))
+        .map(str::to_owned)
+        .collect()
+}
+
+/// The newest version that is known, of some that a component exports.
+fn known(tools: &[String]) -> Option<(&'static Known, &String)> {
+    KNOWN.iter().find_map(|known| {
+        let mut exported = tools.iter();
+        let runs = |export: &&String| {
+            Interface::of_package(export).is_some_and(|named| known.runs(named.version))
+        };
+        Some((known, exported.find(runs)?))
+    })
 }
 
 /// What a component would export that this host calls.

@@ -70,8 +70,9 @@ pub(crate) async fn build(folder: &Path, language: Option<Language>) -> Result<B
         Language::JavaScript => javascript::build(&project)?,
         Language::C => c::build(&project)?,
     };
-    let compiler = std::env::current_exe().ok();
-    let seen = skillhost::inspect_within(&component, compiler.as_deref(), COMPILE_TIME)
+    let seen = inspect::look(&component)
+        .compile_time(COMPILE_TIME)
+        .run()
         .await
         .map_err(|error| Fault::project(format!("what was built is not loaded: {error:#}")))?;
     let file = place::put(&project, &component, &seen)?;

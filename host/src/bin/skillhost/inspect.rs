@@ -1,12 +1,13 @@
 //! `skillhost inspect`: a component, looked at before it is trusted.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
-use skillhost::{Inspection, inspect};
+use skillhost::{Inspect as Look, Inspection};
 
 use crate::exit::Exit;
+use crate::options::cache_folder;
 use crate::terminal;
 
 /// Show what a component is, defines and imports, and whether it would load
@@ -30,8 +31,7 @@ enum Form {
 
 impl Inspect {
     pub(crate) async fn execute(self) -> anyhow::Result<Exit> {
-        let compiler = std::env::current_exe().ok();
-        let seen = inspect(&self.file, compiler.as_deref()).await?;
+        let seen = look(&self.file).run().await?;
         match self.output {
             Form::Text => terminal::print(&text(&seen))?,
             Form::Json => terminal::print(&format!("{:#}\n", to_json(&seen)))?,
@@ -42,6 +42,18 @@ impl Inspect {
             Exit::Failure
         })
     }
+}
+
+/// A look at a component, which is compiled in another process and kept.
+pub(crate) fn look(file: &Path) -> Look {
+    let mut look = Look::of(file);
+    if let Some(folder) = cache_folder() {
+        look = look.cache(folder);
+    }
+    if let Ok(program) = std::env::current_exe() {
+        look = look.compiler(program);
+    }
+    look
 }
 
 /// Lines for people.
@@ -58,6 +70,11 @@ pub(crate) fn text(seen: &Inspection) -> String {
             start.tables,
             start.largest_table.unwrap_or(0),
         ));
+    }
+    if let Some(interface) = &seen.interface {
+        lines.push(format!("called by: {interface}"));
+    } else if seen.tools.is_ok() {
+        lines.push("called by: functions with types of their own".to_owned());
     }
     lines.push("imports:".to_owned());
     for import in &seen.imports {
@@ -104,6 +121,7 @@ fn to_json(seen: &Inspection) -> Value {
     json!({
         "sha256": seen.digest,
         "size": seen.size,
+        "interface": seen.interface,
         "start": seen.start.map(|start| json!({
             "memories": start.memories,
             "largest_memory": start.largest_memory,

@@ -279,7 +279,7 @@ fn must_be_folder(path: &Path, place: &str) -> anyhow::Result<PathBuf> {
 
 /// Where compiled components are kept: `SKILLHOST_CACHE`, which may be `off`,
 /// else the user's cache folder.
-fn cache_folder() -> Option<PathBuf> {
+pub(crate) fn cache_folder() -> Option<PathBuf> {
     match env::var_os("SKILLHOST_CACHE") {
         Some(value) if value == "off" => None,
         Some(value) if !value.is_empty() => Some(value.into()),

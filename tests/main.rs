@@ -18,6 +18,8 @@ mod limits;
 mod components;
 // Components of other versions of the package than those that the host knows.
 mod versions;
+// Components that were built with each published version, and must run.
+mod fixtures;
 // Functions with WIT types as tools.
 mod typed;
 // Conformance runs of components, and their authors' cases.

@@ -1,0 +1,219 @@
+//! Components that were built with each published version of the package, in
+//! every language that has a kit: what lies in `tests/fixtures/` runs for ever.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+use skillhost::{CallError, FailureKind, Grant, Host};
+
+use crate::support::folders::Folders;
+use crate::support::program::Program;
+use crate::support::{build, builder, call, repository};
+
+/// Which component stands for which language.
+const LANGUAGES: [(&str, &str); 4] = [
+    ("Rust", "search_in_skill"),
+    ("Python", "table_lookup"),
+    ("JavaScript", "outline"),
+    ("C", "checksum"),
+];
+
+/// What was built with one version.
+struct Version {
+    name: String,
+    /// Where it is committed.
+    folder: PathBuf,
+    /// Where its components lie unpacked.
+    unpacked: PathBuf,
+}
+
+fn fixtures() -> PathBuf {
+    repository().join("tests/fixtures")
+}
+
+fn hex(bytes: &[u8]) -> String {
+    let digest = Sha256::digest(bytes);
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// All versions, with their components unpacked and found to be what they were,
+/// and compiled: some take seconds, and the tests' cache keeps them.
+fn versions() -> &'static [Version] {
+    static VERSIONS: OnceLock<Vec<Version>> = OnceLock::new();
+    VERSIONS.get_or_init(|| {
+        let mut versions = Vec::new();
+        for entry in fs::read_dir(fixtures()).unwrap() {
+            let folder = entry.unwrap().path();
+            let name = folder.file_name().unwrap().to_str().unwrap().to_owned();
+            if name.starts_with(|first: char| first.is_ascii_digit()) {
+                let unpacked = Path::new(env!("CARGO_TARGET_TMPDIR")).join("fixtures");
+                let version = Version {
+                    unpacked: unpacked.join(&name),
+                    name,
+                    folder,
+                };
+                version.unpack();
+                build(builder().without_embedded_tools().tools(&version.unpacked));
+                versions.push(version);
+            }
+        }
+        assert!(!versions.is_empty());
+        versions
+    })
+}
+
+impl Version {
+    /// The digests that were written down when the components were committed,
+    /// by the names of files.
+    fn sums(&self) -> BTreeMap<String, String> {
+        let text = fs::read_to_string(self.folder.join("SHA256SUMS")).unwrap();
+        let line = |line: &str| {
+            let (digest, name) = line.split_once("  ").unwrap();
+            (name.to_owned(), digest.to_owned())
+        };
+        text.lines().map(line).collect()
+    }
+
+    fn unpack(&self) {
+        let mut sums = self.sums();
+        fs::create_dir_all(&self.unpacked).unwrap();
+        for (_, tool) in LANGUAGES {
+            let name = format!("{tool}.wasm");
+            let packed = fs::read(self.folder.join(format!("{name}.zst"))).unwrap();
+            let sum = sums.remove(&format!("{name}.zst"));
+            assert_eq!(sum, Some(hex(&packed)), "{name}.zst of {}", self.name);
+            let mut bytes = Vec::new();
+            let mut decoder = ruzstd::decoding::StreamingDecoder::new(&packed[..]).unwrap();
+            std::io::Read::read_to_end(&mut decoder, &mut bytes).unwrap();
+            assert_eq!(sums.remove(&name), Some(hex(&bytes)), "{name}");
+            // Another run of the tests may read the file at this moment.
+            let file = self.unpacked.join(&name);
+            let whole = self
+                .unpacked
+                .join(format!(".{name}.{}", std::process::id()));
+            fs::write(&whole, bytes).unwrap();
+            fs::rename(whole, file).unwrap();
+        }
+        assert_eq!(sums, BTreeMap::new(), "listed, and no component");
+    }
+
+    fn cases(&self) -> Vec<Value> {
+        let cases = fs::read(self.folder.join("cases.json")).unwrap();
+        serde_json::from_slice(&cases).unwrap()
+    }
+
+    /// A host with these components, each of which may read one skill.
+    fn host(&self, root: &Path, skill: &str) -> Host {
+        let builder = builder().without_embedded_tools().skills(root);
+        build(
+            LANGUAGES
+                .iter()
+                .fold(builder.tools(&self.unpacked), |builder, (_, tool)| {
+                    builder.grant(*tool, Grant::new().skills([skill]).unwrap())
+                }),
+        )
+    }
+}
+
+/// What a call ended in, as cases say it.
+fn ended(answer: Result<skillhost::Output, CallError>) -> Value {
+    match answer {
+        Ok(output) => json!({"text": output.text(), "record": output.record()}),
+        Err(CallError::Failed(failure)) => {
+            let kind = match failure.kind {
+                FailureKind::InvalidArguments => "invalid-arguments",
+                FailureKind::NotFound => "not-found",
+                FailureKind::Refused => "refused",
+                FailureKind::Unreadable => "unreadable",
+                _ => "failed",
+            };
+            json!({"error": {"kind": kind, "message": failure.message}})
+        }
+        Err(other) => json!({"error": {"message": other.to_string()}}),
+    }
+}
+
+#[test]
+fn components_of_every_published_version_answer_under_this_host() {
+    for version in versions() {
+        let host = version.host(&fixtures().join("skills"), "harbours");
+        let mut answered = BTreeSet::new();
+        for case in version.cases() {
+            let tool = case["tool"].as_str().unwrap();
+            let ended = ended(call(&host, tool, case["arguments"].clone()));
+            for (part, expected) in case["expect"].as_object().unwrap() {
+                assert_eq!(&ended[part], expected, "{}: {case}", version.name);
+            }
+            if ended["error"].is_null() {
+                answered.insert(tool.to_owned());
+            }
+            // Without a grant there is nothing that they can read.
+            let mut denied = case["arguments"].clone();
+            denied["skill_name"] = json!("other");
+            let stopped = call(&host, tool, denied).unwrap_err();
+            assert!(
+                stopped
+                    .to_string()
+                    .contains("may not read the skill 'other'"),
+                "{tool}: {stopped}"
+            );
+        }
+        let all = LANGUAGES.map(|(_, tool)| tool.to_owned());
+        assert_eq!(answered, BTreeSet::from(all), "{}", version.name);
+    }
+}
+
+#[test]
+fn components_of_every_published_version_are_called_and_inspected_on_the_command_line() {
+    for version in versions() {
+        let program = Program::new();
+        let skills = fixtures().join("skills");
+        let mut config = format!("skills = [{skills:?}]\ntools = [{:?}]\n", version.unpacked);
+        for (_, tool) in LANGUAGES {
+            config.push_str(&format!("[grants.{tool}]\nskills = [\"harbours\"]\n"));
+        }
+        program.write("skillhost.toml", config);
+        for (language, tool) in LANGUAGES {
+            let mut cases = version.cases().into_iter();
+            let case = cases.find(|case| case["tool"] == tool).unwrap();
+            let run = program.run(&["call", tool, &case["arguments"].to_string()]);
+            assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{language}");
+            assert_eq!(run.stdout, case["expect"]["text"], "{language}");
+
+            let file = version.unpacked.join(format!("{tool}.wasm"));
+            let run = program.run(&["inspect", file.to_str().unwrap(), "--output", "json"]);
+            assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{language}");
+            let seen: Value = serde_json::from_str(&run.stdout).unwrap();
+            let interface = format!("skillhost:tool/tools@{}", version.name);
+            assert_eq!(seen["interface"], interface, "{language}");
+            assert_eq!(seen["tools"][0]["name"], tool, "{language}");
+        }
+    }
+}
+
+/// The example in C has a SHA-256 of its own: it is held against another.
+#[test]
+fn digests_by_checksum_are_those_of_another_library_at_every_length_around_a_block() {
+    let folders = Folders::new();
+    folders.write("sums/SKILL.md", "# Sums\n");
+    let mut contents = vec![vec![b'a'; 1_000_000]];
+    contents.extend((0..=200_u8).map(|length| (0..length).collect()));
+    for (index, content) in contents.iter().enumerate() {
+        folders.write(&format!("sums/files/{index:03}"), content);
+    }
+    for version in versions() {
+        let host = version.host(&folders.root, "sums");
+        let arguments = json!({"skill_name": "sums", "path": "files", "max_results": 1000});
+        let record = call(&host, "checksum", arguments).unwrap().record();
+        let files = record["files"].as_array().unwrap();
+        assert_eq!(files.len(), contents.len());
+        for (file, content) in files.iter().zip(&contents) {
+            assert_eq!(file["size"], content.len());
+            assert_eq!(file["digest"], hex(content), "{} bytes", content.len());
+        }
+    }
+}

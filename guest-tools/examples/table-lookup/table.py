@@ -5,8 +5,9 @@ import io
 
 from skillhost_kit import Failure
 
-# Characters of a file that are read. Meets: a call that takes longer than it may.
-MOST = 16 << 20
+# Characters and lines of a file that are read. Meets: a call that takes longer than it may.
+MOST = 8 << 20
+MOST_LINES = 200_000
 # Characters of one line. Meets: a file without lines, which would fill the memory.
 LONGEST_LINE = 1 << 20
 # Columns, and characters of a column's name. Meets: answers made of names.
@@ -29,6 +30,7 @@ class Table:
         self.cut = False
         # The line that the next row starts at, as line feeds count.
         self._line = 1
+        self._characters = self._lines_read = 0
         self._text = io.TextIOWrapper(file, encoding="utf-8", newline="")
         first = self._skip_empty_lines()
         if delimiter is None:
@@ -40,7 +42,7 @@ class Table:
         )
         header = self._next()
         if header is None:
-            raise Failure.unreadable(f"{path}: is empty; its first line must name the columns")
+            raise Failure.unreadable(f"{path}: has no header; the first line must name the columns")
         if len(header[1]) > MOST_COLUMNS:
             raise Failure.unreadable(f"{path}: has more than {MOST_COLUMNS} columns")
         self.columns = _names(header[1])
@@ -68,6 +70,9 @@ class Table:
             try:
                 cells = next(self._reader, None)
             except csv.Error as error:
+                if self.cut:
+                    # The row goes on behind what is read.
+                    return None
                 raise self._broken(line, WHY.get(str(error), str(error))) from None
             except MemoryError:
                 raise self._broken(line, "it is too large") from None
@@ -89,21 +94,17 @@ class Table:
 
     def _lines(self, line):
         """The lines from this one on."""
-        read = 0
         while line:
             self._count(line)
-            read += len(line)
             yield line
             line = self._read()
-            if read + len(line) > MOST:
-                self.cut = True
-                return
 
     def _count(self, line):
         # Where lines end in a carriage return alone, other tools see one line.
         self._line += line.endswith("\n")
 
     def _read(self):
+        """The next line; nothing at the end, or where enough was read."""
         try:
             line = self._text.readline(LONGEST_LINE + 1)
         except UnicodeDecodeError:
@@ -114,6 +115,11 @@ class Table:
             raise Failure.unreadable(
                 f"{self.path}: line {self._line} is longer than {LONGEST_LINE} characters"
             )
+        self._characters += len(line)
+        self._lines_read += 1
+        if line and (self._characters > MOST or self._lines_read > MOST_LINES):
+            self.cut = True
+            return ""
         return line
 
 

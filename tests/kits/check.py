@@ -3,9 +3,11 @@ import sys
 import time
 
 import document
+import examples
 import lanes
 
 PARTS = {language: lambda language=language: lanes.run(language) for language in lanes.LANGUAGES}
+PARTS["examples"] = examples.run
 PARTS["docs"] = document.run
 
 

@@ -1,0 +1,180 @@
+"""The examples in guest-tools/examples that `skillhost build` builds: each one from its
+sources, tested with its own cases, and called as an operator has it called, from the
+command line and over MCP."""
+import dataclasses
+import json
+import pathlib
+import shutil
+import tempfile
+import time
+import typing
+
+import program
+from session import Session
+
+SOURCES = program.REPOSITORY / "guest-tools/examples"
+# Compilers that are installed into a project stay here from one run to the next.
+BUILT = program.REPOSITORY / "target/kits/examples"
+INSTALLED = ["build", "node_modules"]
+
+
+@dataclasses.dataclass
+class Example:
+    """A tool, and calls on its skill."""
+
+    tool: str
+    skill: str
+    # Arguments besides `skill_name`, and the whole text that they are answered with.
+    answers: list
+    # The same for failures.
+    failures: list
+    # What else it is for: is given the skill's folder and a way to call tools.
+    also: typing.Callable = lambda folder, call: None
+
+
+def large_table(folder, call):
+    """A table beyond what is searched is answered from, and the answer says that it is cut."""
+    row = "%d,Name of %d," + "x" * 50 + "\n"
+    with open(folder / "large.csv", "w") as file:
+        file.write("id,name,text\n")
+        file.writelines(row % (number, number) for number in range(300_000))
+    text, failed = call("table_lookup", file_path="large.csv", values=["7", "299999"],
+                        columns=["name"])
+    assert not failed, text
+    assert text.startswith("large.csv, line 9\nname: Name of 7\n\n1 row; "), text
+    for part in ["Only the beginning of large.csv was searched", "has no row with '299999'"]:
+        assert part in text, text
+
+
+def sections_are_read(folder, call):
+    """The numbers of an outline are those by which read_skill_file gives just that section."""
+    lines = (folder / "reference.md").read_text().split("\n")
+    text, failed = call("outline", path="reference.md")
+    assert not failed, text
+    rows = [line.split(maxsplit=2) for line in text.split("\n\n")[0].splitlines()[1:]]
+    assert len(rows) == 28, text
+    for offset, limit, heading in rows:
+        first, count = int(offset), int(limit)
+        section, failed = call("read_skill_file", path="reference.md", offset=first, limit=count)
+        assert not failed and section == "\n".join(lines[first - 1:first - 1 + count]), section
+        assert heading.lstrip("# ") in section.split("\n")[0].replace("`", ""), section
+
+
+EXAMPLES = {
+    "table-lookup": Example(
+        "table_lookup", "units-of-measure",
+        [
+            ({"file_path": "units.csv", "values": ["nmi"], "columns": ["name", "factor"]},
+             "units.csv, line 9\nname: nautical mile\nfactor: 1852\n\n1 row; 104 searched"),
+            ({"file_path": "prefixes.csv", "column": "symbol", "values": ["k"], "limit": None},
+             "prefixes.csv, line 11\nprefix: kilo\nsymbol: k\nfactor: 1e3\nsince: 1960\n\n"
+             "1 row; 24 searched"),
+        ],
+        [
+            ({"file_path": "units.csv", "column": "unit", "values": ["m"]},
+             "units.csv has no column 'unit'. It has: symbol, name, quantity, si_unit, factor, "
+             "exact, system, note."),
+        ],
+        large_table),
+    "outline": Example(
+        "outline", "shell-scripts",
+        [
+            ({}, "offset  limit  heading\n     6     17  # Shell scripts\n"
+                 "    12      6  ## When you write a script\n"
+                 "    18      5  ## When you review one\n\n3 headings; SKILL.md has 22 lines"),
+        ],
+        [
+            ({"path": "guide.md"}, "guide.md: not found"),
+        ],
+        sections_are_read),
+    "checksum": Example(
+        "checksum", "file-integrity",
+        [
+            ({"sums_file": "vectors/SHA256SUMS"}, "5 of 5 files match"),
+        ],
+        []),
+}
+
+
+def run():
+    for name, example in EXAMPLES.items():
+        project = sources(name)
+        start = time.monotonic()
+        component = build(project, example)
+        print("%s: built in %.0f s, %.1f MB" % (
+            name, time.monotonic() - start, component.stat().st_size / 1e6), flush=True)
+        test(project, component)
+        with tempfile.TemporaryDirectory(prefix="kits-") as base:
+            operate(pathlib.Path(base), project, component, example)
+
+
+def sources(name):
+    """The project as it is committed, with what an earlier run installed into it."""
+    project = BUILT / name
+    project.mkdir(parents=True, exist_ok=True)
+    for path in project.iterdir():
+        if path.name in INSTALLED:
+            continue
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+    made = shutil.ignore_patterns(*INSTALLED, "*.wasm", "__pycache__")
+    shutil.copytree(SOURCES / name, project, ignore=made, dirs_exist_ok=True)
+    return project
+
+
+def build(project, example):
+    seen = program.run(project, "build").ended(0)
+    assert "  %s: reads the skill named by " % example.tool in seen.stdout, seen.stdout
+    seen.says_not("REFUSED", "lies there, too")
+    return project / ("dist/%s.wasm" % example.tool)
+
+
+def test(project, component):
+    # The project's own configuration is a right one, and so are its skills.
+    program.run(project, "check").ended(0)
+    seen = program.run(project, "test", str(component), "--cases", "cases", "--skills", "skills",
+                       "--output", "json")
+    assert seen.stdout, seen.stderr
+    checks = json.loads(seen.stdout)["checks"]
+    failed = [check for check in checks if check["outcome"] != "passed"]
+    assert seen.code == 0 and not failed, failed
+    written = [json.loads(file.read_text()) for file in project.glob("cases/*.json")]
+    cases = sum(len(cases) if isinstance(cases, list) else 1 for cases in written)
+    assert cases > 0 and cases == sum(check["id"] == "case" for check in checks), cases
+    print("  %d checks pass, %d of them its cases" % (len(checks), cases), flush=True)
+
+
+def operate(base, project, component, example):
+    """An operator's folders and configuration: the tool may read one skill."""
+    shutil.copytree(project / "skills", base / "skills")
+    (base / "tools").mkdir()
+    shutil.copy(component, base / "tools")
+    shutil.copytree(base / "skills" / example.skill, base / "skills/not-granted")
+    configuration = base / "skillhost.toml"
+    configuration.write_text('skills = ["skills"]\ntools = ["tools"]\ncompile_time = "5m"\n')
+
+    def call(skill, arguments):
+        arguments = json.dumps({"skill_name": skill, **arguments})
+        return program.run(base, "call", example.tool, arguments)
+
+    grant = "grants.%s.skills" % example.tool
+    (first, _), *_ = example.answers
+    call(example.skill, first).ended(3).says(grant)
+    with open(configuration, "a") as file:
+        file.write("\n[grants.%s]\nskills = [%s]\n" % (example.tool, json.dumps(example.skill)))
+    call("not-granted", first).ended(3).says(grant)
+    with Session(base) as session:
+        listed = {tool["name"] for tool in session.ask("tools/list")["tools"]}
+        assert {example.tool, "read_skill_file"} <= listed, listed
+        for expected, code in [(example.answers, 0), (example.failures, 1)]:
+            for arguments, text in expected:
+                seen = call(example.skill, arguments).ended(code).stdout
+                assert seen == text, "%s was expected, and it was %s" % (text, seen)
+                answer = session.call(example.tool, {"skill_name": example.skill, **arguments})
+                assert answer == (text, code == 1), answer
+        text, failed = session.call(example.tool, {"skill_name": "not-granted", **first})
+        assert failed, text
+        example.also(base / "skills" / example.skill, lambda tool, **arguments: session.call(
+            tool, {"skill_name": example.skill, **arguments}))

@@ -1,5 +1,6 @@
 """What a call costs where there is more: more skills, more components, more threads."""
 import contextlib
+import json
 import statistics
 
 from clients import Twin, same
@@ -17,7 +18,8 @@ def measure(place, rounds, say):
     many, few = (Twin(place.driver(skills)) for skills in (place.many_skills, place.skills))
     with contextlib.closing(many), contextlib.closing(few):
         rows = [pair("skills", place.counts["skills"], "skills", many, few, rounds, say)]
-        rows.append(threads(few, rounds, say))
+        with contextlib.closing(Twin(place.driver(place.skills))) as other:
+            rows += threads(few, other, rounds, say)
     loaded = place.driver(place.skills, place.many_tools), place.driver(place.skills, place.one_tool)
     say("%d components are loaded" % place.counts["components"][0])
     many, few = (Twin(command) for command in loaded)
@@ -41,25 +43,46 @@ def pair(name, counts, unit, many, few, rounds, say):
     return ratio("scale-" + name, GROUP, what, names, taken, 1.1)
 
 
-def threads(host, rounds, say):
-    """Calls a second, which are many: the median of each round's."""
-    def run(count):
-        counted = host.obey(order="throughput", tool=TOOL, form="record", arguments=ARGUMENTS,
-                            threads=count, milliseconds=MILLISECONDS)
-        return counted["calls"] / counted["seconds"]
+def threads(host, other, rounds, say):
+    """Calls a second, which are many: the median of each round's. And those of two
+    processes, which share nothing: what the machine's processors have to give."""
+    def order(count):
+        return {"order": "throughput", "tool": TOOL, "form": "record", "arguments": ARGUMENTS,
+                "threads": count, "milliseconds": MILLISECONDS}
 
-    run(2)
-    taken = {1: [], 2: []}
+    def one():
+        return [host.obey(**order(1))]
+
+    def two_threads():
+        return [host.obey(**order(2))]
+
+    def two_processes():
+        return together((host, other), order(1))
+
+    two_threads()
+    taken = {run: [] for run in (one, two_threads, two_processes)}
     for number in range(rounds):
         say("threads: round %d of %d" % (number + 1, rounds))
-        for count in (2, 1, 1, 2):
-            taken[count].append(run(count))
-    single = [sum(taken[2][at:at + 2]) / sum(taken[1][at:at + 2])
-              for at in range(0, 2 * rounds, 2)]
+        for run in (two_threads, one, two_processes, two_processes, one, two_threads):
+            taken[run].append(sum(each["calls"] / each["seconds"] for each in run()))
+    return [against(taken[two_threads], taken[one], "two threads", "threads", 1.8),
+            against(taken[two_processes], taken[one], "two processes", "processes", None)]
+
+
+def together(hosts, order):
+    """The same order to each, at the same time."""
+    for host in hosts:
+        host.send(json.dumps(order).encode() + b"\n")
+    return [json.loads(host.receive()) for host in hosts]
+
+
+def against(more, single, name, short, target):
+    each_round = [sum(more[at:at + 2]) / sum(single[at:at + 2])
+                  for at in range(0, len(single), 2)]
     ours, theirs = (
-        {"name": "%d thread%s" % (count, "s"[:count - 1]), "samples": len(taken[count]),
-         "calls_per_second": statistics.median(taken[count])} for count in (2, 1))
-    return row("scale-threads", GROUP, "throughput, two threads against one",
-               ours["calls_per_second"] / theirs["calls_per_second"], "ratio", 1.8, "at least",
+        {"name": called, "samples": len(counted), "calls_per_second": statistics.median(counted)}
+        for called, counted in ((name, more), ("1 thread", single)))
+    return row("scale-" + short, GROUP, "throughput, %s against one" % name,
+               ours["calls_per_second"] / theirs["calls_per_second"], "ratio", target, "at least",
                ours=ours, theirs=theirs,
-               rounds={"low": percentile(single, 10), "high": percentile(single, 90)})
+               rounds={"low": percentile(each_round, 10), "high": percentile(each_round, 90)})

@@ -272,6 +272,16 @@ impl Host {
         outcome
     }
 
+    /// Makes a tool's sandbox and lets it go, to measure what that costs.
+    #[cfg(feature = "measure")]
+    pub async fn instantiate(&self, tool: &str) -> Result<(), CallError> {
+        let Granted { tool, terms, .. } = self.tool(tool)?;
+        let sandbox = tool.component.sandbox().await;
+        let sandbox = sandbox.map_err(|stop| stopped(tool, stop))?;
+        let done = sandbox.instantiate(&terms.limits).await;
+        done.map_err(|stop| stopped(tool, stop))
+    }
+
     async fn run(
         &self,
         Granted {

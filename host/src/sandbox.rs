@@ -265,6 +265,21 @@ impl Sandbox {
         }
     }
 
+    /// Makes an instance with all its limits on, and lets it go: what a call
+    /// costs before it does anything.
+    #[cfg(feature = "measure")]
+    pub(crate) async fn instantiate(&self, limits: &Limits) -> Result<(), Stop> {
+        let _slot = self.enter().await?;
+        let descriptors = self.engine.descriptors();
+        let world = World::new(None, Arc::default(), limits, descriptors, "".into());
+        let state = self.state(world, KnownSkills::default(), limits);
+        self.run(state, async |store| {
+            self.component.instantiate_async(store).await.map(drop)
+        })
+        .await
+        .result
+    }
+
     /// What a store begins with.
     fn state(&self, world: World, skills: KnownSkills, limits: &Limits) -> State {
         State {

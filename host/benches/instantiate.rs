@@ -1,0 +1,35 @@
+//! What a sandbox costs by itself: each tool's component is instantiated with all
+//! limits on, and let go. Beside it, what isolation costs where there are no
+//! components: a process that does nothing.
+
+mod support;
+
+use std::hint::black_box;
+use std::process::Command;
+
+use criterion::{Criterion, criterion_group, criterion_main};
+use skillhost::Host;
+use support::{runtime, skills};
+
+fn instantiate(criterion: &mut Criterion) {
+    let root = skills(1);
+    let runtime = runtime();
+    let host = runtime.block_on(Host::builder().skills(root.path()).build());
+    let host = host.unwrap();
+    let mut group = criterion.benchmark_group("instantiate");
+    for definition in host.definitions() {
+        group.bench_function(&definition.name, |bencher| {
+            bencher.iter(|| {
+                let instance = host.instantiate(&definition.name);
+                runtime.block_on(instance).unwrap();
+            });
+        });
+    }
+    group.bench_function("native, a process", |bencher| {
+        bencher.iter(|| black_box(Command::new("true").status().unwrap()));
+    });
+    group.finish();
+}
+
+criterion_group!(benches, instantiate);
+criterion_main!(benches);

@@ -9,6 +9,7 @@ mod hang_up;
 mod in_flight;
 mod writer;
 
+use std::fs::File;
 use std::io;
 use std::os::fd::AsFd as _;
 use std::pin::Pin;
@@ -36,8 +37,9 @@ const GRACE: Duration = Duration::from_secs(2);
 /// [`serve`]. Calls in flight are stopped when nobody reads the output.
 pub async fn serve_process(server: Server, end: CancellationToken) -> anyhow::Result<()> {
     let (input, output) = rmcp::transport::stdio_pipes();
-    let hung_up = hang_up::hung_up(io::stdout().as_fd().try_clone_to_owned()?)?;
-    serve_until(server, input, output, hung_up.cancelled_owned(), end).await
+    let stdout = io::stdout().as_fd().try_clone_to_owned()?;
+    let hung_up = hang_up::hung_up(stdout.try_clone()?)?.cancelled_owned();
+    serve_until(server, input, (output, Some(stdout.into())), hung_up, end).await
 }
 
 /// Serves one client until its input ends, or until `end` is cancelled. Calls
@@ -48,13 +50,13 @@ pub async fn serve(
     output: impl AsyncWrite + Send + Unpin + 'static,
     end: CancellationToken,
 ) -> anyhow::Result<()> {
-    serve_until(server, input, output, std::future::pending(), end).await
+    serve_until(server, input, (output, None), std::future::pending(), end).await
 }
 
 async fn serve_until(
     server: Server,
     input: impl AsyncRead + Send + Unpin + 'static,
-    output: impl AsyncWrite + Send + Unpin + 'static,
+    (output, waited): (impl AsyncWrite + Send + Unpin + 'static, Option<File>),
     hung_up: impl Future<Output = ()>,
     end: CancellationToken,
 ) -> anyhow::Result<()> {
@@ -62,7 +64,7 @@ async fn serve_until(
     let gone = CancellationToken::new();
     let closing = end.child_token();
     let live = Arc::clone(server.live());
-    let (writer, written) = Writer::start(output, closing.clone(), gone.clone());
+    let (writer, written) = Writer::start(output, waited, closing.clone(), gone.clone());
     let transport = Stdio {
         lines: Lines::new(input),
         writer,

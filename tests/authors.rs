@@ -286,6 +286,70 @@ const MISTAKES: &[Mistake] = &[
         0,
         &["none.wasm", "it does not export `skillhost:tool/tools@"],
     ),
+    (
+        &[("dist/tool.wasm", "print('hello')\n")],
+        &["inspect", "dist/tool.wasm"],
+        4,
+        &[
+            "`dist/tool.wasm` is no component",
+            "it is no WebAssembly",
+            "`skillhost build` makes a component",
+        ],
+    ),
+    (
+        &[],
+        &["test", "dist/find_word.wasm"],
+        4,
+        &[
+            "`dist/find_word.wasm`",
+            "there is no such file; `skillhost build` makes one",
+        ],
+    ),
+    (
+        &[("dist/notes.txt", "mine")],
+        &["test", "dist"],
+        4,
+        &["`dist`", "it is a folder: name the `.wasm` file in it"],
+    ),
+    // A project that was not built yet.
+    (
+        &[
+            (
+                "skillhost.toml",
+                "tools = [\"dist\"]\n[grants.find_word]\nskills = [\"a\"]\n",
+            ),
+            ("dist/.gitkeep", ""),
+        ],
+        &["call", "find_word", "{}"],
+        4,
+        &[
+            "the configuration names the tool `find_word`",
+            "`skillhost build` makes of a tool project",
+        ],
+    ),
+    // One whose tool has another name now.
+    (
+        &[("skillhost.toml", "[grants.list_skill]\nskills = [\"a\"]\n")],
+        &["call", "list_skills"],
+        4,
+        &["the tool `list_skill`", "did you mean `list_skills`?"],
+    ),
+    (
+        &[("tool.py", "")],
+        &["build", "tool.py"],
+        2,
+        &["`tool.py` is not a folder"],
+    ),
+    (
+        &[("src/tool.c", "int x;"), ("wit/world.wit", "package a:b;")],
+        &["build"],
+        1,
+        &[
+            "has no `requirements.txt`",
+            "`skillhost new`",
+            "to copy it from",
+        ],
+    ),
 ];
 
 #[test]

@@ -38,7 +38,11 @@ fn what_is_no_tool_component_is_refused_with_the_reason_and_the_rest_works() {
     let get_skill = fs::read(repository().join("guest-tools/dist/get_skill.wasm")).unwrap();
     let cases: [(&str, Vec<u8>, &str); 7] = [
         ("empty.wasm", Vec::new(), "empty.wasm"),
-        ("text.wasm", b"not WebAssembly".to_vec(), "text.wasm"),
+        (
+            "text.wasm",
+            b"not WebAssembly".to_vec(),
+            "it is no WebAssembly, which begins with the bytes `\\0asm`; `skillhost build` makes",
+        ),
         ("module.wasm", wat("(module)"), "module.wasm"),
         ("cut.wasm", unchecked()[..5000].to_vec(), "cut.wasm"),
         ("http.wasm", wat(http), "wasi:http/types@0.2.0"),
@@ -50,7 +54,8 @@ fn what_is_no_tool_component_is_refused_with_the_reason_and_the_rest_works() {
         (
             "twice.wasm",
             get_skill,
-            "it defines the tool `get_skill`, which `get_skill` has already defined",
+            "it defines the tool `get_skill`, which `get_skill` has already defined; that one is \
+             built in: give it another name",
         ),
     ];
     for (name, bytes, reason) in cases {
@@ -77,7 +82,10 @@ fn of_two_components_with_one_tool_name_the_first_by_file_name_stays() {
         problem.contains("b.wasm`: it defines the tool `raw_read`"),
         "{problem}"
     );
-    assert!(problem.contains("a.wasm` has already defined"), "{problem}");
+    assert!(
+        problem.contains("a.wasm` has already defined; take one of the two away"),
+        "{problem}"
+    );
 }
 
 #[test]
@@ -331,7 +339,9 @@ fn a_component_that_takes_the_compiler_long_is_refused_in_time_and_the_rest_load
 #[test]
 fn what_a_compiling_process_finds_wrong_is_the_problem() {
     let folders = Folders::new();
-    fs::write(folders.outside.join("bad.wasm"), "text").unwrap();
+    // What is no WebAssembly by its first bytes is not given to a compiler.
+    let cut = &unchecked()[..5000];
+    fs::write(folders.outside.join("bad.wasm"), cut).unwrap();
     let program = env!("CARGO_BIN_EXE_skillhost");
     for (program, reason) in [
         (program, "bad.wasm"),

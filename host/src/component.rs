@@ -5,7 +5,7 @@
 mod kept;
 mod runnable;
 
-use std::io::Read as _;
+use std::io::{self, Read as _};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
@@ -192,12 +192,32 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
         file.take(MAX_COMPONENT).read_to_end(&mut bytes)?;
         Ok(bytes)
     };
-    read().with_context(|| format!("cannot read the tool component `{}`", path.display()))
+    read()
+        .map_err(|error| {
+            let kind = error.downcast_ref::<io::Error>().map(io::Error::kind);
+            match kind {
+                Some(io::ErrorKind::NotFound) => anyhow::anyhow!(
+                    "there is no such file; `skillhost build` makes one of a tool project"
+                ),
+                Some(io::ErrorKind::IsADirectory) => {
+                    anyhow::anyhow!("it is a folder: name the `.wasm` file in it")
+                }
+                _ => error,
+            }
+        })
+        .with_context(|| format!("cannot read the tool component `{}`", path.display()))
 }
 
-/// Refuses a core module in words that say what is missing: a compiler's output
-/// looks like a component, and is none until it is wrapped.
+/// Refuses what is no component by its first bytes, in words that say what is
+/// missing: a compiler's core module looks like one, and is none until it is
+/// wrapped.
 pub(crate) fn check_layer(bytes: &[u8]) -> anyhow::Result<()> {
+    if !bytes.starts_with(b"\0asm") {
+        bail!(
+            "it is no WebAssembly, which begins with the bytes `\\0asm`; `skillhost build` makes a \
+             component of a tool project"
+        );
+    }
     if bytes.starts_with(b"\0asm\x01\0\0\0") {
         bail!(
             "it is a core module, and a tool is a component: build it for `wasm32-wasip2`, or with \

@@ -385,7 +385,11 @@ impl HostBuilder {
                 let hint = nearest
                     .first()
                     .map(|nearest| format!("; did you mean `{nearest}`?"))
-                    .unwrap_or_default();
+                    .unwrap_or_else(|| {
+                        "; a component in a folder of `tools` would define it, which \
+                         `skillhost build` makes of a tool project"
+                            .to_owned()
+                    });
                 bail!(
                     "the configuration names the tool `{}`, and there is none of that name{hint}",
                     named.escape_debug()

@@ -184,8 +184,13 @@ impl Components<'_> {
             let name = &tool.definition.name;
             let mut before = tools_of(&self.loaded).chain(&component.tools[..index]);
             if let Some(other) = before.find(|other| other.definition.name == *name) {
+                let is_other = |loaded: &&Loaded| Arc::ptr_eq(&loaded.component, &other.component);
+                let fix = match self.loaded.iter().find(is_other).is_some_and(|it| it.own) {
+                    true => "that one is built in: give it another name",
+                    false => "take one of the two away, or give it another name",
+                };
                 bail!(
-                    "{}: it defines the tool `{name}`, which `{}` has already defined",
+                    "{}: it defines the tool `{name}`, which `{}` has already defined; {fix}",
                     cannot_load(&tool.component.origin),
                     other.component.origin
                 );

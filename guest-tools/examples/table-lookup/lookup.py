@@ -27,13 +27,13 @@ class Lookup:
         key = key.strip()
         spellings = self._spellings.get(key.casefold())
         if spellings is not None:
-            spellings.setdefault(key, Rows(self.limit)).add(line, cells)
+            spellings.setdefault(key, Rows(self.limit)).add((self.seen, line, cells))
         elif len(self._keys) < KEPT and key and len(key) <= LONGEST:
             self._keys[key] = None
 
     def found(self):
-        """The rows by their lines, and how many there are beyond the limit. A value that
-        stands in the table exactly means those rows, and not other spellings."""
+        """Lines and cells of the rows, in the table's order, no more than the limit, and how many
+        there are in all. A value that stands in the table exactly means no other spelling."""
         chosen = {}
         for value in self.values:
             spellings = self._spellings[value.casefold()]
@@ -41,8 +41,9 @@ class Lookup:
                 chosen[value] = spellings[value]
             else:
                 chosen.update(spellings)
-        rows = sorted(row for rows in chosen.values() for row in rows.kept)[: self.limit]
-        return rows, sum(rows.count for rows in chosen.values())
+        kept = sorted(row for rows in chosen.values() for row in rows.kept)[: self.limit]
+        found = sum(rows.count for rows in chosen.values())
+        return [(line, cells) for _, line, cells in kept], found
 
     def missing(self):
         """The values that no row has."""
@@ -63,7 +64,7 @@ class Rows:
         self.kept = []
         self._limit = limit
 
-    def add(self, line, cells):
+    def add(self, row):
         self.count += 1
         if len(self.kept) < self._limit:
-            self.kept.append((line, cells))
+            self.kept.append(row)

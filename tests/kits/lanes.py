@@ -24,6 +24,14 @@ MISTAKES = {
          1, ["tool.py", "NameError: name 'FIFTY' is not defined", "`componentize-py` failed"]),
         ("tool.py", "term: Annotated[str,", "term: Annotated[bytes,",
          1, ["the parameter `term`", "has no schema; use str", "`componentize-py` failed"]),
+        ("tool.py", "folder: Folder,", "folder: Folder, *more: str,",
+         1, ["`*more: str` is no argument with a name", "list[…]"]),
+        ("tool.py", '= "glossary.txt"', '= b"glossary.txt"',
+         1, ["the default of `file_path` is no value of JSON", "use str"]),
+        ("tool.py", "@tool(", "dict(",
+         1, ["find_word is no tool: `@tool(…)` stands above"]),
+        ("tool.py", "Tools = export(", "tools = export(",
+         1, ["no attribute 'Tools'", "defines `Tools = export(…)`"]),
         ("tool.py", "export(find_word)", "export()",
          1, ["defines no tool", "add one"]),
         ("requirements.txt", "componentize-py==0.25.1", "componentize-py==0.25.0",
@@ -34,6 +42,8 @@ MISTAKES = {
          1, ["src/tool.js:", "SyntaxError", "failed"]),
         ("src/tool.js", "const LISTED = 50;", "const LISTED = FIFTY;",
          1, ["FIFTY is not defined", "`componentize-js` failed"]),
+        ("src/tool.js", "  call(", "  async call(",
+         1, ["the tool find_word: `call` is async", "`componentize-js` failed"]),
         ("src/tool.js", 'path: "file_path",', 'path: "file",',
          1, ["`path` names file, which is no property of its schema", "`componentize-js` failed"]),
         ("package.json", '"0.23.0"', '"0.22.0"',
@@ -51,6 +61,14 @@ MISTAKES = {
     ],
 }
 
+# What builds, and what a call then says.
+BROKEN = {
+    "python": ("tool.py", "return meaning.strip()", "meaning.strip(); return None",
+               "find_word broke off: TypeError: it returns NoneType, and neither str nor Output"),
+    "javascript": ("src/tool.js", "return line.slice(colon + 1).trim();", "line.slice(colon + 1).trim(); return;",
+                   "find_word broke off: TypeError: it returns neither a text nor { text, details }"),
+}
+
 # What a person must never have to read.
 STACKS = ["Stack backtrace", "panicked", "RUST_BACKTRACE", "node:internal", "    at "]
 
@@ -63,6 +81,8 @@ def run(language):
         call(folder)
         for mistake in MISTAKES[language]:
             make(folder, mistake)
+        if language in BROKEN:
+            break_off(folder, BROKEN[language])
         # What was mended builds again.
         build(folder)
 
@@ -111,6 +131,20 @@ def call(folder):
     shutil.copytree(folder / "skills/sailing-terms", folder / "skills/other-terms")
     ask(skill_name="other-terms", term="halyard").ended(3).says("grants.find_word.skills")
     shutil.rmtree(folder / "skills/other-terms")
+
+
+def break_off(folder, mistake):
+    """Makes a mistake that shows in a call, and takes it back."""
+    path, right, wrong, message = mistake
+    file = folder / path
+    text = file.read_text()
+    assert text.count(right) == 1, "%s has no %r" % (path, right)
+    file.write_text(text.replace(right, wrong))
+    build(folder)
+    arguments = json.dumps({"skill_name": "sailing-terms", "term": "halyard"})
+    seen = program.run(folder, "call", "find_word", arguments).ended(1).says_not(*STACKS)
+    assert seen.stdout == message, seen.stdout
+    file.write_text(text)
 
 
 def make(folder, mistake):

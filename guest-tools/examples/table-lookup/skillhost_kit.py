@@ -159,11 +159,18 @@ def tool(*, title="", skill=None, path=None, list_skills=False, output_schema=No
     """
 
     def mark(function):
+        if inspect.iscoroutinefunction(function):
+            raise TypeError(f"{function.__name__}: it is async, and a call waits for nothing")
         hints = typing.get_type_hints(function, include_extras=True)
         properties, required = {}, []
         for name, parameter in inspect.signature(function).parameters.items():
             if name == "folder":
                 continue
+            if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+                raise TypeError(
+                    f"{function.__name__}: `{parameter}` is no argument with a name; for several "
+                    "values, use a parameter with the hint list[…]"
+                )
             if name not in hints:
                 raise TypeError(f"{function.__name__}: the parameter `{name}` has no type hint")
             try:
@@ -174,6 +181,11 @@ def tool(*, title="", skill=None, path=None, list_skills=False, output_schema=No
                 if not optional:
                     required.append(name)
             elif parameter.default is not None:
+                if not isinstance(parameter.default, (str, int, float, list)):
+                    raise TypeError(
+                        f"{function.__name__}: the default of `{name}` is no value of JSON; use "
+                        "str, int, float, bool, a list of them, or None"
+                    )
                 schema["default"] = parameter.default
             properties[name] = schema
         for word, named in (("skill", skill), ("path", path)):
@@ -226,6 +238,10 @@ def _schema(hint):
 
 def export(*functions):
     """The class of a component with these tools; its name must be `Tools`."""
+    for function in functions:
+        if not hasattr(function, "definition"):
+            name = getattr(function, "__name__", function)
+            raise TypeError(f"{name} is no tool: `@tool(…)` stands above a tool's function")
     by_name = {function.definition.name: function for function in functions}
 
     class Tools(exports.Tools):
@@ -253,6 +269,8 @@ def _run(function, arguments, folder):
     answer = function(**arguments)
     if isinstance(answer, str):
         answer = Output(answer)
+    if not isinstance(answer, Output):
+        raise TypeError(f"it returns {type(answer).__name__}, and neither str nor Output")
     details = None if answer.details is None else json.dumps(answer.details)
     return wit.Output(answer.text, details)
 

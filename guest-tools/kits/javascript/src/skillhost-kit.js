@@ -153,7 +153,13 @@ export function exportTools(...tools) {
       const tool = tools.find((tool) => tool.name === name);
       try {
         const answer = tool.call(JSON.parse(args), tool.skill && open(folder));
-        return typeof answer === "string" ? { text: answer } : withJson(answer);
+        if (typeof answer === "string") {
+          return { text: answer };
+        }
+        if (typeof answer?.text !== "string") {
+          throw new TypeError("it returns neither a text nor { text, details }");
+        }
+        return withJson(answer);
       } catch (error) {
         if (error instanceof Failure) {
           const { kind, message, details } = error;
@@ -183,6 +189,9 @@ function check(tool) {
     if (typeof tool[key] !== type) {
       throw new TypeError(`the tool ${tool.name ?? "without a name"} needs \`${key}\`, a ${type}`);
     }
+  }
+  if (tool.call.constructor.name === "AsyncFunction") {
+    throw new TypeError(`the tool ${tool.name}: \`call\` is async, and a call waits for nothing`);
   }
   for (const key of ["skill", "path"]) {
     if (tool[key] !== undefined && !(tool[key] in (tool.input.properties ?? {}))) {

@@ -5,6 +5,7 @@ import dataclasses
 import json
 import pathlib
 import shutil
+import subprocess
 import tempfile
 import time
 import typing
@@ -60,6 +61,26 @@ def sections_are_read(folder, call):
         assert heading.lstrip("# ") in section.split("\n")[0].replace("`", ""), section
 
 
+def changes_are_seen(folder, call):
+    """What sha256sum writes is checked as it is, and says which files changed since."""
+    files = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.*")
+                   if path.is_file())
+    assert len(files) >= 8, files
+    listed = subprocess.run(["sha256sum", "--", *files], cwd=folder, check=True,
+                            capture_output=True, encoding="utf-8").stdout
+    (folder / "LIST").write_text(listed)
+    text, failed = call("checksum", sums_file="LIST")
+    assert not failed and text == "%d of %d files match" % (len(files), len(files)), text
+    with open(folder / files[0], "ab") as file:
+        file.write(b"\0")
+    (folder / files[1]).unlink()
+    text, failed = call("checksum", sums_file="LIST")
+    differs, missing, summary = text.split("\n")
+    assert differs.startswith("differs: %s: expected %s, found " % (files[0], listed[:64])), text
+    assert missing == "missing: " + files[1], text
+    assert summary.endswith("; 1 differs; 1 missing"), text
+
+
 EXAMPLES = {
     "table-lookup": Example(
         "table_lookup", "units-of-measure",
@@ -91,8 +112,15 @@ EXAMPLES = {
         "checksum", "file-integrity",
         [
             ({"sums_file": "vectors/SHA256SUMS"}, "5 of 5 files match"),
+            ({"path": "vectors/nine_digits.txt", "algorithm": "crc32"},
+             "cbf43926  vectors/nine_digits.txt"),
         ],
-        []),
+        [
+            ({"path": "vectors", "expected": "cbf43926"},
+             "expected is the digest of one file, and vectors is a folder; for several files, "
+             "name a list of digests with sums_file"),
+        ],
+        changes_are_seen),
 }
 
 

@@ -18,7 +18,7 @@ ROWS = [
     *("native-" + case for case in READS),
     *("mcp-%s-%s" % (client, case) for client in ("sdk", "bare")
       for case in ("4-KB", "1-MiB", "a-missing-file")),
-    "scale-skills", "scale-threads", "scale-components",
+    "scale-skills", "scale-threads", "scale-processes", "scale-components",
     "process-call", "process-first-result", "process-first-result-python", "process-memory",
 ]
 

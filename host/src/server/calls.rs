@@ -62,28 +62,25 @@ impl Calls {
         &self,
         call: impl Future<Output = T> + Send + 'static,
     ) -> Result<T, ErrorData> {
-        let ended = |why: &str| ErrorData::internal_error(why.to_owned(), None);
-        let ending = || ended("the server is ending");
+        let error = |why: &str| ErrorData::internal_error(why.to_owned(), None);
+        let ending = || error("the server is ending");
+        let broken = |why: &dyn std::fmt::Display| {
+            tracing::error!("a call broke off: {why}");
+            error("the call broke off")
+        };
         let threads = self.threads.as_ref().ok_or_else(ending)?;
         let alone = self.running.is_empty();
         let call = self.stop.clone().run_until_cancelled_owned(call);
         let mut call = Box::pin(self.running.track_future(call));
-        let broken = |error: &dyn std::fmt::Display| {
-            tracing::error!("a call broke off: {error}");
-            ended("the call broke off")
-        };
-        if alone
-            && let Some(ended) =
-                poll_fn(|task| Poll::Ready(self.first_turn(call.as_mut(), task))).await
-        {
-            return ended
-                .map_err(|_| broken(&"it panicked"))?
-                .ok_or_else(ending);
+        if alone {
+            let turn = poll_fn(|task| Poll::Ready(self.first_turn(call.as_mut(), task)));
+            if let Some(done) = turn.await {
+                let done = done.map_err(|_| broken(&"it panicked"))?;
+                return done.ok_or_else(ending);
+            }
         }
-        match AbortOnDropHandle::new(threads.spawn(call)).await {
-            Ok(answer) => answer.ok_or_else(ending),
-            Err(error) => Err(broken(&error)),
-        }
+        let done = AbortOnDropHandle::new(threads.spawn(call)).await;
+        done.map_err(|error| broken(&error))?.ok_or_else(ending)
     }
 
     /// Lets a call have a turn on this thread, unless another one has it.
@@ -97,7 +94,7 @@ impl Calls {
         // Of a call that has panicked, nothing is used any more.
         match catch_unwind(AssertUnwindSafe(|| call.poll(task))) {
             Ok(Poll::Pending) => None,
-            Ok(Poll::Ready(ended)) => Some(Ok(ended)),
+            Ok(Poll::Ready(done)) => Some(Ok(done)),
             Err(panicked) => Some(Err(panicked)),
         }
     }

@@ -63,10 +63,20 @@ MISTAKES = {
 
 # What builds, and what a call then says.
 BROKEN = {
-    "python": ("tool.py", "return meaning.strip()", "meaning.strip(); return None",
-               "find_word broke off: TypeError: it returns NoneType, and neither str nor Output"),
-    "javascript": ("src/tool.js", "return line.slice(colon + 1).trim();", "line.slice(colon + 1).trim(); return;",
-                   "find_word broke off: TypeError: it returns neither a text nor { text, details }"),
+    "python": [
+        ([("tool.py", "return meaning.strip()", "meaning.strip(); return None")],
+         "find_word broke off: TypeError: it returns NoneType, and neither str nor Output"),
+        # What may be left out, and the names of files.
+        ([("tool.py", "folder: Folder,", "folder: Folder, most: int | None,"),
+          ("tool.py", "return meaning.strip()",
+           'raise Failure.not_found(f"{most}, {folder.files()}")')],
+         "None, ['SKILL.md', 'glossary.txt']"),
+    ],
+    "javascript": [
+        ([("src/tool.js", "return line.slice(colon + 1).trim();",
+           "line.slice(colon + 1).trim(); return;")],
+         "find_word broke off: TypeError: it returns neither a text nor { text, details }"),
+    ],
 }
 
 # What a person must never have to read.
@@ -81,8 +91,8 @@ def run(language):
         call(folder)
         for mistake in MISTAKES[language]:
             make(folder, mistake)
-        if language in BROKEN:
-            break_off(folder, BROKEN[language])
+        for edits, message in BROKEN.get(language, []):
+            break_off(folder, edits, message)
         # What was mended builds again.
         build(folder)
 
@@ -133,18 +143,19 @@ def call(folder):
     shutil.rmtree(folder / "skills/other-terms")
 
 
-def break_off(folder, mistake):
-    """Makes a mistake that shows in a call, and takes it back."""
-    path, right, wrong, message = mistake
-    file = folder / path
-    text = file.read_text()
-    assert text.count(right) == 1, "%s has no %r" % (path, right)
-    file.write_text(text.replace(right, wrong))
+def break_off(folder, edits, message):
+    """Makes what shows in a call, and takes it back."""
+    before = {path: (folder / path).read_text() for path, _, _ in edits}
+    for path, right, wrong in edits:
+        text = (folder / path).read_text()
+        assert text.count(right) == 1, "%s has no %r" % (path, right)
+        (folder / path).write_text(text.replace(right, wrong))
     build(folder)
     arguments = json.dumps({"skill_name": "sailing-terms", "term": "halyard"})
     seen = program.run(folder, "call", "find_word", arguments).ended(1).says_not(*STACKS)
     assert seen.stdout == message, seen.stdout
-    file.write_text(text)
+    for path, text in before.items():
+        (folder / path).write_text(text)
 
 
 def make(folder, mistake):

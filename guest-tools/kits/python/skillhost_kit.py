@@ -13,6 +13,7 @@ The modules `wit_world` and `componentize_py_types` are there when the component
 import errno
 import inspect
 import json
+import os
 import sys
 import traceback
 import typing
@@ -108,6 +109,24 @@ class Folder:
             raise Failure.unreadable(f"{path}: not valid UTF-8 text") from None
 
 
+    def files(self, path=".", most=10_000):
+        """The paths of the files in a folder and below it, sorted. Symlinks to folders are
+        not followed."""
+        check_path(path)
+        found = []
+        for folder, _, names in os.walk(f"{self._mount}/{path}", onerror=self._unlisted):
+            found += (self._inside(f"{folder}/{name}") for name in names)
+            if len(found) > most:
+                raise Failure.unreadable(f"{path}: more than {most} files")
+        return sorted(found)
+
+    def _unlisted(self, error):
+        raise _unreadable(self._inside(error.filename), error)
+
+    def _inside(self, path):
+        return os.path.normpath(path[len(self._mount) + 1 :])
+
+
 def check_path(path):
     """Refuses a path that leaves the folder at some step, on any system. The sandbox
     holds without this check; it holds without the sandbox."""
@@ -162,7 +181,7 @@ def tool(*, title="", skill=None, path=None, list_skills=False, output_schema=No
         if inspect.iscoroutinefunction(function):
             raise TypeError(f"{function.__name__}: it is async, and a call waits for nothing")
         hints = typing.get_type_hints(function, include_extras=True)
-        properties, required = {}, []
+        properties, required, optional = {}, [], []
         for name, parameter in inspect.signature(function).parameters.items():
             if name == "folder":
                 continue
@@ -174,12 +193,11 @@ def tool(*, title="", skill=None, path=None, list_skills=False, output_schema=No
             if name not in hints:
                 raise TypeError(f"{function.__name__}: the parameter `{name}` has no type hint")
             try:
-                schema, optional = _schema(hints[name])
+                schema, may_be_none = _schema(hints[name])
             except TypeError as error:
                 raise TypeError(f"{function.__name__}: the parameter `{name}`: {error}") from None
             if parameter.default is inspect.Parameter.empty:
-                if not optional:
-                    required.append(name)
+                (optional if may_be_none else required).append(name)
             elif parameter.default is not None:
                 if not isinstance(parameter.default, (str, int, float, list)):
                     raise TypeError(
@@ -208,6 +226,7 @@ def tool(*, title="", skill=None, path=None, list_skills=False, output_schema=No
             text_property=None,
             model_reads=wit.Form.TEXT,
         )
+        function.optional = optional
         return function
 
     return mark
@@ -217,21 +236,22 @@ def _schema(hint):
     """The JSON Schema of a type hint, and whether the value may be left out."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin is typing.Annotated:
-        schema, optional = _schema(arguments[0])
+        schema, may_be_none = _schema(arguments[0])
         for note in arguments[1:]:
             schema |= {"description": note} if isinstance(note, str) else note
-        return schema, optional
-    if origin in (typing.Union, UnionType) and NoneType in arguments:
+        return schema, may_be_none
+    if origin in (typing.Union, UnionType) and len(arguments) == 2 and NoneType in arguments:
         (inner,) = (argument for argument in arguments if argument is not NoneType)
         return _schema(inner)[0], True
-    if origin is typing.Literal:
-        return {"type": "string", "enum": list(arguments)}, False
     if origin is list:
         return {"type": "array", "items": _schema(arguments[0])[0]}, False
     plain = {str: "string", int: "integer", float: "number", bool: "boolean"}
+    if origin is typing.Literal and len(kinds := {type(value) for value in arguments}) == 1:
+        return _schema(kinds.pop())[0] | {"enum": list(arguments)}, False
     if hint not in plain:
         raise TypeError(
-            f"{hint} has no schema; use str, int, float, bool, list[…], Literal[…] or … | None"
+            f"{hint} has no schema; use str, int, float, bool, list[…], Literal[…] of one type, "
+            "or one of these with | None"
         )
     return {"type": plain[hint]}, False
 
@@ -266,6 +286,8 @@ def export(*functions):
 def _run(function, arguments, folder):
     if "folder" in inspect.signature(function).parameters:
         arguments["folder"] = _folder(folder)
+    for name in function.optional:
+        arguments.setdefault(name, None)
     answer = function(**arguments)
     if isinstance(answer, str):
         answer = Output(answer)

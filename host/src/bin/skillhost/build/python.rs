@@ -43,7 +43,8 @@ pub(super) fn build(project: &Project) -> Result<PathBuf, Fault> {
     step.run().map_err(|fault| {
         fault
             .fix("it runs `tool.py` once when it builds; the last line of Python above says why that ended")
-            .fix("`tool.py` defines `Tools = export(…)`, and imports only pure Python")
+            .fix("`tool.py` defines `Tools = export(…)`, and imports only pure Python: modules beside it, \
+                 and packages in `requirements.txt`")
     })?;
     Ok(component)
 }

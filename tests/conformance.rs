@@ -162,6 +162,7 @@ fn guests_that_check_nothing_or_attack_are_found_out() {
     assert_eq!(faults_of[""], ["definitions-stable"]);
     for (tool, fault) in [
         ("hostile_compute", "answers"),
+        ("hostile_large_failure", "answers"),
         ("hostile_take_memory", "answers"),
         ("hostile_no_text", "answers"),
         ("hostile_no_json", "records-fit"),

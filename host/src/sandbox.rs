@@ -140,6 +140,12 @@ impl Sandbox {
         })
     }
 
+    /// Whether its tools are functions with types of their own, whose failures
+    /// have no kind.
+    pub(crate) fn is_of_functions(&self) -> bool {
+        matches!(self.entry, Entry::Functions(_))
+    }
+
     /// Waits for a slot to run in, if there is room to wait.
     pub(crate) async fn enter(&self) -> Result<Running, Stop> {
         self.engine.enter(self.weight).await.ok_or(Stop::Busy)

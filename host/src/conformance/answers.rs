@@ -5,12 +5,13 @@ use super::Rule;
 use super::report::{Outcome, Recorder};
 use super::scratch::NO_SKILL;
 use super::trial::{Trial, in_words, settled};
+use crate::tool::{CallError, FailureKind};
 
 pub(super) const RULES: &[Rule] = &[ANSWERS, TWICE, NO_SUCH_SKILL];
 
 const ANSWERS: Rule = Rule {
     id: "answers",
-    sentence: "a call with arguments that fit ends in an answer or a failure of its own",
+    sentence: "a call with arguments that fit ends in an answer, or a failure that is not the tool's",
 };
 const TWICE: Rule = Rule {
     id: "same-twice",
@@ -25,6 +26,17 @@ const NO_SUCH_SKILL: Rule = Rule {
 pub(super) async fn answers(recorder: &mut Recorder, trial: &Trial<'_>) -> bool {
     let answers = async {
         let ended = trial.call(trial.sample.clone()).await;
+        if let Err(CallError::Failed(failure)) = &ended
+            && failure.kind == FailureKind::Failed
+            && trial.tells_kinds().await
+        {
+            return Outcome::failed(
+                in_words(&ended),
+                "`failed` is for a tool that could not do its work. If the arguments are to blame, \
+                 say so by another kind, or give a case whose arguments fit; `--log info` shows \
+                 what the tool printed",
+            );
+        }
         Outcome::from(settled(&ended, "a call with arguments that fit"))
     };
     *recorder.check(&ANSWERS, Some(trial.name()), answers).await == Outcome::Passed

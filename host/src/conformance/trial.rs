@@ -72,6 +72,12 @@ impl<'a> Trial<'a> {
         Some(self.with(&values))
     }
 
+    /// Whether the tool's failures say whose they are.
+    pub(super) async fn tells_kinds(&self) -> bool {
+        let sandbox = self.tool.component.sandbox().await;
+        sandbox.is_ok_and(|sandbox| !sandbox.is_of_functions())
+    }
+
     /// Calls the tool with the run's own limits. What it answers is looked at.
     pub(super) async fn call(&self, arguments: Map<String, Value>) -> Ended {
         let ended = self.call_on(&self.subject.host, arguments).await;

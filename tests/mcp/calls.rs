@@ -1,12 +1,16 @@
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use super::{folder, with_guests};
+use crate::support::cache;
 use crate::support::mcp::{Client, NEWEST, REVISIONS};
 
 fn arguments() -> Value {
@@ -157,4 +161,60 @@ fn a_flood_is_answered_each_with_its_own() {
         assert_eq!(*text, format!("file {}", (id - 1) % 10));
     }
     assert_eq!(client.end(), (vec![], Some(0)));
+}
+
+#[test]
+fn input_is_read_on_while_an_answer_is_not_taken() {
+    let program = folder("");
+    // Neither an answer nor the lines fit into a pipe.
+    let text = "x".repeat(1 << 20);
+    program.write("skills/a/large.txt", &text);
+    let lines = format!(
+        "{}\n",
+        json!({"jsonrpc": "2.0", "method": "notifications/unheard"})
+    );
+    let lines = lines.repeat((1 << 20) / lines.len());
+    let mut server = Command::new(env!("CARGO_BIN_EXE_skillhost"))
+        .env_clear()
+        .env("SKILLHOST_CACHE", cache())
+        .arg("serve")
+        .current_dir(program.folder.path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = server.stdin.take().unwrap();
+    let mut answers = BufReader::new(server.stdout.take().unwrap()).lines();
+    let mut answer =
+        || -> Value { serde_json::from_str(&answers.next().unwrap().unwrap()).unwrap() };
+    let hello = json!({
+        "protocolVersion": REVISIONS[0],
+        "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"},
+    });
+    let arguments = json!({"skill_name": "a", "file_path": "large.txt"});
+    let call = json!({"name": "read_file_in_skill", "arguments": arguments});
+    for (id, method, params) in [
+        (0, "initialize", hello),
+        (1, "tools/list", json!({})),
+        (2, "tools/call", call),
+    ] {
+        let request = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
+        writeln!(input, "{request}").unwrap();
+        if method != "tools/call" {
+            assert_eq!(answer()["id"], id);
+        }
+    }
+    let (sent, all_sent) = channel();
+    thread::spawn(move || {
+        input.write_all(lines.as_bytes()).unwrap();
+        sent.send(input).unwrap();
+    });
+    let mut input = all_sent.recv_timeout(Duration::from_secs(10)).unwrap();
+    let ping = json!({"jsonrpc": "2.0", "id": 3, "method": "ping"});
+    writeln!(input, "{ping}").unwrap();
+    assert_eq!(answer()["result"]["content"][0]["text"], text);
+    assert_eq!(answer()["id"], 3);
+    drop(input);
+    assert!(server.wait().unwrap().success());
 }

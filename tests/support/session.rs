@@ -1,12 +1,12 @@
 //! A client of the MCP server that speaks to it in this process, line by line,
 //! and takes nothing of what it says for granted.
 
+use std::io::{BufRead as _, BufReader, Lines, PipeReader, PipeWriter, Write as _, pipe};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 use skillhost::HostBuilder;
 use skillhost::server::{Live, Server, stdio};
-use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, Lines};
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 
@@ -14,9 +14,9 @@ use super::http::meta;
 
 /// A client, and the server that answers it.
 pub(crate) struct Session {
-    runtime: Runtime,
-    input: DuplexStream,
-    output: Lines<BufReader<DuplexStream>>,
+    _runtime: Runtime,
+    input: PipeWriter,
+    output: Lines<BufReader<PipeReader>>,
     id: u64,
     /// What each request says of itself, where it does.
     meta: Option<Value>,
@@ -32,8 +32,8 @@ impl Session {
             .unwrap();
         let live = Arc::new(Live::new(builder));
         runtime.block_on(live.load()).unwrap();
-        let (input, server_input) = tokio::io::duplex(1 << 16);
-        let (server_output, output) = tokio::io::duplex(1 << 16);
+        let (server_input, input) = pipe().unwrap();
+        let (output, server_output) = pipe().unwrap();
         let end = CancellationToken::new();
         runtime.spawn(stdio::serve(
             Server::new(live),
@@ -42,7 +42,7 @@ impl Session {
             end,
         ));
         Self {
-            runtime,
+            _runtime: runtime,
             input,
             output: BufReader::new(output).lines(),
             id: 0,
@@ -74,8 +74,8 @@ impl Session {
         let id = self.id;
         self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
         loop {
-            let line = self.runtime.block_on(self.output.next_line());
-            let mut message: Value = serde_json::from_str(&line.unwrap().unwrap()).unwrap();
+            let line = self.output.next().unwrap().unwrap();
+            let mut message: Value = serde_json::from_str(&line).unwrap();
             if message["id"] == id {
                 return match message.get_mut("error") {
                     Some(error) => Err(error.take()),
@@ -118,8 +118,6 @@ impl Session {
     }
 
     fn send(&mut self, message: &Value) {
-        let line = format!("{message}\n");
-        let sent = self.input.write_all(line.as_bytes());
-        self.runtime.block_on(sent).unwrap();
+        writeln!(self.input, "{message}").unwrap();
     }
 }

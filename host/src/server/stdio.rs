@@ -3,31 +3,33 @@
 //! message is answered, a message before the session is opened does not end the
 //! server, no more requests are taken than are being answered, and the end of
 //! the input waits for the answers.
+//!
+//! rmcp keeps the session, and sees notifications and subscriptions; all other
+//! requests are [answered where they are read](reader), by the same handler.
 
 mod frame;
 mod hang_up;
 mod in_flight;
+mod pulse;
+mod reader;
+mod waiting;
 mod writer;
 
-use std::fs::File;
-use std::io;
-use std::os::fd::AsFd as _;
+use std::io::{self, Read, Write};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rmcp::model::{
-    ClientJsonRpcMessage, ClientNotification, ClientRequest, ErrorData, GetMeta as _,
-    JsonRpcMessage, ProtocolVersion, RequestId, ServerJsonRpcMessage,
-};
+use rmcp::model::{ClientJsonRpcMessage, JsonRpcMessage, ServerJsonRpcMessage};
 use rmcp::service::{QuitReason, RoleServer, ServerInitializeError, serve_server_with_ct};
 use rmcp::transport::Transport;
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::Server;
-use frame::{Line, Lines, NoMessage, read};
-use in_flight::{InFlight, Refused};
+use in_flight::InFlight;
+use reader::Reader;
+use waiting::Waiting;
 use writer::Writer;
 
 /// How long calls in flight may go on when the process is told to end.
@@ -36,42 +38,52 @@ const GRACE: Duration = Duration::from_secs(2);
 /// Serves the client on this process's standard input and output, like
 /// [`serve`]. Calls in flight are stopped when nobody reads the output.
 pub async fn serve_process(server: Server, end: CancellationToken) -> anyhow::Result<()> {
-    let (input, output) = rmcp::transport::stdio_pipes();
-    let stdout = io::stdout().as_fd().try_clone_to_owned()?;
-    let hung_up = hang_up::hung_up(stdout.try_clone()?)?.cancelled_owned();
-    serve_until(server, input, (output, Some(stdout.into())), hung_up, end).await
+    let (input, output) = (io::stdin(), io::stdout());
+    let hung_up = hang_up::hung_up(&output)?.cancelled_owned();
+    let (input, output) = (Waiting::new(input)?, Waiting::new(output)?);
+    serve_until(server, input, output, hung_up, end).await
 }
 
 /// Serves one client until its input ends, or until `end` is cancelled. Calls
-/// in flight are answered first; at `end` they have two seconds for it.
+/// in flight are answered first; at `end` they have two seconds for it. Threads
+/// of their own read and write, and wait for both; the one that reads stays
+/// until its input ends.
 pub async fn serve(
     server: Server,
-    input: impl AsyncRead + Send + Unpin + 'static,
-    output: impl AsyncWrite + Send + Unpin + 'static,
+    input: impl Read + Send + 'static,
+    output: impl Write + Send + 'static,
     end: CancellationToken,
 ) -> anyhow::Result<()> {
-    serve_until(server, input, (output, None), std::future::pending(), end).await
+    serve_until(server, input, output, std::future::pending(), end).await
 }
 
 async fn serve_until(
     server: Server,
-    input: impl AsyncRead + Send + Unpin + 'static,
-    (output, waited): (impl AsyncWrite + Send + Unpin + 'static, Option<File>),
+    input: impl Read + Send + 'static,
+    output: impl Write + Send + 'static,
     hung_up: impl Future<Output = ()>,
     end: CancellationToken,
 ) -> anyhow::Result<()> {
     // Cancelled when answers are of no use any more.
     let gone = CancellationToken::new();
     let closing = end.child_token();
+    // Nothing more is read once nobody waits for this.
+    let _closing = closing.clone().drop_guard();
     let live = Arc::clone(server.live());
-    let (writer, written) = Writer::start(output, waited, closing.clone(), gone.clone());
+    let (writer, written) = Writer::start(output, gone.clone())?;
+    let (inbox, messages) = mpsc::channel(1);
+    let reader = Arc::new(Reader::new(
+        server.clone(),
+        input,
+        writer.clone(),
+        inbox,
+        closing.clone(),
+        gone.clone(),
+    ));
     let transport = Stdio {
-        lines: Lines::new(input),
-        writer,
-        in_flight: InFlight::default(),
-        opened: false,
-        reply: None,
-        held: None,
+        messages,
+        in_flight: Arc::clone(reader.in_flight()),
+        writer: writer.clone(),
         closing: closing.clone(),
     };
     let ending = async {
@@ -84,35 +96,52 @@ async fn serve_until(
         std::future::pending().await
     };
     let losing = async {
-        hung_up.await;
-        tracing::warn!("the client is gone");
+        tokio::select! {
+            () = hung_up => tracing::warn!("the client is gone"),
+            () = async { closing.cancelled().await; writer.stalled().await } => {
+                tracing::warn!("the client does not take what it is answered");
+            }
+        }
         gone.cancel();
         std::future::pending().await
     };
     // Boxed: the type of all that a session awaits is too deep for what awaits
     // this to be compiled.
     let session: Pin<Box<dyn Future<Output = anyhow::Result<()>> + Send>> =
-        Box::pin(session(server, transport, gone.clone()));
+        Box::pin(session(server, transport, &reader, gone.clone()));
     let ended = tokio::select! {
         ended = session => ended,
+        failed = Arc::clone(&reader).read() => failed.map_err(anyhow::Error::from),
         () = ending => Ok(()),
         () = losing => Ok(()),
     };
     // The last messages are on their way, unless nobody takes them.
-    let _ = written.await;
+    let last = async {
+        writer.finish().await;
+        let _ = written.await;
+    };
+    tokio::select! {
+        () = last => {}
+        () = gone.cancelled() => {}
+        () = writer.stalled() => {}
+    }
     ended
 }
 
 async fn session(
     server: Server,
     transport: impl Transport<RoleServer> + 'static,
+    reader: &Reader,
     gone: CancellationToken,
 ) -> anyhow::Result<()> {
     match serve_server_with_ct(server, transport, gone.clone()).await {
-        Ok(service) => match service.waiting().await? {
-            QuitReason::JoinError(error) => Err(error.into()),
-            _ => Ok(()),
-        },
+        Ok(service) => {
+            reader.answer(service.peer().clone());
+            match service.waiting().await? {
+                QuitReason::JoinError(error) => Err(error.into()),
+                _ => Ok(()),
+            }
+        }
         // The input ended, or the process was told to, before a session.
         Err(ServerInitializeError::ConnectionClosed(_)) => Ok(()),
         Err(_) if gone.is_cancelled() => Ok(()),
@@ -121,21 +150,16 @@ async fn session(
 }
 
 /// rmcp's view of the two streams.
-struct Stdio<R> {
-    lines: Lines<R>,
+struct Stdio {
+    /// What the reader leaves to rmcp.
+    messages: mpsc::Receiver<ClientJsonRpcMessage>,
+    in_flight: Arc<InFlight>,
     writer: Writer,
-    in_flight: InFlight,
-    /// Whether a session, or a request that needs none, has come.
-    opened: bool,
-    /// An answer that this gives itself, waiting for its turn.
-    reply: Option<ServerJsonRpcMessage>,
-    /// A request that waits for others to be answered.
-    held: Option<ClientJsonRpcMessage>,
     /// The input has ended, or is not read any more.
     closing: CancellationToken,
 }
 
-impl<R: AsyncRead + Send + Unpin + 'static> Transport<RoleServer> for Stdio<R> {
+impl Transport<RoleServer> for Stdio {
     type Error = io::Error;
 
     fn send(
@@ -154,140 +178,22 @@ impl<R: AsyncRead + Send + Unpin + 'static> Transport<RoleServer> for Stdio<R> {
     /// The next message. Whatever is waited for here can be waited for again:
     /// rmcp gives up in the middle whenever it has something else to do.
     async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
-        loop {
-            if let Some(reply) = self.reply.clone() {
-                self.writer.write(reply, None).await.ok()?;
-                self.reply = None;
+        let message = tokio::select! {
+            biased;
+            message = self.messages.recv() => message,
+            () = self.closing.cancelled() => {
+                // What was handed in before this is still there.
+                self.messages.close();
+                self.messages.recv().await
             }
-            if let Some(held) = &self.held {
-                self.in_flight.room(held).await;
-                if let Some(message) = self.held.take().and_then(|held| self.admit(held)) {
-                    return Some(message);
-                }
-                continue;
-            }
-            let line = tokio::select! {
-                biased;
-                () = self.closing.cancelled() => Line::End,
-                line = self.lines.next() => line,
-            };
-            match line {
-                Line::End => {
-                    self.closing.cancel();
-                    self.in_flight.none().await;
-                    return None;
-                }
-                Line::TooLong => {
-                    let limit = frame::MAX_LINE;
-                    tracing::warn!("a message of more than {limit} bytes was skipped");
-                    self.reply_without_id(ErrorData::invalid_request(
-                        format!("a message is {limit} bytes at most"),
-                        None,
-                    ));
-                }
-                Line::Text => match read(self.lines.text()) {
-                    Ok(message) => self.take(message),
-                    Err(line) => {
-                        let NoMessage {
-                            id, code, message, ..
-                        } = line;
-                        tracing::warn!("a line that is no message was skipped: {message}");
-                        if line.answered {
-                            let error = ErrorData::new(code, message, None);
-                            self.reply = Some(JsonRpcMessage::error(error, id));
-                        }
-                    }
-                },
-            }
+        };
+        if message.is_none() {
+            self.in_flight.none().await;
         }
+        message
     }
 
     async fn close(&mut self) -> io::Result<()> {
         Ok(())
     }
-}
-
-impl<R> Stdio<R> {
-    /// Keeps a message to be handed on, if it may come now.
-    fn take(&mut self, message: ClientJsonRpcMessage) {
-        match &message {
-            JsonRpcMessage::Request(request) => {
-                self.opened = self.opened || opens(&request.request);
-            }
-            JsonRpcMessage::Notification(notification) => {
-                if let ClientNotification::CancelledNotification(cancelled) =
-                    &notification.notification
-                    && let Some(id) = &cancelled.params.request_id
-                {
-                    // Nobody answers it any more.
-                    drop(self.in_flight.end(id));
-                }
-                if !self.opened {
-                    tracing::warn!("a notification before the session was skipped");
-                    return;
-                }
-            }
-            _ if !self.opened => {
-                tracing::warn!("an answer before the session was skipped");
-                return;
-            }
-            _ => {}
-        }
-        self.held = Some(message);
-    }
-
-    /// Counts a request as in flight; nothing else is counted.
-    fn admit(&mut self, message: ClientJsonRpcMessage) -> Option<ClientJsonRpcMessage> {
-        let JsonRpcMessage::Request(request) = &message else {
-            return Some(message);
-        };
-        match self.in_flight.begin(&request.id, &request.request) {
-            Ok(()) => Some(message),
-            Err(Refused::SameId) => {
-                tracing::warn!("a request with the id of one in flight was skipped");
-                // With the id, this would pass for the other one's answer.
-                self.reply_without_id(ErrorData::invalid_request(
-                    format!("a request with the id {} is in flight", shown(&request.id)),
-                    None,
-                ));
-                None
-            }
-            Err(Refused::TooManySubscriptions) => {
-                tracing::warn!("a subscription beyond the limit was refused");
-                let error = ErrorData::invalid_request(
-                    format!(
-                        "a client has {} subscriptions at most",
-                        in_flight::SUBSCRIPTIONS
-                    ),
-                    None,
-                );
-                self.reply = Some(JsonRpcMessage::error(error, Some(request.id.clone())));
-                None
-            }
-        }
-    }
-
-    fn reply_without_id(&mut self, error: ErrorData) {
-        self.reply = Some(JsonRpcMessage::error(error, None));
-    }
-}
-
-/// Whether rmcp takes this for the start of a session. Until then it ends the
-/// server at anything but a request.
-fn opens(request: &ClientRequest) -> bool {
-    match request {
-        ClientRequest::InitializeRequest(_) => true,
-        ClientRequest::PingRequest(_) | ClientRequest::DiscoverRequest(_) => false,
-        request => {
-            let meta = request.get_meta();
-            let complete = meta.missing_required_keys(&ProtocolVersion::V_2026_07_28);
-            let version = meta.protocol_version();
-            complete.is_empty()
-                && version.is_some_and(|found| ProtocolVersion::KNOWN_VERSIONS.contains(&found))
-        }
-    }
-}
-
-fn shown(id: &RequestId) -> String {
-    id.to_string().chars().take(64).collect()
 }

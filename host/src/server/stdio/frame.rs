@@ -1,11 +1,10 @@
 //! Lines of input, each of bounded length, and the messages that they hold.
 
-use std::io;
+use std::io::{self, BufRead as _, BufReader, Read};
 
 use rmcp::model::{ClientJsonRpcMessage, ErrorCode, RequestId};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
-use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
 
 use crate::arguments::MAX_ARGUMENTS;
 use crate::server::values;
@@ -21,10 +20,6 @@ const KEPT: usize = 64 << 10;
 pub(crate) struct Lines<R> {
     stream: BufReader<R>,
     line: Vec<u8>,
-    /// Whether `line` was given out.
-    done: bool,
-    /// Whether what is left of a line that is too long is being skipped.
-    skipping: bool,
 }
 
 /// What came next.
@@ -38,13 +33,11 @@ pub(crate) enum Line {
     End,
 }
 
-impl<R: AsyncRead + Unpin> Lines<R> {
+impl<R: Read> Lines<R> {
     pub(crate) fn new(stream: R) -> Self {
         Self {
             stream: BufReader::new(stream),
             line: Vec::new(),
-            done: false,
-            skipping: false,
         }
     }
 
@@ -53,46 +46,38 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         self.line.trim_ascii()
     }
 
-    /// Reads the next line that is not empty. Can be given up in the middle and
-    /// called again: what was read is kept. The last line counts without a line
-    /// feed, too.
-    pub(crate) async fn next(&mut self) -> Line {
+    /// Reads the next line that is not empty. The last one counts without a
+    /// line feed, too.
+    pub(crate) fn next(&mut self) -> Line {
         loop {
-            if std::mem::take(&mut self.done) {
-                self.line.clear();
-                self.line.shrink_to(KEPT);
-            }
-            let found = match self.stream.fill_buf().await {
-                Ok(found) => found,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            self.line.clear();
+            self.line.shrink_to(KEPT);
+            match self.read() {
+                Ok(Line::Text) if self.text().is_empty() => {}
+                Ok(Line::End) if !self.text().is_empty() => return Line::Text,
+                Ok(line) => return line,
                 Err(error) => {
                     tracing::error!("the input cannot be read: {error}");
                     return Line::End;
                 }
-            };
-            let end = found.iter().position(|byte| *byte == b'\n');
-            let taken = end.map_or(found.len(), |end| end + 1);
-            let ended = found.is_empty();
-            if !self.skipping {
-                self.line.extend_from_slice(&found[..taken]);
-            }
-            self.stream.consume(taken);
-            if self.line.len() > MAX_LINE {
-                self.line = Vec::new();
-                self.skipping = end.is_none();
-                return Line::TooLong;
-            }
-            if end.is_some() || ended {
-                let skipped = std::mem::take(&mut self.skipping);
-                self.done = true;
-                if !skipped && !self.text().is_empty() {
-                    return Line::Text;
-                }
-                if ended {
-                    return Line::End;
-                }
             }
         }
+    }
+
+    /// Reads up to the next line feed or the end.
+    fn read(&mut self) -> io::Result<Line> {
+        let limit = MAX_LINE as u64 + 1;
+        let stream = &mut self.stream;
+        stream.take(limit).read_until(b'\n', &mut self.line)?;
+        if self.line.ends_with(b"\n") {
+            return Ok(Line::Text);
+        }
+        if self.line.len() <= MAX_LINE {
+            return Ok(Line::End);
+        }
+        self.line = Vec::new();
+        self.stream.skip_until(b'\n')?;
+        Ok(Line::TooLong)
     }
 }
 
@@ -179,39 +164,31 @@ fn why_not(line: &[u8]) -> NoMessage {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use tokio::io::AsyncWriteExt as _;
+    use std::io::Write as _;
+    use std::thread;
 
-    async fn lines(parts: &[&[u8]]) -> Vec<(Line, usize)> {
-        let (mut near, far) = tokio::io::duplex(1 << 10);
-        let parts: Vec<Vec<u8>> = parts.iter().map(|part| part.to_vec()).collect();
-        let write = tokio::spawn(async move {
-            for part in parts {
-                near.write_all(&part).await.unwrap();
-            }
-        });
-        let mut lines = Lines::new(far);
-        let mut seen = Vec::new();
-        loop {
-            // Given up in the middle as often as it can be.
-            let line = loop {
-                tokio::select! {
-                    biased;
-                    line = lines.next() => break line,
-                    () = tokio::task::yield_now() => {}
+    use super::*;
+
+    /// A stream that gives what it has in parts.
+    fn lines(parts: &[&[u8]]) -> Vec<(Line, usize)> {
+        let (reader, mut writer) = io::pipe().unwrap();
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                for part in parts {
+                    writer.write_all(part).unwrap();
                 }
+            });
+            let mut lines = Lines::new(reader);
+            let next = || match lines.next() {
+                Line::End => None,
+                line => Some((line, lines.text().len())),
             };
-            match line {
-                Line::End => break,
-                line => seen.push((line, lines.text().len())),
-            }
-        }
-        write.await.unwrap();
-        seen
+            std::iter::from_fn(next).collect()
+        })
     }
 
-    #[tokio::test]
-    async fn a_line_is_given_whole_or_skipped_whole() {
+    #[test]
+    fn a_line_is_given_whole_or_skipped_whole() {
         let long = vec![b'x'; MAX_LINE];
         let longer = vec![b'x'; MAX_LINE + 1];
         assert_eq!(
@@ -224,8 +201,7 @@ mod tests {
                 b"\n",
                 &longer,
                 b"\nlast"
-            ])
-            .await,
+            ]),
             [
                 (Line::Text, 1),
                 (Line::Text, 2),

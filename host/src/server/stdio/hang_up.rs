@@ -2,7 +2,7 @@
 //! to write: a client that is ended in the middle of a call has no use for it.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::AsFd;
 use std::thread;
 
 use rustix::event::{PollFd, PollFlags, poll};
@@ -12,7 +12,8 @@ use tokio_util::sync::CancellationToken;
 /// Cancelled when the other end of this pipe or socket is closed. What is
 /// neither, a file say, is never hung up. The thread that waits for it stays
 /// until the process ends.
-pub(crate) fn hung_up(output: OwnedFd) -> io::Result<CancellationToken> {
+pub(crate) fn hung_up(output: impl AsFd) -> io::Result<CancellationToken> {
+    let output = output.as_fd().try_clone_to_owned()?;
     let hung_up = CancellationToken::new();
     let told = hung_up.clone();
     thread::Builder::new()

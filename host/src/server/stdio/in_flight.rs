@@ -5,8 +5,9 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use rmcp::model::{ClientJsonRpcMessage, ClientRequest, JsonRpcMessage, RequestId};
+use rmcp::model::{ClientRequest, RequestId};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
 
 /// Requests in flight; while there are so many, no further line is read.
 /// Meets: a client that floods. More than run at a time, so that none waits
@@ -25,7 +26,11 @@ pub(crate) struct InFlight {
 }
 
 /// The place of a request in flight, until this is dropped.
-pub(crate) type Place = OwnedSemaphorePermit;
+pub(crate) struct Place {
+    _room: OwnedSemaphorePermit,
+    /// Cancelled when nobody waits for the answer any more.
+    pub(crate) cancelled: CancellationToken,
+}
 
 /// Why a request is not taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,18 +50,26 @@ impl Default for InFlight {
 }
 
 impl InFlight {
-    /// Waits until there is room for a message.
-    pub(crate) async fn room(&self, message: &ClientJsonRpcMessage) {
-        let counts = matches!(message, JsonRpcMessage::Request(request)
-            if !is_subscription(&request.request));
-        if counts {
+    /// Whether there is room for a request.
+    pub(crate) fn has_room(&self, request: &ClientRequest) -> bool {
+        is_subscription(request) || self.room.available_permits() > 0
+    }
+
+    /// Waits until there is room for a request.
+    pub(crate) async fn room(&self, request: &ClientRequest) {
+        if !is_subscription(request) {
             // Given back at once: only one waits, and it is the one that takes.
             let _ = self.room.acquire().await;
         }
     }
 
     /// Counts a request, for which there is room.
-    pub(crate) fn begin(&self, id: &RequestId, request: &ClientRequest) -> Result<(), Refused> {
+    pub(crate) fn begin(
+        &self,
+        id: &RequestId,
+        request: &ClientRequest,
+        cancelled: CancellationToken,
+    ) -> Result<(), Refused> {
         let mut requests = self.requests();
         if requests.contains_key(id) {
             return Err(Refused::SameId);
@@ -65,8 +78,11 @@ impl InFlight {
             true => &self.subscriptions,
             false => &self.room,
         };
-        let place = Arc::clone(room).try_acquire_owned();
-        let place = place.map_err(|_| Refused::TooManySubscriptions)?;
+        let room = Arc::clone(room).try_acquire_owned();
+        let place = Place {
+            _room: room.map_err(|_| Refused::TooManySubscriptions)?,
+            cancelled,
+        };
         requests.insert(id.clone(), place);
         Ok(())
     }

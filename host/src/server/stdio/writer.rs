@@ -1,22 +1,20 @@
-//! Writing messages, one after the other, by a task of its own: an answer is
-//! written whole or the stream is broken, whoever gives up waiting for it.
-//!
-//! A message that is larger than what a pipe holds is written by a thread that
-//! waits in the kernel. Being told each time that there is room again, and
-//! coming back with more, takes as long as the rest of such a call.
+//! Writing messages, one after the other and each of them whole. Who has a
+//! message and finds nobody writing writes it; the others' messages are written
+//! by a thread, in the order in which they came.
 
-use std::fs::File;
-use std::io::{self, Write as _};
-use std::sync::Arc;
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use std::thread;
 use std::time::Duration;
 
 use rmcp::model::ServerJsonRpcMessage;
-use tokio::io::{AsyncWrite, AsyncWriteExt as _};
-use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::in_flight::Place;
+use super::pulse::Pulse;
 
 /// Messages that wait to be written. Those who have more wait.
 const WAITING: usize = 16;
@@ -25,9 +23,6 @@ const WAITING: usize = 16;
 /// without new memory, which takes as long to be had as to be written to.
 const KEPT: usize = 4 << 20;
 
-/// What a pipe holds, where nothing else was asked for.
-const PIPE: usize = 64 << 10;
-
 /// How long one message may take to be written once the server is to end.
 /// Meets: a client that has stopped reading and keeps its end open.
 const STALLED: Duration = Duration::from_secs(10);
@@ -35,7 +30,8 @@ const STALLED: Duration = Duration::from_secs(10);
 /// Where messages are handed in.
 #[derive(Clone)]
 pub(crate) struct Writer {
-    frames: mpsc::Sender<Frame>,
+    stream: Arc<Stream>,
+    frames: mpsc::Sender<Option<Frame>>,
 }
 
 struct Frame {
@@ -44,29 +40,49 @@ struct Frame {
     _answered: Option<Place>,
 }
 
+struct Stream {
+    output: Mutex<Output>,
+    /// Messages that wait to be written, or are being written, by the thread.
+    waiting: AtomicUsize,
+    writing: Pulse,
+    gone: CancellationToken,
+}
+
+struct Output {
+    stream: Box<dyn Write + Send>,
+    line: Vec<u8>,
+}
+
 impl Writer {
-    /// Starts writing. `waited` is another way to the same stream, where a
-    /// thread may wait for it. When writing fails, nobody can be answered any
-    /// more: `gone` is cancelled. The task ends when all writers are gone and
-    /// what they handed in is written.
+    /// Starts the thread. When writing fails, nobody can be answered any more:
+    /// `gone` is cancelled. The thread ends when it is [told to](Self::finish),
+    /// and what it waits for is told of that.
     pub(crate) fn start(
-        output: impl AsyncWrite + Send + Unpin + 'static,
-        waited: Option<File>,
-        closing: CancellationToken,
+        output: impl Write + Send + 'static,
         gone: CancellationToken,
-    ) -> (Self, JoinHandle<()>) {
-        let (frames, waiting) = mpsc::channel(WAITING);
-        let task = tokio::spawn(async move {
-            let written = tokio::select! {
-                written = write_all(output, waited, waiting, closing) => written,
-                () = gone.cancelled() => return,
-            };
-            if let Err(error) = written {
-                tracing::warn!("the client cannot be answered any more: {error}");
-                gone.cancel();
-            }
+    ) -> io::Result<(Self, oneshot::Receiver<()>)> {
+        let (frames, mut waiting) = mpsc::channel::<Option<Frame>>(WAITING);
+        let (done, written) = oneshot::channel();
+        let stream = Arc::new(Stream {
+            output: Mutex::new(Output {
+                stream: Box::new(output),
+                line: Vec::new(),
+            }),
+            waiting: AtomicUsize::new(0),
+            writing: Pulse::default(),
+            gone,
         });
-        (Self { frames }, task)
+        let streamed = Arc::clone(&stream);
+        thread::Builder::new()
+            .name("skillhost-writer".to_owned())
+            .spawn(move || {
+                while let Some(Some(frame)) = waiting.blocking_recv() {
+                    streamed.write(&mut streamed.output(), &frame.message);
+                    streamed.waiting.fetch_sub(1, Ordering::SeqCst);
+                }
+                let _ = done.send(());
+            })?;
+        Ok((Self { stream, frames }, written))
     }
 
     /// Hands in a message. Returns when it has its place in the order.
@@ -75,123 +91,158 @@ impl Writer {
         message: ServerJsonRpcMessage,
         answered: Option<Place>,
     ) -> impl Future<Output = io::Result<()>> + Send + 'static {
-        let frames = self.frames.clone();
+        let (stream, frames) = (Arc::clone(&self.stream), self.frames.clone());
         async move {
-            let closed = |_| io::Error::from(io::ErrorKind::BrokenPipe);
-            let place = frames.reserve().await.map_err(closed)?;
-            place.send(Frame {
+            let place = frames.reserve().await.map_err(|_| gone())?;
+            stream.waiting.fetch_add(1, Ordering::SeqCst);
+            place.send(Some(Frame {
                 message,
                 _answered: answered,
-            });
+            }));
             Ok(())
         }
     }
-}
 
-async fn write_all(
-    mut output: impl AsyncWrite + Unpin,
-    waited: Option<File>,
-    mut frames: mpsc::Receiver<Frame>,
-    closing: CancellationToken,
-) -> io::Result<()> {
-    let waited = waited.map(Arc::new);
-    let mut line = Vec::new();
-    while let Some(frame) = frames.recv().await {
-        line.clear();
-        line.shrink_to(KEPT);
-        serde_json::to_writer(&mut line, &frame.message)?;
-        line.push(b'\n');
-        let stalled = async {
-            closing.cancelled().await;
-            tokio::time::sleep(STALLED).await;
+    /// Writes a message on this thread, if no other is being written or waits
+    /// for that. Returns whether it did.
+    pub(crate) fn write_here(&self, message: &ServerJsonRpcMessage) -> bool {
+        if self.stream.waiting.load(Ordering::SeqCst) > 0 {
+            return false;
+        }
+        let mut output = match self.stream.output.try_lock() {
+            Ok(output) => output,
+            Err(TryLockError::Poisoned(broken)) => broken.into_inner(),
+            Err(TryLockError::WouldBlock) => return false,
         };
-        let written = async {
-            let mut at = 0;
-            if let Some(waited) = waited.as_ref().filter(|_| line.len() > PIPE) {
-                (line, at) = write_waiting(Arc::clone(waited), line).await?;
-            }
-            output.write_all(&line[at..]).await?;
-            output.flush().await?;
-            Ok::<_, io::Error>(line)
-        };
-        line = tokio::select! {
-            biased;
-            written = written => written?,
-            () = stalled => return Err(io::ErrorKind::TimedOut.into()),
+        self.stream.write(&mut output, message);
+        true
+    }
+
+    /// Lets the thread write what it was handed in, and end.
+    pub(crate) async fn finish(&self) {
+        let _ = self.frames.send(None).await;
+    }
+
+    /// Returns when a message has taken too long to be written.
+    pub(crate) async fn stalled(&self) {
+        const LOOKS: u32 = 10;
+        let mut alike = 0;
+        let mut last = self.stream.writing.beat();
+        while alike < LOOKS {
+            sleep(STALLED / LOOKS).await;
+            let now = self.stream.writing.beat();
+            alike = match now.is_at_work() && now == last {
+                true => alike + 1,
+                false => 0,
+            };
+            last = now;
         }
     }
-    Ok(())
 }
 
-/// Writes a line, and gives it back with how much of it is written: all of it,
-/// unless somebody else who has the stream has made it one not to wait for.
-async fn write_waiting(stream: Arc<File>, line: Vec<u8>) -> io::Result<(Vec<u8>, usize)> {
-    let written = tokio::task::spawn_blocking(move || {
-        let mut at = 0;
-        while at < line.len() {
-            match (&*stream).write(&line[at..]) {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(taken) => at += taken,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Err(error) => return Err(error),
-            }
+impl Stream {
+    fn output(&self) -> MutexGuard<'_, Output> {
+        self.output
+            .lock()
+            .unwrap_or_else(|broken| broken.into_inner())
+    }
+
+    fn write(&self, Output { stream, line }: &mut Output, message: &ServerJsonRpcMessage) {
+        if self.gone.is_cancelled() {
+            return;
         }
-        Ok((line, at))
-    });
-    written.await?
+        line.clear();
+        line.shrink_to(KEPT);
+        let written = self.writing.during(|| {
+            serde_json::to_writer(&mut *line, message)?;
+            line.push(b'\n');
+            stream.write_all(line)?;
+            stream.flush()
+        });
+        if let Err(error) = written {
+            tracing::warn!("the client cannot be answered any more: {error}");
+            self.gone.cancel();
+        }
+    }
+}
+
+fn gone() -> io::Error {
+    io::ErrorKind::BrokenPipe.into()
 }
 
 #[cfg(test)]
 mod tests {
-    use std::io::{PipeReader, Read as _};
-    use std::os::fd::OwnedFd;
+    use std::io::{PipeReader, PipeWriter, Read as _, pipe};
 
     use rmcp::model::{ErrorData, JsonRpcMessage};
-    use tokio::net::unix::pipe::Sender;
 
     use super::*;
 
-    /// What comes out of a pipe that a small, a large and a small message are
-    /// written to.
-    async fn written(
-        output: impl AsyncWrite + Send + Unpin + 'static,
-        waited: Option<File>,
-        mut reader: PipeReader,
-    ) -> Vec<usize> {
-        let read = std::thread::spawn(move || {
-            let mut text = String::new();
-            reader.read_to_string(&mut text).unwrap();
-            text
-        });
-        let never = CancellationToken::new();
-        let (writer, done) = Writer::start(output, waited, never.clone(), never);
-        for length in [1, 5 * PIPE, 1] {
-            let error = ErrorData::internal_error("x".repeat(length), None);
-            let message = JsonRpcMessage::error(error, None);
-            writer.write(message, None).await.unwrap();
+    fn message(text: &str) -> ServerJsonRpcMessage {
+        JsonRpcMessage::error(ErrorData::internal_error(text.to_owned(), None), None)
+    }
+
+    fn texts(mut reader: PipeReader) -> Vec<String> {
+        let mut lines = String::new();
+        reader.read_to_string(&mut lines).unwrap();
+        let text = |line| {
+            let message: serde_json::Value = serde_json::from_str(line).unwrap();
+            message["error"]["message"].as_str().unwrap().to_owned()
+        };
+        lines.lines().map(text).collect()
+    }
+
+    /// An output that begins to write when it is told to.
+    struct Gated(std::sync::mpsc::Receiver<()>, PipeWriter);
+
+    impl Write for Gated {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            // An error says that the gate is open for good.
+            let _ = self.0.recv();
+            self.1.write(bytes)
         }
+
+        fn flush(&mut self) -> io::Result<()> {
+            self.1.flush()
+        }
+    }
+
+    #[tokio::test]
+    async fn messages_are_written_in_their_order_and_whole_before_it_ends() {
+        let (reader, output) = pipe().unwrap();
+        let (gate, gated) = std::sync::mpsc::channel();
+        let (writer, written) =
+            Writer::start(Gated(gated, output), CancellationToken::new()).unwrap();
+        let large = "x".repeat(1 << 20);
+        for text in ["first", &large, "last"] {
+            writer.write(message(text), None).await.unwrap();
+            assert!(!writer.write_here(&message("out of turn")), "{text:.9}");
+        }
+        let read = thread::spawn(move || texts(reader));
+        drop(gate);
+        writer.finish().await;
+        written.await.unwrap();
+        assert!(writer.write_here(&message("here")));
         drop(writer);
-        done.await.unwrap();
-        let text = read.join().unwrap();
-        text.lines().map(|line| line.matches('x').count()).collect()
+        assert_eq!(read.join().unwrap(), ["first", &large, "last", "here"]);
     }
 
     #[tokio::test]
-    async fn a_large_message_alone_goes_the_way_that_a_thread_waits_for() {
-        let (reader, writer) = std::io::pipe().unwrap();
-        let waited = OwnedFd::from(writer).into();
-        let lines = written(tokio::io::sink(), Some(waited), reader).await;
-        assert_eq!(lines, [5 * PIPE]);
-    }
-
-    #[tokio::test]
-    async fn large_messages_are_whole_where_the_stream_is_not_to_be_waited_for() {
-        let (reader, writer) = std::io::pipe().unwrap();
-        let waited = OwnedFd::from(writer.try_clone().unwrap()).into();
-        // The two have one description of the stream, and this changes it.
-        let output = Sender::from_owned_fd(writer.into()).unwrap();
-        let lines = written(output, Some(waited), reader).await;
-        assert_eq!(lines, [1, 5 * PIPE, 1]);
+    async fn what_cannot_be_written_says_that_nobody_can_be_answered() {
+        for here in [true, false] {
+            let (reader, output) = pipe().unwrap();
+            drop(reader);
+            let gone = CancellationToken::new();
+            let (writer, written) = Writer::start(output, gone.clone()).unwrap();
+            match here {
+                true => assert!(writer.write_here(&message("lost"))),
+                false => writer.write(message("lost"), None).await.unwrap(),
+            }
+            gone.cancelled().await;
+            // What is handed in now is taken, and goes nowhere.
+            writer.write(message("lost, too"), None).await.unwrap();
+            writer.finish().await;
+            written.await.unwrap();
+        }
     }
 }

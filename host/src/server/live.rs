@@ -176,13 +176,17 @@ impl Live {
 
     /// Runs what a guest answers where it keeps nothing of the protocol waiting.
     /// Dropping the future stops the guest.
-    pub async fn run<T: Send + 'static>(
+    pub fn run<T: Send + 'static>(
         &self,
         call: impl Future<Output = T> + Send + 'static,
-    ) -> Result<T, ErrorData> {
-        match self.calls.get() {
-            Some(calls) => calls.run(call).await,
-            None => Err(ErrorData::internal_error("nothing is loaded", None)),
+    ) -> impl Future<Output = Result<T, ErrorData>> + Send {
+        // Moved this once: it is large.
+        let call = Box::pin(call);
+        async move {
+            match self.calls.get() {
+                Some(calls) => calls.run(call).await,
+                None => Err(ErrorData::internal_error("nothing is loaded", None)),
+            }
         }
     }
 

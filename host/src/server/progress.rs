@@ -13,13 +13,13 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// Does the work of a request. When the request is cancelled the work is
 /// dropped where it stands: its sandbox with it. Nobody gets the error then.
 ///
-/// Boxed: rmcp moves what answers a request several times, and it is as large
-/// as what answers the largest of all requests.
+/// The work is boxed at once: it is moved several times on its way, and large.
 pub(crate) fn during<'a, T: Send + 'a>(
     context: &'a RequestContext<RoleServer>,
     work: impl Future<Output = Result<T, ErrorData>> + Send + 'a,
-) -> Pin<Box<dyn Future<Output = Result<T, ErrorData>> + Send + 'a>> {
-    Box::pin(async move {
+) -> impl Future<Output = Result<T, ErrorData>> + Send + 'a {
+    let work: Pin<Box<dyn Future<Output = _> + Send + 'a>> = Box::pin(work);
+    async move {
         let work = async {
             match context.meta.get_progress_token() {
                 Some(token) => reported(context, token, work).await,
@@ -31,7 +31,7 @@ pub(crate) fn during<'a, T: Send + 'a>(
             () = context.ct.cancelled() => Err(ErrorData::internal_error("cancelled", None)),
             done = work => done,
         }
-    })
+    }
 }
 
 async fn reported<T>(

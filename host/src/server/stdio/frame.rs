@@ -2,7 +2,10 @@
 
 use std::io::{self, BufRead as _, BufReader, Read};
 
-use rmcp::model::{ClientJsonRpcMessage, ErrorCode, RequestId};
+use rmcp::model::{
+    CallToolRequest, CallToolRequestMethod, CallToolRequestParams, ClientJsonRpcMessage,
+    ConstString as _, ErrorCode, JsonObject, JsonRpcMessage, RequestId, RequestMetaObject,
+};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
@@ -105,7 +108,44 @@ pub(crate) fn read(line: &[u8]) -> Result<ClientJsonRpcMessage, NoMessage> {
             message: "the message has too many values".to_owned(),
         });
     }
-    serde_json::from_slice(line).map_err(|_| why_not(line))
+    match call(line) {
+        Some(call) => Ok(call),
+        None => serde_json::from_slice(line).map_err(|_| why_not(line)),
+    }
+}
+
+/// A call as most are. rmcp tries a message as each of the protocol's in turn,
+/// and keeps it in between in a form that takes longer to make than the rest.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Call<'a> {
+    jsonrpc: &'a str,
+    id: RequestId,
+    method: &'a str,
+    params: CallParams,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CallParams {
+    name: String,
+    arguments: Option<JsonObject>,
+    _meta: Option<JsonObject>,
+}
+
+/// Reads a message that is a call with nothing unusual in it.
+fn call(line: &[u8]) -> Option<ClientJsonRpcMessage> {
+    let call: Call<'_> = serde_json::from_slice(line).ok()?;
+    if (call.jsonrpc, call.method) != ("2.0", CallToolRequestMethod::VALUE) {
+        return None;
+    }
+    let mut params = CallToolRequestParams::new(call.params.name);
+    params.arguments = call.params.arguments;
+    let mut request = CallToolRequest::new(params);
+    if let Some(meta) = call.params._meta {
+        request.extensions.insert(RequestMetaObject::from(meta));
+    }
+    Some(JsonRpcMessage::request(request.into(), call.id))
 }
 
 /// What is read of a line that is no message.
@@ -293,6 +333,63 @@ mod tests {
         let told = read(many.as_bytes()).unwrap_err();
         assert_eq!(told.code, ErrorCode::INVALID_REQUEST);
         assert!(told.message.contains("values"));
+    }
+
+    #[test]
+    fn a_call_is_read_as_rmcp_reads_it() {
+        let cases = [
+            (r#""params":{"name":"a"}"#, true),
+            (r#""params":{"name":"a","arguments":{}}"#, true),
+            (
+                r#""params":{"name":"a","arguments":null,"_meta":null}"#,
+                true,
+            ),
+            (
+                r#""params":{"_meta":{"progressToken":"t","x":{"y":[1]}},"arguments":{
+                    "text":"\u00e9\ud83d\ude00","list":[1,-1,1.5,1e300,18446744073709551615,
+                    18446744073709551616,-0],"map":{"a":null,"a":true}},"name":"\u0061\"b"}"#,
+                true,
+            ),
+            // What is left to rmcp, one way or the other.
+            (
+                r#""params":{"name":"a","arguments":{},"requestState":"s"}"#,
+                false,
+            ),
+            (r#""params":{"name":"a","unheard":1}"#, false),
+            (r#""params":{"name":"a"},"unheard":1"#, false),
+            (r#""params":{"name":"a","arguments":[]}"#, false),
+            (r#""params":{"name":"a","arguments":{"n":1e999}}"#, false),
+            (r#""params":{"name":"a","name":"b"}"#, false),
+            (r#""params":{"name":1}"#, false),
+            (r#""params":{}"#, false),
+            (r#""params":null"#, false),
+            (r#""result":{},"params":{"name":"a"}"#, false),
+        ];
+        let heads = [
+            (r#""jsonrpc":"2.0","id":1,"method":"tools/call""#, true),
+            (
+                r#""method":"tools/call","id":"\u0061","jsonrpc":"2.0""#,
+                true,
+            ),
+            (r#""jsonrpc":"2.0","id":null,"method":"tools/call""#, false),
+            (r#""jsonrpc":"2.0","id":1.5,"method":"tools/call""#, false),
+            (r#""jsonrpc":"1.0","id":1,"method":"tools/call""#, false),
+            (r#""jsonrpc":"2.0","id":1,"method":"tools/list""#, false),
+            (r#""jsonrpc":"2.0","method":"tools/call""#, false),
+        ];
+        for (head, usual) in heads {
+            for (rest, also) in cases {
+                let line = format!("{{{head},{rest}}}");
+                let read = call(line.as_bytes());
+                assert_eq!(read.is_some(), usual && also, "{line}");
+                if let Some(read) = read {
+                    let theirs: ClientJsonRpcMessage = serde_json::from_str(&line).unwrap();
+                    assert_eq!(format!("{read:?}"), format!("{theirs:?}"), "{line}");
+                    let [read, theirs] = [read, theirs].map(|it| serde_json::to_string(&it));
+                    assert_eq!(read.unwrap(), theirs.unwrap(), "{line}");
+                }
+            }
+        }
     }
 
     #[test]

@@ -1,11 +1,15 @@
 //! Lines of input, each of bounded length, and the messages that they hold.
 
+use std::fmt;
 use std::io::{self, BufRead as _, BufReader, Read};
+use std::marker::PhantomData;
 
 use rmcp::model::{
     CallToolRequest, CallToolRequestMethod, CallToolRequestParams, ClientJsonRpcMessage,
     ConstString as _, ErrorCode, JsonObject, JsonRpcMessage, RequestId, RequestMetaObject,
 };
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
@@ -122,6 +126,7 @@ struct Call<'a> {
     jsonrpc: &'a str,
     id: RequestId,
     method: &'a str,
+    #[serde(deserialize_with = "object")]
     params: CallParams,
 }
 
@@ -135,7 +140,9 @@ struct CallParams {
 
 /// Reads a message that is a call with nothing unusual in it.
 fn call(line: &[u8]) -> Option<ClientJsonRpcMessage> {
-    let call: Call<'_> = serde_json::from_slice(line).ok()?;
+    let mut json = serde_json::Deserializer::from_slice(line);
+    let call: Call<'_> = object(&mut json).ok()?;
+    json.end().ok()?;
     if (call.jsonrpc, call.method) != ("2.0", CallToolRequestMethod::VALUE) {
         return None;
     }
@@ -146,6 +153,23 @@ fn call(line: &[u8]) -> Option<ClientJsonRpcMessage> {
         request.extensions.insert(RequestMetaObject::from(meta));
     }
     Some(JsonRpcMessage::request(request.into(), call.id))
+}
+
+/// Reads what is an object. A derived reader takes a list of its fields, too.
+fn object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(json: D) -> Result<T, D::Error> {
+    struct Object<T>(PhantomData<T>);
+    impl<'de, T: Deserialize<'de>> Visitor<'de> for Object<T> {
+        type Value = T;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
+            T::deserialize(MapAccessDeserializer::new(map))
+        }
+    }
+    json.deserialize_map(Object(PhantomData))
 }
 
 /// What is read of a line that is no message.
@@ -179,8 +203,13 @@ fn why_not(line: &[u8]) -> NoMessage {
         Ok(line) => line,
         Err(error) => return no_json(&error),
     };
-    match serde_json::from_str::<Envelope>(line) {
-        Ok(envelope) if !line.starts_with('[') => {
+    // A list would be read as one of an envelope's fields.
+    let read = match line.starts_with('[') {
+        true => serde_json::from_str(line).map(|IgnoredAny| None),
+        false => serde_json::from_str::<Envelope>(line).map(Some),
+    };
+    match read {
+        Ok(Some(envelope)) => {
             let notification = envelope.id.is_none() && envelope.method.is_some();
             let id = envelope.id.and_then(|id| serde_json::from_value(id).ok());
             let why = match envelope.jsonrpc {
@@ -195,10 +224,8 @@ fn why_not(line: &[u8]) -> NoMessage {
             }
         }
         Err(error) if !error.is_data() => no_json(&error),
-        _ if line.starts_with('[') => {
-            invalid(None, "batches are not taken: send each message by itself")
-        }
-        _ => invalid(None, "it is JSON, and no JSON-RPC message"),
+        Ok(None) => invalid(None, "batches are not taken: send each message by itself"),
+        Err(_) => invalid(None, "it is JSON, and no JSON-RPC message"),
     }
 }
 
@@ -268,6 +295,11 @@ mod tests {
             ("[]", None, ErrorCode::INVALID_REQUEST),
             (
                 r#"[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#,
+                None,
+                ErrorCode::INVALID_REQUEST,
+            ),
+            (
+                r#"["2.0",1,"tools/call",{"name":"a"}]"#,
                 None,
                 ErrorCode::INVALID_REQUEST,
             ),
@@ -363,6 +395,7 @@ mod tests {
             (r#""params":{"name":1}"#, false),
             (r#""params":{}"#, false),
             (r#""params":null"#, false),
+            (r#""params":["a",{},null]"#, false),
             (r#""result":{},"params":{"name":"a"}"#, false),
         ];
         let heads = [
@@ -389,6 +422,12 @@ mod tests {
                     assert_eq!(read.unwrap(), theirs.unwrap(), "{line}");
                 }
             }
+        }
+        for line in [
+            r#"["2.0",1,"tools/call",{"name":"a"}]"#,
+            r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a"}} {}"#,
+        ] {
+            assert!(call(line.as_bytes()).is_none(), "{line}");
         }
     }
 

@@ -47,6 +47,54 @@ fn the_end_of_input_waits_for_calls_in_flight() {
 }
 
 #[test]
+fn the_end_of_input_waits_for_what_is_written_behind_an_answer() {
+    let program = folder("");
+    program.write("skills/a/large.txt", "x".repeat(1 << 18));
+    let mut server = Command::new(env!("CARGO_BIN_EXE_skillhost"))
+        .env_clear()
+        .env("SKILLHOST_CACHE", cache())
+        .arg("serve")
+        .current_dir(program.folder.path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = server.stdin.take().unwrap();
+    let mut answers = BufReader::new(server.stdout.take().unwrap());
+    let mut answer = || -> Value {
+        let mut line = String::new();
+        answers.read_line(&mut line).unwrap();
+        serde_json::from_str(&line).unwrap()
+    };
+    let arguments = json!({"skill_name": "a", "file_path": "large.txt"});
+    // What is wrong is answered with its id: more than a pipe holds, too.
+    let long = "i".repeat(1 << 18);
+    for message in [
+        json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+            "protocolVersion": REVISIONS[0],
+            "capabilities": {},
+            "clientInfo": {"name": "test", "version": "1"},
+        }}),
+        json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}),
+        json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {
+            "name": "read_file_in_skill", "arguments": arguments,
+        }}),
+        json!({"jsonrpc": "2.0", "id": long, "method": 1}),
+    ] {
+        writeln!(input, "{message}").unwrap();
+        if message["id"] == 0 || message["id"] == 1 {
+            assert_eq!(answer()["id"], message["id"]);
+        }
+    }
+    drop(input);
+    assert_eq!(answer()["id"], 2);
+    // Long enough for a server that does not wait to be gone.
+    std::thread::sleep(Duration::from_millis(200));
+    assert_eq!(answer()["id"], *long);
+    assert!(server.wait().unwrap().success());
+}
+
+#[test]
 fn input_that_ends_at_once_or_in_the_middle_of_a_line_ends_the_server() {
     let program = folder("");
     let client = Client::start_unopened(program.folder.path(), &[], NEWEST);

@@ -66,6 +66,7 @@ async fn serve_until(
 ) -> anyhow::Result<()> {
     // Cancelled when answers are of no use any more.
     let gone = CancellationToken::new();
+    let _gone = gone.clone().drop_guard();
     let closing = end.child_token();
     // Nothing more is read once nobody waits for this.
     let _closing = closing.clone().drop_guard();
@@ -134,7 +135,10 @@ async fn session(
     reader: &Reader,
     gone: CancellationToken,
 ) -> anyhow::Result<()> {
-    match serve_server_with_ct(server, transport, gone.clone()).await {
+    // Of its own: rmcp cancels it when the session ends, and what is written
+    // then is still of use.
+    let ended = gone.child_token();
+    match serve_server_with_ct(server, transport, ended).await {
         Ok(service) => {
             reader.answer(service.peer().clone());
             match service.waiting().await? {

@@ -11,6 +11,7 @@ use std::io::{self, Read};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::task::{Context, Poll, Waker};
 use std::thread;
@@ -28,7 +29,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::frame::{self, Line, Lines, NoMessage};
 use super::in_flight::{self, InFlight, Refused};
-use super::pulse::Pulse;
+use super::pulse::{Beat, Pulse};
 use super::writer::Writer;
 use crate::server::Server;
 
@@ -64,13 +65,6 @@ struct Input {
     lines: Lines<Box<dyn Read + Send>>,
     /// Whether a session, or a request that needs none, has come.
     opened: bool,
-}
-
-/// A thread's time of reading.
-#[derive(Default)]
-struct Turn {
-    answering: Pulse,
-    relieved: AtomicBool,
 }
 
 type Answer = Result<ServerResult, ErrorData>;
@@ -115,23 +109,25 @@ impl Reader {
     /// Reads, until nobody waits for this any more. A thread that waits for
     /// input then stays until that ends.
     pub(crate) async fn read(self: Arc<Self>) -> io::Result<()> {
-        let mut turn = self.start()?;
+        let (read, may) = channel();
+        let mut answering = self.start(may)?;
+        let _ = read.send(());
         loop {
             self.watch.notified().await;
             let mut quiet = 0;
             while quiet < REST {
-                let before = turn.answering.beat();
+                let before = answering.beat();
                 sleep(PATIENCE).await;
-                let alike = turn.answering.beat() == before;
+                let alike = answering.beat() == before;
                 quiet = if alike { quiet + 1 } else { 0 };
                 if alike && before.is_at_work() {
-                    turn = self.relieve(turn);
+                    answering = self.relieve(answering, before);
                     quiet = 0;
                 }
                 if quiet == REST {
                     self.watched.store(false, Ordering::SeqCst);
                     // What had begun before that was stored told nobody.
-                    if turn.answering.beat() != before {
+                    if answering.beat() != before {
                         self.watched.store(true, Ordering::SeqCst);
                         quiet = 0;
                     }
@@ -140,14 +136,18 @@ impl Reader {
         }
     }
 
-    /// Has another thread read on, if there can be one.
-    fn relieve(self: &Arc<Self>, kept: Arc<Turn>) -> Arc<Turn> {
-        tracing::debug!("a request keeps the thread that read it");
-        match self.start() {
-            Ok(turn) => {
-                kept.relieved.store(true, Ordering::SeqCst);
-                turn
+    /// Has another thread read on, if there can be one and the one that is kept
+    /// has not come back. Never two of them read: what they read would overtake
+    /// each other.
+    fn relieve(self: &Arc<Self>, kept: Arc<Pulse>, since: Beat) -> Arc<Pulse> {
+        let (read, may) = channel();
+        match self.start(may) {
+            Ok(answering) if kept.relieve(since) => {
+                tracing::debug!("a request keeps the thread that read it");
+                let _ = read.send(());
+                answering
             }
+            Ok(_) => kept,
             Err(error) => {
                 tracing::error!("nothing is read until a request is answered: {error}");
                 kept
@@ -155,31 +155,34 @@ impl Reader {
         }
     }
 
-    fn start(self: &Arc<Self>) -> io::Result<Arc<Turn>> {
-        let (reader, turn) = (Arc::clone(self), Arc::<Turn>::default());
-        let mine = Arc::clone(&turn);
+    /// Starts a thread that reads once it may, and ends if it never does.
+    fn start(self: &Arc<Self>, may: Receiver<()>) -> io::Result<Arc<Pulse>> {
+        let (reader, answering) = (Arc::clone(self), Arc::<Pulse>::default());
+        let mine = Arc::clone(&answering);
         thread::Builder::new()
             .name("skillhost-reader".to_owned())
             .spawn(move || {
+                if may.recv().is_err() {
+                    return;
+                }
                 let _runtime = reader.runtime.enter();
-                while let Some(message) = reader.next(&mine) {
+                while !mine.is_relieved()
+                    && let Some(message) = reader.next()
+                {
                     reader.hand_on(message, &mine);
                 }
             })?;
-        Ok(turn)
+        Ok(answering)
     }
 
     /// The next message that may come now.
-    fn next(&self, turn: &Turn) -> Option<ClientJsonRpcMessage> {
+    fn next(&self) -> Option<ClientJsonRpcMessage> {
         let mut input = self
             .input
             .lock()
             .unwrap_or_else(|broken| broken.into_inner());
         let Input { lines, opened } = &mut *input;
         loop {
-            if turn.relieved.load(Ordering::SeqCst) {
-                return None;
-            }
             let line = lines.next();
             if self.closing.is_cancelled() {
                 return None;
@@ -246,7 +249,7 @@ impl Reader {
     }
 
     /// Has a message dealt with: a request here, as far as that goes.
-    fn hand_on(self: &Arc<Self>, message: ClientJsonRpcMessage, turn: &Turn) {
+    fn hand_on(self: &Arc<Self>, message: ClientJsonRpcMessage, answering: &Pulse) {
         let request = match message {
             JsonRpcMessage::Request(request) => request,
             message => {
@@ -284,7 +287,7 @@ impl Reader {
             Some(peer) if is_answered_here(&request.request) => {
                 let mut context = RequestContext::new(id, peer.clone());
                 context.ct = cancelled;
-                self.watched(turn, || self.try_to_answer(request.request, context));
+                self.watched(answering, || self.try_to_answer(request.request, context));
             }
             _ => {
                 let sent = self.inbox.blocking_send(JsonRpcMessage::Request(request));
@@ -297,8 +300,8 @@ impl Reader {
 
     /// Lets a request have its turn here, while it is looked whether that keeps
     /// the thread.
-    fn watched(&self, turn: &Turn, work: impl FnOnce()) {
-        turn.answering.during(|| {
+    fn watched(&self, answering: &Pulse, work: impl FnOnce()) {
+        answering.during(|| {
             if !self.watched.swap(true, Ordering::SeqCst) {
                 self.watch.notify_one();
             }

@@ -233,6 +233,35 @@ fn the_id_of_a_request_in_flight_cannot_be_used_again() {
 }
 
 #[test]
+fn the_id_of_a_cancelled_request_is_the_next_ones() {
+    let program = folder("");
+    let mut client = Client::start(program.folder.path(), &[], REVISIONS[0]);
+    client.request("tools/list", json!({}));
+    for round in 0..100 {
+        let id = json!(format!("again {round}"));
+        let cancelled = json!({
+            "jsonrpc": "2.0",
+            "method": "notifications/cancelled",
+            "params": {"requestId": id},
+        });
+        // At once, so that the first is cancelled in the middle.
+        client.line(format!(
+            "{}\n{cancelled}\n{}",
+            client.written(&id, "tools/list", json!({})),
+            client.written(&id, "prompts/list", json!({})),
+        ));
+        let mut answer = client.message();
+        if answer["result"]["tools"].is_array() {
+            // Before the word of it came.
+            answer = client.message();
+        }
+        assert_eq!(answer["id"], id);
+        assert!(answer["result"]["prompts"].is_array(), "{answer}");
+    }
+    assert_eq!(client.end(), (vec![], Some(0)));
+}
+
+#[test]
 fn what_clients_get_wrong_is_logged_where_the_operator_asks_for_it() {
     for (log, told) in [(&[][..], false), (&["--log", "info"], true)] {
         let program = folder("");

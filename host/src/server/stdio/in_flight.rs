@@ -92,6 +92,25 @@ impl InFlight {
         self.requests().remove(id)
     }
 
+    /// Ends a request that nobody waits for any more, all at once: its id is
+    /// another's when it is used again.
+    pub(crate) fn cancel(&self, id: &RequestId) {
+        let mut requests = self.requests();
+        if let Some(place) = requests.remove(id) {
+            place.cancelled.cancel();
+        }
+    }
+
+    /// Ends the request that was [begun](Self::begin) with this token, unless it
+    /// was cancelled: then what has its id is another.
+    pub(crate) fn end_own(&self, id: &RequestId, own: &CancellationToken) -> Option<Place> {
+        let mut requests = self.requests();
+        let found = requests.get(id)?;
+        // Both are at the end of all.
+        let same = found.cancelled.is_cancelled() == own.is_cancelled();
+        same.then(|| requests.remove(id)).flatten()
+    }
+
     /// Waits until everything is answered.
     pub(crate) async fn none(&self) {
         let _ = self.room.acquire_many(REQUESTS).await;

@@ -229,10 +229,8 @@ impl Reader {
                 if let ClientNotification::CancelledNotification(cancelled) =
                     &notification.notification
                     && let Some(id) = &cancelled.params.request_id
-                    && let Some(place) = self.in_flight.end(id)
                 {
-                    // Nobody answers it any more.
-                    place.cancelled.cancel();
+                    self.in_flight.cancel(id);
                 }
                 if !*opened {
                     tracing::warn!("a notification before the session was skipped");
@@ -315,6 +313,7 @@ impl Reader {
         mut context: RequestContext<RoleServer>,
     ) {
         let (server, id) = (self.server.clone(), context.id.clone());
+        let own = context.ct.clone();
         context.meta = std::mem::take(request.get_meta_mut());
         context.extensions = std::mem::take(request.extensions_mut());
         let mut answer = Box::pin(async move { server.handle_request(request, context).await });
@@ -322,7 +321,7 @@ impl Reader {
         match turn_of(answer.as_mut(), &mut here) {
             Poll::Ready(answer) => {
                 let message = self.message(&id, answer);
-                let answered = self.in_flight.end(&id);
+                let answered = self.in_flight.end_own(&id, &own);
                 if answered.is_some() && !self.writer.write_here(&message) {
                     self.runtime.spawn(self.writer.write(message, answered));
                 }
@@ -332,7 +331,7 @@ impl Reader {
                 self.runtime.spawn(async move {
                     let answer = poll_fn(|task| turn_of(answer.as_mut(), task)).await;
                     let message = reader.message(&id, answer);
-                    let answered = reader.in_flight.end(&id);
+                    let answered = reader.in_flight.end_own(&id, &own);
                     if answered.is_some() {
                         let _ = reader.writer.write(message, answered).await;
                     }

@@ -151,6 +151,54 @@ fn a_signal_ends_the_server_and_the_guests() {
 }
 
 #[test]
+fn a_request_that_waits_for_others_is_answered_at_a_signal() {
+    let program = folder("");
+    program.write("skills/a/file.txt", "x".repeat(9000));
+    let mut server = Command::new(env!("CARGO_BIN_EXE_skillhost"))
+        .env_clear()
+        .env("SKILLHOST_CACHE", cache())
+        .arg("serve")
+        .current_dir(program.folder.path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = server.stdin.take().unwrap();
+    let mut answers = BufReader::new(server.stdout.take().unwrap());
+    let mut answer = || {
+        let mut line = String::new();
+        answers.read_line(&mut line).unwrap();
+        (!line.is_empty()).then(|| serde_json::from_str::<Value>(&line).unwrap())
+    };
+    let hello = json!({
+        "protocolVersion": REVISIONS[0],
+        "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"},
+    });
+    for (id, method, params) in [(0, "initialize", hello), (1, "tools/list", json!({}))] {
+        let request = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
+        writeln!(input, "{request}").unwrap();
+        assert_eq!(answer().unwrap()["id"], id);
+    }
+    // More than are answered at a time and fit into a pipe.
+    let arguments = json!({"skill_name": "a", "file_path": "file.txt"});
+    let call = json!({"name": "read_file_in_skill", "arguments": arguments});
+    for id in 2..200 {
+        let call = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": call});
+        writeln!(input, "{call}").unwrap();
+    }
+    std::thread::sleep(Duration::from_secs(1));
+    kill_process(Pid::from_child(&server), Signal::TERM).unwrap();
+    let mut answered = 0;
+    while let Some(answer) = answer() {
+        assert_eq!(answer["result"]["isError"], false, "{answer}");
+        answered += 1;
+    }
+    assert!(answered > 128, "{answered}");
+    assert!(server.wait().unwrap().success());
+}
+
+#[test]
 fn a_client_that_goes_away_in_mid_call_leaves_no_server_behind() {
     let program = folder("[limits]\ntime = \"1s\"\n");
     let mut client = with_guests(&program, &["raw_loop"], NEWEST);

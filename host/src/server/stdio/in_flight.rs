@@ -50,37 +50,36 @@ impl Default for InFlight {
 }
 
 impl InFlight {
-    /// Whether there is room for a request.
-    pub(crate) fn has_room(&self, request: &ClientRequest) -> bool {
-        is_subscription(request) || self.room.available_permits() > 0
+    /// Room for a request, if there is some.
+    pub(crate) fn room_now(&self, request: &ClientRequest) -> Option<OwnedSemaphorePermit> {
+        let room = match is_subscription(request) {
+            true => &self.subscriptions,
+            false => &self.room,
+        };
+        Arc::clone(room).try_acquire_owned().ok()
     }
 
-    /// Waits until there is room for a request.
-    pub(crate) async fn room(&self, request: &ClientRequest) {
-        if !is_subscription(request) {
-            // Given back at once: only one waits, and it is the one that takes.
-            let _ = self.room.acquire().await;
+    /// Waits until there is room for a request; not for that of a subscription.
+    pub(crate) async fn room(&self, request: &ClientRequest) -> Option<OwnedSemaphorePermit> {
+        if is_subscription(request) {
+            return None;
         }
+        Arc::clone(&self.room).acquire_owned().await.ok()
     }
 
-    /// Counts a request, for which there is room.
+    /// Counts a request, with the room that it has.
     pub(crate) fn begin(
         &self,
         id: &RequestId,
-        request: &ClientRequest,
+        room: Option<OwnedSemaphorePermit>,
         cancelled: CancellationToken,
     ) -> Result<(), Refused> {
         let mut requests = self.requests();
         if requests.contains_key(id) {
             return Err(Refused::SameId);
         }
-        let room = match is_subscription(request) {
-            true => &self.subscriptions,
-            false => &self.room,
-        };
-        let room = Arc::clone(room).try_acquire_owned();
         let place = Place {
-            _room: room.map_err(|_| Refused::TooManySubscriptions)?,
+            _room: room.ok_or(Refused::TooManySubscriptions)?,
             cancelled,
         };
         requests.insert(id.clone(), place);

@@ -257,14 +257,14 @@ impl Reader {
             }
         };
         let id = request.id.clone();
-        if !self.in_flight.has_room(&request.request) {
-            self.runtime.block_on(self.in_flight.room(&request.request));
-        }
+        // Kept from here on: at the end somebody else waits for all the room.
+        let room = self.in_flight.room_now(&request.request);
+        let room = room.or_else(|| {
+            let room = self.in_flight.room(&request.request);
+            self.runtime.block_on(room)
+        });
         let cancelled = self.gone.child_token();
-        match self
-            .in_flight
-            .begin(&id, &request.request, cancelled.clone())
-        {
+        match self.in_flight.begin(&id, room, cancelled.clone()) {
             Ok(()) => {}
             Err(Refused::SameId) => {
                 tracing::warn!("a request with the id of one in flight was skipped");

@@ -8,6 +8,13 @@ import time
 
 REVISION = "2025-11-25"
 
+# What each request says of itself in the revision that has no handshake.
+META = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientInfo": {"name": "compare", "version": "1"},
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+
 
 class Failed(Exception):
     """What went wrong, for who started the comparison."""
@@ -78,15 +85,19 @@ class Bare(Piped):
     """MCP by bare pipes: what is timed is the server, and the pipes, and nothing else.
     Answers are looked at after the clock has stopped."""
 
-    def __init__(self, command, env=None):
+    def __init__(self, command, env=None, meta=None):
         super().__init__(command, env)
         self.id = 0
+        self.meta = {"_meta": meta} if meta else {}
+        if meta:
+            return
         self.ask("initialize", {"protocolVersion": REVISION, "capabilities": {},
                                 "clientInfo": {"name": "compare", "version": "1"}})
         self.send(b'{"jsonrpc":"2.0","method":"notifications/initialized"}\n')
 
     def request(self, method, params):
         self.id += 1
+        params = {**params, **self.meta}
         request = {"jsonrpc": "2.0", "id": self.id, "method": method, "params": params}
         return json.dumps(request).encode() + b"\n"
 

@@ -16,18 +16,25 @@ class Progress:
 
 
 def in_turns(ours, theirs, rounds, times, say):
-    """A B B A, round for round, so that a slow moment of the machine meets both. A side
-    is a function that runs so many times and gives the nanoseconds of each."""
-    for side in (ours, theirs):
+    """Two sides, A B B A. A side is a function that runs so many times and gives the
+    nanoseconds of each."""
+    return all_in_turns((ours, theirs), rounds, times, say)
+
+
+def all_in_turns(sides, rounds, times, say):
+    """Each side, and back again, round for round, so that a slow moment of the machine
+    meets all of them."""
+    for side in sides:
         side(times)
-    taken = ([], [])
+    taken = [[] for _ in sides]
+    order = [*range(len(sides)), *reversed(range(len(sides)))]
     for number in range(rounds):
         say("round %d of %d" % (number + 1, rounds))
-        of_round = ([], [])
-        for side, which in ((ours, 0), (theirs, 1), (theirs, 1), (ours, 0)):
-            of_round[which].extend(side(times))
-        for which in (0, 1):
-            taken[which].append(of_round[which])
+        of_round = [[] for _ in sides]
+        for which in order:
+            of_round[which].extend(sides[which](times))
+        for which, samples in enumerate(of_round):
+            taken[which].append(samples)
     return taken
 
 

@@ -13,11 +13,13 @@ import serving
 COMPARE = serving.REPOSITORY / "bench/compare"
 READS = ["4-KB", "64-KiB", "1-MiB"]
 ERRORS = ["a-missing-file", "path-traversal", "an-unknown-skill"]
+MCP = ["4-KB", "1-MiB", "a-missing-file"]
 ROWS = [
     *("in-process-" + case for case in READS + ERRORS),
     *("native-" + case for case in READS),
-    *("mcp-%s-%s" % (client, case) for client in ("sdk", "bare")
-      for case in ("4-KB", "1-MiB", "a-missing-file")),
+    *("mcp-sdk-" + case for case in MCP),
+    "mcp-alone-4-KB", "mcp-alone-4-KB-50-us-later", "mcp-alone-1-MiB",
+    *("mcp-bare-" + case for case in MCP),
     "scale-skills", "scale-threads", "scale-processes", "scale-components",
     "process-call", "process-first-result", "process-first-result-python", "process-memory",
 ]

@@ -3,6 +3,8 @@
 //! line of JSON on stdin, its answer a line on stdout. What is printed is what was
 //! measured; nothing is judged here.
 
+mod recorded;
+
 use std::hint::black_box;
 use std::io::{self, BufRead as _, Write as _};
 use std::path::PathBuf;
@@ -66,10 +68,15 @@ enum Answer {
 }
 
 fn main() -> anyhow::Result<()> {
-    let place = env::args()
-        .nth(1)
-        .context("usage: skillhost-compare PLACE")?;
-    let place: Place = serde_json::from_str(&place).context("the place of a host")?;
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let place = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [place] => serde_json::from_str::<Place>(place).context("the place of a host")?,
+        ["recorded", file, microseconds] => {
+            let computing = Duration::from_micros(microseconds.parse()?);
+            return recorded::serve(&fs::read_to_string(file)?, computing);
+        }
+        _ => bail!("usage: skillhost-compare PLACE, or: recorded FILE MICROSECONDS"),
+    };
     let runtime = runtime()?;
     let host = runtime.block_on(host(place))?;
     let mut output = io::stdout().lock();

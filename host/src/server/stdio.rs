@@ -5,7 +5,7 @@
 //! the input waits for the answers.
 //!
 //! rmcp keeps the session, and sees notifications and subscriptions; all other
-//! requests are [answered where they are read](reader), by the same handler.
+//! requests are answered where they are read, by the same handler.
 
 mod frame;
 mod hang_up;

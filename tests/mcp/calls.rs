@@ -2,7 +2,6 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
-use std::process::{Command, Stdio};
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -10,8 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::{folder, with_guests};
-use crate::support::cache;
-use crate::support::mcp::{Client, NEWEST, REVISIONS};
+use crate::support::mcp::{Client, NEWEST, REVISIONS, server};
 
 fn arguments() -> Value {
     json!({"skill_name": "a", "path": ""})
@@ -174,15 +172,7 @@ fn input_is_read_on_while_an_answer_is_not_taken() {
         json!({"jsonrpc": "2.0", "method": "notifications/unheard"})
     );
     let lines = lines.repeat((1 << 20) / lines.len());
-    let mut server = Command::new(env!("CARGO_BIN_EXE_skillhost"))
-        .env_clear()
-        .env("SKILLHOST_CACHE", cache())
-        .arg("serve")
-        .current_dir(program.folder.path())
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut server = server(program.folder.path()).spawn().unwrap();
     let mut input = server.stdin.take().unwrap();
     let mut answers = BufReader::new(server.stdout.take().unwrap()).lines();
     let mut answer =

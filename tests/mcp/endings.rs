@@ -2,15 +2,14 @@ use std::fs::File;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use super::{folder, guests, with_guests};
-use crate::support::cache;
-use crate::support::mcp::{Client, NEWEST, REVISIONS};
+use crate::support::mcp::{Client, NEWEST, REVISIONS, server};
 
 fn signal(client: &Client, signal: Signal) {
     let pid = Pid::from_raw(client.pid().cast_signed()).unwrap();
@@ -50,15 +49,7 @@ fn the_end_of_input_waits_for_calls_in_flight() {
 fn the_end_of_input_waits_for_what_is_written_behind_an_answer() {
     let program = folder("");
     program.write("skills/a/large.txt", "x".repeat(1 << 18));
-    let mut server = Command::new(env!("CARGO_BIN_EXE_skillhost"))
-        .env_clear()
-        .env("SKILLHOST_CACHE", cache())
-        .arg("serve")
-        .current_dir(program.folder.path())
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut server = server(program.folder.path()).spawn().unwrap();
     let mut input = server.stdin.take().unwrap();
     let mut answers = BufReader::new(server.stdout.take().unwrap());
     let mut answer = || -> Value {
@@ -154,15 +145,7 @@ fn a_signal_ends_the_server_and_the_guests() {
 fn a_request_that_waits_for_others_is_answered_at_a_signal() {
     let program = folder("");
     program.write("skills/a/file.txt", "x".repeat(9000));
-    let mut server = Command::new(env!("CARGO_BIN_EXE_skillhost"))
-        .env_clear()
-        .env("SKILLHOST_CACHE", cache())
-        .arg("serve")
-        .current_dir(program.folder.path())
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut server = server(program.folder.path()).spawn().unwrap();
     let mut input = server.stdin.take().unwrap();
     let mut answers = BufReader::new(server.stdout.take().unwrap());
     let mut answer = || {
@@ -225,13 +208,8 @@ fn a_client_that_reads_no_more_in_mid_call_ends_server_and_guests_at_once() {
         (OwnedFd::from(ours), Stdio::from(OwnedFd::from(theirs)))
     };
     for (kind, (ours, theirs)) in [("pipe", pipe()), ("socket", socket())] {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_skillhost"))
-            .env_clear()
-            .env("SKILLHOST_CACHE", cache())
-            .arg("serve")
+        let mut child = server(program.folder.path())
             .args(guests(&["raw_loop"]))
-            .current_dir(program.folder.path())
-            .stdin(Stdio::piped())
             .stdout(theirs)
             .stderr(Stdio::piped())
             .spawn()

@@ -21,6 +21,19 @@ pub(crate) const REVISIONS: [&str; 3] = ["2025-06-18", "2025-11-25", NEWEST];
 /// Longest that anything is waited for.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// The server in a folder, whose input and output are pipes.
+pub(crate) fn server(folder: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_skillhost"));
+    command
+        .env_clear()
+        .env("SKILLHOST_CACHE", super::cache())
+        .arg("serve")
+        .current_dir(folder)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped());
+    command
+}
+
 /// One client, with the server that it started.
 pub(crate) struct Client {
     child: Child,
@@ -50,14 +63,8 @@ impl Client {
         arguments: &[&str],
         revision: &'static str,
     ) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_skillhost"))
-            .env_clear()
-            .env("SKILLHOST_CACHE", super::cache())
-            .arg("serve")
+        let mut child = server(folder)
             .args(arguments)
-            .current_dir(folder)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();

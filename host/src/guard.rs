@@ -50,7 +50,11 @@ pub(crate) enum Found {
 
 /// A regular file that was looked at, and is not open for reading yet.
 #[derive(Debug)]
-pub(crate) struct Seen(OwnedFd);
+pub(crate) struct Seen {
+    handle: OwnedFd,
+    /// Its bytes, when it was looked at.
+    pub(crate) size: u64,
+}
 
 /// Which mount something lies on. The id tells bind mounts of one device
 /// apart, and the files of an overlay, which have devices of their own,
@@ -112,7 +116,10 @@ impl Folder {
             FileType::RegularFile if facts.links > 1 && self.hard_links == HardLinks::Refused => {
                 Err(Errno::MLINK.into())
             }
-            FileType::RegularFile => Ok(Found::File(Seen(seen))),
+            FileType::RegularFile => Ok(Found::File(Seen {
+                handle: seen,
+                size: facts.size,
+            })),
             FileType::Symlink => Err(Errno::LOOP.into()),
             _ => Err(Errno::NOTSUP.into()),
         }
@@ -135,7 +142,7 @@ impl Seen {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
         let opened = rustix::fs::openat(
             rustix_linux_procfs::proc_self_fd()?,
-            DecInt::from_fd(self.0.as_fd()),
+            DecInt::from_fd(self.handle.as_fd()),
             flags,
             Mode::empty(),
         )?;
@@ -146,15 +153,17 @@ impl Seen {
 struct Facts {
     kind: FileType,
     links: u64,
+    size: u64,
     mount: Mount,
 }
 
 fn facts(seen: BorrowedFd<'_>) -> io::Result<Facts> {
-    let wanted = StatxFlags::TYPE | StatxFlags::NLINK | StatxFlags::MNT_ID;
+    let wanted = StatxFlags::TYPE | StatxFlags::NLINK | StatxFlags::SIZE | StatxFlags::MNT_ID;
     match rustix::fs::statx(seen, "", AtFlags::EMPTY_PATH, wanted) {
         Ok(found) => Ok(Facts {
             kind: FileType::from_raw_mode(u32::from(found.stx_mode)),
             links: u64::from(found.stx_nlink),
+            size: found.stx_size,
             mount: Mount {
                 device: (found.stx_dev_major, found.stx_dev_minor),
                 id: StatxFlags::from_bits_retain(found.stx_mask)
@@ -168,6 +177,7 @@ fn facts(seen: BorrowedFd<'_>) -> io::Result<Facts> {
             Ok(Facts {
                 kind: FileType::from_raw_mode(found.st_mode),
                 links: found.st_nlink,
+                size: found.st_size.cast_unsigned(),
                 mount: Mount {
                     device: (
                         rustix::fs::major(found.st_dev),

@@ -1,8 +1,11 @@
 //! `skillhost:tool/answer`: a file of the call's folder as the text of its
 //! output. The guest says which; the text stays with the host.
 
-use std::io::Read as _;
+use std::fs::File;
+use std::io::{self, Read as _};
 
+use rustix::buffer::spare_capacity;
+use rustix::io::retry_on_intr;
 use wasmtime::component::{ComponentType, Lower};
 use wasmtime_wasi::p2::bindings::filesystem::types::ErrorCode as Code;
 
@@ -65,16 +68,13 @@ impl World {
         let Found::File(seen) = found else {
             return Err(Unusable::IsDirectory);
         };
-        let _permit = self.permit()?;
-        let file = seen.open().map_err(code)?;
-        let length = file.metadata().map_err(code)?.len();
-        if length > most {
+        let seen_size = seen.size;
+        if seen_size > most {
             return Err(Unusable::TooLarge);
         }
-        // The file may grow. One byte more than it had shows its end.
-        let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or_default() + 1);
-        let mut file = file.take(most.saturating_add(1));
-        file.read_to_end(&mut bytes).map_err(code)?;
+        let _permit = self.permit()?;
+        let file = seen.open().map_err(code)?;
+        let bytes = read(file, seen_size, most).map_err(code)?;
         let size = bytes.len() as u64;
         if size > most {
             return Err(Unusable::TooLarge);
@@ -85,6 +85,20 @@ impl World {
         }
         Ok((text, size))
     }
+}
+
+/// What is in a file that had so many bytes when it was looked at, or one byte
+/// more than the most.
+fn read(file: File, size: u64, most: u64) -> io::Result<Vec<u8>> {
+    // Room for one byte more shows whether it has grown since.
+    let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or_default() + 1);
+    retry_on_intr(|| rustix::io::read(&file, spare_capacity(&mut bytes)))?;
+    let read = bytes.len() as u64;
+    if read != size {
+        let rest = most.saturating_add(1).saturating_sub(read);
+        file.take(rest).read_to_end(&mut bytes)?;
+    }
+    Ok(bytes)
 }
 
 impl From<Code> for Unusable {
@@ -101,6 +115,38 @@ impl From<Code> for Unusable {
             Code::Loop => Self::SymlinkLoop,
             Code::NameTooLong => Self::NameTooLong,
             _ => Self::Unreadable,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Seek as _, Write as _};
+
+    use super::*;
+
+    #[test]
+    fn a_file_that_changed_since_it_was_looked_at_is_read_as_it_is() {
+        const MOST: u64 = 100_000;
+        for (seen, now, read_of_it) in [
+            (0, 0, 0),
+            (5, 5, 5),
+            (5, 0, 0),
+            (5, 3, 3),
+            (5, 6, 6),
+            (0, 70_000, 70_000),
+            (5, MOST, MOST),
+            (MOST, MOST, MOST),
+            // So much is refused: it need not be read to its end.
+            (5, MOST + 1, MOST + 1),
+            (5, 3 * MOST, MOST + 1),
+            (MOST, 3 * MOST, MOST + 1),
+        ] {
+            let mut file = tempfile::tempfile().unwrap();
+            file.write_all(&vec![b'x'; now as usize]).unwrap();
+            file.rewind().unwrap();
+            let bytes = read(file, seen, MOST).unwrap();
+            assert_eq!(bytes.len() as u64, read_of_it, "{seen} seen, {now} there");
         }
     }
 }

@@ -15,7 +15,7 @@ from figures import Progress
 
 HERE = pathlib.Path(__file__).resolve().parent
 REPOSITORY = HERE.parents[1]
-FULL = {"rounds": 20, "skills": (10_000, 10), "components": (100, 1)}
+FULL = {"rounds": 100, "skills": (10_000, 10), "components": (100, 1)}
 QUICK = {"rounds": 3, "skills": (1_000, 10), "components": (10, 1)}
 
 

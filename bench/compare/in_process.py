@@ -3,7 +3,7 @@ against the plain read of the same file in Rust."""
 import contextlib
 import sys
 
-from clients import Twin, same
+from clients import Twin, on_one_processor, same
 from figures import in_turns, ratio
 from subject import ERRORS, SIZES, file_of
 
@@ -18,9 +18,10 @@ TIMES = {"4 KB": 100, "64 KiB": 50, "1 MiB": 8}
 
 def measure(place, rounds, say):
     rows = []
-    host = contextlib.closing(Twin(place.driver(place.skills)))
-    python = contextlib.closing(Twin([sys.executable, place.own("contract.py"), str(place.skills)]))
-    with host as host, python as python:
+    with on_one_processor():
+        host = Twin(place.driver(place.skills))
+        python = Twin([sys.executable, place.own("contract.py"), str(place.skills)])
+    with contextlib.closing(host), contextlib.closing(python):
         for size in SIZES:
             rows.append(against_python(host, python, size, file_of(size), TIMES[size],
                                        0.6 if size == "4 KB" else None, rounds, say))

@@ -76,7 +76,7 @@ def first_answer(command, env):
 def first_answers(place, rounds, say):
     ours, theirs = (first_answer(command, place.environment) for command in commands(place))
     # A process that has Python and the SDK to load is not started a hundred times.
-    taken = in_turns(lambda times: ours(4 * times), theirs, max(3, rounds // 4), 1,
+    taken = in_turns(lambda times: ours(4 * times), theirs, max(3, rounds // 20), 1,
                      lambda text: say("the first answer: %s" % text))
     alone = side("skillhost serve", taken[0])
     what = "`serve`, up to the first result"

@@ -3,7 +3,7 @@ import contextlib
 import json
 import statistics
 
-from clients import Twin, same
+from clients import Twin, on_one_processor, same
 from figures import in_turns, percentile, ratio, row
 from subject import file_of
 
@@ -11,18 +11,21 @@ TOOL = "read_file_in_skill"
 GROUP = "scale"
 ARGUMENTS = file_of("4 KB")
 TIMES = 100
-MILLISECONDS = 150
+MILLISECONDS = 30
 
 
 def measure(place, rounds, say):
-    many, few = (Twin(place.driver(skills)) for skills in (place.many_skills, place.skills))
+    with on_one_processor():
+        many, few = (Twin(place.driver(skills)) for skills in (place.many_skills, place.skills))
     with contextlib.closing(many), contextlib.closing(few):
         rows = [pair("skills", place.counts["skills"], "skills", many, few, rounds, say)]
-        with contextlib.closing(Twin(place.driver(place.skills))) as other:
-            rows += threads(few, other, rounds, say)
+    host, other = (Twin(place.driver(place.skills)) for _ in range(2))
+    with contextlib.closing(host), contextlib.closing(other):
+        rows += threads(host, other, rounds, say)
     loaded = place.driver(place.skills, place.many_tools), place.driver(place.skills, place.one_tool)
     say("%d components are loaded" % place.counts["components"][0])
-    many, few = (Twin(command) for command in loaded)
+    with on_one_processor():
+        many, few = (Twin(command) for command in loaded)
     with contextlib.closing(many), contextlib.closing(few):
         same("tools", (many.tools, few.tools), place.counts["components"])
         # A component is loaded at its first call.

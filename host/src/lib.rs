@@ -62,6 +62,7 @@ mod grant;
 mod guard;
 mod host;
 mod inspect;
+mod json_string;
 mod known;
 pub mod limits;
 pub mod message;

@@ -9,6 +9,8 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::ser::Formatter;
 use serde_json::value::RawValue;
 
+use crate::json_string;
+
 /// The record of an output. `details` comes from a guest: what is no JSON
 /// object is shown as a string beside the text, and not believed. Values are
 /// passed on as they are written: taking them apart could take a hundred times
@@ -46,11 +48,11 @@ enum Part<'a> {
 }
 
 impl Part<'_> {
-    /// About how many bytes it takes: one in sixteen of a text is escaped.
+    /// About how many bytes it takes.
     fn room(&self) -> usize {
         match self {
             Self::Json(json) => json.len(),
-            Self::Text(text) => text.len() + text.len() / 16,
+            Self::Text(text) => json_string::room(text),
         }
     }
 }
@@ -64,21 +66,15 @@ fn object(pairs: &[(String, Part<'_>)]) -> String {
         if index > 0 {
             json.extend_from_slice(b", ");
         }
-        push(&mut json, key);
+        json_string::push(&mut json, key);
         json.extend_from_slice(b": ");
         match part {
             Part::Json(value) => json.extend_from_slice(value.as_bytes()),
-            Part::Text(text) => push(&mut json, text),
+            Part::Text(text) => json_string::push(&mut json, text),
         }
     }
     json.push(b'}');
     String::from_utf8(json).unwrap_or_default()
-}
-
-/// Writes a text as a JSON string.
-fn push(json: &mut Vec<u8>, text: &str) {
-    // A `Vec` takes all, and a string always serialises.
-    let _ = write(json, &text);
 }
 
 /// The keys of a JSON object, and its values as they are written.

@@ -10,6 +10,7 @@
 mod frame;
 mod hang_up;
 mod in_flight;
+mod outgoing;
 mod pulse;
 mod reader;
 mod waiting;
@@ -176,7 +177,7 @@ impl Transport<RoleServer> for Stdio {
             JsonRpcMessage::Error(error) => error.id.as_ref().and_then(|id| self.in_flight.end(id)),
             _ => None,
         };
-        self.writer.write(message, answered)
+        self.writer.write(message.into(), answered)
     }
 
     /// The next message. Whatever is waited for here can be waited for again:

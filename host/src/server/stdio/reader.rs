@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use rmcp::model::{
     ClientJsonRpcMessage, ClientNotification, ClientRequest, ErrorData, GetExtensions as _,
-    GetMeta as _, JsonRpcMessage, ProtocolVersion, RequestId, ServerJsonRpcMessage, ServerResult,
+    GetMeta as _, JsonRpcMessage, ProtocolVersion, RequestId, ServerResult,
 };
 use rmcp::service::{Peer, RequestContext, RoleServer, Service as _};
 use tokio::runtime::Handle;
@@ -29,6 +29,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::frame::{self, Line, Lines, NoMessage};
 use super::in_flight::{self, InFlight, Refused};
+use super::outgoing::Outgoing;
 use super::pulse::{Beat, Pulse};
 use super::writer::Writer;
 use crate::server::Server;
@@ -340,16 +341,17 @@ impl Reader {
         }
     }
 
-    fn message(&self, id: &RequestId, answer: Answer) -> ServerJsonRpcMessage {
-        match answer {
+    fn message(&self, id: &RequestId, answer: Answer) -> Outgoing {
+        let message = match answer {
             Ok(result) => JsonRpcMessage::response(result, id.clone()),
             Err(error) => JsonRpcMessage::error(error, Some(id.clone())),
-        }
+        };
+        Outgoing::from(message)
     }
 
     /// Answers what is not handed on.
     fn refuse(&self, error: ErrorData, id: Option<RequestId>) {
-        let message = JsonRpcMessage::error(error, id);
+        let message = Outgoing::from(JsonRpcMessage::error(error, id));
         if !self.writer.write_here(&message) {
             let _ = self.runtime.block_on(self.writer.write(message, None));
         }

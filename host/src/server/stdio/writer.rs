@@ -8,12 +8,12 @@ use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::thread;
 use std::time::Duration;
 
-use rmcp::model::ServerJsonRpcMessage;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::in_flight::Place;
+use super::outgoing::Outgoing;
 use super::pulse::Pulse;
 
 /// Messages that wait to be written. Those who have more wait.
@@ -35,7 +35,7 @@ pub(crate) struct Writer {
 }
 
 struct Frame {
-    message: ServerJsonRpcMessage,
+    message: Outgoing,
     /// The request that this answers.
     _answered: Option<Place>,
 }
@@ -88,7 +88,7 @@ impl Writer {
     /// Hands in a message. Returns when it has its place in the order.
     pub(crate) fn write(
         &self,
-        message: ServerJsonRpcMessage,
+        message: Outgoing,
         answered: Option<Place>,
     ) -> impl Future<Output = io::Result<()>> + Send + 'static {
         let (stream, frames) = (Arc::clone(&self.stream), self.frames.clone());
@@ -105,7 +105,7 @@ impl Writer {
 
     /// Writes a message on this thread, if no other is being written or waits
     /// for that. Returns whether it did.
-    pub(crate) fn write_here(&self, message: &ServerJsonRpcMessage) -> bool {
+    pub(crate) fn write_here(&self, message: &Outgoing) -> bool {
         if self.stream.waiting.load(Ordering::SeqCst) > 0 {
             return false;
         }
@@ -147,15 +147,14 @@ impl Stream {
             .unwrap_or_else(|broken| broken.into_inner())
     }
 
-    fn write(&self, Output { stream, line }: &mut Output, message: &ServerJsonRpcMessage) {
+    fn write(&self, Output { stream, line }: &mut Output, message: &Outgoing) {
         if self.gone.is_cancelled() {
             return;
         }
         line.clear();
         line.shrink_to(KEPT);
         let written = self.writing.during(|| {
-            serde_json::to_writer(&mut *line, message)?;
-            line.push(b'\n');
+            message.write(line)?;
             stream.write_all(line)?;
             stream.flush()
         });
@@ -178,8 +177,9 @@ mod tests {
 
     use super::*;
 
-    fn message(text: &str) -> ServerJsonRpcMessage {
-        JsonRpcMessage::error(ErrorData::internal_error(text.to_owned(), None), None)
+    fn message(text: &str) -> Outgoing {
+        let error = ErrorData::internal_error(text.to_owned(), None);
+        Outgoing::from(JsonRpcMessage::error(error, None))
     }
 
     fn texts(mut reader: PipeReader) -> Vec<String> {

@@ -9,6 +9,8 @@ const BLOCK: usize = 64;
 /// Bytes for which room is made at a time.
 const CHUNK: usize = 64 * BLOCK;
 
+const DIGITS: &[u8; 16] = b"0123456789abcdef";
+
 /// How each byte is written.
 static WRITTEN: [Written; 256] = written();
 
@@ -128,7 +130,9 @@ fn push_bytes(json: &mut Vec<u8>, text: &[u8]) {
     for &byte in text {
         let written = &WRITTEN[usize::from(byte)];
         if written.long {
-            json.extend_from_slice(format!("\\u{byte:04x}").as_bytes());
+            let digit = |bits: u8| DIGITS[usize::from(bits)];
+            json.extend_from_slice(b"\\u00");
+            json.extend_from_slice(&[digit(byte >> 4), digit(byte & 0xf)]);
         } else {
             json.extend_from_slice(&written.bytes[..written.length]);
         }

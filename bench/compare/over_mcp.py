@@ -1,7 +1,8 @@
 """The same reads over MCP on stdin and stdout: `skillhost serve` against the server on
 the Python SDK. Once with the SDK's client, whose own work is in both figures, and once
-with bare pipes, where the servers' is all there is. What the SDK's client takes by
-itself is measured, too: with a server that has its answers ready."""
+with bare pipes, where the servers' is all there is. Servers that do less show how much of
+the first is the client's, and how much the call's: one that has its answers ready, and one
+that is nothing but a loop around skillhost's library."""
 import contextlib
 import json
 import sys
@@ -19,10 +20,15 @@ CASES = {
 SDK = "a server on the Python SDK, no sandbox"
 NAMES = ("skillhost serve", SDK)
 
-READY = ("a server with its answers ready", SDK)
-
-# Of the SDK's client by itself: how many microseconds that server computes first.
-ALONE = {"4 KB": {"4 KB": 0, "4 KB, 50 µs later": 50}, "1 MiB": {"1 MiB": 0}}
+# Servers that do less, by how the driver is asked for each: with them the SDK's client is
+# measured, too. 20 µs are what a call takes in process.
+LESS = "a server that does less"
+SERVERS = {"ready": ("recorded", "0"), "later": ("recorded", "20"), "called": ("called",)}
+LESSER = {
+    "4 KB": {"ready": "4 KB, the answer ready", "later": "4 KB, the answer ready after 20 µs",
+             "called": "4 KB, skillhost's library in a loop"},
+    "1 MiB": {"ready": "1 MiB, the answer ready"},
+}
 
 
 def commands(place):
@@ -35,37 +41,36 @@ def measure(place, rounds, say):
     with tempfile.NamedTemporaryFile("w", encoding="utf-8") as file:
         json.dump(answers(theirs), file)
         file.flush()
-        ready = {after: [place.compare, "recorded", file.name, str(after)] for after in (0, 50)}
-        with sessions(ours, theirs, *ready.values(), env=place.environment) as servers:
-            one, other, *ready_servers = servers
-            rows, alone = compare("sdk", "MCP over stdio, the SDK's client", one, other, rounds,
-                                  say, dict(zip(ready, ready_servers)))
+        lesser = [[*place.driver(place.skills), how, file.name, *more]
+                  for how, *more in SERVERS.values()]
+        with sessions(ours, theirs, *lesser, env=place.environment) as servers:
+            one, other, *lesser = servers
+            rows = compare("sdk", "MCP over stdio, the SDK's client", one, other, rounds, say,
+                           dict(zip(SERVERS, lesser)))
     with contextlib.closing(Bare(ours, place.environment)) as one, \
             contextlib.closing(Bare(theirs, place.environment)) as other:
-        bare, _ = compare("bare", "MCP over stdio, bare pipes", one, other, rounds, say)
-    return rows + alone + bare
+        return rows + compare("bare", "MCP over stdio, bare pipes", one, other, rounds, say)
 
 
-def compare(client, group, ours, theirs, rounds, say, ready=None):
-    """The rows of a client, and those of the client by itself: what it comes to with a
-    server that only repeats what the other one has answered."""
-    rows, alone = [], []
+def compare(client, group, ours, theirs, rounds, say, lesser=None):
+    """The rows of a client, and those that it comes to with servers that do less."""
+    rows, less = [], []
     for what, (arguments, times, target) in CASES.items():
-        after = ALONE.get(what, {}) if ready else {}
-        servers = [ours, theirs, *(ready[each] for each in after.values())]
+        labels = LESSER.get(what, {}) if lesser else {}
+        servers = [ours, theirs, *(lesser[which] for which in labels)]
         for server in servers:
             same("%s, %s" % (group, what), server.read(arguments), theirs.read(arguments))
         taken = all_in_turns([server.calls(arguments) for server in servers], rounds, times[client],
                              lambda text: say("%s, %s: %s" % (group, what, text)))
         rows.append(ratio(name(client, what), group, what, NAMES, taken[:2], target))
-        for label, samples in zip(after, taken[2:]):
-            alone.append(ratio(name("alone", label), group + " by itself", label, READY,
-                               (samples, taken[1])))
-    return rows, alone
+        for (which, label), samples in zip(labels.items(), taken[2:]):
+            less.append(ratio(name(which, what), group + ", and servers that do less", label,
+                              (LESS, SDK), (samples, taken[1])))
+    return rows + less
 
 
 def name(client, what):
-    return "mcp-%s-%s" % (client, what.replace(",", "").replace("µ", "u").replace(" ", "-"))
+    return "mcp-%s-%s" % (client, what.replace(" ", "-"))
 
 
 def answers(command):

@@ -15,7 +15,7 @@ use std::{env, fs};
 use anyhow::{Context as _, bail};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use skillhost::{Grant, Host};
+use skillhost::{CallError, Grant, Host, Output};
 use tokio::runtime::Runtime;
 
 /// The folders of a host.
@@ -69,16 +69,30 @@ enum Answer {
 
 fn main() -> anyhow::Result<()> {
     let arguments: Vec<String> = env::args().skip(1).collect();
-    let place = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        [place] => serde_json::from_str::<Place>(place).context("the place of a host")?,
-        ["recorded", file, microseconds] => {
-            let computing = Duration::from_micros(microseconds.parse()?);
-            return recorded::serve(&fs::read_to_string(file)?, computing);
-        }
-        _ => bail!("usage: skillhost-compare PLACE, or: recorded FILE MICROSECONDS"),
-    };
     let runtime = runtime()?;
-    let host = runtime.block_on(host(place))?;
+    let host = |place: &str| -> anyhow::Result<Host> {
+        let place = serde_json::from_str(place).context("the place of a host")?;
+        runtime.block_on(host(place))
+    };
+    let host = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [place] => host(place)?,
+        [place, "called", file] => {
+            let host = host(place)?;
+            return recorded::serve(&fs::read_to_string(file)?, |tool, arguments| {
+                let answer = runtime.block_on(host.call(tool, arguments.clone()));
+                result(answer).map(Some)
+            });
+        }
+        [_, "recorded", file, microseconds] => {
+            let computing = Duration::from_micros(microseconds.parse()?);
+            return recorded::serve(&fs::read_to_string(file)?, |_, _| {
+                let start = Instant::now();
+                while start.elapsed() < computing {}
+                Ok(None)
+            });
+        }
+        _ => bail!("usage: skillhost-compare PLACE [called FILE | recorded FILE MICROSECONDS]"),
+    };
     let mut output = io::stdout().lock();
     writeln!(output, "{}", host.definitions().len())?;
     output.flush()?;
@@ -143,6 +157,18 @@ fn call(host: &Host, runtime: &Runtime, tool: &str, arguments: &Value, form: For
         (Err(error), Form::Text) => error.model_text(),
         (Err(error), Form::Record) => error.record_json(),
     }
+}
+
+/// The result of a tool's call, as MCP has it.
+fn result(answer: Result<Output, CallError>) -> anyhow::Result<String> {
+    let (text, is_error) = match answer {
+        Ok(output) => (output.into_model_text(), false),
+        Err(error) => (error.model_text(), true),
+    };
+    let text = serde_json::to_string(&text)?;
+    Ok(format!(
+        r#"{{"resultType":"complete","content":[{{"type":"text","text":{text}}}],"isError":{is_error}}}"#
+    ))
 }
 
 /// How long each of these took, and what the last one gave.

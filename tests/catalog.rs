@@ -139,3 +139,59 @@ fn an_empty_root_lists_nothing() {
     let listing = list(&[&Folders::new()]);
     assert!(listing.skills.is_empty() && listing.problems.is_empty());
 }
+
+#[test]
+fn a_skill_that_was_changed_since_the_last_call_is_read_as_it_is_now() {
+    let folders = Folders::new();
+    let (skill, aside) = (folders.root.join("skill"), folders.root.join("aside"));
+    let write = |text: &str| folders.write("skill/file.txt", text);
+    write("first");
+    let host = build(builder().skills(&folders.root));
+    let arguments = json!({"skill_name": "skill", "file_path": "file.txt"});
+    let read = || model_text(&host, "read_file_in_skill", arguments.clone());
+    let unknown = "ERROR: Skill 'skill' not found";
+    type Change<'a> = (&'a str, &'a dyn Fn(), &'a str);
+    let changes: [Change<'_>; 9] = [
+        ("nothing", &|| {}, "first"),
+        ("a file", &|| write("second"), "second"),
+        (
+            "moved away",
+            &|| fs::rename(&skill, &aside).unwrap(),
+            unknown,
+        ),
+        ("another in its place", &|| write("third"), "third"),
+        (
+            "exchanged",
+            &|| {
+                fs::rename(&skill, folders.root.join("third")).unwrap();
+                fs::rename(&aside, &skill).unwrap();
+            },
+            "second",
+        ),
+        ("removed", &|| fs::remove_dir_all(&skill).unwrap(), unknown),
+        ("made anew", &|| write("fourth"), "fourth"),
+        (
+            "a link to itself, elsewhere",
+            &|| {
+                fs::rename(&skill, &aside).unwrap();
+                symlink(&aside, &skill).unwrap();
+            },
+            unknown,
+        ),
+        (
+            "back again",
+            &|| {
+                fs::remove_file(&skill).unwrap();
+                fs::rename(&aside, &skill).unwrap();
+            },
+            "fourth",
+        ),
+    ];
+    for (change, make, expected) in changes {
+        make();
+        for time in ["at first", "and again"] {
+            let text = read();
+            assert!(text.starts_with(expected), "{change}, {time}: {text}");
+        }
+    }
+}

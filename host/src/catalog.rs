@@ -2,6 +2,7 @@
 //! each root and looks names up through it: a name is never joined to a path,
 //! and an edit on disk shows at once.
 
+mod kept;
 mod scan;
 
 use std::ffi::OsStr;
@@ -19,6 +20,7 @@ use crate::check::{Finding, MAX_DESCRIPTION_CHARS, Severity, check_frontmatter, 
 use crate::guard::{Folder, HardLinks};
 use crate::{frontmatter, skill_md, suggest};
 
+use kept::Kept;
 pub(crate) use scan::{Found, Scan};
 
 /// The roots, in the order in which they are asked: the first wins.
@@ -41,8 +43,9 @@ pub struct SkillsRoot {
 
 #[derive(Debug)]
 struct Root {
-    folder: Dir,
+    folder: Folder,
     follow_links: bool,
+    kept: Kept,
     /// Where it is, as configured; for the operator.
     path: PathBuf,
     /// Where it is, without symlinks; to find a caller's absolute path in it.
@@ -181,11 +184,10 @@ impl Catalog {
             return Err(NoFolder::Unknown);
         }
         for root in &self.roots {
-            match root.open_skill(name) {
-                Ok(handle) => {
+            match root.skill(name) {
+                Ok(folder) => {
                     return Ok(OpenFolder {
-                        folder: Folder::new(handle, hard_links)
-                            .map_err(|_| NoFolder::Unreadable)?,
+                        folder: folder.with(hard_links),
                         skill: Some(name.to_owned()),
                         path: None,
                     });
@@ -246,12 +248,8 @@ impl Catalog {
 
     fn home_folder(&self, inside: &str, hard_links: HardLinks) -> Result<OpenFolder, NoFolder> {
         let home = self.home.as_ref().ok_or(NoFolder::NoHome)?;
-        let folder = home
-            .folder
-            .try_clone()
-            .and_then(|handle| Folder::new(handle.into_std_file().into(), hard_links));
         Ok(OpenFolder {
-            folder: folder.map_err(|_| NoFolder::Unreadable)?,
+            folder: home.folder.with(hard_links),
             skill: None,
             path: Some(inside.to_owned()),
         })
@@ -260,12 +258,30 @@ impl Catalog {
 
 impl Root {
     fn open(path: &Path, follow_links: bool) -> io::Result<Self> {
+        let folder = Dir::open_ambient_dir(path, ambient_authority())?;
         Ok(Self {
+            folder: Folder::new(folder.into_std_file().into(), HardLinks::Refused)?,
             follow_links,
-            folder: Dir::open_ambient_dir(path, ambient_authority())?,
+            kept: Kept::default(),
             path: path.to_owned(),
             real: std::fs::canonicalize(path)?,
         })
+    }
+
+    /// A skill's folder: the one that stayed open, if the name still leads to
+    /// it, or one that stays open from now on. A folder that is a mount of its
+    /// own does not, or nobody could unmount it.
+    fn skill(&self, name: &str) -> Result<Folder, Errno> {
+        if let Some(folder) = self.kept.find(name)
+            && folder.is_still(&self.folder, name, self.follow_links)
+        {
+            return Ok(folder);
+        }
+        let folder = Folder::new(self.open_skill(name)?, HardLinks::Refused)?;
+        if folder.shares_mount(&self.folder) {
+            self.kept.keep(name, folder.clone());
+        }
+        Ok(folder)
     }
 
     /// Opens a skill's folder, by looking its name up in the root. A symlink
@@ -275,7 +291,7 @@ impl Root {
         if !self.follow_links {
             flags |= OFlags::NOFOLLOW;
         }
-        rustix::fs::openat(&self.folder, name, flags, Mode::empty())
+        rustix::fs::openat(self.folder.handle(), name, flags, Mode::empty())
     }
 
     /// The rest of an absolute path that lies in this root, by its letters.
@@ -326,7 +342,8 @@ fn describe(name: String, handle: OwnedFd, hard_links: HardLinks) -> Skill {
         file: None,
         problems: Vec::new(),
     };
-    match Folder::new(handle, hard_links).and_then(|folder| read_start(&folder)) {
+    let folder = Folder::new(handle, hard_links).map_err(io::Error::from);
+    match folder.and_then(|folder| read_start(&folder)) {
         Ok(Some((file, text))) => {
             let reading = frontmatter::read(&text);
             skill.file = Some(file);
@@ -359,4 +376,25 @@ fn read_start(folder: &Folder) -> io::Result<Option<(String, String)>> {
 
 fn cannot_open(what: &str, path: &Path) -> String {
     format!("cannot open the {what} `{}`", path.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_stays_open_unless_it_is_a_mount_of_its_own() {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::create_dir(root.path().join("skill")).unwrap();
+        // And a mount that every Linux has.
+        for (root, name, expected) in [
+            (root.path(), "skill", true),
+            (Path::new("/"), "proc", false),
+        ] {
+            let root = Root::open(root, false).unwrap();
+            assert!(root.kept.find(name).is_none(), "{name}");
+            root.skill(name).unwrap();
+            assert_eq!(root.kept.find(name).is_some(), expected, "{name}");
+        }
+    }
 }

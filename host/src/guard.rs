@@ -7,18 +7,19 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::Context as _;
 use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt as _};
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, StatxFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Statx, StatxFlags};
 use rustix::io::Errno;
 use rustix::path::DecInt;
 
 /// A folder, and what holds for everything below it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Folder {
-    folder: Dir,
-    mount: Mount,
+    folder: Arc<Dir>,
+    identity: Identity,
     hard_links: HardLinks,
 }
 
@@ -56,6 +57,15 @@ pub(crate) struct Seen {
     pub(crate) size: u64,
 }
 
+/// Which file or folder something is, as of its last change: a server may give
+/// the number of one that is gone to another.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Identity {
+    mount: Mount,
+    inode: u64,
+    changed: (i64, u64),
+}
+
 /// Which mount something lies on. The id tells bind mounts of one device
 /// apart, and the files of an overlay, which have devices of their own,
 /// together. A kernel before 5.8 has none.
@@ -76,13 +86,37 @@ impl PartialEq for Mount {
 
 impl Folder {
     /// The folder of this handle. What is mounted below it is not part of it.
-    pub(crate) fn new(handle: OwnedFd, hard_links: HardLinks) -> io::Result<Self> {
-        let mount = facts(handle.as_fd())?.mount;
+    pub(crate) fn new(handle: OwnedFd, hard_links: HardLinks) -> Result<Self, Errno> {
+        let identity = facts(handle.as_fd())?.identity;
         Ok(Self {
-            folder: Dir::from_std_file(handle.into()),
-            mount,
+            folder: Arc::new(Dir::from_std_file(handle.into())),
+            identity,
             hard_links,
         })
+    }
+
+    /// The same folder, for someone who may or may not read hard links.
+    pub(crate) fn with(&self, hard_links: HardLinks) -> Self {
+        Self {
+            hard_links,
+            ..self.clone()
+        }
+    }
+
+    /// Whether a name in another folder still leads to this one, and nothing
+    /// was changed in it since it was opened.
+    pub(crate) fn is_still(&self, parent: &Self, name: &str, follow: bool) -> bool {
+        let flags = match follow {
+            true => AtFlags::empty(),
+            false => AtFlags::SYMLINK_NOFOLLOW,
+        };
+        rustix::fs::statx(&*parent.folder, name, flags, WANTED)
+            .is_ok_and(|found| Facts::from(found).identity == self.identity)
+    }
+
+    /// Whether the same mount holds both.
+    pub(crate) fn shares_mount(&self, other: &Self) -> bool {
+        self.identity.mount == other.identity.mount
     }
 
     /// The folder's handle, for what opens nothing: looking and listing.
@@ -104,13 +138,13 @@ impl Folder {
         options.read(true).custom_flags(flags.bits().cast_signed());
         let seen: OwnedFd = self.folder.open_with(path, &options)?.into_std().into();
         let facts = facts(seen.as_fd())?;
-        if facts.mount != self.mount {
+        if facts.identity.mount != self.identity.mount {
             return Err(Errno::XDEV.into());
         }
         match facts.kind {
             FileType::Directory => Ok(Found::Folder(Self {
-                folder: Dir::from_std_file(seen.into()),
-                mount: self.mount,
+                folder: Arc::new(Dir::from_std_file(seen.into())),
+                identity: facts.identity,
                 hard_links: self.hard_links,
             })),
             FileType::RegularFile if facts.links > 1 && self.hard_links == HardLinks::Refused => {
@@ -154,23 +188,40 @@ struct Facts {
     kind: FileType,
     links: u64,
     size: u64,
-    mount: Mount,
+    identity: Identity,
 }
 
-fn facts(seen: BorrowedFd<'_>) -> io::Result<Facts> {
-    let wanted = StatxFlags::TYPE | StatxFlags::NLINK | StatxFlags::SIZE | StatxFlags::MNT_ID;
-    match rustix::fs::statx(seen, "", AtFlags::EMPTY_PATH, wanted) {
-        Ok(found) => Ok(Facts {
+/// What is asked of the kernel.
+const WANTED: StatxFlags = StatxFlags::TYPE
+    .union(StatxFlags::NLINK)
+    .union(StatxFlags::SIZE)
+    .union(StatxFlags::INO)
+    .union(StatxFlags::CTIME)
+    .union(StatxFlags::MNT_ID);
+
+impl From<Statx> for Facts {
+    fn from(found: Statx) -> Self {
+        Self {
             kind: FileType::from_raw_mode(u32::from(found.stx_mode)),
             links: u64::from(found.stx_nlink),
             size: found.stx_size,
-            mount: Mount {
-                device: (found.stx_dev_major, found.stx_dev_minor),
-                id: StatxFlags::from_bits_retain(found.stx_mask)
-                    .contains(StatxFlags::MNT_ID)
-                    .then_some(found.stx_mnt_id),
+            identity: Identity {
+                mount: Mount {
+                    device: (found.stx_dev_major, found.stx_dev_minor),
+                    id: StatxFlags::from_bits_retain(found.stx_mask)
+                        .contains(StatxFlags::MNT_ID)
+                        .then_some(found.stx_mnt_id),
+                },
+                inode: found.stx_ino,
+                changed: (found.stx_ctime.tv_sec, found.stx_ctime.tv_nsec.into()),
             },
-        }),
+        }
+    }
+}
+
+fn facts(seen: BorrowedFd<'_>) -> Result<Facts, Errno> {
+    match rustix::fs::statx(seen, "", AtFlags::EMPTY_PATH, WANTED) {
+        Ok(found) => Ok(found.into()),
         // Sandboxes that do not know the call.
         Err(Errno::NOSYS | Errno::PERM) => {
             let found = rustix::fs::fstat(seen)?;
@@ -178,16 +229,20 @@ fn facts(seen: BorrowedFd<'_>) -> io::Result<Facts> {
                 kind: FileType::from_raw_mode(found.st_mode),
                 links: found.st_nlink,
                 size: found.st_size.cast_unsigned(),
-                mount: Mount {
-                    device: (
-                        rustix::fs::major(found.st_dev),
-                        rustix::fs::minor(found.st_dev),
-                    ),
-                    id: None,
+                identity: Identity {
+                    mount: Mount {
+                        device: (
+                            rustix::fs::major(found.st_dev),
+                            rustix::fs::minor(found.st_dev),
+                        ),
+                        id: None,
+                    },
+                    inode: found.st_ino,
+                    changed: (found.st_ctime, found.st_ctime_nsec),
                 },
             })
         }
-        Err(error) => Err(error.into()),
+        Err(error) => Err(error),
     }
 }
 

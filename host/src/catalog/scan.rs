@@ -58,7 +58,7 @@ impl<'a, F: Fn(&str) -> bool> Scan<'a, F> {
             At::Between => {
                 let root = self.catalog.roots.get(self.next)?;
                 self.next += 1;
-                match root.folder.entries() {
+                match root.folder.handle().entries() {
                     Ok(entries) => self.at = At::Entries(root, entries, Vec::new()),
                     Err(error) => return Some(Found::Problem(root.cannot_list(&error))),
                 }
@@ -138,7 +138,13 @@ impl Root {
 
     /// The names in the root that a skill can have, sorted.
     pub(super) fn names(&self) -> Vec<String> {
-        let entries = self.folder.entries().into_iter().flatten().flatten();
+        let entries = self
+            .folder
+            .handle()
+            .entries()
+            .into_iter()
+            .flatten()
+            .flatten();
         let mut names: Vec<String> = entries
             .filter_map(|entry| self.name_of(&entry).ok().flatten())
             .collect();

@@ -36,7 +36,7 @@ fn the_run_is_a_whole_one() {
     assert_eq!(figures["quick"], false);
     let rows = figures["rows"].as_array().unwrap();
     // Of `bench/compare/run`, and of the targets.
-    assert_eq!(rows.len(), 27);
+    assert_eq!(rows.len(), 28);
     let targets = rows.iter().filter(|row| !row["target"].is_null());
     assert_eq!(targets.count(), 15);
 }

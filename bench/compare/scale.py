@@ -12,6 +12,7 @@ GROUP = "scale"
 ARGUMENTS = file_of("4 KB")
 TIMES = 100
 MILLISECONDS = 30
+TRIPS = 5
 
 
 def measure(place, rounds, say):
@@ -48,7 +49,8 @@ def pair(name, counts, unit, many, few, rounds, say):
 
 def threads(host, other, rounds, say):
     """Calls a second, which are many: the median of each round's. And those of two
-    processes, which share nothing: what the machine's processors have to give."""
+    processes, which share nothing: what the machine's processors have to give. Threads
+    do share memory, so how far apart the processors are is measured in the same rounds."""
     def order(count):
         return {"order": "throughput", "tool": TOOL, "form": "record", "arguments": ARGUMENTS,
                 "threads": count, "milliseconds": MILLISECONDS}
@@ -64,12 +66,17 @@ def threads(host, other, rounds, say):
 
     two_threads()
     taken = {run: [] for run in (one, two_threads, two_processes)}
+    trips = []
     for number in range(rounds):
         say("threads: round %d of %d" % (number + 1, rounds))
         for run in (two_threads, one, two_processes, two_processes, one, two_threads):
             taken[run].append(sum(each["calls"] / each["seconds"] for each in run()))
+        trips.append(min(host.obey(order="exchange", times=TRIPS)["nanoseconds"]))
     return [against(taken[two_threads], taken[one], "two threads", "threads", 1.8),
-            against(taken[two_processes], taken[one], "two processes", "processes", None)]
+            against(taken[two_processes], taken[one], "two processes", "processes", None),
+            row("scale-exchange", GROUP, "a cache line to the other processor and back",
+                statistics.median(trips), "ns",
+                rounds={"low": percentile(trips, 10), "high": percentile(trips, 90)})]
 
 
 def together(hosts, order):

@@ -20,7 +20,7 @@ ROWS = [
     *("mcp-sdk-" + case for case in MCP),
     "mcp-ready-4-KB", "mcp-later-4-KB", "mcp-called-4-KB", "mcp-ready-1-MiB",
     *("mcp-bare-" + case for case in MCP),
-    "scale-skills", "scale-threads", "scale-processes", "scale-components",
+    "scale-skills", "scale-threads", "scale-processes", "scale-exchange", "scale-components",
     "process-call", "process-first-result", "process-first-result-python", "process-memory",
 ]
 

@@ -3,6 +3,7 @@
 //! line of JSON on stdin, its answer a line on stdout. What is printed is what was
 //! measured; nothing is judged here.
 
+mod exchange;
 mod recorded;
 
 use std::hint::black_box;
@@ -48,6 +49,8 @@ enum Order {
         threads: usize,
         milliseconds: u64,
     },
+    /// A cache line, from one processor to another and back.
+    Exchange { times: usize },
 }
 
 /// What is made of an answer.
@@ -146,6 +149,10 @@ fn obey(host: &Host, runtime: &Runtime, order: Order) -> anyhow::Result<Answer> 
         } => throughput(threads, Duration::from_millis(milliseconds), |runtime| {
             call(host, runtime, &tool, &arguments, form)
         })?,
+        Order::Exchange { times } => Answer::Timed {
+            nanoseconds: exchange::trips(times),
+            last: String::new(),
+        },
     })
 }
 

@@ -1,0 +1,58 @@
+//! How long a cache line takes from one processor to another and back: what threads pay
+//! wherever they write to the same memory.
+
+use std::hint::spin_loop;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long one sample takes.
+const SAMPLE: Duration = Duration::from_micros(200);
+
+/// Trips between two looks at the clock, which takes as long as a part of one.
+const TRIPS: u32 = 10;
+
+/// Whose turn it is, alone in its line and the one that is fetched along with it.
+#[repr(align(128))]
+struct Turn(AtomicU8);
+
+const HERE: u8 = 0;
+const THERE: u8 = 1;
+const OVER: u8 = 2;
+
+/// Nanoseconds of a trip there and back, on average, in each of so many samples.
+pub(crate) fn trips(samples: usize) -> Vec<u64> {
+    let turn = Turn(AtomicU8::new(HERE));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            loop {
+                match turn.0.load(Ordering::Acquire) {
+                    THERE => turn.0.store(HERE, Ordering::Release),
+                    OVER => break,
+                    _ => spin_loop(),
+                }
+            }
+        });
+        let taken = (0..samples).map(|_| sample(&turn)).collect();
+        turn.0.store(OVER, Ordering::Release);
+        taken
+    })
+}
+
+fn sample(turn: &Turn) -> u64 {
+    let start = Instant::now();
+    let mut trips = 0;
+    loop {
+        for _ in 0..TRIPS {
+            turn.0.store(THERE, Ordering::Release);
+            while turn.0.load(Ordering::Acquire) != HERE {
+                spin_loop();
+            }
+        }
+        trips += TRIPS;
+        let taken = start.elapsed();
+        if taken >= SAMPLE {
+            return u64::try_from((taken / trips).as_nanos()).unwrap_or(u64::MAX);
+        }
+    }
+}

@@ -1,8 +1,9 @@
 """The same reads over MCP on stdin and stdout: `skillhost serve` against the server on
 the Python SDK. Once with the SDK's client, whose own work is in both figures, and once
 with bare pipes, where the servers' is all there is. Servers that do less show how much of
-the first is the client's, and how much the call's: one that has its answers ready, and one
-that is nothing but a loop around skillhost's library."""
+the first is the client's, and how much the call's: one that has its answers ready, one that
+besides has a sandbox made that reads nothing, and reads the file itself, and one that is
+nothing but a loop around skillhost's library."""
 import contextlib
 import json
 import sys
@@ -20,12 +21,13 @@ CASES = {
 SDK = "a server on the Python SDK, no sandbox"
 NAMES = ("skillhost serve", SDK)
 
-# Servers that do less, by how the driver is asked for each: with them the SDK's client is
-# measured, too. 20 µs are what a call takes in process.
+# Servers that do less, by the driver's names for them: with them the SDK's client is
+# measured, too.
 LESS = "a server that does less"
-SERVERS = {"ready": ("recorded", "0"), "later": ("recorded", "20"), "called": ("called",)}
+SERVERS = ("ready", "sandboxed", "called")
 LESSER = {
-    "4 KB": {"ready": "4 KB, the answer ready", "later": "4 KB, the answer ready after 20 µs",
+    "4 KB": {"ready": "4 KB, the answer ready",
+             "sandboxed": "4 KB, a sandbox that reads nothing, and a plain read",
              "called": "4 KB, skillhost's library in a loop"},
     "1 MiB": {"ready": "1 MiB, the answer ready"},
 }
@@ -41,8 +43,7 @@ def measure(place, rounds, say):
     with tempfile.NamedTemporaryFile("w", encoding="utf-8") as file:
         json.dump(answers(theirs), file)
         file.flush()
-        lesser = [[*place.driver(place.skills), how, file.name, *more]
-                  for how, *more in SERVERS.values()]
+        lesser = [[*place.driver(place.skills), which, file.name] for which in SERVERS]
         with sessions(ours, theirs, *lesser, env=place.environment) as servers:
             one, other, *lesser = servers
             rows = compare("sdk", "MCP over stdio, the SDK's client", one, other, rounds, say,

@@ -18,7 +18,7 @@ ROWS = [
     *("in-process-" + case for case in READS + ERRORS),
     *("native-" + case for case in READS),
     *("mcp-sdk-" + case for case in MCP),
-    "mcp-ready-4-KB", "mcp-later-4-KB", "mcp-called-4-KB", "mcp-ready-1-MiB",
+    "mcp-ready-4-KB", "mcp-sandboxed-4-KB", "mcp-called-4-KB", "mcp-ready-1-MiB",
     *("mcp-bare-" + case for case in MCP),
     "scale-skills", "scale-threads", "scale-processes", "scale-exchange", "scale-components",
     "process-call", "process-first-result", "process-first-result-python", "process-memory",

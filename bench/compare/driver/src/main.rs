@@ -13,9 +13,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 use std::{env, fs};
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 use skillhost::{CallError, Grant, Host, Output};
 use tokio::runtime::Runtime;
 
@@ -79,6 +79,22 @@ fn main() -> anyhow::Result<()> {
     };
     let host = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [place] => host(place)?,
+        [_, "ready", file] => {
+            return recorded::serve(&fs::read_to_string(file)?, |_, _| Ok(None));
+        }
+        [place, "sandboxed", file] => {
+            let host = host(place)?;
+            let Place { skills, .. } = serde_json::from_str(place)?;
+            return recorded::serve(&fs::read_to_string(file)?, |tool, arguments| {
+                let nothing = json!({"skill_name": "none", "file_path": "none"});
+                let answer = runtime.block_on(host.call(tool, nothing));
+                ensure!(answer.is_err(), "there is a skill `none`");
+                let part = |name: &str| arguments[name].as_str().unwrap_or_default();
+                let path = skills.join(part("skill_name")).join(part("file_path"));
+                black_box(fs::read_to_string(path)?);
+                Ok(None)
+            });
+        }
         [place, "called", file] => {
             let host = host(place)?;
             return recorded::serve(&fs::read_to_string(file)?, |tool, arguments| {
@@ -86,15 +102,7 @@ fn main() -> anyhow::Result<()> {
                 result(answer).map(Some)
             });
         }
-        [_, "recorded", file, microseconds] => {
-            let computing = Duration::from_micros(microseconds.parse()?);
-            return recorded::serve(&fs::read_to_string(file)?, |_, _| {
-                let start = Instant::now();
-                while start.elapsed() < computing {}
-                Ok(None)
-            });
-        }
-        _ => bail!("usage: skillhost-compare PLACE [called FILE | recorded FILE MICROSECONDS]"),
+        _ => bail!("usage: skillhost-compare PLACE [ready FILE | sandboxed FILE | called FILE]"),
     };
     let mut output = io::stdout().lock();
     writeln!(output, "{}", host.definitions().len())?;

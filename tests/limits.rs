@@ -218,3 +218,35 @@ fn a_process_with_few_descriptors_keeps_some_from_a_guest_that_takes_all() {
     let run = program.run_after(few, &["call", "read_skill", "{\"skill_name\":\"a\"}"]);
     assert_eq!((run.code, run.stdout.as_str()), (0, "# A\n"), "{run:?}");
 }
+
+#[test]
+fn a_process_with_few_descriptors_does_not_spend_them_on_folders_that_stay_open() {
+    let program = Program::new();
+    let mut messages = concat!(
+        r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"#,
+        r#""protocolVersion":"2025-11-25","capabilities":{},"#,
+        r#""clientInfo":{"name":"client","version":"1"}}}"#,
+        "\n",
+        r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#,
+        "\n",
+    )
+    .to_owned();
+    let mut skills = 0;
+    for root in 0..8 {
+        for _ in 0..8 {
+            skills += 1;
+            program.write(&format!("{root}/s{skills}/SKILL.md"), "The text.\n");
+            let call = json!({
+                "jsonrpc": "2.0", "id": skills, "method": "tools/call",
+                "params": {"name": "read_skill", "arguments": {"skill_name": format!("s{skills}")}},
+            });
+            messages += &format!("{call}\n");
+        }
+    }
+    let roots: Vec<String> = (0..8).map(|root| root.to_string()).collect();
+    let mut arguments = vec!["serve"];
+    arguments.extend(roots.iter().flat_map(|root| ["--skills", root]));
+    let run = program.run_after_with("ulimit -n 64", &arguments, &messages);
+    let read = run.stdout.matches("The text.").count();
+    assert_eq!((run.code, read), (0, skills), "{run:?}");
+}

@@ -18,7 +18,7 @@ use rustix::io::Errno;
 
 use crate::check::{Finding, MAX_DESCRIPTION_CHARS, Severity, check_frontmatter, check_open};
 use crate::guard::{Folder, HardLinks};
-use crate::{frontmatter, skill_md, suggest};
+use crate::{descriptors, frontmatter, skill_md, suggest};
 
 use kept::Kept;
 pub(crate) use scan::{Found, Scan};
@@ -29,6 +29,7 @@ pub struct Catalog {
     roots: Vec<Root>,
     home: Option<Root>,
     hard_links: HardLinks,
+    kept: Kept,
 }
 
 /// A folder of skills, as configured.
@@ -45,7 +46,6 @@ pub struct SkillsRoot {
 struct Root {
     folder: Folder,
     follow_links: bool,
-    kept: Kept,
     /// Where it is, as configured; for the operator.
     path: PathBuf,
     /// Where it is, without symlinks; to find a caller's absolute path in it.
@@ -118,6 +118,7 @@ impl Catalog {
             roots: roots.iter().map(open).collect::<anyhow::Result<_>>()?,
             home: home.transpose()?,
             hard_links: HardLinks::Refused,
+            kept: Kept::new(descriptors::of_process()),
         })
     }
 
@@ -183,8 +184,8 @@ impl Catalog {
         if !is_skill_name(name) {
             return Err(NoFolder::Unknown);
         }
-        for root in &self.roots {
-            match root.skill(name) {
+        for root in 0..self.roots.len() {
+            match self.skill_in(root, name) {
                 Ok(folder) => {
                     return Ok(OpenFolder {
                         folder: folder.with(hard_links),
@@ -198,6 +199,23 @@ impl Catalog {
             }
         }
         Err(NoFolder::Unknown)
+    }
+
+    /// A skill's folder in the root of this index: the one that stayed open, if
+    /// the name still leads to it, or one that stays open from now on. A folder
+    /// that is a mount of its own does not, or nobody could unmount it.
+    fn skill_in(&self, index: usize, name: &str) -> Result<Folder, Errno> {
+        let root = &self.roots[index];
+        if let Some(folder) = self.kept.find(index, name)
+            && folder.is_still(&root.folder, name, root.follow_links)
+        {
+            return Ok(folder);
+        }
+        let folder = Folder::new(root.open_skill(name)?, HardLinks::Refused)?;
+        if folder.shares_mount(&root.folder) {
+            self.kept.keep(index, name, folder.clone());
+        }
+        Ok(folder)
     }
 
     /// Opens the folder that a path belongs to, for a call that names no
@@ -262,26 +280,9 @@ impl Root {
         Ok(Self {
             folder: Folder::new(folder.into_std_file().into(), HardLinks::Refused)?,
             follow_links,
-            kept: Kept::default(),
             path: path.to_owned(),
             real: std::fs::canonicalize(path)?,
         })
-    }
-
-    /// A skill's folder: the one that stayed open, if the name still leads to
-    /// it, or one that stays open from now on. A folder that is a mount of its
-    /// own does not, or nobody could unmount it.
-    fn skill(&self, name: &str) -> Result<Folder, Errno> {
-        if let Some(folder) = self.kept.find(name)
-            && folder.is_still(&self.folder, name, self.follow_links)
-        {
-            return Ok(folder);
-        }
-        let folder = Folder::new(self.open_skill(name)?, HardLinks::Refused)?;
-        if folder.shares_mount(&self.folder) {
-            self.kept.keep(name, folder.clone());
-        }
-        Ok(folder)
     }
 
     /// Opens a skill's folder, by looking its name up in the root. A symlink
@@ -391,10 +392,14 @@ mod tests {
             (root.path(), "skill", true),
             (Path::new("/"), "proc", false),
         ] {
-            let root = Root::open(root, false).unwrap();
-            assert!(root.kept.find(name).is_none(), "{name}");
-            root.skill(name).unwrap();
-            assert_eq!(root.kept.find(name).is_some(), expected, "{name}");
+            let root = SkillsRoot {
+                path: root.to_owned(),
+                follow_links: false,
+            };
+            let catalog = Catalog::open(&[root], None).unwrap();
+            assert!(catalog.kept.find(0, name).is_none(), "{name}");
+            catalog.skill(name, HardLinks::Refused).unwrap();
+            assert_eq!(catalog.kept.find(0, name).is_some(), expected, "{name}");
         }
     }
 }

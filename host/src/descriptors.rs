@@ -34,14 +34,18 @@ pub(crate) struct Permit {
     sure: bool,
 }
 
+/// How many the process may have.
+pub(crate) fn of_process() -> usize {
+    let limit = rustix::process::getrlimit(Resource::Nofile).current;
+    limit.map_or(usize::MAX, |limit| {
+        usize::try_from(limit).unwrap_or(usize::MAX)
+    })
+}
+
 impl Budget {
     /// Half of what the process may have is for guests.
     pub(crate) fn of_process(calls: u32) -> Self {
-        let limit = rustix::process::getrlimit(Resource::Nofile).current;
-        let limit = limit.map_or(usize::MAX, |limit| {
-            usize::try_from(limit).unwrap_or(usize::MAX)
-        });
-        Self::new(limit / 2, calls as usize)
+        Self::new(of_process() / 2, calls as usize)
     }
 
     fn new(all: usize, calls: usize) -> Self {

@@ -49,6 +49,10 @@ impl Program {
 
     /// Runs it in a shell, after a command of the shell's such as `ulimit -n 64`.
     pub(crate) fn run_after(&self, first: &str, arguments: &[&str]) -> Run {
+        self.run_after_with(first, arguments, "")
+    }
+
+    pub(crate) fn run_after_with(&self, first: &str, arguments: &[&str], stdin: &str) -> Run {
         let mut command = command(Path::new("sh"));
         command
             .args(["-c", &format!("{first} && exec \"$0\" \"$@\"")])
@@ -56,7 +60,7 @@ impl Program {
             .args(arguments)
             .env("PATH", "/usr/bin:/bin")
             .current_dir(self.folder.path());
-        finish(command, "")
+        finish(command, stdin)
     }
 
     pub(crate) fn run_with<S: AsRef<std::ffi::OsStr>>(&self, arguments: &[S], stdin: &str) -> Run {

@@ -23,15 +23,16 @@ def in_turns(ours, theirs, rounds, times, say):
 
 def all_in_turns(sides, rounds, times, say):
     """Each side, and back again, round for round, so that a slow moment of the machine
-    meets all of them."""
+    meets all of them. Another begins each round: who is first and last has two turns on
+    end, and finds the caches warmer than who is between."""
     for side in sides:
         side(times)
     taken = [[] for _ in sides]
-    order = [*range(len(sides)), *reversed(range(len(sides)))]
     for number in range(rounds):
         say("round %d of %d" % (number + 1, rounds))
         of_round = [[] for _ in sides]
-        for which in order:
+        order = [(number + at) % len(sides) for at in range(len(sides))]
+        for which in order + order[::-1]:
             of_round[which].extend(sides[which](times))
         for which, samples in enumerate(of_round):
             taken[which].append(samples)

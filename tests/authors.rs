@@ -91,8 +91,8 @@ fn a_new_projects_configuration_skill_and_cases_are_valid() {
         "{run:?}"
     );
     let path = program.folder.path().join("skillhost.toml");
-    let config = skillhost::Config::read(&path).unwrap();
-    assert!(config.grants.contains_key("find_word"));
+    let config = skillhost::Config::read(&path, &skillhost::Trust::new()).unwrap();
+    assert!(config.grants.contains_key("find_word.wasm"));
     let mut cases = 0;
     for entry in fs::read_dir(program.folder.path().join("cases")).unwrap() {
         let text = fs::read(entry.unwrap().path()).unwrap();
@@ -316,15 +316,15 @@ const MISTAKES: &[Mistake] = &[
         &[
             (
                 "skillhost.toml",
-                "tools = [\"dist\"]\n[grants.find_word]\nskills = [\"a\"]\n",
+                "tools = [\"dist\"]\n[grants.\"find_word.wasm\"]\nskills = [\"a\"]\n",
             ),
             ("dist/.gitkeep", ""),
         ],
         &["call", "find_word", "{}"],
         4,
         &[
-            "the configuration names the tool `find_word`",
-            "`skillhost build` makes of a tool project",
+            "`skillhost.toml` grants something to `find_word.wasm`",
+            "`skillhost build` makes one of a tool project",
         ],
     ),
     // One whose tool has another name now.
@@ -332,7 +332,10 @@ const MISTAKES: &[Mistake] = &[
         &[("skillhost.toml", "[grants.list_skill]\nskills = [\"a\"]\n")],
         &["call", "list_skills"],
         4,
-        &["the tool `list_skill`", "did you mean `list_skills`?"],
+        &[
+            "`[grants.list_skill]` names no built-in tool",
+            "did you mean `list_skills`?",
+        ],
     ),
     (
         &[("tool.py", "")],
@@ -469,7 +472,7 @@ fn a_tool_without_a_grant_is_refused_with_the_line_that_would_allow_it() {
     assert_eq!(run.code, 3, "{run:?}");
     assert!(
         run.stderr
-            .contains("`grants.count_lines.skills` in skillhost.toml would change it"),
+            .contains("`grants.\"count_lines.wasm\".skills` in skillhost.toml would change it"),
         "{}",
         run.stderr
     );

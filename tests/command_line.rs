@@ -180,12 +180,17 @@ fn a_stopped_tool_exits_with_3_and_names_the_line_that_would_change_it() {
         "skillhost.toml",
         format!(
             "skills = [\"skills\"]\ntools = [{:?}]\n[limits]\ntime = \"100ms\"\n\
-             [grants.raw_loop]\nskills = [\"calculator\"]\n",
+             [grants.\"unchecked.wasm\"]\nskills = [\"calculator\"]\n",
             guests()
         ),
     );
     let arguments = json!({"skill_name": "calculator", "path": ""});
-    let run = call(&program, "raw_loop", arguments, &[]);
+    let run = call(
+        &program,
+        "raw_loop",
+        arguments,
+        &["--config", "skillhost.toml"],
+    );
     assert_eq!(run.code, 3);
     assert!(
         run.stdout
@@ -218,14 +223,14 @@ fn what_is_wrong_in_the_configuration_exits_with_4_and_is_named() {
     ] {
         let program = program();
         program.write("skillhost.toml", config);
-        let run = program.run(&["tools"]);
+        let run = program.run(&["tools", "--config", "skillhost.toml"]);
         assert_eq!((run.code, run.stdout.as_str()), (4, ""), "{config}");
         assert!(run.stderr.contains(message), "{config}: {}", run.stderr);
     }
     for (words, message) in [
         (
             ["--config", "none.toml", "skills"],
-            "cannot read the configuration `none.toml`",
+            "cannot use the configuration `none.toml`",
         ),
         (
             ["skills", "--skills", "none"],
@@ -332,7 +337,7 @@ fn a_configuration_that_is_no_file_is_an_error_and_never_passed_over() {
         let run = program.run(&["skills"]);
         assert_eq!(run.code, 4);
         assert!(
-            run.stderr.contains("cannot read the configuration"),
+            run.stderr.contains("cannot use the configuration"),
             "{}",
             run.stderr
         );

@@ -22,7 +22,9 @@ fn load(files: &[(&str, Vec<u8>)]) -> (Folders, Host) {
     }
     let all = || Grant::new().skills(["*"]).unwrap();
     let host = builder().skills(&folders.root).tools(&folders.outside);
-    let host = host.grant("raw_read", all()).grant("raw_panic", all());
+    let host = files
+        .iter()
+        .fold(host, |host, (name, _)| host.grant(*name, all()));
     let host = block_on(host.build()).unwrap();
     (folders, host)
 }
@@ -54,8 +56,7 @@ fn what_is_no_tool_component_is_refused_with_the_reason_and_the_rest_works() {
         (
             "twice.wasm",
             get_skill,
-            "it defines the tool `get_skill`, which `get_skill` has already defined; that one is \
-             built in: give it another name",
+            "it defines the tool `get_skill`, which is built in; give it another name",
         ),
     ];
     for (name, bytes, reason) in cases {
@@ -70,22 +71,6 @@ fn what_is_no_tool_component_is_refused_with_the_reason_and_the_rest_works() {
         let arguments = json!({"skill_name": "a"});
         assert_eq!(model_text(&host, "read_skill", arguments), "# A\n");
     }
-}
-
-#[test]
-fn of_two_components_with_one_tool_name_the_first_by_file_name_stays() {
-    let (_folders, host) = load(&[("b.wasm", unchecked()), ("a.wasm", unchecked())]);
-    let [problem] = host.problems() else {
-        panic!("{:?}", host.problems());
-    };
-    assert!(
-        problem.contains("b.wasm`: it defines the tool `raw_read`"),
-        "{problem}"
-    );
-    assert!(
-        problem.contains("a.wasm` has already defined; take one of the two away"),
-        "{problem}"
-    );
 }
 
 #[test]
@@ -197,18 +182,27 @@ fn a_panic_is_a_stop_and_the_next_call_works() {
 }
 
 #[test]
-fn a_name_in_the_configuration_that_no_tool_has_is_an_error() {
-    for host in [
-        builder().disable("get_skil"),
-        builder().grant("get_skil", Grant::new()),
+fn a_name_in_the_configuration_that_nothing_has_is_an_error() {
+    for (host, message) in [
+        (
+            builder().disable("get_skil"),
+            "the configuration disables the tool `get_skil`, and there is none of that name; did \
+             you mean `get_skill`?",
+        ),
+        (
+            builder().grant("get_skil", Grant::new()),
+            "the configuration grants something to `get_skil`, and there is no component file and \
+             no built-in tool of that name; did you mean `get_skill`?",
+        ),
+        (
+            builder().tools(guests()).grant("raw_read", Grant::new()),
+            "the configuration grants something to `raw_read`, and there is no component file and \
+             no built-in tool of that name; the tool of that name is defined by \
+             `unchecked.wasm`, and a grant names that file",
+        ),
     ] {
         let error = block_on(host.build()).err().map(|error| error.to_string());
-        assert_eq!(
-            error.as_deref(),
-            Some(
-                "the configuration names the tool `get_skil`, and there is none of that name; did you mean `get_skill`?"
-            )
-        );
+        assert_eq!(error.as_deref(), Some(message));
     }
 }
 
@@ -320,7 +314,7 @@ fn a_component_that_takes_the_compiler_long_is_refused_in_time_and_the_rest_load
     let host = builder()
         .skills(&folders.root)
         .tools(&folders.outside)
-        .grant("raw_read", grant)
+        .grant("good.wasm", grant)
         .compiler(env!("CARGO_BIN_EXE_skillhost"))
         .compile_time(Duration::from_secs(4));
     let host = block_on(host.build()).unwrap();
@@ -358,7 +352,7 @@ fn what_a_compiling_process_finds_wrong_is_the_problem() {
 }
 
 #[test]
-fn a_granted_tool_whose_component_does_not_load_is_a_problem_and_the_rest_works() {
+fn a_granted_component_that_is_not_there_is_a_problem_where_another_does_not_load() {
     let folders = Folders::new();
     folders.write("a/SKILL.md", "# A\n");
     fs::write(folders.outside.join("bad.wasm"), "text").unwrap();
@@ -366,7 +360,7 @@ fn a_granted_tool_whose_component_does_not_load_is_a_problem_and_the_rest_works(
     let host = builder()
         .skills(&folders.root)
         .tools(&folders.outside)
-        .grant("bad", grant);
+        .grant("none.wasm", grant);
     let host = block_on(host.build()).unwrap();
     assert_eq!(host.problems().len(), 2, "{:?}", host.problems());
     assert_eq!(

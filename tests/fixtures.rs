@@ -113,7 +113,10 @@ impl Version {
             LANGUAGES
                 .iter()
                 .fold(builder.tools(&self.unpacked), |builder, (_, tool)| {
-                    builder.grant(*tool, Grant::new().skills([skill]).unwrap())
+                    builder.grant(
+                        format!("{tool}.wasm"),
+                        Grant::new().skills([skill]).unwrap(),
+                    )
                 }),
         )
     }
@@ -174,13 +177,21 @@ fn components_of_every_published_version_are_called_and_inspected_on_the_command
         let skills = fixtures().join("skills");
         let mut config = format!("skills = [{skills:?}]\ntools = [{:?}]\n", version.unpacked);
         for (_, tool) in LANGUAGES {
-            config.push_str(&format!("[grants.{tool}]\nskills = [\"harbours\"]\n"));
+            config.push_str(&format!(
+                "[grants.\"{tool}.wasm\"]\nskills = [\"harbours\"]\n"
+            ));
         }
         program.write("skillhost.toml", config);
         for (language, tool) in LANGUAGES {
             let mut cases = version.cases().into_iter();
             let case = cases.find(|case| case["tool"] == tool).unwrap();
-            let run = program.run(&["call", tool, &case["arguments"].to_string()]);
+            let run = program.run(&[
+                "--config",
+                "skillhost.toml",
+                "call",
+                tool,
+                &case["arguments"].to_string(),
+            ]);
             assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{language}");
             assert_eq!(run.stdout, case["expect"]["text"], "{language}");
 

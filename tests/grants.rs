@@ -22,10 +22,9 @@ fn folders() -> Folders {
 
 /// The skills that a call of this tool may read.
 fn readable(host: &Host, tool: &str) -> Vec<&'static str> {
-    let path = if tool.starts_with("raw") {
-        "path"
-    } else {
-        "file_path"
+    let path = match tool.ends_with("_in_skill") {
+        true => "file_path",
+        false => "path",
     };
     ["calculator", "data_analysis", "data_factory", "weather"]
         .into_iter()
@@ -33,7 +32,7 @@ fn readable(host: &Host, tool: &str) -> Vec<&'static str> {
             |skill| match call(host, tool, json!({"skill_name": skill, path: "SKILL.md"})) {
                 Ok(_) => true,
                 Err(CallError::Stopped {
-                    stop: Stop::NotGranted { skill: denied },
+                    stop: Stop::NotGranted { skill: denied, .. },
                     ..
                 }) => {
                     assert_eq!(denied, *skill);
@@ -46,12 +45,12 @@ fn readable(host: &Host, tool: &str) -> Vec<&'static str> {
 }
 
 #[test]
-fn a_tool_that_is_not_built_in_reads_what_its_grant_names_and_nothing_without_one() {
+fn a_component_reads_what_its_grant_names_and_nothing_without_one() {
     let folders = folders();
     let host = |grant: Option<Grant>| {
         let builder = builder().skills(&folders.root).tools(guests());
         build(match grant {
-            Some(grant) => builder.grant("raw_read", grant),
+            Some(grant) => builder.grant("unchecked.wasm", grant),
             None => builder,
         })
     };
@@ -63,8 +62,9 @@ fn a_tool_that_is_not_built_in_reads_what_its_grant_names_and_nothing_without_on
         readable(&granted, "raw_read"),
         ["calculator", "data_analysis", "data_factory"]
     );
-    // The grant of one tool is none of another, of the same component.
-    assert_eq!(readable(&granted, "raw_stat"), [""; 0]);
+    // A grant covers all tools of its component, and none of another's.
+    assert_eq!(readable(&granted, "raw_stat").len(), 3);
+    assert_eq!(readable(&granted, "count_lines"), [""; 0]);
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn what_is_not_granted_says_so_to_the_model_and_how_to_change_it_to_the_operator
     );
     assert!(
         run.stderr
-            .contains("`grants.raw_read.skills` in skillhost.toml"),
+            .contains("`grants.\"unchecked.wasm\".skills` in skillhost.toml"),
         "{}",
         run.stderr
     );
@@ -114,13 +114,13 @@ fn what_is_not_granted_says_so_to_the_model_and_how_to_change_it_to_the_operator
         "--tools",
         guests,
         "--grant",
-        "raw_read=c*",
+        "unchecked.wasm=c*",
         "call",
         "raw_read",
         arguments,
     ]);
     assert_eq!((run.code, run.stdout.as_str()), (0, "# C\n"));
-    for wrong in ["raw_read", "raw_read=a***b"] {
+    for wrong in ["unchecked.wasm", "unchecked.wasm=../b"] {
         let run = program.run(&["--tools", guests, "--grant", wrong, "tools"]);
         assert_eq!(run.code, 4, "{wrong}");
         assert!(run.stderr.contains("`--grant`: "), "{}", run.stderr);
@@ -128,7 +128,7 @@ fn what_is_not_granted_says_so_to_the_model_and_how_to_change_it_to_the_operator
 }
 
 #[test]
-fn limits_of_one_tool_are_its_own() {
+fn limits_of_one_component_are_its_own() {
     let folders = folders();
     let mut short = Limits::default();
     short.time = Duration::from_millis(50);
@@ -136,7 +136,7 @@ fn limits_of_one_tool_are_its_own() {
     let host = build(
         builder_with_guests()
             .skills(&folders.root)
-            .grant("raw_loop", grant),
+            .grant("unchecked.wasm", grant),
     );
     let stopped = call(
         &host,
@@ -273,7 +273,7 @@ fn what_a_guest_prints_reaches_neither_stream() {
         "--tools",
         guests.to_str().unwrap(),
         "--grant",
-        "raw_print=*",
+        "unchecked.wasm=*",
     ];
     let run = program.run(&[&options[..], &["call", "raw_print", arguments]].concat());
     assert_eq!(

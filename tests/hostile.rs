@@ -225,22 +225,39 @@ fn folders() -> Folders {
 
 /// A host for the hostile guest, whose tools may read the skill `a`.
 fn host(folders: &Folders) -> Host {
-    let mut builder = builder().skills(&folders.root).tools(guests());
-    for attack in attacks() {
-        let mut limits = Limits::default();
-        limits.directory_entries = ENTRIES;
-        let of_tool = |other: &Attack| other.tool == attack.tool;
-        let endless = |other: &Attack| matches!(other.ends, Time);
-        if attacks()
-            .iter()
-            .any(|other| of_tool(other) && endless(other))
-        {
-            limits.time = SHORT;
+    host_with(folders, Limits::default().time)
+}
+
+fn host_with(folders: &Folders, time: Duration) -> Host {
+    let mut limits = Limits::default();
+    limits.directory_entries = ENTRIES;
+    limits.time = time;
+    let grant = Grant::new().skills(["a"]).unwrap().limits(limits);
+    let builder = builder().skills(&folders.root).tools(guests());
+    crate::support::build(builder.grant("hostile.wasm", grant))
+}
+
+/// Such a host, and one that gives calls [`SHORT`] time.
+struct Hosts {
+    patient: Host,
+    hurried: Host,
+}
+
+impl Hosts {
+    fn new(folders: &Folders) -> Self {
+        Self {
+            patient: host(folders),
+            hurried: host_with(folders, SHORT),
         }
-        let grant = Grant::new().skills(["a"]).unwrap().limits(limits);
-        builder = builder.grant(format!("hostile_{}", attack.tool), grant);
     }
-    crate::support::build(builder)
+
+    /// Runs an attack; one that goes on for ever has little time.
+    fn run(&self, attack: &Attack) -> Result<Output, CallError> {
+        match attack.ends {
+            Time => attack.run(&self.hurried),
+            _ => attack.run(&self.patient),
+        }
+    }
 }
 
 /// What is not as the table says, if something is not.
@@ -335,17 +352,17 @@ fn every_hostile_tool_has_a_named_end() {
 #[test]
 fn every_attack_ends_as_named_and_the_next_call_works() {
     let folders = folders();
-    let host = host(&folders);
+    let hosts = Hosts::new(&folders);
     let base = folders.root.parent().unwrap();
     let before = state(base);
     let mut wrong = Vec::new();
     for attack in attacks() {
-        let seen = attack.run(&host);
+        let seen = hosts.run(&attack);
         if let Some(how) = unlike(&attack.ends, &seen) {
             wrong.push(format!("{}: {how}", attack.name()));
         }
         assert!(!tells(&folders, &shown(seen)), "{}", attack.name());
-        the_next_call_works(&host);
+        the_next_call_works(&hosts.patient);
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert_eq!(state(base), before, "something was written");
@@ -382,7 +399,7 @@ fn no_guessed_handle_reaches_a_file_of_another_call() {
         builder()
             .skills(&folders.root)
             .tools(guests())
-            .grant("hostile_hold_files", grant),
+            .grant("hostile.wasm", grant),
     );
     block_on(async {
         let held = json!({"skill_name": "b", "path": "canary.txt", "number": 200});
@@ -463,14 +480,14 @@ fn a_thousand_attacks_leave_threads_descriptors_and_memory_as_before() {
         return;
     }
     let folders = folders();
-    let host = host(&folders);
+    let hosts = Hosts::new(&folders);
     let attacks = attacks();
     let run = |attack: &Attack| {
-        let seen = attack.run(&host);
+        let seen = hosts.run(attack);
         assert!(!tells(&folders, &shown(seen)), "{}", attack.name());
     };
     attacks.iter().for_each(run);
-    the_next_call_works(&host);
+    the_next_call_works(&hosts.patient);
     let before = Held::now();
     // What takes its whole time or all memory is run a few times only.
     let mut left = 1000;
@@ -487,7 +504,7 @@ fn a_thousand_attacks_leave_threads_descriptors_and_memory_as_before() {
             break;
         }
     }
-    the_next_call_works(&host);
+    the_next_call_works(&hosts.patient);
     let after = Held::now();
     assert_eq!(after.threads, before.threads, "threads");
     assert_eq!(after.descriptors, before.descriptors, "descriptors");
@@ -505,7 +522,7 @@ fn what_goes_on_for_ever_is_stopped_at_its_deadline() {
         return;
     }
     let folders = folders();
-    let host = host(&folders);
+    let hosts = Hosts::new(&folders);
     for attack in attacks() {
         if !matches!(attack.ends, Time) {
             continue;
@@ -514,7 +531,7 @@ fn what_goes_on_for_ever_is_stopped_at_its_deadline() {
         // not likely; a host that stops late is late each time.
         let late = (0..5).map(|_| {
             let start = Instant::now();
-            let _ = attack.run(&host);
+            let _ = hosts.run(&attack);
             start.elapsed().saturating_sub(SHORT)
         });
         let mut late = late.inspect(|late| {
@@ -548,7 +565,7 @@ fn two_loops_on_two_threads_end_at_their_deadline_while_eight_neighbours_are_ans
         builder()
             .skills(&folders.root)
             .tools(guests())
-            .grant("hostile_compute", grant),
+            .grant("hostile.wasm", grant),
     );
     let runtime = runtime();
     let neighbour = async |host: Host, end: Instant| {
@@ -606,7 +623,7 @@ fn a_definition_that_changes_each_time_it_is_asked_for_is_asked_for_once() {
     let host = |cache: &Path| {
         let grant = Grant::new().skills(["a"]).unwrap();
         let host = Host::builder().skills(&folders.root).tools(guests());
-        crate::support::build(host.cache(cache).grant("hostile_change", grant))
+        crate::support::build(host.cache(cache).grant("hostile.wasm", grant))
     };
     let first = host(cache.path());
     let promised = definition(&first);
@@ -674,7 +691,7 @@ fn a_caller_that_gives_up_stops_the_guest() {
     let mut limits = Limits::default();
     limits.time = Duration::from_secs(600);
     let host = crate::support::build(builder().skills(&folders.root).tools(guests()).grant(
-        "hostile_hold_files",
+        "hostile.wasm",
         Grant::new().skills(["a"]).unwrap().limits(limits),
     ));
     the_next_call_works(&host);

@@ -198,7 +198,7 @@ fn a_component_that_attacks_while_it_is_loaded_is_refused_and_the_rest_works() {
         (
             "twice",
             component(&listing(1, 2, &twice)),
-            "it defines the tool `twice`, which",
+            "it defines the tool `twice` twice",
         ),
         (
             "name",
@@ -287,7 +287,7 @@ fn a_component_that_attacks_while_it_is_loaded_is_refused_and_the_rest_works() {
     limits.time = Duration::from_millis(200);
     let host = builder().skills(&folders.root).tools(&folders.outside);
     let grant = Grant::new().skills(["a"]).unwrap();
-    let host = host.limits(limits).grant("raw_read", grant);
+    let host = host.limits(limits).grant("zzz.wasm", grant);
     let host = block_on(host.build()).unwrap();
     let mut wrong = Vec::new();
     for (name, _, reason) in &cases {

@@ -141,7 +141,7 @@ fn a_tree_of_ten_thousand_folders_deep_is_gone_down_by_handles_and_refused_by_pa
     let host = build(
         builder_with_guests()
             .skills(&folders.root)
-            .grant("hostile_descend", all),
+            .grant("hostile.wasm", all),
     );
     let start = Instant::now();
     let arguments = json!({"skill_name": "deep", "path": "d"});

@@ -717,7 +717,7 @@ fn the_end_waits_for_calls_in_flight_and_takes_no_more() {
         .skills(["*"])
         .unwrap();
     let builder = builder_with_guests().skills(&folders.root);
-    let server = Serving::start(builder.grant("raw_sleep", grant), Options::default());
+    let server = Serving::start(builder.grant("unchecked.wasm", grant), Options::default());
     let host = &server.host;
     let mut idle = Client::connect(server.address);
     assert_eq!(idle.ask(&Request::get("/readyz")).status, 200);
@@ -929,7 +929,11 @@ fn the_program_serves_until_it_is_told_to_end() {
         "skillhost.toml",
         "[http]\ntoken_file = \"token\"\nbody = 1000\n",
     );
-    let configured = Started::new(&program, &["--allow-host", "h.example"], None);
+    let configured = Started::new(
+        &program,
+        &["--config", "skillhost.toml", "--allow-host", "h.example"],
+        None,
+    );
     let own = ["--config", "empty.toml", "--skills", "skills"];
     program.write("empty.toml", "");
     let environment = Started::new(&program, &own, Some(TOKEN));
@@ -957,7 +961,11 @@ fn the_program_serves_until_it_is_told_to_end() {
         server.signal();
         assert_eq!(server.wait(), Some(0));
     }
-    let configured = Started::new(&program, &["--allow-host", "h.example"], None);
+    let configured = Started::new(
+        &program,
+        &["--config", "skillhost.toml", "--allow-host", "h.example"],
+        None,
+    );
     let named = Request::get("/metrics").with("Authorization", &format!("Bearer {TOKEN}"));
     assert_eq!(
         Client::once(configured.address, &named.with("Host", "h.example")).status,

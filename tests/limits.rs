@@ -119,11 +119,18 @@ fn call(case: &Case, scope: Scope) -> Run {
         (Scope::All, _) => (format!("limits.{key} = {value}"), String::new()),
     };
     let tools = guests();
+    let component = match tool.starts_with("hostile") {
+        true => "\"hostile.wasm\"",
+        false => tool,
+    };
     program.write(
         "skillhost.toml",
-        format!("tools = [{tools:?}]\n{of_all}\n[grants.{tool}]\nskills = [\"*\"]\n{of_tool}\n"),
+        format!(
+            "tools = [{tools:?}]\n{of_all}\n[grants.{component}]\nskills = [\"*\"]\n{of_tool}\n"
+        ),
     );
-    program.run(&["call", tool, &arguments.to_string()])
+    let arguments = arguments.to_string();
+    program.run(&["--config", "skillhost.toml", "call", tool, &arguments])
 }
 
 #[test]
@@ -193,7 +200,7 @@ fn with_guests(more: &str) -> Program {
 
 #[test]
 fn a_process_that_may_reserve_little_runs_its_own_tools_and_those_of_strangers() {
-    let program = with_guests("[grants.count_lines]\nskills = [\"a\"]\n");
+    let program = with_guests("[grants.\"count_lines.wasm\"]\nskills = [\"a\"]\n");
     let little = "ulimit -v 3000000";
     for (tool, arguments, answer) in [
         ("read_skill", "{\"skill_name\":\"a\"}", "# A\n"),
@@ -203,7 +210,18 @@ fn a_process_that_may_reserve_little_runs_its_own_tools_and_those_of_strangers()
             "1 lines in SKILL.md of a\n",
         ),
     ] {
-        let run = program.run_after(little, &["--log", "warn", "call", tool, arguments]);
+        let run = program.run_after(
+            little,
+            &[
+                "--config",
+                "skillhost.toml",
+                "--log",
+                "warn",
+                "call",
+                tool,
+                arguments,
+            ],
+        );
         assert_eq!(run.stdout.trim_end(), answer.trim_end(), "{run:?}");
         assert!(run.stderr.contains("no pooled allocation"), "{run:?}");
     }
@@ -211,11 +229,29 @@ fn a_process_that_may_reserve_little_runs_its_own_tools_and_those_of_strangers()
 
 #[test]
 fn a_process_with_few_descriptors_keeps_some_from_a_guest_that_takes_all() {
-    let program = with_guests("[grants.hostile_files]\nskills = [\"a\"]\n");
+    let program = with_guests("[grants.\"hostile.wasm\"]\nskills = [\"a\"]\n");
     let few = "ulimit -n 48";
-    let run = program.run_after(few, &["call", "hostile_files", "{\"skill_name\":\"a\"}"]);
+    let run = program.run_after(
+        few,
+        &[
+            "--config",
+            "skillhost.toml",
+            "call",
+            "hostile_files",
+            "{\"skill_name\":\"a\"}",
+        ],
+    );
     assert_eq!((run.code, run.stdout.as_str()), (1, "busy"), "{run:?}");
-    let run = program.run_after(few, &["call", "read_skill", "{\"skill_name\":\"a\"}"]);
+    let run = program.run_after(
+        few,
+        &[
+            "--config",
+            "skillhost.toml",
+            "call",
+            "read_skill",
+            "{\"skill_name\":\"a\"}",
+        ],
+    );
     assert_eq!((run.code, run.stdout.as_str()), (0, "# A\n"), "{run:?}");
 }
 

@@ -28,6 +28,10 @@ mod conformance;
 mod search_in_skill;
 // What an operator grants, and what is denied without.
 mod grants;
+// Which component has a tool's name, and a grant's.
+mod admission;
+// Who is trusted with what: configurations, files that others can change.
+mod trust;
 // The record of every call.
 mod audit;
 // What an observer of calls is told.

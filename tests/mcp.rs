@@ -14,15 +14,15 @@ mod endings;
 use crate::support::mcp::Client;
 use crate::support::program::Program;
 
-/// The options for the test guests, each granted what is named.
+/// The options for the test guests, of which these component files are granted every skill.
 fn guests(granted: &[&str]) -> Vec<String> {
     let mut options = vec![
         "--tools".to_owned(),
         crate::support::guests().display().to_string(),
     ];
-    for tool in granted {
+    for component in granted {
         options.push("--grant".to_owned());
-        options.push(format!("{tool}=*"));
+        options.push(format!("{component}=*"));
     }
     options
 }

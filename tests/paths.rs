@@ -149,12 +149,10 @@ impl Suite {
         fs::write(folders.outside.join("SKILL.md"), CANARY).unwrap();
         fs::write(folders.root.join("plain-file"), CANARY).unwrap();
         let host = || builder_with_guests().skills(&folders.root).home(&home);
-        let only_a = PATH_TOOLS
-            .iter()
-            .filter(|tool| **tool != "home")
-            .fold(host(), |host, tool| {
-                host.grant(*tool, Grant::new().skills(["a"]).unwrap())
-            });
+        let components = ["unchecked.wasm", "read_file_in_skill", "read_skill_file"];
+        let only_a = components.into_iter().fold(host(), |host, component| {
+            host.grant(component, Grant::new().skills(["a"]).unwrap())
+        });
         Self {
             granted_a: build(only_a),
             granted_all: build(host()),

@@ -133,6 +133,6 @@ fn the_example_configuration_is_valid_and_names_every_key() {
     let config = skillhost::Config::parse(text, "README.md", repository()).unwrap();
     assert_eq!(config.limits, skillhost::Limits::default());
     let granted: Vec<&String> = config.grants.keys().collect();
-    assert_eq!(granted, ["count_lines", "read_skill"]);
+    assert_eq!(granted, ["count_lines.wasm", "read_skill"]);
     assert!(config.home.is_some() && config.tools.len() == 1 && config.skills.len() == 1);
 }

@@ -18,7 +18,7 @@ fn with_example() -> HostBuilder {
     builder()
         .without_embedded_tools()
         .tools(repository().join("guest-tools/examples/dist"))
-        .grant(TOOL, Grant::new().skills(["*"]).unwrap())
+        .grant("search_in_skill.wasm", Grant::new().skills(["*"]).unwrap())
 }
 
 fn found(host: &Host, arguments: Value) -> Value {

@@ -55,7 +55,7 @@ impl Start {
         match self.stranger().exists() {
             true => builder
                 .tools(&self.folders.outside)
-                .grant("count_lines", grant),
+                .grant("stranger.wasm", grant),
             false => builder,
         }
     }
@@ -288,7 +288,7 @@ fn what_a_stranger_could_say_within_larger_limits_is_not_known_within_smaller_on
     for _ in 0..2 {
         assert_eq!(build(start.builder()).definitions().len(), 6);
         let host = block_on(start.builder().limits(small.clone()).build()).unwrap();
-        let [problem, _] = host.problems() else {
+        let [problem] = host.problems() else {
             panic!("{:?}", host.problems());
         };
         assert!(

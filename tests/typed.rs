@@ -33,8 +33,8 @@ fn with(limits: Limits) -> (Folders, Host) {
         .skills(repository().join("skills"))
         .tools(&folders.outside)
         .grant(
-            "folder",
-            Grant::new().skills(["calculator", "none"]).unwrap(),
+            "typed.wasm",
+            Grant::new().skills(["calculator", "non?"]).unwrap(),
         )
         .limits(limits);
     (folders, build(host))
@@ -236,7 +236,7 @@ fn a_skill_that_is_not_there_or_not_granted_is_refused_before_the_component_runs
         let error = call(host(), "folder", json!({"skill_name": name})).unwrap_err();
         let not_granted = matches!(
             &error,
-            CallError::Stopped { stop: Stop::NotGranted { skill }, .. } if skill == name
+            CallError::Stopped { stop: Stop::NotGranted { skill, .. }, .. } if skill == name
         );
         assert!(not_granted, "{error:?}");
     }

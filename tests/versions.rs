@@ -141,7 +141,7 @@ fn later_patches_of_a_known_version_run() {
     fs::write(folders.outside.join("later.wasm"), later).unwrap();
     let host = builder().skills(&folders.root).tools(&folders.outside);
     let host = host.without_embedded_tools();
-    let host = host.grant("list_skills", Grant::new().skills(["*"]).unwrap());
+    let host = host.grant("later.wasm", Grant::new().skills(["*"]).unwrap());
     let host = block_on(host.build()).unwrap();
     assert_eq!(host.problems(), [] as [String; 0]);
     let listed = model_text(&host, "list_skills", json!({}));

@@ -26,7 +26,7 @@ fn many_components(criterion: &mut Criterion) {
             .skills(root.path())
             .cache(cache.path())
             .tools(folder.path())
-            .grant(component_tool(0), grant)
+            .grant(format!("{}.wasm", component_tool(0)), grant)
     };
     let mut group = criterion.benchmark_group("load");
     group.sample_size(20);

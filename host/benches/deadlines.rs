@@ -28,11 +28,9 @@ fn main() {
     let mut limits = Limits::default();
     limits.time = DEADLINE;
     let guests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/guests/dist");
-    let mut builder = Host::builder().skills(folder.path()).tools(guests);
-    for (tool, _) in attacks {
-        let grant = Grant::new().skills(["a"]).unwrap().limits(limits.clone());
-        builder = builder.grant(tool, grant);
-    }
+    let grant = Grant::new().skills(["a"]).unwrap().limits(limits);
+    let builder = Host::builder().skills(folder.path()).tools(guests);
+    let builder = builder.grant("hostile.wasm", grant);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_time()

@@ -54,7 +54,7 @@ fn main() {
     let without = own() - without;
     drop(host);
     let host = (0..COMPONENTS).fold(with_components(), |builder, number| {
-        builder.grant(component_tool(number), grant())
+        builder.grant(format!("{}.wasm", component_tool(number)), grant())
     });
     let host = runtime.block_on(host.build()).unwrap();
     let idle = own() - before - without;
@@ -69,7 +69,7 @@ fn main() {
     say("one that has been called", called / COMPONENTS as i64);
     drop(host);
 
-    let host = builder().tools(guests()).grant("raw_sleep", grant());
+    let host = builder().tools(guests()).grant("unchecked.wasm", grant());
     let host = runtime.block_on(host.build()).unwrap();
     let sleep = || {
         let host = host.clone();

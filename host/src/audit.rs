@@ -1,6 +1,8 @@
 //! The audit log: one line of JSON per call, appended to a file that only its
-//! owner can read. What was asked and how it ended is in it; what was read is
-//! not.
+//! owner can read, or to standard error. What was asked and how it ended is in
+//! it; what was read is not.
+
+mod end;
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
@@ -16,10 +18,18 @@ use serde_json::ser::Formatter;
 
 use crate::observer;
 use crate::tool::{CallError, Output, Stop};
+use crate::trust::Trust;
+use end::End;
+
+/// The path that stands for standard error.
+const STDERR: &str = "-";
 
 /// Longest value that a record carries, in characters. Meets: a caller that
 /// fills the disk with names.
 const LONGEST: usize = 1024;
+
+/// The outcome of a record that says that the one before it is torn.
+const TORN: &str = "torn";
 
 /// What happens to a call whose record cannot be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -34,8 +44,15 @@ pub enum AuditMode {
 /// An open audit log.
 #[derive(Debug)]
 pub(crate) struct Audit {
-    file: Mutex<File>,
+    log: Log,
     mode: AuditMode,
+}
+
+/// Where records go.
+#[derive(Debug)]
+enum Log {
+    File(Mutex<File>),
+    Stderr,
 }
 
 /// The record of one call, which is written even if the caller gives up.
@@ -58,7 +75,8 @@ struct Record {
     skill: Option<String>,
     /// The path as the caller gave it.
     path: Option<String>,
-    /// `output`, `failed`, `refused`, `stopped` or `cancelled`.
+    /// `output`, `failed`, `refused`, `stopped` or `cancelled`; `torn` says
+    /// that the line before is cut short, and is of no call.
     outcome: &'static str,
     /// What kind of failure or stop it was.
     reason: Option<&'static str>,
@@ -77,31 +95,52 @@ pub(crate) struct Subject<'a> {
 }
 
 impl Audit {
-    /// Opens a log for appending. A file that is there must be the user's own
-    /// and nobody else's.
-    pub(crate) fn open(path: &Path, mode: AuditMode) -> anyhow::Result<Self> {
-        let cannot = || format!("cannot use the audit log `{}`", path.display());
+    /// Opens a log for appending; `-` is standard error. A file that is there
+    /// must be the user's own and nobody else's, and an audit log already:
+    /// records appended to a program's configuration would be read by it.
+    pub(crate) fn open(path: &Path, mode: AuditMode, trust: &Trust) -> anyhow::Result<Self> {
+        let log = match path == Path::new(STDERR) {
+            true => Log::Stderr,
+            false => Self::open_file(path, trust)
+                .with_context(|| format!("cannot use the audit log `{}`", path.display()))?,
+        };
+        Ok(Self { log, mode })
+    }
+
+    fn open_file(path: &Path, trust: &Trust) -> anyhow::Result<Log> {
+        trust.check_parent(path)?;
         let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
-        let file = OpenOptions::new()
+        let mut file = OpenOptions::new()
+            .read(true)
             .append(true)
             .create(true)
             .mode(0o600)
             .custom_flags(flags.bits().cast_signed())
-            .open(path)
-            .with_context(cannot)?;
-        let metadata = file.metadata().with_context(cannot)?;
+            .open(path)?;
+        let metadata = file.metadata()?;
         let owner = rustix::process::geteuid().as_raw();
         if !metadata.is_file() || metadata.uid() != owner || metadata.mode() & 0o077 != 0 {
             bail!(
-                "{}: it must be a file of the user who runs skillhost, and nobody else may read \
-                 or write it (mode 0600)",
-                cannot()
+                "it must be a file of the user who runs skillhost, and nobody else may read or \
+                 write it (mode 0600)"
             );
         }
-        Ok(Self {
-            file: Mutex::new(file),
-            mode,
-        })
+        match end::of(&mut file)? {
+            End::Whole => {}
+            End::Torn => {
+                tracing::warn!(
+                    "the last record of the audit log `{}` is torn; it is closed",
+                    path.display()
+                );
+                file.write_all(b"\n")?;
+                file.write_all(&line(&Record::new(TORN))?)?;
+            }
+            End::Foreign => bail!(
+                "it ends in a line that is no audit record: name a new file, an empty one, or an \
+                 audit log"
+            ),
+        }
+        Ok(Log::File(Mutex::new(file)))
     }
 
     /// Begins the record of a call.
@@ -109,11 +148,9 @@ impl Audit {
         Entry {
             audit: Arc::clone(self),
             record: Record {
-                time: humantime::format_rfc3339_millis(SystemTime::now()).to_string(),
                 id: id.map(bounded),
                 tool: bounded(tool),
-                outcome: observer::CANCELLED,
-                ..Record::default()
+                ..Record::new(observer::CANCELLED)
             },
             start: Instant::now(),
             written: false,
@@ -121,18 +158,37 @@ impl Audit {
     }
 
     fn append(&self, record: &Record) -> io::Result<()> {
-        let mut line = Vec::with_capacity(256);
-        let mut serializer = serde_json::Serializer::with_formatter(&mut line, Ascii);
-        record
-            .serialize(&mut serializer)
-            .map_err(io::Error::other)?;
-        line.push(b'\n');
-        let mut file = self
-            .file
-            .lock()
-            .unwrap_or_else(|broken| broken.into_inner());
-        file.write_all(&line)
+        let line = line(record)?;
+        match &self.log {
+            Log::File(file) => {
+                let mut file = file.lock().unwrap_or_else(|broken| broken.into_inner());
+                file.write_all(&line)
+            }
+            Log::Stderr => io::stderr().lock().write_all(&line),
+        }
     }
+}
+
+impl Record {
+    /// A record of this moment.
+    fn new(outcome: &'static str) -> Self {
+        Self {
+            time: humantime::format_rfc3339_millis(SystemTime::now()).to_string(),
+            outcome,
+            ..Self::default()
+        }
+    }
+}
+
+/// A record as a line of the log.
+fn line(record: &Record) -> io::Result<Vec<u8>> {
+    let mut line = Vec::with_capacity(256);
+    let mut serializer = serde_json::Serializer::with_formatter(&mut line, Ascii);
+    record
+        .serialize(&mut serializer)
+        .map_err(io::Error::other)?;
+    line.push(b'\n');
+    Ok(line)
 }
 
 impl Entry {

@@ -151,6 +151,11 @@ impl Catalog {
         Scan::new(self, wanted)
     }
 
+    /// Whether there is a skill of this name.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        is_skill_name(name) && self.roots.iter().any(|root| root.open_skill(name).is_ok())
+    }
+
     /// The names of the skills, sorted, without looking into them.
     pub fn names(&self) -> Vec<String> {
         let mut names: Vec<String> = self

@@ -2,6 +2,7 @@
 //! names the file, the line and what would be right.
 
 mod http;
+mod keys;
 mod quantity;
 
 use std::collections::BTreeMap;
@@ -15,21 +16,28 @@ use anyhow::{Context as _, bail};
 use rustix::fs::OFlags;
 use serde::Deserialize;
 use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use toml::de::DeTable;
 
 use crate::audit::AuditMode;
 use crate::catalog::SkillsRoot;
+use crate::embedded;
 use crate::grant::{Grant, PatternError};
 use crate::limits::{self, Limits, Load};
 use crate::suggest;
+use crate::trust::Trust;
 use quantity::{Bytes, Count, Stack, Time, UpTo};
 
 pub use http::Http;
+
+/// The name of a configuration that is found in the current folder.
+pub const DEFAULT_FILE: &str = "skillhost.toml";
 
 /// A configuration file, as it stands on disk.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct Config {
+    /// The file, for messages; none if there is none.
+    pub file: Option<String>,
     /// Folders of skills; the first one that has a skill wins.
     pub skills: Vec<LocatedRoot>,
     /// Folders of tool components.
@@ -54,7 +62,10 @@ pub struct Config {
     pub pins: BTreeMap<String, String>,
     /// Whether a component file without a pin is refused.
     pub require_pins: bool,
-    /// What each tool may do.
+    /// Whether a component file that cannot be loaded is an error. None: it is
+    /// one for a server that requires pins.
+    pub require_components: Option<bool>,
+    /// What each component may do, by its file's name or a built-in tool's.
     pub grants: BTreeMap<String, Grant>,
     /// How a server over HTTP is set up.
     pub http: Http,
@@ -93,6 +104,7 @@ struct Raw {
     audit: RawAudit,
     pins: BTreeMap<String, Spanned<String>>,
     require_pins: bool,
+    require_components: Option<bool>,
     compile_time: Option<Time>,
     calls: Option<Count>,
     queue: Option<Count>,
@@ -153,67 +165,44 @@ struct RawGrant {
     environment: BTreeMap<String, String>,
 }
 
-/// The keys that a file may have, by table; `*` is a name of the operator's
-/// choice. What is named here is a table, and nothing else.
-const KEYS: [(&str, &[&str]); 8] = [
-    (
-        "",
-        &[
-            "skills",
-            "tools",
-            "home",
-            "disabled_tools",
-            "hard_links",
-            "audit_file",
-            "audit",
-            "pins",
-            "require_pins",
-            "compile_time",
-            "calls",
-            "queue",
-            "stack",
-            "limits",
-            "grants",
-            "http",
-        ],
-    ),
-    ("http", http::KEYS),
-    ("limits", LIMITS),
-    ("grants", &["*"]),
-    (
-        "grants.*",
-        &["skills", "home", "hard_links", "limits", "environment"],
-    ),
-    ("grants.*.environment", &["*"]),
-    ("grants.*.limits", LIMITS),
-    ("pins", &["*"]),
-];
-
-const LIMITS: &[&str] = &[
-    "time",
-    "memory",
-    "output",
-    "table_elements",
-    "instances",
-    "tables",
-    "hostcall_fuel",
-    "handles",
-    "directory_entries",
-    "log",
-];
+/// How far a configuration may reach.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reach {
+    /// Anywhere: the operator named it.
+    Anywhere,
+    /// Not beyond its own folder: it was found there, and anybody may have put
+    /// it there. Meets: a cloned repository that brings a configuration.
+    OwnFolder,
+}
 
 impl Config {
-    /// Reads a file.
-    pub fn read(path: &Path) -> anyhow::Result<Self> {
-        let text = read(path)
-            .with_context(|| format!("cannot read the configuration `{}`", path.display()))?;
+    /// Reads a file that the operator named. One that others can change is
+    /// refused.
+    pub fn read(path: &Path, trust: &Trust) -> anyhow::Result<Self> {
+        Self::read_within(path, trust, Reach::Anywhere)
+    }
+
+    /// Reads a file that was found and not named. Keys that reach beyond its own
+    /// folder are errors, and so is what else [`Config::read`] refuses.
+    pub fn read_found(path: &Path, trust: &Trust) -> anyhow::Result<Self> {
+        Self::read_within(path, trust, Reach::OwnFolder)
+    }
+
+    fn read_within(path: &Path, trust: &Trust, reach: Reach) -> anyhow::Result<Self> {
+        let cannot = || format!("cannot use the configuration `{}`", path.display());
+        trust.check(path).with_context(cannot)?;
+        let text = read(path).with_context(cannot)?;
         let folder = path.parent().unwrap_or(Path::new("."));
-        Self::parse(&text, &path.display().to_string(), folder)
+        Self::parse_within(&text, &path.display().to_string(), folder, reach)
     }
 
     /// Reads a file's text. `name` stands for the file in messages, relative
     /// paths count from `folder`.
     pub fn parse(text: &str, name: &str, folder: &Path) -> anyhow::Result<Self> {
+        Self::parse_within(text, name, folder, Reach::Anywhere)
+    }
+
+    fn parse_within(text: &str, name: &str, folder: &Path, reach: Reach) -> anyhow::Result<Self> {
         let place = |at: usize| {
             let line = text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1;
             format!("`{name}`, line {line}")
@@ -223,32 +212,45 @@ impl Config {
             anyhow::anyhow!("{}: {}", place(at), error.message())
         };
         let table = DeTable::parse(text).map_err(syntax)?;
-        check_keys(table.get_ref(), "", "", &place)?;
+        keys::check(table.get_ref(), reach, &place)?;
         let raw: Raw = toml::from_str(text).map_err(syntax)?;
         let located = |path: Spanned<PathBuf>| Located {
             place: place(path.span().start),
             path: folder.join(path.into_inner()),
         };
+        let within = |located: Located| match reach {
+            Reach::OwnFolder if !lies_within(&located.path, folder) => bail!(
+                "{}: {}",
+                located.place,
+                keys::beyond(&format!("the folder `{}`", located.path.display()))
+            ),
+            _ => Ok(located),
+        };
         let root = |root: Spanned<RawRoot>| {
-            let place = place(root.span().start);
+            let at = root.span().start;
             let (path, follow_links) = match root.into_inner() {
                 RawRoot::Path(path) => (path, false),
                 RawRoot::Table(table) => (table.path, table.follow_root_links),
             };
-            LocatedRoot {
-                root: SkillsRoot {
-                    path: folder.join(path),
-                    follow_links,
-                },
-                place,
+            if follow_links && reach == Reach::OwnFolder {
+                bail!("{}: {}", place(at), keys::beyond("`follow_root_links`"));
             }
+            let Located { path, place } = within(Located {
+                place: place(at),
+                path: folder.join(path),
+            })?;
+            Ok(LocatedRoot {
+                root: SkillsRoot { path, follow_links },
+                place,
+            })
         };
         let load = Load::default();
         let limits = raw.limits.over(&Limits::default());
-        let grants = raw.grants.into_iter().map(|(tool, grant)| {
+        let grants = raw.grants.into_iter().map(|(component, grant)| {
             let place = place(grant.span().start);
+            check_granted(&component).with_context(|| place.clone())?;
             let grant = grant.into_inner().over(&limits).context(place)?;
-            anyhow::Ok((tool, grant))
+            anyhow::Ok((component, grant))
         });
         let pins = raw.pins.into_iter().map(|(file, pin)| {
             let place = place(pin.span().start);
@@ -258,19 +260,31 @@ impl Config {
             }
             Ok((file, pin))
         });
+        let skills = raw.skills.into_iter().map(root);
+        let tools = raw.tools.into_iter().map(located).map(within);
         Ok(Self {
-            skills: raw.skills.into_iter().map(root).collect(),
-            tools: raw.tools.into_iter().map(located).collect(),
+            file: Some(name.to_owned()),
+            skills: skills.collect::<anyhow::Result<_>>()?,
+            tools: tools.collect::<anyhow::Result<_>>()?,
             home: raw.home.map(located),
             disabled_tools: raw.disabled_tools,
             hard_links: raw.hard_links,
-            audit_file: raw.audit_file.map(located),
+            audit_file: raw
+                .audit_file
+                .map(|file| match &**file.get_ref() == Path::new("-") {
+                    true => Located {
+                        place: place(file.span().start),
+                        path: file.into_inner(),
+                    },
+                    false => located(file),
+                }),
             audit: match raw.audit {
                 RawAudit::Required => AuditMode::Required,
                 RawAudit::BestEffort => AuditMode::BestEffort,
             },
             pins: pins.collect::<anyhow::Result<_>>()?,
             require_pins: raw.require_pins,
+            require_components: raw.require_components,
             compile_time: raw.compile_time.map(|time| time.0),
             load: Load {
                 calls: raw
@@ -303,6 +317,41 @@ fn read(path: &Path) -> anyhow::Result<String> {
         "it is larger than {MAX_BYTES} bytes"
     );
     Ok(text)
+}
+
+/// Whether a path leads to something beneath a folder. What is not there leads
+/// nowhere, and is another's error.
+fn lies_within(path: &Path, folder: &Path) -> bool {
+    let folder = match folder.as_os_str().is_empty() {
+        true => Path::new("."),
+        false => folder,
+    };
+    match (path.canonicalize(), folder.canonicalize()) {
+        (Ok(path), Ok(folder)) => path.starts_with(folder),
+        _ => true,
+    }
+}
+
+/// Refuses a grant that is neither a component file's nor a built-in tool's:
+/// whatever component defined a tool of that name would have it.
+fn check_granted(name: &str) -> anyhow::Result<()> {
+    if Path::new(name).extension().is_some_and(|end| end == "wasm") && !name.contains('/') {
+        return Ok(());
+    }
+    if embedded::names().any(|tool| tool == name) {
+        return Ok(());
+    }
+    let shown = name.escape_debug();
+    if let Some(nearest) = suggest::nearest(name, embedded::names()).first() {
+        bail!(
+            "`[grants.{shown}]` names no built-in tool; did you mean `{nearest}`? A grant to any \
+             other tool names its component file"
+        );
+    }
+    bail!(
+        "`[grants.{shown}]` names no built-in tool; a grant to any other names the component file \
+         that defines it, such as `[grants.\"{shown}.wasm\"]`, and covers all of its tools"
+    )
 }
 
 impl RawLimits {
@@ -349,78 +398,6 @@ impl RawGrant {
     }
 }
 
-/// Refuses a key that means nothing: a limit that is misspelt does not limit.
-/// `within` is the table's place in [`KEYS`], `shown` its name in messages.
-fn check_keys(
-    table: &DeTable<'_>,
-    within: &str,
-    shown: &str,
-    place: &impl Fn(usize) -> String,
-) -> anyhow::Result<()> {
-    let Some((_, known)) = KEYS.iter().find(|(table, _)| *table == within) else {
-        return Ok(());
-    };
-    for (key, value) in table {
-        let name: &str = key.get_ref();
-        let entry = if known.contains(&"*") { "*" } else { name };
-        if !known.contains(&entry) {
-            let nearest = suggest::nearest(name, known.iter().copied());
-            let hint = match nearest.first() {
-                Some(nearest) => format!("; did you mean `{nearest}`?"),
-                None => format!("; the keys here are {}", known.join(", ")),
-            };
-            bail!(
-                "{}: unknown key `{}`{hint}",
-                place(key.span().start),
-                below(shown, name).escape_debug()
-            );
-        }
-        let (within, shown) = (below(within, entry), below(shown, name));
-        match value.get_ref() {
-            DeValue::Table(inner) => check_keys(inner, &within, &shown, place)?,
-            _ if KEYS.iter().any(|(table, _)| *table == within) => bail!(
-                "{}: `{}` is a table, not {}",
-                place(value.span().start),
-                shown.escape_debug(),
-                kind(value.get_ref())
-            ),
-            DeValue::Array(roots) if within == "skills" => {
-                // Its values would be taken for those of the keys of a folder.
-                let list = roots.iter().find(|root| root.get_ref().is_array());
-                if let Some(list) = list {
-                    bail!(
-                        "{}: `skills` has folders in it, not a list",
-                        place(list.span().start)
-                    );
-                }
-            }
-            _ => {}
-        }
-    }
-    Ok(())
-}
-
-/// What a value is, which is not a table.
-fn kind(value: &DeValue<'_>) -> &'static str {
-    match value {
-        // What stands in a list would be taken for the values of the table's
-        // keys, in an order that nobody has written down.
-        DeValue::Array(_) => "a list",
-        // A table to the reader, of one key that it makes up.
-        DeValue::Datetime(_) => "a date",
-        DeValue::String(_) => "a string",
-        DeValue::Boolean(_) => "a boolean",
-        _ => "a number",
-    }
-}
-
-fn below(table: &str, key: &str) -> String {
-    match table {
-        "" => key.to_owned(),
-        table => format!("{table}.{key}"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -437,7 +414,7 @@ mod tests {
         let config = parse(
             "skills = [\"skills\", \"/srv/skills\"]\ntools = [\"t\"]\nhome = \"h\"\n\
              disabled_tools = [\"get_skill\"]\n[limits]\ntime = \"500ms\"\nmemory = \"32MiB\"\n\
-             output = 1000\n[grants.x]\nskills = [\"a*\"]\nhard_links = true\n\
+             output = 1000\n[grants.\"x.wasm\"]\nskills = [\"a*\"]\nhard_links = true\n\
              limits.time = \"1s\"\nenvironment = { A = \"b\" }\n",
         )
         .unwrap();
@@ -451,7 +428,7 @@ mod tests {
             limits: config.limits.clone(),
             hard_links: false,
         };
-        let terms = config.grants["x"].terms(false, &defaults);
+        let terms = config.grants["x.wasm"].terms(false, &defaults);
         assert!(terms.skills.allow("abc") && !terms.skills.allow("b"));
         assert_eq!(terms.hard_links, HardLinks::Allowed);
         assert_eq!(terms.limits.time, Duration::from_secs(1));
@@ -511,7 +488,7 @@ mod tests {
             ),
             (
                 "xyz = 1",
-                "`skillhost.toml`, line 1: unknown key `xyz`; the keys here are skills, tools, home, disabled_tools, hard_links, audit_file, audit, pins, require_pins, compile_time, calls, queue, stack, limits, grants, http",
+                "`skillhost.toml`, line 1: unknown key `xyz`; the keys here are skills, tools, home, disabled_tools, hard_links, audit_file, audit, pins, require_pins, require_components, compile_time, calls, queue, stack, limits, grants, http",
             ),
             (
                 "\nlimits = [\"1s\", \"1MiB\"]",

@@ -33,6 +33,11 @@ pub(crate) const EMBEDDED: [Embedded; 6] = [
     embedded!(SKILL_RESOURCES, "skill_resources"),
 ];
 
+/// The names of the tools that come with the host.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    EMBEDDED.iter().map(|embedded| embedded.name)
+}
+
 /// The digests of the components, as the tool that builds them writes them.
 const SUMS: &str = include_str!("../../guest-tools/dist/SHA256SUMS");
 

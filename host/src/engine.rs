@@ -127,6 +127,7 @@ impl Clocked {
             running: taken(load.calls, running),
             waiting: taken(load.queue, waiting),
             memory: self.memory.load(Ordering::Relaxed),
+            refused_components: 0,
         }
     }
 

@@ -1,17 +1,20 @@
-//! What an operator allows a tool: which skills, and at what cost. Nothing
+//! What an operator allows a component: which skills, and at what cost. Nothing
 //! that an agent can call changes a grant.
+
+mod pattern;
 
 use std::fmt;
 use std::sync::Arc;
 
-use glob::Pattern;
-
 use crate::guard::HardLinks;
 use crate::limits::Limits;
+use pattern::Pattern;
 
-/// What a tool may do. A tool that comes with the host may read every skill
-/// unless its grant says otherwise; any other tool may read those that its
-/// grant names, and none without a grant.
+pub use pattern::PatternError;
+
+/// What a component's tools may do. A built-in tool may read every skill unless
+/// its grant says otherwise. The tools of any other component may read the
+/// skills that its grant names, and none without a grant.
 #[derive(Debug, Clone, Default)]
 pub struct Grant {
     pub(crate) skills: Option<Skills>,
@@ -66,22 +69,15 @@ pub(crate) struct Defaults {
     pub(crate) limits: Limits,
 }
 
-/// A name or pattern of skills that means nothing.
-#[derive(Debug, thiserror::Error)]
-#[error("`{}` is no name and no pattern of skills: {reason}", pattern.escape_debug())]
-pub struct PatternError {
-    pattern: String,
-    reason: &'static str,
-}
-
 impl Grant {
     /// A grant that says nothing yet: the defaults.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The skills that the tool may read, by name; `*` and `?` stand for any
-    /// characters and any one. Replaces what was said before.
+    /// The skills that the component may read, by name: `*` stands for any
+    /// characters, `?` for any one, and every other character for itself.
+    /// Replaces what was said before.
     pub fn skills<S: AsRef<str>>(
         mut self,
         patterns: impl IntoIterator<Item = S>,
@@ -90,33 +86,33 @@ impl Grant {
         Ok(self)
     }
 
-    /// Whether calls of the tool that name no skill may read the home folder.
+    /// Whether calls that name no skill may read the home folder.
     pub fn home(mut self, allowed: bool) -> Self {
         self.home = Some(allowed);
         self
     }
 
-    /// Whether the tool may read files that have several hard links. One of
-    /// their names may lie outside the skill. Default: what the host allows.
+    /// Whether files that have several hard links may be read. One of their
+    /// names may lie outside the skill. Default: what the host allows.
     pub fn hard_links(mut self, allowed: bool) -> Self {
         self.hard_links = Some(allowed);
         self
     }
 
-    /// What a call of the tool may cost. Default: the host's limits.
+    /// What a call may cost. Default: the host's limits.
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = Some(limits);
         self
     }
 
-    /// Sets an environment variable that calls of the tool see.
+    /// Sets an environment variable that calls see.
     pub fn environment(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.environment.push((name.into(), value.into()));
         self
     }
 
-    /// What holds for a tool of this grant. The host trusts its own tools with
-    /// every skill, and others with nothing.
+    /// What holds for a component's tools. The host trusts its own with every
+    /// skill, and others with nothing.
     pub(crate) fn terms(&self, own: bool, defaults: &Defaults) -> Terms {
         let skills = if own {
             Skills::all()
@@ -135,23 +131,20 @@ impl Grant {
 
 impl Skills {
     pub(crate) fn all() -> Self {
-        Self(Pattern::new("*").into_iter().collect())
+        Self(vec![Pattern::all()])
     }
 
     pub(crate) fn new<S: AsRef<str>>(
         patterns: impl IntoIterator<Item = S>,
     ) -> Result<Self, PatternError> {
-        let pattern = |text: S| {
-            Pattern::new(text.as_ref()).map_err(|error| PatternError {
-                pattern: text.as_ref().to_owned(),
-                reason: error.msg,
-            })
-        };
-        patterns
-            .into_iter()
-            .map(pattern)
-            .collect::<Result<_, _>>()
-            .map(Self)
+        let patterns = patterns.into_iter();
+        let patterns = patterns.map(|text| Pattern::new(text.as_ref()));
+        patterns.collect::<Result<_, _>>().map(Self)
+    }
+
+    /// The skills that are named in full.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().filter_map(Pattern::name)
     }
 
     pub(crate) fn allow(&self, name: &str) -> bool {
@@ -164,8 +157,11 @@ impl fmt::Display for Skills {
         if self.0.is_empty() {
             return f.write_str("none");
         }
-        let patterns: Vec<&str> = self.0.iter().map(Pattern::as_str).collect();
-        f.write_str(&patterns.join(", "))
+        for (index, pattern) in self.0.iter().enumerate() {
+            let comma = if index == 0 { "" } else { ", " };
+            write!(f, "{comma}{pattern}")?;
+        }
+        Ok(())
     }
 }
 
@@ -176,7 +172,7 @@ mod tests {
     #[test]
     fn a_grant_allows_what_it_names_and_nothing_else() {
         let granted = Grant::new()
-            .skills(["calculator", "data_*", "v?"])
+            .skills(["calculator", "data_*", "v?", "team[1]"])
             .unwrap()
             .skills
             .unwrap();
@@ -188,12 +184,15 @@ mod tests {
             ("my_data_analysis", false),
             ("v1", true),
             ("v10", false),
+            ("team[1]", true),
+            ("team1", false),
             ("", false),
         ] {
             assert_eq!(granted.allow(name), allowed, "{name}");
         }
         assert!(!Skills::default().allow("calculator"));
         assert!(Skills::all().allow("calculator"));
-        assert!(Grant::new().skills(["a***b"]).is_err());
+        let names: Vec<&str> = granted.names().collect();
+        assert_eq!(names, ["calculator", "team[1]"]);
     }
 }

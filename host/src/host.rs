@@ -1,5 +1,6 @@
 //! The host: skills, tools, and calls of the one on the other.
 
+mod admission;
 mod builder;
 mod components;
 
@@ -42,6 +43,8 @@ struct Inner {
     /// What reads skills' files for resources: a tool that no agent is told of.
     resources: Option<Resources>,
     problems: Vec<String>,
+    /// Component files that are not served as they lie on disk.
+    refused_components: usize,
     /// Calls that may run at a time.
     capacity: usize,
 }
@@ -144,8 +147,8 @@ impl Host {
         &self.0.catalog
     }
 
-    /// What went wrong while tools were loaded, for the operator. The other
-    /// tools are not affected.
+    /// What is wrong with components and grants, for the operator. Other tools
+    /// are not affected.
     pub fn problems(&self) -> &[String] {
         &self.0.problems
     }
@@ -153,7 +156,10 @@ impl Host {
     /// What the host has in hand now: calls that run and wait, and the memory
     /// of their sandboxes.
     pub fn occupancy(&self) -> Occupancy {
-        self.0.running.engine.occupancy()
+        Occupancy {
+            refused_components: self.0.refused_components,
+            ..self.0.running.engine.occupancy()
+        }
     }
 
     /// How many calls run at a time: [`Load::calls`](crate::Load::calls). Others
@@ -311,7 +317,7 @@ impl Host {
         // A call that waits holds nothing open.
         let slot = sandbox.enter().await;
         let slot = slot.map_err(|stop| stopped(tool, stop))?;
-        let folder = rule.map(|rule| self.folder(rule, &arguments, terms));
+        let folder = rule.map(|rule| self.folder(tool, rule, &arguments, terms));
         let folder = folder.transpose().map_err(|stop| stopped(tool, stop))?;
         if let (Some(entry), Some(Ok(open))) = (&mut entry, &folder) {
             entry.read_in(open.skill.as_deref());
@@ -374,12 +380,14 @@ impl Host {
     /// The one folder that a call may read, if its grant lets it.
     fn folder(
         &self,
+        tool: &Tool,
         rule: &FolderRule,
         arguments: &Map<String, Value>,
         terms: &Terms,
     ) -> Result<Result<OpenFolder, NoFolder>, Stop> {
         let not_granted = |skill: &str| Stop::NotGranted {
             skill: skill.to_owned(),
+            component: tool.component.grant_name().to_owned(),
         };
         let skill = string(arguments, &rule.skill_property);
         match (skill, rule.skill_optional) {

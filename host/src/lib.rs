@@ -75,6 +75,7 @@ pub mod server;
 mod skill_md;
 mod suggest;
 mod tool;
+mod trust;
 mod typed;
 mod versions;
 mod wasi;
@@ -96,3 +97,4 @@ pub use resources::{
     SkillFiles, SkillResources,
 };
 pub use tool::{CallError, Definition, Failure, FailureKind, FolderRule, Form, Output, Stop};
+pub use trust::{Principal, Trust, Untrusted};

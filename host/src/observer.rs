@@ -46,6 +46,9 @@ pub struct Occupancy {
     pub waiting: usize,
     /// Bytes of linear memory of all sandboxes together.
     pub memory: usize,
+    /// Component files that are not served as they lie on disk: they could not
+    /// be loaded, or the operator's rules refuse them.
+    pub refused_components: usize,
 }
 
 /// One call that is watched. Given up before it ends, it counts as cancelled.

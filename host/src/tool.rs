@@ -162,6 +162,8 @@ pub enum Stop {
     NotGranted {
         /// The skill that the call named.
         skill: String,
+        /// The component, as a grant names it.
+        component: String,
     },
     /// It was not started: as many calls wait as may.
     Busy,
@@ -194,7 +196,7 @@ impl Stop {
     }
 
     /// The key of the configuration that would change it, if one would.
-    fn key(&self, tool: &str) -> Option<String> {
+    fn key(&self) -> Option<String> {
         let key = match self {
             Self::Time(_) => "limits.time",
             Self::Memory(_) => "limits.memory",
@@ -207,7 +209,9 @@ impl Stop {
             Self::Handles(_) => "limits.handles",
             Self::DirectoryEntries(_) => "limits.directory_entries",
             Self::Busy => "calls",
-            Self::NotGranted { .. } => return Some(format!("grants.{tool}.skills")),
+            Self::NotGranted { component, .. } => {
+                return Some(format!("grants.{}.skills", toml_key(component)));
+            }
             Self::NotRecorded => "audit",
             Self::Trap(_) => return None,
         };
@@ -232,7 +236,7 @@ impl fmt::Display for Stop {
             Self::DirectoryEntries(limit) => {
                 write!(f, "it listed more than {limit} directory entries")
             }
-            Self::NotGranted { skill } => write!(f, "it may not read the skill '{skill}'"),
+            Self::NotGranted { skill, .. } => write!(f, "it may not read the skill '{skill}'"),
             Self::Busy => f.write_str("the host is busy, try again"),
             Self::NotRecorded => f.write_str("its call could not be recorded"),
             Self::Trap(_) => f.write_str("it broke off before it answered"),
@@ -286,7 +290,7 @@ impl CallError {
     pub fn operator_text(&self) -> String {
         match self {
             Self::Stopped { tool, stop } => {
-                let more = match (stop, stop.key(tool)) {
+                let more = match (stop, stop.key()) {
                     (Stop::Trap(causes), _) => format!(": {causes}"),
                     (_, Some(key)) => format!("; `{key}` in skillhost.toml would change it"),
                     (_, None) => String::new(),
@@ -308,6 +312,15 @@ impl CallError {
             Self::Failed(failure) => failure.record_json(),
             other => record::assemble_failure(None, &other.to_string()),
         }
+    }
+}
+
+/// A name as a key of TOML.
+fn toml_key(name: &str) -> String {
+    let is_bare = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+    match name.bytes().all(is_bare) {
+        true => name.to_owned(),
+        false => format!("\"{}\"", name.escape_debug()),
     }
 }
 

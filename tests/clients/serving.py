@@ -22,7 +22,7 @@ PATIENCE = 60
 CONFIGURATION = """
 tools = ["tools"]
 audit_file = "audit.jsonl"
-[grants.hostile_compute]
+[grants."hostile.wasm"]
 skills = ["*"]
 """
 

@@ -187,11 +187,11 @@ def operate(base, project, component, example):
         arguments = json.dumps({"skill_name": skill, **arguments})
         return program.run(base, "call", example.tool, arguments)
 
-    grant = "grants.%s.skills" % example.tool
+    grant = "grants.\"%s.wasm\".skills" % example.tool
     (first, _), *_ = example.answers
     call(example.skill, first).ended(3).says(grant)
     with open(configuration, "a") as file:
-        file.write("\n[grants.%s]\nskills = [%s]\n" % (example.tool, json.dumps(example.skill)))
+        file.write("\n[grants.\"%s.wasm\"]\nskills = [%s]\n" % (example.tool, json.dumps(example.skill)))
     call("not-granted", first).ended(3).says(grant)
     with Session(base) as session:
         listed = {tool["name"] for tool in session.ask("tools/list")["tools"]}

@@ -209,7 +209,7 @@ fn versions_that_there_are_not_are_refused_or_answered_with_one_that_there_is() 
 fn the_id_of_a_request_in_flight_cannot_be_used_again() {
     let program = folder("[limits]\ntime = \"700ms\"\n");
     for revision in REVISIONS {
-        let mut client = super::with_guests(&program, &["raw_sleep"], revision);
+        let mut client = super::with_guests(&program, &["unchecked.wasm"], revision);
         let params = json!({"name": "raw_sleep", "arguments": {"skill_name": "a", "path": ""}});
         let sleeping = client.written(&json!("twice"), "tools/call", params.clone());
         client.line(&sleeping);

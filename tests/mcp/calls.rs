@@ -44,7 +44,7 @@ fn a_cancelled_call_stops_its_guest_within_100_ms_and_is_not_answered() {
     let program = folder("audit_file = \"audit.jsonl\"\n");
     let audit = program.folder.path().join("audit.jsonl");
     for (index, revision) in REVISIONS.into_iter().enumerate() {
-        let mut client = with_guests(&program, &["raw_loop", "raw_sleep"], revision);
+        let mut client = with_guests(&program, &["unchecked.wasm"], revision);
         let mut fastest = [Duration::MAX; 2];
         for attempt in 0..3 {
             for (which, tool) in ["raw_loop", "raw_sleep"].into_iter().enumerate() {
@@ -69,7 +69,7 @@ fn a_cancelled_call_stops_its_guest_within_100_ms_and_is_not_answered() {
 fn a_call_that_takes_long_is_reported_to_a_client_that_asks() {
     let program = folder("[limits]\ntime = \"2500ms\"\n");
     for revision in [REVISIONS[0], NEWEST] {
-        let mut client = with_guests(&program, &["raw_sleep"], revision);
+        let mut client = with_guests(&program, &["unchecked.wasm"], revision);
         let silent = client.send(
             "tools/call",
             json!({"name": "raw_sleep", "arguments": arguments()}),
@@ -107,7 +107,7 @@ fn a_call_that_takes_long_is_reported_to_a_client_that_asks() {
 #[test]
 fn calls_that_compute_hold_up_neither_each_other_nor_a_small_question() {
     let program = folder("[limits]\ntime = \"5s\"\n");
-    let mut client = with_guests(&program, &["raw_loop"], "2025-11-25");
+    let mut client = with_guests(&program, &["unchecked.wasm"], "2025-11-25");
     let looping: Vec<u64> = (0..16)
         .map(|_| {
             let params = json!({"name": "raw_loop", "arguments": arguments()});

@@ -177,7 +177,7 @@ fn components_are_taken_up_as_they_come_change_and_go() {
 fn calls_in_flight_end_on_the_component_that_they_began_with() {
     let program = folder("[limits]\ntime = \"4s\"\n");
     copy(&program, "unchecked.wasm", "unchecked.wasm");
-    let options = ["--tools", "tools", "--grant", "raw_sleep=*"];
+    let options = ["--tools", "tools", "--grant", "unchecked.wasm=*"];
     let (mut client, subscription) = listening(&program, &options, NEWEST);
     let params = json!({"name": "raw_sleep", "arguments": {"skill_name": "a", "path": ""}});
     let sleeping = client.send("tools/call", params.clone());

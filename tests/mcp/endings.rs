@@ -21,7 +21,7 @@ fn the_end_of_input_waits_for_calls_in_flight() {
     // Longer than rmcp would wait.
     let program = folder("[limits]\ntime = \"6s\"\n");
     for revision in [REVISIONS[0], NEWEST] {
-        let mut client = with_guests(&program, &["raw_sleep"], revision);
+        let mut client = with_guests(&program, &["unchecked.wasm"], revision);
         let mut sent = vec![client.send(
             "tools/call",
             json!({"name": "raw_sleep", "arguments": {"skill_name": "a", "path": ""}}),
@@ -116,7 +116,7 @@ fn a_signal_ends_the_server_and_the_guests() {
         assert_eq!(idle.wait(), Some(0));
         assert!(start.elapsed() < Duration::from_secs(1));
 
-        let mut busy = with_guests(&program, &["raw_loop"], revision);
+        let mut busy = with_guests(&program, &["unchecked.wasm"], revision);
         busy.request("tools/list", json!({}));
         for _ in 0..4 {
             busy.send(
@@ -184,7 +184,7 @@ fn a_request_that_waits_for_others_is_answered_at_a_signal() {
 #[test]
 fn a_client_that_goes_away_in_mid_call_leaves_no_server_behind() {
     let program = folder("[limits]\ntime = \"1s\"\n");
-    let mut client = with_guests(&program, &["raw_loop"], NEWEST);
+    let mut client = with_guests(&program, &["unchecked.wasm"], NEWEST);
     client.request("tools/list", json!({}));
     for _ in 0..4 {
         client.send(
@@ -209,7 +209,7 @@ fn a_client_that_reads_no_more_in_mid_call_ends_server_and_guests_at_once() {
     };
     for (kind, (ours, theirs)) in [("pipe", pipe()), ("socket", socket())] {
         let mut child = server(program.folder.path())
-            .args(guests(&["raw_loop"]))
+            .args(guests(&["unchecked.wasm"]))
             .stdout(theirs)
             .stderr(Stdio::piped())
             .spawn()

@@ -21,6 +21,31 @@ pub(crate) const REVISIONS: [&str; 3] = ["2025-06-18", "2025-11-25", NEWEST];
 /// Longest that anything is waited for.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// The configuration of a folder that has one. A server uses none but that.
+fn configured(folder: &Path) -> &'static [&'static str] {
+    match folder.join("skillhost.toml").exists() {
+        true => &["--config", "skillhost.toml"],
+        false => &[],
+    }
+}
+
+/// All that a client says which calls these tools and ends.
+pub(crate) fn session(calls: &[(&str, Value)]) -> String {
+    let hello = json!({
+        "protocolVersion": "2025-11-25", "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"},
+    });
+    let mut lines = vec![
+        json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello}),
+        json!({"jsonrpc": "2.0", "method": "notifications/initialized"}),
+    ];
+    lines.extend(calls.iter().zip(1..).map(|((name, arguments), id)| {
+        let params = json!({"name": name, "arguments": arguments});
+        json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params})
+    }));
+    lines.iter().map(|line| format!("{line}\n")).collect()
+}
+
 /// The server in a folder, whose input and output are pipes.
 pub(crate) fn server(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_skillhost"));
@@ -28,6 +53,7 @@ pub(crate) fn server(folder: &Path) -> Command {
         .env_clear()
         .env("SKILLHOST_CACHE", super::cache())
         .arg("serve")
+        .args(configured(folder))
         .current_dir(folder)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped());

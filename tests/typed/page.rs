@@ -106,7 +106,7 @@ fn the_tool_that_the_page_shows_looks_a_term_up() {
     fs::write(folders.outside.join("typed.wasm"), typed()).unwrap();
     let all = Grant::new().skills(["*"]).unwrap();
     let host = builder().skills(&folders.root).tools(&folders.outside);
-    let host = build(host.grant("look_up", all).grant("folder", Grant::new()));
+    let host = build(host.grant("typed.wasm", all));
     let arguments = |term: &str| json!({"skill_name": "a", "term": term});
     let output = call(&host, "look_up", arguments("skill")).unwrap();
     assert_eq!(

@@ -17,7 +17,7 @@ fn program() -> Program {
     program.write(
         "skillhost.toml",
         "skills = [\"skills\"]\ntools = [\"tools\"]\naudit_file = \"audit.jsonl\"\n\
-         [grants.folder]\nskills = [\"calculator\"]\n",
+         [grants.\"typed.wasm\"]\nskills = [\"calculator\"]\n",
     );
     program
 }
@@ -76,7 +76,7 @@ fn the_program_calls_functions_and_records_it() {
             "Argument 'value' is invalid: 256 is greater than the maximum of 255",
         ),
     ] {
-        let run = program.run(&["call", tool, arguments]);
+        let run = program.run(&["--config", "skillhost.toml", "call", tool, arguments]);
         let printed = format!("{}{}", run.stdout, run.stderr);
         assert_eq!(run.code, code, "{tool} {arguments}: {printed}");
         assert!(printed.contains(stdout), "{tool} {arguments}: {printed}");
@@ -117,14 +117,23 @@ fn a_model_calls_functions_by_message() {
             },
         }],
     });
-    let run = program().run_with(&["respond", "--format", "openai"], &call.to_string());
+    let run = program().run_with(
+        &[
+            "--config",
+            "skillhost.toml",
+            "respond",
+            "--format",
+            "openai",
+        ],
+        &call.to_string(),
+    );
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert_eq!(
         json(&run.stdout)[0]["content"],
         r#"{"x": 1, "y": 2, "text_beside": null}"#
     );
     for format in ["openai", "responses", "anthropic", "gemini", "mcp"] {
-        let run = program().run(&["tools", "--format", format]);
+        let run = program().run(&["--config", "skillhost.toml", "tools", "--format", format]);
         assert_eq!(run.code, 0, "{}", run.stderr);
         assert!(run.stdout.contains("\"echo_bare_results\""), "{format}");
     }
@@ -138,7 +147,7 @@ fn a_record_is_structured_content_over_mcp_and_anything_else_is_text() {
         builder()
             .skills(repository().join("skills"))
             .tools(&folders.outside)
-            .grant("folder", Grant::new().skills(["calculator"]).unwrap()),
+            .grant("typed.wasm", Grant::new().skills(["calculator"]).unwrap()),
     );
     let mut call = |name: &str, arguments: Value| {
         let asked = json!({"name": name, "arguments": arguments});

@@ -51,6 +51,15 @@ impl Runnable {
         }
     }
 
+    /// The name by which a grant or a pin names it: its file's, or its own of one
+    /// that comes with the host.
+    pub(crate) fn grant_name(&self) -> &str {
+        match &self.source {
+            Source::Own(_) => &self.origin,
+            Source::File(_) => file_name(&self.origin),
+        }
+    }
+
     /// A component that is ready.
     pub(crate) fn ready(mut self, sandbox: Sandbox) -> Self {
         self.made = OnceLock::from(Ok(sandbox));
@@ -131,4 +140,9 @@ impl Runnable {
     fn explain(&self, error: &anyhow::Error) -> String {
         format!("{}: {error:#}", cannot_load(&self.origin))
     }
+}
+
+/// The last step of a path.
+fn file_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 
-use super::components::{Components, Loaded, Pins, tools_of};
+use super::components::{Components, Loaded, Rules, tools_of};
 use super::{Granted, Host, Inner, Resources, Running, SKILL_RESOURCES};
 use crate::audit::{Audit, AuditMode};
 use crate::cache::Cache;
@@ -15,12 +15,13 @@ use crate::catalog::{Catalog, SkillsRoot};
 use crate::compile::{self, Compiler};
 use crate::component::{Loader, Tool};
 use crate::engine::Clocked;
-use crate::grant::{Defaults, Grant};
+use crate::grant::{Defaults, Grant, Skills};
 use crate::guard;
 use crate::known::KnownSkills;
 use crate::limits::{Limits, Load};
 use crate::observer::Observer;
 use crate::suggest;
+use crate::trust::Trust;
 
 /// Bytes of an answer that say how the file in it is encoded, and a little more.
 const ENCODING_NOTE: usize = 256;
@@ -56,6 +57,12 @@ pub struct HostBuilder {
     observer: Option<Arc<dyn Observer>>,
     pins: BTreeMap<String, String>,
     require_pins: bool,
+    require_components: bool,
+    trust: Trust,
+    /// Whether component files are trusted whoever can change them.
+    trusts_anyone: bool,
+    /// What messages call the configuration.
+    configuration: Option<String>,
     compiler: Option<PathBuf>,
     compile_time: Option<Duration>,
 }
@@ -76,7 +83,8 @@ impl HostBuilder {
         self
     }
 
-    /// Adds a folder of tool components: every `.wasm` file in it.
+    /// Adds a folder of tool components: every `.wasm` file in it. The folder
+    /// and the files must be [trusted](HostBuilder::trust).
     pub fn tools(mut self, folder: impl Into<PathBuf>) -> Self {
         self.tools.push(folder.into());
         self
@@ -113,9 +121,36 @@ impl HostBuilder {
         !self.without_embedded && !self.disabled.contains(SKILL_RESOURCES)
     }
 
-    /// What a tool may do; see [`Grant`]. Replaces an earlier grant of it.
-    pub fn grant(mut self, tool: impl Into<String>, grant: Grant) -> Self {
-        self.grants.insert(tool.into(), grant);
+    /// What a component may do; see [`Grant`]. It is named by its file, such as
+    /// `count_lines.wasm`, and a built-in one by its tool. The grant covers all
+    /// tools that the component defines, and replaces an earlier one.
+    ///
+    /// Where two components define one tool, the one that a grant or a
+    /// [pin](HostBuilder::pin) names serves. Where both are named, or neither,
+    /// both are refused.
+    pub fn grant(mut self, component: impl Into<String>, grant: Grant) -> Self {
+        self.grants.insert(component.into(), grant);
+        self
+    }
+
+    /// Who may change component files, tools folders and the audit log. Others'
+    /// are refused. Default: root and the user who runs the host.
+    pub fn trust(mut self, trust: Trust) -> Self {
+        self.trust = trust;
+        self
+    }
+
+    /// Loads component files that anybody can change: for one that is tried, and
+    /// has nothing to lose.
+    pub(crate) fn trust_anyone(mut self) -> Self {
+        self.trusts_anyone = true;
+        self
+    }
+
+    /// What messages call the configuration, such as its file. Default: the
+    /// configuration.
+    pub fn configuration(mut self, name: impl Into<String>) -> Self {
+        self.configuration = Some(name.into());
         self
     }
 
@@ -167,8 +202,16 @@ impl HostBuilder {
         self
     }
 
+    /// Makes [`HostBuilder::build`] fail where a component file cannot be loaded.
+    /// Default: it is one of the host's [`problems`](Host::problems).
+    pub fn require_components(mut self, required: bool) -> Self {
+        self.require_components = required;
+        self
+    }
+
     /// Records every call in this file: one line of JSON each, appended. The
-    /// file is made for its owner alone. Default: none.
+    /// file is made for its owner alone; one that is there must be empty or end
+    /// in such a record. `-` is standard error. Default: none.
     pub fn audit(mut self, file: impl Into<PathBuf>, mode: AuditMode) -> Self {
         self.audit = Some((file.into(), mode));
         self
@@ -216,7 +259,7 @@ impl HostBuilder {
         let memory = self.most_memory();
         let engine = Clocked::new(&self.load, memory, !self.unlimited)?;
         let audit = self.audit.as_ref();
-        let audit = audit.map(|(path, mode)| Audit::open(path, *mode));
+        let audit = audit.map(|(path, mode)| Audit::open(path, *mode, &self.trust));
         let running = Running {
             engine,
             memory,
@@ -274,9 +317,11 @@ impl HostBuilder {
         let mut components = Components {
             loader: Arc::new(loader),
             earlier: earlier.unwrap_or_default(),
-            pins: Pins {
+            rules: Rules {
                 pins: &self.pins,
-                required: self.require_pins,
+                require_pins: self.require_pins,
+                grants: &self.grants,
+                trust: (!self.trusts_anyone).then_some(&self.trust),
             },
             loaded: Vec::new(),
         };
@@ -284,19 +329,28 @@ impl HostBuilder {
             components.add_embedded()?;
         }
         let files = self.component_files()?;
-        problems.extend(components.add_files(files).await);
+        let refused = components.add_files(files.clone()).await;
+        if self.require_components && earlier.is_none() && !refused.is_empty() {
+            bail!(
+                "{}; `require_components = false` would serve without",
+                refused.join("; ")
+            );
+        }
+        let refused_components = refused.len();
+        problems.extend(refused);
         let components = components.loaded;
         // A tool may be missing because its component is: that is one problem
         // with one cause, and the rest of the host works. So is a component
         // that has gone since.
-        if let Err(error) = self.check_tool_names(&components) {
+        if let Err(error) = self.check_names(&components, &files) {
             match problems.is_empty() && earlier.is_none() {
                 true => return Err(error),
                 false => problems.push(error.to_string()),
             }
         }
+        problems.extend(self.missing_skills(&catalog));
         let granted = |(tool, own): (&Arc<Tool>, bool)| {
-            let grant = self.grants.get(&tool.definition.name);
+            let grant = self.grants.get(tool.component.grant_name());
             let terms = grant
                 .cloned()
                 .unwrap_or_default()
@@ -309,7 +363,12 @@ impl HostBuilder {
         };
         let mut tools: Vec<Granted> = components
             .iter()
-            .flat_map(|component| component.tools.iter().map(|tool| (tool, component.own)))
+            .flat_map(|component| {
+                component
+                    .tools
+                    .iter()
+                    .map(|tool| (tool, component.is_own()))
+            })
             .filter(|(tool, _)| !self.disabled.contains(&tool.definition.name))
             .map(granted)
             .collect();
@@ -328,6 +387,7 @@ impl HostBuilder {
             tools,
             resources,
             problems,
+            refused_components,
             capacity: self.load.calls as usize,
         })))
     }
@@ -357,7 +417,10 @@ impl HostBuilder {
     fn component_files(&self) -> anyhow::Result<Vec<PathBuf>> {
         let mut files = Vec::new();
         for folder in &self.tools {
-            let cannot = || format!("cannot list the tools folder `{}`", folder.display());
+            let cannot = || format!("cannot use the tools folder `{}`", folder.display());
+            if !self.trusts_anyone {
+                self.trust.check(folder).with_context(cannot)?;
+            }
             let mut found = Vec::new();
             for entry in std::fs::read_dir(folder).with_context(cannot)? {
                 let path = entry.with_context(cannot)?.path();
@@ -375,29 +438,80 @@ impl HostBuilder {
         Ok(files)
     }
 
-    /// A tool that is switched off or set up under a wrong name would stay on,
-    /// or as it was.
-    fn check_tool_names(&self, components: &[Loaded]) -> anyhow::Result<()> {
-        let names = || tools_of(components).map(|tool| tool.definition.name.as_str());
-        for named in self.disabled.iter().chain(self.grants.keys()) {
-            if !names().any(|name| name == named) {
-                let nearest = suggest::nearest(named, names());
-                let hint = nearest
-                    .first()
-                    .map(|nearest| format!("; did you mean `{nearest}`?"))
-                    .unwrap_or_else(|| {
-                        "; a component in a folder of `tools` would define it, which \
-                         `skillhost build` makes of a tool project"
-                            .to_owned()
-                    });
+    /// Refuses names that mean nothing: a tool that is switched off under a
+    /// wrong name would stay on, a grant would be another's.
+    fn check_names(&self, components: &[Loaded], files: &[PathBuf]) -> anyhow::Result<()> {
+        let tools = || tools_of(components).map(|tool| tool.definition.name.as_str());
+        for disabled in &self.disabled {
+            if !tools().any(|tool| tool == disabled) {
                 bail!(
-                    "the configuration names the tool `{}`, and there is none of that name{hint}",
-                    named.escape_debug()
+                    "{} disables the tool `{}`, and there is none of that name{}",
+                    self.configured_in(),
+                    disabled.escape_debug(),
+                    did_you_mean(disabled, tools())
                 );
             }
         }
+        let own = components.iter().filter(|component| component.is_own());
+        let own: Vec<&str> = own.map(|own| own.component.grant_name()).collect();
+        let files = files.iter().filter_map(|file| file.file_name()?.to_str());
+        let grantable: Vec<&str> = own.into_iter().chain(files).collect();
+        for granted in self.grants.keys() {
+            if grantable.contains(&granted.as_str()) {
+                continue;
+            }
+            let mut tools = tools_of(components);
+            let defined = tools.find(|tool| tool.definition.name == *granted);
+            let hint = match defined {
+                Some(tool) => format!(
+                    "; the tool of that name is defined by `{}`, and a grant names that file",
+                    tool.component.grant_name()
+                ),
+                None if granted.ends_with(".wasm") => {
+                    "; `skillhost build` makes one of a tool project".to_owned()
+                }
+                None => did_you_mean(granted, grantable.iter().copied()),
+            };
+            bail!(
+                "{} grants something to `{}`, and there is no component file and no built-in tool \
+                 of that name{hint}",
+                self.configured_in(),
+                granted.escape_debug()
+            );
+        }
         Ok(())
     }
+
+    /// Skills that grants name and that are not there.
+    fn missing_skills(&self, catalog: &Catalog) -> Vec<String> {
+        let mut missing = Vec::new();
+        for (component, grant) in &self.grants {
+            let names = grant.skills.iter().flat_map(Skills::names);
+            missing.extend(names.filter(|name| !catalog.has(name)).map(|name| {
+                let nearest = catalog.nearest(name);
+                format!(
+                    "{} grants `{}` the skill `{}`, and there is none of that name{}",
+                    self.configured_in(),
+                    component.escape_debug(),
+                    name.escape_debug(),
+                    did_you_mean(name, nearest.iter().map(String::as_str))
+                )
+            }));
+        }
+        missing
+    }
+
+    fn configured_in(&self) -> &str {
+        self.configuration.as_deref().unwrap_or("the configuration")
+    }
+}
+
+fn did_you_mean<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> String {
+    let nearest = suggest::nearest(name, names);
+    let nearest = nearest.first();
+    nearest.map_or_else(String::new, |nearest| {
+        format!("; did you mean `{}`?", nearest.escape_debug())
+    })
 }
 
 /// What reads resources. Its answers may be longer than the operator's limit by

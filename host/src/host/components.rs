@@ -1,5 +1,6 @@
 //! The components of a host, as they are loaded. What an earlier host had of
-//! the same content is taken over and not loaded again.
+//! the same content is taken over and not loaded again. Which of them are taken
+//! in where names collide is decided in `admission`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,17 +12,20 @@ use std::thread;
 use anyhow::{Context as _, bail};
 use wasmtime::component::Component;
 
+use super::admission::{Candidate, Claim, refusals};
 use crate::component::{Loader, Runnable, Source, Tool, cannot_load, digest as sha256, read};
 use crate::embedded::EMBEDDED;
+use crate::grant::Grant;
 use crate::tool::Definition;
+use crate::trust::Trust;
 
 /// A component, and the tools that it defines.
 #[derive(Clone)]
 pub(crate) struct Loaded {
-    component: Arc<Runnable>,
-    /// Whether it is one that comes with the host.
-    pub(crate) own: bool,
+    pub(crate) component: Arc<Runnable>,
     pub(crate) tools: Vec<Arc<Tool>>,
+    /// The user whose file it is; none of one that comes with the host.
+    owner: Option<u32>,
 }
 
 /// Components being loaded.
@@ -29,24 +33,34 @@ pub(crate) struct Components<'a> {
     pub(crate) loader: Arc<Loader>,
     /// What the host had that is being replaced.
     pub(crate) earlier: &'a [Loaded],
-    pub(crate) pins: Pins<'a>,
+    pub(crate) rules: Rules<'a>,
     pub(crate) loaded: Vec<Loaded>,
 }
 
 /// Which component files may be loaded, by the operator's word.
-pub(crate) struct Pins<'a> {
+pub(crate) struct Rules<'a> {
     pub(crate) pins: &'a BTreeMap<String, String>,
-    pub(crate) required: bool,
+    pub(crate) require_pins: bool,
+    pub(crate) grants: &'a BTreeMap<String, Grant>,
+    /// None trusts every file: one that is only tried.
+    pub(crate) trust: Option<&'a Trust>,
 }
 
 /// A component file that was looked at.
-enum Seen {
+struct Seen {
+    owner: Option<u32>,
+    digest: String,
+    known: Known,
+}
+
+/// What is known of such a file.
+enum Known {
     /// The earlier host has it.
     Earlier(Loaded),
-    /// Its tools are known.
-    Known(String, Vec<Definition>),
-    /// It has to say what its tools are.
-    Compiled(String, Component),
+    /// Its tools.
+    Tools(Vec<Definition>),
+    /// Its code; it has to say what its tools are.
+    Code(Component),
 }
 
 impl Components<'_> {
@@ -54,7 +68,9 @@ impl Components<'_> {
     pub(crate) fn add_embedded(&mut self) -> anyhow::Result<()> {
         for embedded in &EMBEDDED {
             let (origin, digest) = (embedded.name, embedded.digest());
-            let component = match self.earlier(origin, digest, true) {
+            let earlier = self.earlier.iter();
+            let mut own = earlier.filter(|earlier| earlier.owner.is_none());
+            let component = match own.find(|own| own.component.digest == digest) {
                 Some(unchanged) => unchanged.clone(),
                 None => {
                     let loader = Arc::clone(&self.loader);
@@ -63,56 +79,131 @@ impl Components<'_> {
                         Runnable::new(loader, origin.to_owned(), digest.to_owned(), source);
                     let definitions = embedded.definitions();
                     let definitions = definitions.with_context(|| cannot_load(origin))?;
-                    Loaded::new(runnable, true, definitions)
+                    Loaded::new(runnable, None, definitions)
                 }
             };
-            self.push(component)?;
+            self.loaded.push(component);
         }
         Ok(())
     }
 
     /// Adds components from files, in this order. The others are told of as
     /// problems.
+    ///
+    /// A component that the earlier host had stays for as long as its file does:
+    /// as it is now where it may take its own place, else as it was.
     pub(crate) async fn add_files(&mut self, files: Vec<PathBuf>) -> Vec<String> {
         let mut problems = Vec::new();
-        for (file, seen) in self.look_at_all(&files) {
-            let origin = file.display().to_string();
-            let added = match seen {
-                Ok(seen) => self.add(file, &origin, seen).await,
+        let mut newcomers = Vec::new();
+        // By the place of their files.
+        let mut taken = BTreeMap::new();
+        for (at, (file, seen)) in self.look_at_all(&files).into_iter().enumerate() {
+            let loaded = match seen {
+                Ok(seen) => self.load(file, seen).await,
                 Err(error) => Err(error),
             };
-            if let Err(error) = added {
-                let stays = match self.keep(&origin) {
-                    true => "; its earlier tools stay",
-                    false => "",
-                };
-                problems.push(format!("{error:#}{stays}"));
+            let Some(earlier) = self.earlier_of(file) else {
+                match loaded {
+                    Ok(newcomer) => newcomers.push((at, newcomer)),
+                    Err(error) => problems.push(format!("{error:#}")),
+                }
+                continue;
+            };
+            let successor = loaded.and_then(|loaded| {
+                self.check_successor(earlier, &loaded, &files)?;
+                Ok(loaded)
+            });
+            let stays = successor.unwrap_or_else(|error| {
+                problems.push(format!("{error:#}; its earlier tools stay"));
+                earlier.clone()
+            });
+            taken.insert(at, stays);
+        }
+        let refused = {
+            let candidate = |loaded| self.rules.candidate(loaded);
+            let serving = self.loaded.iter().chain(taken.values());
+            let serving: Vec<_> = serving.map(candidate).collect();
+            let new: Vec<_> = newcomers.iter().map(|(_, new)| candidate(new)).collect();
+            refusals(&serving, &new)
+        };
+        for ((at, newcomer), refused) in newcomers.into_iter().zip(refused) {
+            match refused {
+                Some(why) => problems.push(why),
+                None => {
+                    taken.insert(at, newcomer);
+                }
             }
         }
+        self.loaded.extend(taken.into_values());
         problems
     }
 
-    /// Adds a component. The error names it; nothing was added then.
-    async fn add(&mut self, file: &Path, origin: &str, seen: Seen) -> anyhow::Result<()> {
+    /// Loads a component. The error names it.
+    async fn load(&self, file: &Path, seen: Seen) -> anyhow::Result<Loaded> {
+        let Seen {
+            owner,
+            digest,
+            known,
+        } = seen;
+        let origin = file.display().to_string();
         let runnable = |digest| {
             let source = Source::File(file.to_owned());
-            Runnable::new(Arc::clone(&self.loader), origin.to_owned(), digest, source)
+            Runnable::new(Arc::clone(&self.loader), origin.clone(), digest, source)
         };
-        let component = match seen {
-            Seen::Earlier(unchanged) => unchanged,
-            Seen::Known(digest, definitions) => Loaded::new(runnable(digest), false, definitions),
-            Seen::Compiled(digest, component) => {
+        let loaded = match known {
+            Known::Earlier(unchanged) => Loaded { owner, ..unchanged },
+            Known::Tools(definitions) => Loaded::new(runnable(digest), owner, definitions),
+            Known::Code(component) => {
                 // Read again, so that not all files are in memory at a time.
                 let bytes = read(file)?;
                 if sha256(&bytes) != digest {
-                    bail!("{}: its file has changed meanwhile", cannot_load(origin));
+                    bail!("{}: its file has changed meanwhile", cannot_load(&origin));
                 }
-                let asked = self.loader.ask(origin, &bytes, &component, &digest);
+                let asked = self.loader.ask(&origin, &bytes, &component, &digest);
                 let (sandbox, definitions) = asked.await?;
-                Loaded::new(runnable(digest).ready(sandbox), false, definitions)
+                Loaded::new(runnable(digest).ready(sandbox), owner, definitions)
             }
         };
-        self.push(component)
+        let names: Vec<&str> = loaded.tool_names().collect();
+        let twice = |(at, name): &(usize, &&str)| names[..*at].contains(*name);
+        if let Some((_, name)) = names.iter().enumerate().find(twice) {
+            bail!(
+                "{}: it defines the tool `{name}` twice",
+                cannot_load(&origin)
+            );
+        }
+        Ok(loaded)
+    }
+
+    /// Whether a component may take the place of the one that its file held
+    /// before. `files` are there now: what another one has is not for it.
+    fn check_successor(
+        &self,
+        earlier: &Loaded,
+        loaded: &Loaded,
+        files: &[PathBuf],
+    ) -> anyhow::Result<()> {
+        if loaded.component.digest == earlier.component.digest {
+            return Ok(());
+        }
+        let origin = &loaded.component.origin;
+        if loaded.owner != earlier.owner && !self.rules.is_pinned(loaded) {
+            bail!(
+                "{}: its content has changed and so has its owner; a pin in `pins` allows that, \
+                 and so does a restart",
+                cannot_load(origin)
+            );
+        }
+        let others = self.earlier.iter().filter(|other| {
+            let path = Path::new(&other.component.origin);
+            other.owner.is_none()
+                || (other.component.origin != *origin && files.iter().any(|file| file == path))
+        });
+        let others: Vec<_> = others.map(|other| self.rules.candidate(other)).collect();
+        match refusals(&others, &[self.rules.candidate(loaded)]).pop() {
+            Some(Some(why)) => bail!(why),
+            _ => Ok(()),
+        }
     }
 
     /// Looks at files, several at a time: those that nobody has seen are
@@ -143,80 +234,65 @@ impl Components<'_> {
     }
 
     fn look(&self, file: &Path) -> anyhow::Result<Seen> {
+        let origin = file.display().to_string();
+        let cannot = || cannot_load(&origin);
+        let owner = self.rules.trust.map(|trust| trust.check(file));
+        let owner = owner.transpose().with_context(cannot)?;
         let bytes = read(file)?;
         let digest = sha256(&bytes);
-        self.pins.check(file, &digest)?;
-        let origin = file.display().to_string();
-        if let Some(unchanged) = self.earlier(&origin, &digest, false) {
-            return Ok(Seen::Earlier(unchanged.clone()));
-        }
-        if let Some(definitions) = self.loader.known(&digest) {
-            return Ok(Seen::Known(digest, definitions));
-        }
-        let component = self.loader.compiled(&origin, &bytes, &digest);
-        let component = component.with_context(|| cannot_load(&origin))?;
-        Ok(Seen::Compiled(digest, component))
-    }
-
-    /// The component as the earlier host had it, if it did.
-    fn earlier(&self, origin: &str, digest: &str, own: bool) -> Option<&Loaded> {
-        self.earlier.iter().find(|earlier| {
-            let Runnable {
-                origin: its_origin,
-                digest: its_digest,
-                ..
-            } = &*earlier.component;
-            its_origin == origin && its_digest == digest && earlier.own == own
+        self.rules.check_pin(file, &digest)?;
+        let unchanged = self.earlier_of(file);
+        let unchanged = unchanged.filter(|earlier| earlier.component.digest == digest);
+        let known = match (unchanged, self.loader.known(&digest)) {
+            (Some(unchanged), _) => Known::Earlier(unchanged.clone()),
+            (None, Some(definitions)) => Known::Tools(definitions),
+            (None, None) => {
+                let component = self.loader.compiled(&origin, &bytes, &digest);
+                Known::Code(component.with_context(cannot)?)
+            }
+        };
+        Ok(Seen {
+            owner: owner.or(Some(0)),
+            digest,
+            known,
         })
     }
 
-    /// Adds a component as the earlier host had it, if it did.
-    fn keep(&mut self, origin: &str) -> bool {
-        let mut earlier = self.earlier.iter();
-        let kept = earlier.find(|earlier| earlier.component.origin == origin && !earlier.own);
-        kept.is_some_and(|kept| self.push(kept.clone()).is_ok())
-    }
-
-    /// Refuses a component that gives a name that is taken: which of the two
-    /// an agent would call must not depend on the order of files.
-    fn push(&mut self, component: Loaded) -> anyhow::Result<()> {
-        for (index, tool) in component.tools.iter().enumerate() {
-            let name = &tool.definition.name;
-            let mut before = tools_of(&self.loaded).chain(&component.tools[..index]);
-            if let Some(other) = before.find(|other| other.definition.name == *name) {
-                let is_other = |loaded: &&Loaded| Arc::ptr_eq(&loaded.component, &other.component);
-                let fix = match self.loaded.iter().find(is_other).is_some_and(|it| it.own) {
-                    true => "that one is built in: give it another name",
-                    false => "take one of the two away, or give it another name",
-                };
-                bail!(
-                    "{}: it defines the tool `{name}`, which `{}` has already defined; {fix}",
-                    cannot_load(&tool.component.origin),
-                    other.component.origin
-                );
-            }
-        }
-        self.loaded.push(component);
-        Ok(())
+    /// What the earlier host had of this file.
+    fn earlier_of(&self, file: &Path) -> Option<&'_ Loaded> {
+        let mut strangers = self
+            .earlier
+            .iter()
+            .filter(|earlier| earlier.owner.is_some());
+        strangers.find(|earlier| Path::new(&earlier.component.origin) == file)
     }
 }
 
 impl Loaded {
-    fn new(component: Runnable, own: bool, definitions: Vec<Definition>) -> Self {
+    fn new(component: Runnable, owner: Option<u32>, definitions: Vec<Definition>) -> Self {
         let component = Arc::new(component);
         let tool = |definition| Arc::new(Tool::new(definition, &component));
         let tools = definitions.into_iter().map(tool).collect();
         Self {
             component,
-            own,
             tools,
+            owner,
         }
+    }
+
+    /// Whether it is one that comes with the host.
+    pub(crate) fn is_own(&self) -> bool {
+        self.owner.is_none()
+    }
+
+    fn tool_names(&self) -> impl Iterator<Item = &str> {
+        self.tools.iter().map(|tool| tool.definition.name.as_str())
     }
 }
 
-impl Pins<'_> {
+impl Rules<'_> {
     /// Whether a component of this digest may be loaded from this file.
-    fn check(&self, file: &Path, digest: &str) -> anyhow::Result<()> {
+    fn check_pin(&self, file: &Path, digest: &str) -> anyhow::Result<()> {
         let name = file.file_name().unwrap_or_default().to_string_lossy();
         let cannot = || cannot_load(&file.display().to_string());
         match self.pins.get(&*name) {
@@ -225,11 +301,31 @@ impl Pins<'_> {
                 "{}: its SHA-256 is {digest}, and the pin `{name}` is {pin}",
                 cannot()
             ),
-            None if self.required => bail!(
+            None if self.require_pins => bail!(
                 "{}: it has no pin, and pins are required; its SHA-256 is {digest}",
                 cannot()
             ),
             None => Ok(()),
+        }
+    }
+
+    fn is_pinned(&self, loaded: &Loaded) -> bool {
+        self.pins.contains_key(loaded.component.grant_name())
+    }
+
+    /// How admission sees a component.
+    fn candidate<'l>(&self, loaded: &'l Loaded) -> Candidate<'l> {
+        let file = loaded.component.grant_name();
+        Candidate {
+            origin: &loaded.component.origin,
+            digest: &loaded.component.digest,
+            tools: loaded.tool_names().collect(),
+            claim: match (loaded.is_own(), self.grants.contains_key(file)) {
+                (true, _) => Claim::BuiltIn,
+                (false, true) => Claim::Granted { file },
+                (false, false) if self.is_pinned(loaded) => Claim::Pinned,
+                (false, false) => Claim::None,
+            },
         }
     }
 }

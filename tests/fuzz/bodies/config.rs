@@ -14,7 +14,7 @@ const FOLDER: &str = "/etc/skillhost";
 
 /// The keys that mean something, by what their value is.
 const STRINGS: [&str; 3] = ["home", "audit_file", "audit"];
-const BOOLEANS: [&str; 2] = ["hard_links", "require_pins"];
+const BOOLEANS: [&str; 3] = ["hard_links", "require_pins", "require_components"];
 const LISTS: [&str; 3] = ["skills", "tools", "disabled_tools"];
 const NUMBERS: [&str; 4] = ["calls", "queue", "compile_time", "stack"];
 const TABLES: [&str; 4] = ["limits", "pins", "grants", "http"];

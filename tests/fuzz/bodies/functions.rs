@@ -5,9 +5,6 @@
 
 use std::fmt::Write as _;
 
-/// The tool that the function is.
-pub(crate) const TOOL: &str = "do_it";
-
 /// The most that fills the memory.
 const IMAGE: usize = 4096;
 

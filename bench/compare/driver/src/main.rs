@@ -129,7 +129,7 @@ async fn host(place: Place) -> anyhow::Result<Host> {
     if let Some((folder, names)) = place.tools {
         builder = builder.without_embedded_tools().tools(folder);
         for name in names {
-            builder = builder.grant(name, Grant::default().skills(["*"])?);
+            builder = builder.grant(format!("{name}.wasm"), Grant::default().skills(["*"])?);
         }
     }
     let host = builder.build().await?;

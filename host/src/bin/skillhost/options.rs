@@ -9,16 +9,16 @@ use std::sync::Mutex;
 
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
-use skillhost::config::{Config, Located, LocatedRoot};
+use skillhost::config::{Config, DEFAULT_FILE, Located, LocatedRoot};
 use skillhost::conformance::Conformance;
-use skillhost::{Catalog, Compilation, Grant, Host, HostBuilder, SkillsRoot};
+use skillhost::{Catalog, Compilation, Grant, Host, HostBuilder, Principal, SkillsRoot, Trust};
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-/// Used where it exists and no `--config` is given.
-const DEFAULT_CONFIG: &str = "skillhost.toml";
+use crate::terminal;
+
 /// Used where it exists and no skills folder is given or configured.
 const DEFAULT_SKILLS: &str = "skills";
 
@@ -33,7 +33,9 @@ pub(crate) fn token() -> Option<OsString> {
 /// Stands before the verb and after it; what is said in both places adds up.
 #[derive(Args, Default)]
 pub(crate) struct Options {
-    /// Configuration file [default: ./skillhost.toml if it exists]
+    /// Configuration file [default: ./skillhost.toml if it exists and neither
+    /// --skills nor --tools is given, for what lies beside it; `serve` and
+    /// `respond` use none]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Folder of skills, before the configured ones; repeatable
@@ -43,16 +45,37 @@ pub(crate) struct Options {
     /// Folder of tool components, besides the configured ones; repeatable
     #[arg(long, value_name = "DIR")]
     tools: Vec<PathBuf>,
-    /// Append a record of each call to this file, in place of the configured one
+    /// Append a record of each call to this file, in place of the configured
+    /// one; `-` is stderr
     #[arg(long, value_name = "FILE")]
     audit: Option<PathBuf>,
     /// How much to log on stderr; what guests print is `info` [default: warn]
     #[arg(long, value_enum, value_name = "LEVEL")]
     log: Option<Level>,
-    /// Let a tool read skills, in place of its configured grant; `*` and `?`
-    /// match any characters; repeatable
-    #[arg(long, value_name = "TOOL=SKILL,…")]
+    /// Let the tools of a component file, or a built-in tool, read skills, in
+    /// place of the configured grant; `*` and `?` match any characters;
+    /// repeatable
+    #[arg(long, value_name = "FILE.wasm=SKILL,…")]
     grant: Vec<String>,
+    /// User or group that may own and change the configuration, tools and the
+    /// audit log, as root and you may: user:NAME or group:NAME; repeatable
+    #[arg(long, value_name = "WHO")]
+    trust: Vec<Principal>,
+    #[arg(skip)]
+    starter: Starter,
+}
+
+/// Who starts the program, and so who has chosen the current folder.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Starter {
+    /// A person, who types a verb there.
+    #[default]
+    Person,
+    /// A loop of an agent, which calls `respond`.
+    Agent,
+    /// An MCP client, which starts `serve` wherever it is itself: in the folder
+    /// of a stranger's repository, say.
+    Client,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -85,19 +108,53 @@ impl Options {
         self.skills.extend(after.skills);
         self.tools.extend(after.tools);
         self.grant.extend(after.grant);
+        self.trust.extend(after.trust);
         self
     }
 
-    pub(crate) fn config(&self) -> anyhow::Result<Config> {
-        match &self.config {
-            Some(path) => Config::read(path),
-            // What is there and cannot be read is not passed over: its limits
-            // would be too.
-            None => match std::fs::symlink_metadata(DEFAULT_CONFIG) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Config::default()),
-                _ => Config::read(Path::new(DEFAULT_CONFIG)),
-            },
+    /// These, where somebody else than a person starts the program.
+    pub(crate) fn started_by(mut self, starter: Starter) -> Self {
+        self.starter = starter;
+        self
+    }
+
+    /// Starts the log and reads the configuration, for each verb once.
+    pub(crate) fn configured(&self) -> anyhow::Result<Config> {
+        self.start_log();
+        let config = match &self.config {
+            Some(path) => Config::read(path, &self.trusted())?,
+            None => self.found()?,
+        };
+        if let Some(file) = &config.file {
+            tracing::info!("the configuration is `{}`", file.escape_debug());
         }
+        Ok(config)
+    }
+
+    /// The configuration in the current folder, where it counts.
+    fn found(&self) -> anyhow::Result<Config> {
+        // What is there and cannot be read is not passed over: its limits
+        // would be too.
+        let found = std::fs::symlink_metadata(DEFAULT_FILE);
+        if found.is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+            return Ok(Config::default());
+        }
+        let unused = match self.starter {
+            Starter::Client | Starter::Agent => "without `--config`",
+            Starter::Person if self.skills.is_empty() && self.tools.is_empty() => {
+                return Config::read_found(Path::new(DEFAULT_FILE), &self.trusted());
+            }
+            Starter::Person => "beside `--skills` or `--tools`",
+        };
+        terminal::complain(&format!(
+            "`./{DEFAULT_FILE}` is not used {unused}; `--config ./{DEFAULT_FILE}` would use it"
+        ));
+        Ok(Config::default())
+    }
+
+    fn trusted(&self) -> Trust {
+        let principals = self.trust.iter().copied();
+        principals.fold(Trust::new(), Trust::and)
     }
 
     fn skills(&self, config: &Config) -> anyhow::Result<Vec<SkillsRoot>> {
@@ -115,14 +172,22 @@ impl Options {
             roots.push(root.clone());
         }
         if roots.is_empty() && Path::new(DEFAULT_SKILLS).is_dir() {
-            roots.push(plain(Path::new(DEFAULT_SKILLS)));
+            let folder = Path::new(DEFAULT_SKILLS);
+            if self.starter == Starter::Client {
+                let shown = std::path::absolute(folder);
+                terminal::complain(&format!(
+                    "serving the skills in `{}`; `--skills DIR` names another folder",
+                    shown.as_deref().unwrap_or(folder).display()
+                ));
+            }
+            roots.push(plain(folder));
         }
         Ok(roots)
     }
 
     /// The skills, without loading any tool.
     pub(crate) fn catalog(&self) -> anyhow::Result<Catalog> {
-        let config = self.config()?;
+        let config = self.configured()?;
         let catalog = Catalog::open(&self.skills(&config)?, None)?;
         Ok(catalog.hard_links(config.hard_links))
     }
@@ -165,24 +230,22 @@ impl Options {
     }
 
     async fn host_with(&self, change: impl FnOnce(&mut Config)) -> anyhow::Result<Host> {
-        let host = self.builder_with(change)?.build().await?;
+        let mut config = self.configured()?;
+        change(&mut config);
+        let host = self.builder(config)?.build().await?;
         complain_of(&host);
         Ok(host)
     }
 
-    /// What a host is built from. Starts the log.
-    pub(crate) fn builder(&self) -> anyhow::Result<HostBuilder> {
-        self.builder_with(|_| ())
-    }
-
-    fn builder_with(&self, change: impl FnOnce(&mut Config)) -> anyhow::Result<HostBuilder> {
-        self.start_log();
-        let mut config = self.config()?;
-        change(&mut config);
+    /// What a host is built from.
+    pub(crate) fn builder(&self, config: Config) -> anyhow::Result<HostBuilder> {
+        let required = self.starter == Starter::Client && config.require_pins;
         let mut builder = Host::builder()
+            .trust(self.trusted())
             .limits(config.limits.clone())
             .load(config.load.clone())
-            .hard_links(config.hard_links);
+            .hard_links(config.hard_links)
+            .require_components(config.require_components.unwrap_or(required));
         for root in self.skills(&config)? {
             builder = builder.skills_root(root);
         }
@@ -202,19 +265,22 @@ impl Options {
             builder = builder.pin(file, pin);
         }
         builder = builder.require_pins(config.require_pins);
-        for (tool, grant) in config.grants {
-            builder = builder.grant(tool, grant);
+        for (component, grant) in config.grants {
+            builder = builder.grant(component, grant);
         }
         for given in &self.grant {
-            let (tool, skills) = given.split_once('=').with_context(|| {
+            let (component, skills) = given.split_once('=').with_context(|| {
                 format!(
-                    "`--grant`: expected TOOL=SKILL,… and not `{}`",
+                    "`--grant`: expected FILE.wasm=SKILL,… and not `{}`",
                     given.escape_debug()
                 )
             })?;
             let grant = Grant::new().limits(config.limits.clone());
             let grant = grant.skills(skills.split(',')).context("`--grant`")?;
-            builder = builder.grant(tool, grant);
+            builder = builder.grant(component, grant);
+        }
+        if let Some(file) = config.file {
+            builder = builder.configuration(format!("`{}`", file.escape_debug()));
         }
         let configured = config.audit_file.map(|located| located.path);
         if let Some(file) = self.audit.clone().or(configured) {
@@ -238,10 +304,9 @@ impl Options {
 }
 
 impl Options {
-    /// A run of conformance checks for a component. Starts the log.
+    /// A run of conformance checks for a component.
     pub(crate) fn conformance(&self, component: &Path) -> anyhow::Result<Conformance> {
-        self.start_log();
-        let config = self.config()?;
+        let config = self.configured()?;
         let mut run = Conformance::of(component).limits(config.limits.clone());
         for root in self.skills(&config)? {
             run = run.skills_root(root);
@@ -262,7 +327,7 @@ impl Options {
 /// Says what could not be loaded.
 pub(crate) fn complain_of(host: &Host) {
     for problem in host.problems() {
-        crate::terminal::complain(problem);
+        terminal::complain(problem);
     }
 }
 
@@ -314,7 +379,7 @@ impl Progress {
             [one] => format!("compiling {one}"),
             [one, others @ ..] => format!("compiling {one} and {} more", others.len()),
         };
-        let line = crate::terminal::escape(&line).replace('\n', "\\n");
+        let line = terminal::escape(&line).replace('\n', "\\n");
         let _ = write!(io::stderr(), "\r\x1b[K{line}");
     }
 }

@@ -10,7 +10,7 @@ use skillhost::exchange::{self, Format, MessageError};
 use skillhost::{Host, message, parse_arguments};
 
 use crate::exit::Exit;
-use crate::options::Options;
+use crate::options::{Options, Starter};
 use crate::terminal;
 use input::Messages;
 
@@ -60,6 +60,7 @@ impl From<Whose> for Format {
 impl Respond {
     pub(crate) async fn execute(mut self, before: Options) -> anyhow::Result<Exit> {
         let options = before.and(std::mem::take(&mut self.options));
+        let options = options.started_by(Starter::Agent);
         let host = options.host().await?;
         let mut messages = Messages::new(io::stdin().lock());
         let mut exit = Exit::Ok;

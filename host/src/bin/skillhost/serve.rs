@@ -10,7 +10,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use crate::exit::Exit;
-use crate::options::{Options, complain_of};
+use crate::options::{Options, Starter, complain_of};
 
 /// Serve agents over the Model Context Protocol, on stdin and stdout or over
 /// HTTP
@@ -25,11 +25,12 @@ pub(crate) struct Serve {
 impl Serve {
     pub(crate) async fn execute(mut self, before: Options) -> anyhow::Result<Exit> {
         let options = before.and(std::mem::take(&mut self.options));
+        let options = options.started_by(Starter::Client);
         if let Some(address) = self.http.address {
             return self.http.execute(address, &options).await;
         }
         let end = end_by_signal()?;
-        let live = Arc::new(Live::new(options.builder()?));
+        let live = Arc::new(Live::new(options.builder(options.configured()?)?));
         let _watching = live
             .watch()
             .inspect_err(|error| tracing::warn!("{error:#}"));

@@ -42,9 +42,11 @@ impl Http {
         options: &options::Options,
     ) -> anyhow::Result<Exit> {
         let metrics = Arc::<Metrics>::default();
-        let builder = options.builder()?.observer(metrics.clone());
+        let config = options.configured()?;
+        let http = config.http.clone();
+        let builder = options.builder(config)?.observer(metrics.clone());
         let shutdown = Shutdown::on_signals()?;
-        let server = Server::bind(address, self.options(options.config()?.http)?).await?;
+        let server = Server::bind(address, self.options(http)?).await?;
         raise_descriptor_limit();
         let live = Arc::new(Live::new(builder));
         let _watching = live

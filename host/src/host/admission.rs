@@ -1,0 +1,233 @@
+//! Which components are taken in where several claim one name. An agent calls a
+//! tool by its name and a grant names a file, so each of these names belongs to
+//! one component: to the one that has it already, else to the one that the
+//! operator names, else to nobody. The order of files decides nothing. Meets: a
+//! file that is put beside a granted component and takes its name.
+
+use crate::component::cannot_load;
+
+/// A component that is taken in, or asks to be.
+#[derive(Debug, Clone)]
+pub(super) struct Candidate<'a> {
+    /// Its path, or the name of a built-in one.
+    pub(super) origin: &'a str,
+    pub(super) digest: &'a str,
+    pub(super) tools: Vec<&'a str>,
+    pub(super) claim: Claim<'a>,
+}
+
+/// What a component has of the operator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Claim<'a> {
+    /// It comes with the host.
+    BuiltIn,
+    /// A grant names its file.
+    Granted {
+        /// The file's name.
+        file: &'a str,
+    },
+    /// A pin names its file, and no grant does.
+    Pinned,
+    /// Nothing.
+    None,
+}
+
+/// Why each newcomer is refused, if it is.
+pub(super) fn refusals(taken: &[Candidate<'_>], new: &[Candidate<'_>]) -> Vec<Option<String>> {
+    let mut refused: Vec<Option<String>> = new
+        .iter()
+        .map(|new| taken.iter().find_map(|taken| taken.keeps_out(new)))
+        .collect();
+    for rule in [same_file, outranked, equal] {
+        let left: Vec<usize> = (0..new.len()).filter(|at| refused[*at].is_none()).collect();
+        for at in &left {
+            let mut others = left.iter().filter(|other| *other != at);
+            refused[*at] = others.find_map(|other| rule(new, *at, *other));
+        }
+    }
+    let refusals = refused.into_iter().zip(new);
+    refusals
+        .map(|(why, new)| why.map(|why| format!("{}: {why}", cannot_load(new.origin))))
+        .collect()
+}
+
+impl Candidate<'_> {
+    /// Why this one, which is taken in, keeps another one out.
+    fn keeps_out(&self, new: &Candidate<'_>) -> Option<String> {
+        if let Some(tool) = self.shared_tool(new) {
+            return Some(match self.claim {
+                Claim::BuiltIn => {
+                    format!("it defines the tool `{tool}`, which is built in; give it another name")
+                }
+                _ => format!(
+                    "it defines the tool `{tool}`, which `{}` serves and goes on serving",
+                    self.origin
+                ),
+            });
+        }
+        let file = self.shared_grant(new)?;
+        Some(format!(
+            "the grant of `{file}` is that of `{}`, which serves; rename one of the two files",
+            self.origin
+        ))
+    }
+
+    fn shared_tool<'t>(&'t self, other: &Candidate<'_>) -> Option<&'t str> {
+        let mut tools = self.tools.iter().copied();
+        tools.find(|tool| other.tools.contains(tool))
+    }
+
+    /// The file name that both have and a grant names.
+    fn shared_grant(&self, other: &Candidate<'_>) -> Option<&str> {
+        match (self.claim, other.claim) {
+            (Claim::Granted { file }, Claim::Granted { file: other }) if file == other => {
+                Some(file)
+            }
+            _ => None,
+        }
+    }
+
+    fn is_named(&self) -> bool {
+        self.claim != Claim::None
+    }
+}
+
+/// Two files of one granted name: the grant belongs to neither, unless they are
+/// the same component. A pin of that name has let no other bytes come this far.
+fn same_file(new: &[Candidate<'_>], at: usize, other: usize) -> Option<String> {
+    let (it, that) = (&new[at], &new[other]);
+    let file = it.shared_grant(that)?;
+    match it.digest == that.digest {
+        true => (other < at).then(|| format!("it is the same component as `{}`", that.origin)),
+        false => Some(format!(
+            "`{}` has the same file name, and the grant of `{file}` would be for both; a pin \
+             decides, or another name for one of the two",
+            that.origin
+        )),
+    }
+}
+
+/// Of two that define one tool, the one that the operator names serves.
+fn outranked(new: &[Candidate<'_>], at: usize, other: usize) -> Option<String> {
+    let (it, that) = (&new[at], &new[other]);
+    let tool = it.shared_tool(that)?;
+    (that.is_named() && !it.is_named()).then(|| {
+        format!(
+            "it defines the tool `{tool}`, as does `{}`, which a grant or a pin names",
+            that.origin
+        )
+    })
+}
+
+/// Of two that define one tool with equal claims, neither serves.
+fn equal(new: &[Candidate<'_>], at: usize, other: usize) -> Option<String> {
+    let (it, that) = (&new[at], &new[other]);
+    let tool = it.shared_tool(that)?;
+    let which = match it.is_named() {
+        true => "grants or pins name both: take one of the two away",
+        false => "no grant or pin names one of them: name one, or take one away",
+    };
+    Some(format!(
+        "it defines the tool `{tool}`, and so does `{}`; {which}",
+        that.origin
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GRANTED: Claim<'_> = Claim::Granted { file: "g.wasm" };
+    const OTHER: Claim<'_> = Claim::Granted { file: "o.wasm" };
+
+    fn candidate<'a>(
+        origin: &'a str,
+        claim: Claim<'a>,
+        digest: &'a str,
+        tools: &[&'a str],
+    ) -> Candidate<'a> {
+        Candidate {
+            origin,
+            digest,
+            tools: tools.to_vec(),
+            claim,
+        }
+    }
+
+    /// The origins that are taken in, of newcomers `a`, `b`, … with these claims,
+    /// digests and tools.
+    fn taken(taken: &[Candidate<'_>], new: &[(Claim<'_>, &str, &[&str])]) -> String {
+        let origins = ["a", "b", "c"];
+        let new: Vec<_> = new
+            .iter()
+            .zip(origins)
+            .map(|((claim, digest, tools), origin)| candidate(origin, *claim, digest, tools))
+            .collect();
+        let refused = refusals(taken, &new);
+        let left = refused.iter().zip(origins);
+        left.filter_map(|(why, origin)| why.is_none().then_some(origin))
+            .collect()
+    }
+
+    #[test]
+    fn a_tool_belongs_to_the_component_that_the_operator_names() {
+        for (new, expected) in [
+            (
+                &[(Claim::None, "1", &["t"][..]), (Claim::None, "2", &["u"])][..],
+                "ab",
+            ),
+            (
+                &[(Claim::None, "1", &["t"]), (Claim::None, "2", &["u", "t"])],
+                "",
+            ),
+            (&[(Claim::None, "1", &["t"]), (GRANTED, "2", &["t"])], "b"),
+            (
+                &[(Claim::None, "1", &["t"]), (Claim::Pinned, "2", &["t"])],
+                "b",
+            ),
+            (&[(Claim::Pinned, "1", &["t"]), (GRANTED, "2", &["t"])], ""),
+            (&[(OTHER, "1", &["t"]), (GRANTED, "2", &["t"])], ""),
+            // Of three, the one that is named outranks both others.
+            (
+                &[
+                    (Claim::None, "1", &["t"]),
+                    (GRANTED, "2", &["t"]),
+                    (Claim::None, "3", &["t"]),
+                ],
+                "b",
+            ),
+            // One that is outranked keeps nobody out.
+            (
+                &[
+                    (Claim::None, "1", &["t", "u"]),
+                    (GRANTED, "2", &["t"]),
+                    (Claim::None, "3", &["u"]),
+                ],
+                "bc",
+            ),
+            // The grant of a file name belongs to one file.
+            (&[(GRANTED, "1", &["t"]), (GRANTED, "2", &["u"])], ""),
+            (&[(GRANTED, "1", &["t"]), (GRANTED, "1", &["t"])], "a"),
+        ] {
+            assert_eq!(taken(&[], new), expected, "{new:?}");
+        }
+    }
+
+    #[test]
+    fn what_serves_goes_on_serving_whoever_comes() {
+        let serving = [
+            candidate("read_skill", Claim::BuiltIn, "0", &["read_skill"]),
+            candidate("/x/g.wasm", GRANTED, "1", &["t"]),
+            candidate("/x/n.wasm", Claim::None, "2", &["u"]),
+        ];
+        for (new, expected) in [
+            ((Claim::None, "3", &["t"][..]), ""),
+            ((GRANTED, "3", &["other"]), ""),
+            ((OTHER, "3", &["u"]), ""),
+            ((OTHER, "3", &["read_skill"]), ""),
+            ((OTHER, "3", &["other"]), "a"),
+        ] {
+            assert_eq!(taken(&serving, &[new]), expected, "{new:?}");
+        }
+    }
+}

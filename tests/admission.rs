@@ -1,0 +1,286 @@
+//! Which component serves a tool, and which has a grant, where several claim the
+//! name: at the start and after a reload.
+
+use std::fs;
+use std::os::unix::fs::chown;
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+use skillhost::{Grant, Host, HostBuilder};
+
+use crate::support::folders::Folders;
+use crate::support::mcp::session;
+use crate::support::program::Program;
+use crate::support::{block_on, builder, guests, model_text};
+
+/// Two tools folders over one skill.
+struct Place {
+    folders: Folders,
+    one: PathBuf,
+    two: PathBuf,
+}
+
+impl Place {
+    fn new() -> Self {
+        let folders = Folders::new();
+        folders.write("a/SKILL.md", "# A\n");
+        let [one, two] = ["one", "two"].map(|name| folders.outside.join(name));
+        fs::create_dir(&one).unwrap();
+        fs::create_dir(&two).unwrap();
+        Self { folders, one, two }
+    }
+
+    fn builder(&self) -> HostBuilder {
+        builder()
+            .skills(&self.folders.root)
+            .tools(&self.one)
+            .tools(&self.two)
+    }
+}
+
+fn all() -> Grant {
+    Grant::new().skills(["*"]).unwrap()
+}
+
+fn start(builder: &HostBuilder) -> Host {
+    block_on(builder.clone().build()).unwrap()
+}
+
+fn put(guest: &str, file: &Path) {
+    let _ = fs::remove_file(file);
+    fs::copy(guests().join(guest), file).unwrap();
+}
+
+/// The same component in other bytes: a custom section more.
+fn put_other_bytes(guest: &str, file: &Path) -> String {
+    let mut bytes = fs::read(guests().join(guest)).unwrap();
+    bytes.extend([0, 4, 1, b'x', b'y', b'z']);
+    let _ = fs::remove_file(file);
+    fs::write(file, bytes).unwrap();
+    block_on(skillhost::inspect(file, None)).unwrap().digest
+}
+
+/// The files that serve a tool.
+fn serving(host: &Host, tool: &str) -> Vec<PathBuf> {
+    let grants = host.grants().into_iter();
+    let grants = grants.filter(|grant| grant.tool == tool);
+    grants.map(|grant| grant.origin.into()).collect()
+}
+
+fn reads(host: &Host) -> bool {
+    let arguments = json!({"skill_name": "a", "path": "SKILL.md"});
+    model_text(host, "raw_read", arguments) == "# A\n"
+}
+
+const NONE: [PathBuf; 0] = [];
+
+#[test]
+fn of_two_components_with_one_tool_the_one_that_a_grant_or_a_pin_names_serves() {
+    let place = Place::new();
+    let (first, second) = (place.one.join("a.wasm"), place.one.join("z.wasm"));
+    put("unchecked.wasm", &first);
+    let other = put_other_bytes("unchecked.wasm", &second);
+    let plain = place.builder();
+    // Whoever drops a file beside a granted one gets neither its name nor its grant.
+    let granted = start(&plain.clone().grant("z.wasm", all()));
+    assert_eq!(serving(&granted, "raw_read"), std::slice::from_ref(&second));
+    assert!(reads(&granted));
+    let [problem] = granted.problems() else {
+        panic!("{:?}", granted.problems());
+    };
+    for said in [first.to_str().unwrap(), second.to_str().unwrap(), "`raw_"] {
+        assert!(problem.contains(said), "{problem}");
+    }
+    let pinned = start(&plain.clone().pin("z.wasm", &other));
+    assert_eq!(serving(&pinned, "raw_read"), std::slice::from_ref(&second));
+    assert!(!reads(&pinned), "a pin grants nothing");
+    // Neither named, or both: none serves, and both files are named.
+    let both = plain.clone().grant("z.wasm", all()).grant("a.wasm", all());
+    for builder in [plain, both] {
+        let host = start(&builder);
+        assert_eq!(serving(&host, "raw_read"), NONE);
+        let [one, two] = host.problems() else {
+            panic!("{:?}", host.problems());
+        };
+        for problem in [one, two] {
+            assert!(problem.contains(first.to_str().unwrap()), "{problem}");
+            assert!(problem.contains(second.to_str().unwrap()), "{problem}");
+        }
+    }
+}
+
+#[test]
+fn equal_file_names_in_two_folders_share_no_grant() {
+    let place = Place::new();
+    let (first, second) = (place.one.join("u.wasm"), place.two.join("u.wasm"));
+    put("count_lines.wasm", &first);
+    put("unchecked.wasm", &second);
+    let builder = place.builder().grant("u.wasm", all());
+    let host = start(&builder);
+    assert_eq!(serving(&host, "raw_read"), NONE);
+    assert_eq!(serving(&host, "count_lines"), NONE);
+    assert!(host.problems()[0].contains("has the same file name"));
+    // A pin says which of the two is meant.
+    let digest = block_on(skillhost::inspect(&second, None)).unwrap().digest;
+    let host = start(&builder.clone().pin("u.wasm", digest));
+    assert_eq!(serving(&host, "raw_read"), std::slice::from_ref(&second));
+    assert_eq!(serving(&host, "count_lines"), NONE);
+    // The same bytes twice are one component.
+    put("unchecked.wasm", &first);
+    let host = start(&builder);
+    assert_eq!(serving(&host, "raw_read"), [first]);
+    assert!(host.problems()[0].contains("is the same component"));
+}
+
+#[test]
+fn what_serves_goes_on_serving_when_another_claims_its_tool_or_its_grant() {
+    let place = Place::new();
+    let served = place.two.join("u.wasm");
+    put("unchecked.wasm", &served);
+    for builder in [place.builder(), place.builder().grant("u.wasm", all())] {
+        let first = start(&builder);
+        assert_eq!(serving(&first, "raw_read"), std::slice::from_ref(&served));
+        let newcomers = [place.one.join("a.wasm"), place.one.join("u.wasm")];
+        for newcomer in &newcomers {
+            put_other_bytes("unchecked.wasm", newcomer);
+            let second = block_on(builder.clone().rebuild(&first)).unwrap();
+            assert_eq!(serving(&second, "raw_read"), std::slice::from_ref(&served));
+            assert_eq!(reads(&second), reads(&first));
+            let problems = second.problems().join("\n");
+            for said in [newcomer, &served] {
+                assert!(problems.contains(said.to_str().unwrap()), "{problems}");
+            }
+            fs::remove_file(newcomer).unwrap();
+        }
+    }
+}
+
+#[test]
+fn changed_bytes_serve_where_the_operators_rule_for_them_holds() {
+    let place = Place::new();
+    let file = place.one.join("u.wasm");
+    put("unchecked.wasm", &file);
+    let builder = place.builder().grant("u.wasm", all());
+    let first = start(&builder);
+    let before = first
+        .grants()
+        .into_iter()
+        .find(|grant| grant.tool == "raw_read");
+    let before = before.unwrap().digest;
+    let digest_after = |builder: HostBuilder, earlier: &Host| {
+        let host = block_on(builder.rebuild(earlier)).unwrap();
+        let grant = host
+            .grants()
+            .into_iter()
+            .find(|grant| grant.tool == "raw_read");
+        assert!(reads(&host));
+        (grant.unwrap().digest, host.problems().join("\n"))
+    };
+    // The same owner, and no pin.
+    let changed = put_other_bytes("unchecked.wasm", &file);
+    assert_eq!(
+        digest_after(builder.clone(), &first),
+        (changed.clone(), String::new())
+    );
+    // Another's pin, or none where pins are required.
+    let pinned = builder.clone().pin("u.wasm", &before);
+    let (digest, problems) = digest_after(pinned, &first);
+    assert_eq!(digest, before);
+    assert!(problems.contains("and the pin `u.wasm` is"), "{problems}");
+    let (digest, problems) = digest_after(builder.clone().require_pins(true), &first);
+    assert_eq!(digest, before);
+    assert!(problems.contains("pins are required"), "{problems}");
+    if !rustix::process::geteuid().is_root() {
+        return; // Only root gives files away; CI is root.
+    }
+    // Another owner, though a trusted one, takes a pin.
+    chown(&file, Some(54_321), None).unwrap();
+    let trust = skillhost::Trust::new().and(skillhost::Principal::User(54_321));
+    let builder = builder.trust(trust);
+    let (digest, problems) = digest_after(builder.clone(), &first);
+    assert_eq!(digest, before);
+    assert!(problems.contains("and so has its owner"), "{problems}");
+    let (digest, _) = digest_after(builder.pin("u.wasm", &changed), &first);
+    assert_eq!(digest, changed);
+}
+
+#[test]
+fn a_grant_of_a_skill_that_is_not_there_is_a_problem() {
+    let place = Place::new();
+    put("unchecked.wasm", &place.one.join("u.wasm"));
+    let grant = |skills: &[&str]| {
+        let grant = Grant::new().skills(skills).unwrap();
+        start(&place.builder().grant("u.wasm", grant))
+            .problems()
+            .join("\n")
+    };
+    assert_eq!(grant(&["a", "b*"]), "");
+    let said = grant(&["a", "aa"]);
+    assert!(
+        said.contains("grants `u.wasm` the skill `aa`, and there is none"),
+        "{said}"
+    );
+}
+
+#[test]
+fn the_old_form_of_a_grant_is_an_error_that_shows_the_new_one() {
+    let program = Program::new();
+    program.write("skills/a/SKILL.md", "# A\n");
+    for (grant, said) in [
+        ("count_lines", "`[grants.\"count_lines.wasm\"]`"),
+        ("get_skil", "did you mean `get_skill`?"),
+        ("\"../x.wasm\"", "names no built-in tool"),
+    ] {
+        program.write(
+            "skillhost.toml",
+            format!("\n[grants.{grant}]\nskills = [\"a\"]\n"),
+        );
+        let run = program.run(&["tools"]);
+        assert_eq!((run.code, &*run.stdout), (4, ""), "{run:?}");
+        assert!(
+            run.stderr.contains("`skillhost.toml`, line 2: "),
+            "{}",
+            run.stderr
+        );
+        assert!(run.stderr.contains(said), "{}", run.stderr);
+    }
+    let run = program.run(&["--grant", "count_lines=a", "--skills", "skills", "tools"]);
+    assert_eq!(run.code, 4);
+    assert!(
+        run.stderr
+            .contains("no component file and no built-in tool"),
+        "{}",
+        run.stderr
+    );
+}
+
+#[test]
+fn a_component_that_is_not_loaded_is_fatal_where_the_operator_says_so() {
+    let program = Program::new();
+    program.write("skills/a/SKILL.md", "# A\n");
+    program.write("tools/bad.wasm", "text");
+    let serve = ["--config", "skillhost.toml", "serve"];
+    let tools = ["tools"];
+    for (configuration, verb, code) in [
+        ("", &tools[..], 0),
+        ("", &serve, 0),
+        ("require_pins = true\n", &tools, 0),
+        ("require_pins = true\n", &serve, 4),
+        (
+            "require_pins = true\nrequire_components = false\n",
+            &serve,
+            0,
+        ),
+        ("require_components = true\n", &tools, 4),
+        ("require_components = true\n", &serve, 4),
+    ] {
+        let text = format!("skills = [\"skills\"]\ntools = [\"tools\"]\n{configuration}");
+        program.write("skillhost.toml", text);
+        // The call waits until the tools are loaded.
+        let run = program.run_with(verb, &session(&[("list_skills", json!({}))]));
+        assert_eq!(run.code, code, "{configuration} {verb:?}: {run:?}");
+        assert!(run.stderr.contains("bad.wasm"), "{}", run.stderr);
+        let fatal = run.stderr.contains("`require_components = false`");
+        assert_eq!(fatal, code == 4, "{}", run.stderr);
+    }
+}

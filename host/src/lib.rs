@@ -65,6 +65,7 @@ mod inspect;
 mod json_string;
 mod known;
 pub mod limits;
+pub mod line;
 pub mod message;
 mod observer;
 pub mod prompt;
@@ -91,6 +92,7 @@ pub use grant::{EffectiveGrant, Grant, PatternError};
 pub use host::{Compilation, Host, HostBuilder, SKILL_RESOURCES};
 pub use inspect::{Import, Inspect, Inspection, Start, inspect};
 pub use limits::{Limits, Load};
+pub use line::Line;
 pub use observer::{CallEnd, Observer, Occupancy};
 pub use resources::{
     Contents, Directory, DirectoryEntry, EntryKind, LeftOut, OverLimit, ResourceError, SkillFile,

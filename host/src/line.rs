@@ -1,0 +1,224 @@
+//! Text that a person may read, with every string of a guest, a skill, a
+//! caller or a peer in it: nothing in it moves a cursor, hides, turns the
+//! direction of a line or starts a line of its own.
+//!
+//! Lives here: which characters are hidden, and [`Line`], which has none of
+//! them. Not here: where lines are printed, which is up to a program, and
+//! answers, which models and programs read as they are.
+
+use std::fmt;
+
+/// One line for a person: any text, with its line breaks and its [hidden
+/// characters](is_hidden) as escapes such as `\n` and `\u{200b}`.
+///
+/// Backslashes stay as they are, so a line in a line is not escaped twice.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Line(String);
+
+impl Line {
+    /// Escapes a text, whatever is in it.
+    pub fn new(text: impl fmt::Display) -> Self {
+        Self(escape(text.to_string(), is_hidden))
+    }
+
+    /// The line, without a line break at its end.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+/// Replaces characters by their escapes.
+fn escape(text: String, is_escaped: impl Fn(char) -> bool) -> String {
+    if !text.contains(&is_escaped) {
+        return text;
+    }
+    let mut escaped = String::with_capacity(text.len() * 2);
+    for c in text.chars() {
+        if is_escaped(c) {
+            escaped.extend(c.escape_default());
+        } else {
+            escaped.push(c);
+        }
+    }
+    escaped
+}
+
+/// Escapes all that is hidden in a document but its line breaks and tabs.
+pub fn document(text: &str) -> String {
+    let text = text.replace("\r\n", "\n");
+    escape(text, |c| is_hidden(c) && c != '\n' && c != '\t')
+}
+
+/// Escapes what is hidden in the strings of a JSON text. Its value stays the
+/// same.
+pub fn json(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            // In JSON these stand between values only.
+            '\n' | '\t' => escaped.push(c),
+            '\r' => escaped.push(' '),
+            c if is_hidden(c) => {
+                for unit in c.encode_utf16(&mut [0; 2]) {
+                    escaped.push_str(&format!("\\u{unit:04x}"));
+                }
+            }
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}
+
+/// Whether a person does not see a character, or sees something else for it:
+/// control and format characters (bidirectional controls, joiners, tags),
+/// characters that are ignored where a font has none (variation selectors,
+/// fillers), line and paragraph separators, private use, noncharacters, and
+/// the blank of Braille.
+///
+/// The general categories Cc, Cf, Zl, Zp and Co and the properties
+/// `Default_Ignorable_Code_Point` and `Noncharacter_Code_Point` of Unicode 16.
+pub fn is_hidden(c: char) -> bool {
+    // Most text is printable ASCII.
+    if matches!(c, ' '..='~') {
+        return false;
+    }
+    c.is_control()
+        || matches!(c,
+            '\u{ad}'
+            | '\u{34f}'
+            | '\u{600}'..='\u{605}'
+            | '\u{61c}'
+            | '\u{6dd}'
+            | '\u{70f}'
+            | '\u{890}'..='\u{891}'
+            | '\u{8e2}'
+            | '\u{115f}'..='\u{1160}'
+            | '\u{17b4}'..='\u{17b5}'
+            | '\u{180b}'..='\u{180f}'
+            | '\u{200b}'..='\u{200f}'
+            | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}'
+            | '\u{2800}'
+            | '\u{3164}'
+            | '\u{e000}'..='\u{f8ff}'
+            | '\u{fdd0}'..='\u{fdef}'
+            | '\u{fe00}'..='\u{fe0f}'
+            | '\u{feff}'
+            | '\u{ffa0}'
+            | '\u{fff0}'..='\u{fffb}'
+            | '\u{110bd}'
+            | '\u{110cd}'
+            | '\u{13430}'..='\u{1343f}'
+            | '\u{1bca0}'..='\u{1bca3}'
+            | '\u{1d173}'..='\u{1d17a}'
+            | '\u{e0000}'..='\u{e0fff}'
+            | '\u{f0000}'..)
+        || u32::from(c) & 0xfffe == 0xfffe
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use regex::Regex;
+
+    use super::*;
+
+    /// The rule that the ranges say, from somebody else's tables.
+    fn hidden() -> Regex {
+        Regex::new(
+            r"^[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Co}\p{Default_Ignorable_Code_Point}\p{Noncharacter_Code_Point}\x{2800}]$",
+        )
+        .unwrap()
+    }
+
+    #[test]
+    fn exactly_what_unicode_calls_unseen_is_hidden() {
+        let hidden = hidden();
+        let wrong: Vec<String> = ('\0'..=char::MAX)
+            .filter(|c| is_hidden(*c) != hidden.is_match(c.encode_utf8(&mut [0; 4])))
+            .map(|c| c.escape_unicode().to_string())
+            .collect();
+        assert_eq!(wrong, [""; 0]);
+    }
+
+    #[test]
+    fn text_of_any_script_stays_as_it_is() {
+        for text in [
+            "plain \\n text",
+            "数据分析，表格",
+            "データを　読む",
+            "يقرأ الملفات",
+            "קורא קבצים",
+            "हिन्दी ไทย தமிழ்",
+            "caf\u{e9} cafe\u{301}",
+            "🚀👍🏽🇩🇪",
+            "\u{a0}½…",
+        ] {
+            assert_eq!(Line::new(text).as_str(), text);
+            assert_eq!(document(text), text);
+            assert_eq!(json(text), text);
+        }
+    }
+
+    #[test]
+    fn what_would_move_a_cursor_or_hide_is_made_visible() {
+        for (text, line, whole) in [
+            ("a\n\tb", "a\\n\\tb", "a\n\tb"),
+            ("a\r\nb", "a\\r\\nb", "a\nb"),
+            ("\u{1b}[2J", "\\u{1b}[2J", "\\u{1b}[2J"),
+            ("a\rb\u{9b}", "a\\rb\\u{9b}", "a\\rb\\u{9b}"),
+            (
+                "x\u{202e}\u{e0041}",
+                "x\\u{202e}\\u{e0041}",
+                "x\\u{202e}\\u{e0041}",
+            ),
+        ] {
+            assert_eq!(Line::new(text).as_str(), line);
+            assert_eq!(document(text), whole);
+        }
+    }
+
+    /// Text of which about half is hidden.
+    fn text() -> impl Strategy<Value = String> {
+        let hidden: Vec<char> = ('\0'..=char::MAX).filter(|c| is_hidden(*c)).collect();
+        // Most of them are for private use.
+        let (few, many) = (hidden[..500].to_vec(), hidden);
+        let any = prop_oneof![
+            any::<char>(),
+            proptest::sample::select(few),
+            proptest::sample::select(many)
+        ];
+        proptest::collection::vec(any, 0..40).prop_map(|text| text.into_iter().collect())
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_leaves_anything_hidden(text in text()) {
+            let hidden = hidden();
+            let is_hidden = |c: char| hidden.is_match(c.encode_utf8(&mut [0; 4]));
+            let line = Line::new(&text);
+            prop_assert!(!line.as_str().contains(is_hidden));
+            prop_assert_eq!(&Line::new(&line), &line);
+            let document = document(&text);
+            prop_assert!(!document.contains(|c| is_hidden(c) && c != '\n' && c != '\t'));
+            prop_assert_eq!(document.matches('\n').count(), text.matches('\n').count());
+        }
+
+        #[test]
+        fn json_keeps_its_value(text in text()) {
+            let value = serde_json::json!({ &text: [&text] });
+            for written in [format!("{value}"), format!("{value:#}").replace('\n', "\r\n\t")] {
+                let escaped = json(&written);
+                prop_assert!(!escaped.contains(|c| is_hidden(c) && c != '\n' && c != '\t'));
+                let read: serde_json::Value = serde_json::from_str(&escaped).unwrap();
+                prop_assert_eq!(&read, &value);
+            }
+        }
+    }
+}

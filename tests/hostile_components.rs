@@ -16,7 +16,7 @@ const CALL: &str = r#"(func (export "call")
 
 /// A component that exports the tools interface, with this in its core module.
 /// `definitions` returns where the list of definitions is.
-fn component(core: &str) -> Vec<u8> {
+pub(crate) fn component(core: &str) -> Vec<u8> {
     wat::parse_str(component_text(core)).unwrap()
 }
 
@@ -83,7 +83,7 @@ fn untyped_call() -> Vec<u8> {
 
 /// A core module whose `definitions` returns so many records at this address,
 /// in a memory of so many pages.
-fn listing(pages: u32, count: u32, data: &str) -> String {
+pub(crate) fn listing(pages: u32, count: u32, data: &str) -> String {
     let [a, b, c, d] = count.to_le_bytes();
     format!(
         r#"(memory (export "memory") {pages})

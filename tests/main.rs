@@ -10,6 +10,8 @@ mod sandbox;
 mod hostile;
 // Components that attack while they are loaded.
 mod hostile_components;
+// Strings that attack whoever reads what is printed of them.
+mod forgery;
 // Folders that attack: a million entries, a terabyte, what changes meanwhile.
 mod hostile_folders;
 // Each limit, where it is set, and what a call that meets it ends in.

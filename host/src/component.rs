@@ -23,6 +23,7 @@ use crate::engine::Clocked;
 use crate::guard::{Folder, HardLinks};
 use crate::host::{Compilation, Progress};
 use crate::limits::{self, Limits};
+use crate::line::Line;
 use crate::sandbox::{RawDefinition, RawForm, Sandbox};
 use crate::tool::{Definition, FolderRule, Form, Stop};
 
@@ -242,7 +243,7 @@ pub(crate) async fn definitions(
     check_size(&asked.definitions)?;
     let definition = |raw: RawDefinition| {
         let name = raw.name.clone();
-        definition(raw).with_context(|| format!("in its tool `{}`", name.escape_debug()))
+        definition(raw).with_context(|| format!("in its tool `{}`", Line::new(name)))
     };
     let definitions = asked.definitions.into_iter().map(definition);
     let definitions = definitions.collect::<anyhow::Result<_>>()?;
@@ -305,7 +306,7 @@ fn definition(raw: RawDefinition) -> anyhow::Result<Definition> {
         if !properties.is_some_and(|properties| properties.contains_key(named)) {
             bail!(
                 "its schema has no property `{}`, which it says names a folder",
-                named.escape_debug()
+                Line::new(named)
             );
         }
     }

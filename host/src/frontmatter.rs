@@ -25,6 +25,8 @@ pub use split::{Split, split};
 
 use serde_json::{Map, Value};
 
+use crate::line::Line;
+
 /// Bytes of frontmatter that are read. Against a skill folder that makes a
 /// listing of all skills parse megabytes: the specification's own limits add up
 /// to less than two kilobytes of text. A caller that wants no body need not read
@@ -222,24 +224,16 @@ fn unclosed() -> Problem {
     }
 }
 
-/// A piece of the skill's text for a message: in backquotes, cut, and with its
-/// control characters made visible.
+/// A piece of the skill's text for a message: in backquotes, cut, as a [`Line`].
 pub(crate) fn quoted(text: &str) -> String {
     format!("`{}`", visible(text))
 }
 
-fn visible(text: &str) -> String {
-    let mut visible = String::new();
+fn visible(text: &str) -> Line {
     let mut chars = text.chars();
-    for char in chars.by_ref().take(MAX_QUOTED_CHARS) {
-        if char.is_control() {
-            visible.extend(char.escape_default());
-        } else {
-            visible.push(char);
-        }
-    }
-    visible.push_str(if chars.next().is_some() { "…" } else { "" });
-    visible
+    let start: String = chars.by_ref().take(MAX_QUOTED_CHARS).collect();
+    let end = if chars.next().is_some() { "…" } else { "" };
+    Line::new(start + end)
 }
 
 #[cfg(test)]

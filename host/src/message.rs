@@ -3,6 +3,7 @@
 
 use serde_json::{Value, json};
 
+use crate::line::Line;
 use crate::record;
 use crate::tool::{CallError, Definition, Output};
 
@@ -29,10 +30,9 @@ pub fn function(definition: &Definition) -> Value {
     })
 }
 
-/// `[Tool Call] name(argument="value", …)`, for a person who watches. It is one
-/// line, whatever the names are: they come from the model, and none can pass
-/// for a line of ours.
-pub fn call_line(tool: &str, arguments: &Value) -> String {
+/// `[Tool Call] name(argument="value", …)`, for a person who watches. Quotes in
+/// names are escaped, too: no name can pass for a value.
+pub fn call_line(tool: &str, arguments: &Value) -> Line {
     let arguments: Vec<String> = match arguments {
         Value::Object(arguments) => arguments
             .iter()
@@ -40,18 +40,21 @@ pub fn call_line(tool: &str, arguments: &Value) -> String {
             .collect(),
         other => vec![record::to_string(other)],
     };
-    format!(
+    Line::new(format_args!(
         "[Tool Call] {}({})",
         tool.escape_debug(),
         arguments.join(", ")
-    )
+    ))
 }
 
 /// `[Tool Result] …`, for a person who watches: what the model reads. Further
 /// lines are indented, so that a text cannot pass for a line of ours.
-pub fn result_line(model_text: &str) -> String {
-    let text = model_text.trim_end_matches('\n').replace('\n', "\n    ");
-    format!("[Tool Result] {text}")
+pub fn result_lines(model_text: &str) -> Vec<Line> {
+    let text = format!("[Tool Result] {}", model_text.trim_end_matches('\n'));
+    let mut lines = text.lines();
+    let first = lines.next().map(Line::new);
+    let further = lines.map(|line| Line::new(format_args!("    {line}")));
+    first.into_iter().chain(further).collect()
 }
 
 /// What the model reads of a call's outcome.

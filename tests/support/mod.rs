@@ -7,6 +7,7 @@ pub(crate) mod mcp;
 pub(crate) mod model;
 pub(crate) mod program;
 pub(crate) mod session;
+pub(crate) mod terminal;
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;

@@ -9,6 +9,7 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
+use crate::line::Line;
 use crate::suggest;
 
 /// A call, and what it must end in.
@@ -175,7 +176,7 @@ impl<'a> Source<'a> {
                         bail!(
                             "{}: there is no kind `{}`{}",
                             self.place(value),
-                            word.escape_debug(),
+                            Line::new(&word),
                             hint(&word, &KINDS)
                         );
                     }
@@ -203,7 +204,7 @@ impl<'a> Source<'a> {
                 bail!(
                     "{}: {what} has no key `{}`{}",
                     self.place(value),
-                    key.escape_debug(),
+                    Line::new(key),
                     hint(key, keys)
                 );
             }

@@ -16,6 +16,7 @@ use super::report::{Outcome, Recorder};
 use super::subject::Subject;
 use super::trial::in_words;
 use crate::guard::{Folder, HardLinks};
+use crate::line::Line;
 use crate::suggest;
 
 pub(super) const RULES: &[Rule] = &[CASE];
@@ -96,7 +97,7 @@ impl CaseFiles {
                 bail!(
                     "{}: the component has no tool `{}`{hint}",
                     case.place,
-                    case.tool.escape_debug()
+                    Line::new(&case.tool)
                 );
             }
         }

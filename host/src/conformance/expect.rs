@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::case::Expect;
 use super::trial::{Ended, quoted};
+use crate::line::Line;
 use crate::message::model_text;
 use crate::observer;
 
@@ -140,7 +141,7 @@ fn is_part(part: &Value, whole: &Value, place: String) -> Result<(), String> {
             let place = format!("{place}.{key}");
             match whole.get(key) {
                 Some(value) => is_part(part, value, place),
-                None => Err(format!("`{}` is missing", place.escape_debug())),
+                None => Err(format!("`{}` is missing", Line::new(place))),
             }
         }),
         (Value::Array(part), Value::Array(whole)) if part.len() == whole.len() => {
@@ -151,7 +152,7 @@ fn is_part(part: &Value, whole: &Value, place: String) -> Result<(), String> {
         }
         (Value::Array(part), Value::Array(whole)) => Err(format!(
             "`{}` has {} values, and {} were expected",
-            place.escape_debug(),
+            Line::new(place),
             whole.len(),
             part.len()
         )),
@@ -163,7 +164,7 @@ fn is_part(part: &Value, whole: &Value, place: String) -> Result<(), String> {
         (part, whole) if part == whole => Ok(()),
         (part, whole) => Err(format!(
             "`{}` is {}, and {} was expected",
-            place.escape_debug(),
+            Line::new(place),
             shown(whole),
             shown(part)
         )),

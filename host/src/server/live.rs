@@ -17,6 +17,7 @@ use super::calls::Calls;
 use super::prompts;
 use super::skills::Told;
 use crate::host::{Host, HostBuilder};
+use crate::line::Line;
 use crate::tool::Definition;
 
 /// Longest that a session's client may take to be told of a change, before the
@@ -136,16 +137,13 @@ impl Live {
         match built.and_then(|built| built) {
             Ok(host) => {
                 for problem in host.problems().iter().filter(|new| !known.contains(new)) {
-                    tracing::warn!("{}", problem.escape_debug());
+                    tracing::warn!("{}", Line::new(problem));
                 }
                 self.put(host).await;
             }
             Err(error) => {
-                let error = format!("{error:#}");
-                tracing::error!(
-                    "nothing is reloaded, all stays as it was: {}",
-                    error.escape_debug()
-                );
+                let error = Line::new(format_args!("{error:#}"));
+                tracing::error!("nothing is reloaded, all stays as it was: {error}");
             }
         }
     }

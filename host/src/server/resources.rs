@@ -24,6 +24,7 @@ use self::cursor::BadCursor;
 use self::uri::SkillUri;
 use super::live::{Live, blocking};
 use crate::frontmatter;
+use crate::line::Line;
 use crate::resources::{Contents, EntryKind, ResourceError, SkillResources};
 use crate::tool::Stop;
 
@@ -63,7 +64,7 @@ pub(crate) async fn list(
                 check_host(&error)?;
                 tracing::info!(
                     "the files of `{}` are not listed: {error}",
-                    skill.escape_debug()
+                    Line::new(skill)
                 );
                 continue;
             }
@@ -249,7 +250,7 @@ pub(super) fn not_served(refused: ErrorCode, uri: &str, why: &dyn std::fmt::Disp
     let (start, why) = (shown(uri), shown(&why.to_string()));
     // Only a whole one is of use to a program.
     let data = (start == uri).then(|| json!({"uri": uri}));
-    let start = start.escape_debug();
+    let start = Line::new(start);
     let message = format!("nothing is served at '{start}': {why}");
     ErrorData::new(refused, message, data)
 }

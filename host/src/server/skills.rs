@@ -24,6 +24,7 @@ use super::resources::{
 };
 use crate::check::{Finding, Severity, check_frontmatter};
 use crate::frontmatter;
+use crate::line::Line;
 use crate::resources::{ResourceError, SkillFiles, SkillResources};
 
 /// Entries of a page, each with up to 512 files. Meets: a listing that fills a
@@ -211,8 +212,8 @@ impl Told {
         if self.is_news(skill, &why) {
             tracing::warn!(
                 "`{}` is left out of the skills extension: {}",
-                skill.escape_debug(),
-                why.escape_debug()
+                Line::new(skill),
+                Line::new(why)
             );
         }
     }
@@ -222,8 +223,8 @@ impl Told {
         if self.is_news(skill, &what) {
             tracing::warn!(
                 "the manifest of `{}` is without {}",
-                skill.escape_debug(),
-                what.escape_debug()
+                Line::new(skill),
+                Line::new(what)
             );
         }
     }

@@ -19,6 +19,7 @@ use tokio::sync::Notify;
 use super::live::Live;
 use crate::catalog::SkillsRoot;
 use crate::host::HostBuilder;
+use crate::line::Line;
 
 /// How long nothing must change before a change is looked at: a copy is many.
 const QUIET: Duration = Duration::from_millis(200);
@@ -312,7 +313,7 @@ impl Watch {
         if let Err(error) = &added {
             tracing::warn!(
                 "changes in the folder `{}` are not seen: {error}",
-                folder.display().to_string().escape_debug()
+                Line::new(folder.display())
             );
         }
         added.is_ok()

@@ -8,6 +8,7 @@ use wasmtime::component::{Component, ComponentExportIndex};
 use super::names::Place;
 use super::shape::{Label, Reader, Shape};
 use crate::limits;
+use crate::line::Line;
 
 /// The parameter that names the skill whose folder a call may read.
 pub(super) const SKILL: &str = "skill-name";
@@ -33,7 +34,7 @@ pub(super) fn exports(
 ) -> anyhow::Result<Vec<(Place, ComponentExportIndex, ComponentFunc)>> {
     let index = |parent: Option<&ComponentExportIndex>, name: &str| {
         let index = component.get_export_index(parent, name);
-        index.with_context(|| format!("its export `{}` cannot be found", name.escape_debug()))
+        index.with_context(|| format!("its export `{}` cannot be found", Line::new(name)))
     };
     let mut found = Vec::new();
     let kind = component.component_type();
@@ -81,7 +82,7 @@ pub(super) fn signature(
     let mut parameters = Vec::new();
     for (name, ty) in ty.params() {
         let shape = reader.read(&ty).map_err(|what| {
-            let name = name.escape_debug();
+            let name = Line::new(name);
             anyhow::anyhow!("its parameter `{name}` has {what}, for which there is no JSON")
         })?;
         if name == SKILL && shape != Shape::String {

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context as _, bail};
 
+use crate::line::Line;
+
 /// Longest name of a tool.
 const LONGEST: usize = 64;
 
@@ -28,7 +30,7 @@ impl Place {
 
 impl std::fmt::Display for Place {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let function = self.function.escape_debug();
+        let function = Line::new(&self.function);
         match &self.interface {
             None => write!(f, "its function `{function}`"),
             Some(name) => write!(f, "the function `{function}` of its interface `{name}`"),

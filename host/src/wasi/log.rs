@@ -14,6 +14,8 @@ use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
 use wasmtime_wasi_io::poll::Pollable;
 use wasmtime_wasi_io::streams::{OutputStream, StreamResult};
 
+use crate::line::Line;
+
 /// Bytes that a guest may write at once.
 const PERMIT: usize = 64 << 10;
 
@@ -67,7 +69,7 @@ impl Written {
     fn flush(&mut self) {
         let line = String::from_utf8_lossy(&self.line);
         let line = line.trim_end_matches(['\n', '\r']);
-        tracing::info!(tool = &*self.tool, "guest: {}", line.escape_debug());
+        tracing::info!(tool = &*self.tool, "guest: {}", Line::new(line));
         self.line.clear();
     }
 }

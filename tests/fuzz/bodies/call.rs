@@ -14,6 +14,7 @@ use std::sync::OnceLock;
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use serde_json::{Map, Value};
+use skillhost::line::is_hidden;
 use skillhost::{AuditMode, CallError, Grant, Host, Output, message, parse_arguments};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
@@ -134,19 +135,22 @@ fn call(tool: &str, arguments: Value, text: &str) -> Outcome {
     // As it is, and not with escapes.
     let given = format!("{tool} {arguments}");
     let line = message::call_line(tool, &arguments);
-    assert!(!line.contains('\n'), "{line:?}: {text:?}");
+    assert!(!line.as_str().contains(is_hidden), "{line:?}: {text:?}");
 
     let outcome = runtime.block_on(host.call(tool, arguments));
     typed(tool, &outcome, text);
     let record = record(audit, text);
-    let shown = message::result_line(&message::model_text(outcome.clone()));
-    let mut below = shown.split('\n').skip(1);
-    assert!(below.all(|line| line.starts_with("    ")), "{shown:?}");
+    let shown = message::result_lines(&message::model_text(outcome.clone()));
+    let mut below = shown.iter().skip(1);
+    assert!(
+        below.all(|line| line.as_str().starts_with("    ")),
+        "{shown:?}"
+    );
 
     let program = message::program_text(&outcome);
     let object: Value = serde_json::from_str(&program).unwrap();
     assert!(object.is_object(), "{program}: {text:?}");
-    let told = format!("{shown}\n{program}\n{outcome:?}\n{record}");
+    let told = format!("{shown:?}\n{program}\n{outcome:?}\n{record}");
     for secret in HOST_FILES.into_iter().chain([CANARY]) {
         let echoed = given.contains(secret);
         assert!(echoed || !told.contains(secret), "{told:?}: {text:?}");

@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
+use skillhost::line::is_hidden;
 use skillhost::{CallError, Definition, Grant, Host, Limits, Load, Output, inspect, message};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
@@ -145,10 +146,14 @@ async fn answer(host: &Host, definition: &Definition, pick: usize, functions: bo
         promised(definition, &outcome);
     }
     let call = Value::from("x");
-    assert!(!message::call_line(&definition.name, &call).contains('\n'));
-    let shown = message::result_line(&message::model_text(outcome));
-    let mut below = shown.split('\n').skip(1);
-    assert!(below.all(|line| line.starts_with("    ")), "{shown:?}");
+    let line = message::call_line(&definition.name, &call);
+    assert!(!line.as_str().contains(is_hidden), "{line:?}");
+    let shown = message::result_lines(&message::model_text(outcome));
+    let mut below = shown.iter().skip(1);
+    assert!(
+        below.all(|line| line.as_str().starts_with("    ")),
+        "{shown:?}"
+    );
 }
 
 /// What fits the schema of a function is taken, and what it gives is what it

@@ -22,7 +22,7 @@ use skillhost::Inspection;
 use crate::exit::Exit;
 use crate::inspect;
 use crate::kit::Language;
-use crate::terminal;
+use crate::terminal::{self, format_line};
 pub(crate) use fault::Fault;
 use project::Project;
 
@@ -52,8 +52,8 @@ impl Build {
     pub(crate) async fn execute(self) -> anyhow::Result<Exit> {
         match build(&self.folder, self.lang).await {
             Ok(built) => {
-                terminal::say(&format!("built `{}`", built.file.display()));
-                terminal::print(&inspect::text(&built.seen))?;
+                terminal::say(&format_line!("built `{}`", built.file.display()));
+                terminal::print(&inspect::lines(&built.seen))?;
                 Ok(Exit::Ok)
             }
             Err(fault) => Ok(fault.tell()),

@@ -74,7 +74,7 @@ impl Call {
             }
         };
         if matches!(self.output, Form::Json) {
-            terminal::print(&format!("{}\n", message::program_text(&outcome)))?;
+            terminal::print_json_answer(&message::program_text(&outcome))?;
         }
         let text = message::model_text(outcome);
         match self.output {
@@ -83,7 +83,9 @@ impl Call {
             Form::Message => self.print_message(&text)?,
         }
         if self.transcript {
-            terminal::say(&message::result_line(&text));
+            for line in message::result_lines(&text) {
+                terminal::say(&line);
+            }
         }
         Ok(exit)
     }
@@ -91,7 +93,7 @@ impl Call {
     fn print_message(&self, text: &str) -> anyhow::Result<()> {
         let id = self.tool_call_id.as_deref().unwrap_or_default();
         let message = message::tool_message(id, &self.tool, text);
-        terminal::print(&format!("{}\n", message::to_json(&message)))
+        terminal::print_json_answer(&message::to_json(&message)).map(drop)
     }
 
     fn arguments(&self) -> Result<Value, CallError> {
@@ -111,7 +113,7 @@ impl Call {
 }
 
 fn refused(error: &CallError) -> Exit {
-    terminal::complain(&error.to_string());
+    terminal::complain(error);
     Exit::Usage
 }
 
@@ -125,13 +127,13 @@ fn explain(host: &Host, error: &CallError) {
             let nearest = host.catalog().nearest(skill);
             if !nearest.is_empty() {
                 let names: Vec<String> = nearest.iter().map(|name| format!("`{name}`")).collect();
-                terminal::complain(&format!(
+                terminal::complain(format_args!(
                     "there is no skill `{skill}`; did you mean {}?",
                     names.join(" or ")
                 ));
             }
         }
-        CallError::Stopped { .. } => terminal::complain(&error.operator_text()),
+        CallError::Stopped { .. } => terminal::complain(error.operator_text()),
         _ => {}
     }
 }

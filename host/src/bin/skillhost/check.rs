@@ -4,11 +4,12 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
+use skillhost::Line;
 use skillhost::check::{Finding, Severity, check_folder};
 
 use crate::exit::Exit;
 use crate::options::Options;
-use crate::terminal;
+use crate::terminal::{self, format_line};
 
 /// Check skills against the Agent Skills specification
 #[derive(Args)]
@@ -50,7 +51,7 @@ impl Check {
         };
         match self.output {
             Form::Text => print_text(&checked)?,
-            Form::Json => terminal::print(&format!("{:#}\n", to_json(&checked)))?,
+            Form::Json => terminal::print_json(&to_json(&checked))?,
         }
         Ok(if count(&checked, Severity::Error) > 0 {
             Exit::Failure
@@ -86,27 +87,28 @@ fn cannot_look(error: std::io::Error) -> Vec<Finding> {
 }
 
 fn print_text(checked: &[Checked]) -> anyhow::Result<()> {
-    let mut text = String::new();
+    let mut lines: Vec<Line> = Vec::new();
     for Checked { skill, findings } in checked {
+        let skill = terminal::name(skill);
         for finding in findings {
             let line = finding
                 .line
                 .map(|line| format!(":{line}"))
                 .unwrap_or_default();
-            text.push_str(&format!(
-                "{skill}{line}: {}: {} [{}]\n",
+            lines.push(format_line!(
+                "{skill}{line}: {}: {} [{}]",
                 word(finding.severity),
                 finding.message,
                 finding.rule
             ));
         }
     }
-    terminal::print(&text)?;
+    terminal::print(&lines)?;
     let (errors, warnings) = (
         count(checked, Severity::Error),
         count(checked, Severity::Warning),
     );
-    terminal::complain(&format!(
+    terminal::complain(format_args!(
         "checked {} skills: {errors} errors, {warnings} warnings",
         checked.len()
     ));

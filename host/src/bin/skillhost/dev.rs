@@ -8,12 +8,12 @@ mod files;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use skillhost::Definition;
+use skillhost::{Definition, Line};
 
 use crate::build;
 use crate::exit::Exit;
 use crate::kit::Language;
-use crate::terminal;
+use crate::terminal::{self, format_line};
 use cases::Outcomes;
 use files::Files;
 
@@ -58,9 +58,10 @@ impl Dev {
             let changed = files.next_change();
             let shown: Vec<String> = changed
                 .iter()
-                .map(|path| path.display().to_string())
+                .map(|path| terminal::name(&path.to_string_lossy()).to_string())
                 .collect();
-            if !terminal::print_or_end(&format!("\nchanged: {}\n", shown.join(", ")))? {
+            let shown = format_line!("changed: {}", shown.join(", "));
+            if !terminal::print_or_end(&[Line::default(), shown])? {
                 return Ok(Exit::Ok);
             }
             // A skill and a case are looked at when they are used.
@@ -73,12 +74,14 @@ impl Dev {
         match build::build(&self.folder, self.lang).await {
             Ok(built) => {
                 let tools = built.seen.tools.unwrap_or_default();
+                let file = built.file.display();
                 let shown = if built.seen.digest == last.digest {
-                    format!("built `{}`: the same bytes\n", built.file.display())
+                    vec![format_line!("built `{file}`: the same bytes")]
                 } else {
                     let size = difference::size(last.size, built.seen.size);
-                    let tools = difference::tools(&last.tools, &tools);
-                    format!("built `{}`: {size}\n{tools}", built.file.display())
+                    let mut lines = vec![format_line!("built `{file}`: {size}")];
+                    lines.extend(difference::tools(&last.tools, &tools));
+                    lines
                 };
                 last.component = Some(built.file);
                 last.digest = built.seen.digest;
@@ -90,7 +93,7 @@ impl Dev {
                 fault.tell();
                 // Cases of what is not there any more would say nothing.
                 last.component = None;
-                terminal::print_or_end("not built; waiting for a change\n")
+                terminal::print_or_end(&[format_line!("not built; waiting for a change")])
             }
         }
     }

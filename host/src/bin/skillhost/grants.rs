@@ -2,11 +2,11 @@
 
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
-use skillhost::EffectiveGrant;
+use skillhost::{EffectiveGrant, Line};
 
 use crate::exit::Exit;
 use crate::options::Options;
-use crate::terminal;
+use crate::terminal::{self, format_line};
 
 /// Show what each tool may read, and at what cost
 #[derive(Args)]
@@ -32,49 +32,53 @@ impl Grants {
         let grants = options.host_for_one_call().await?.grants();
         match self.output {
             Form::Text => {
-                let text: String = grants.iter().map(paragraph).collect();
-                terminal::print(&text)?;
+                let lines: Vec<Line> = grants.iter().flat_map(paragraph).collect();
+                terminal::print(&lines)?;
             }
             Form::Json => {
                 let grants: Value = grants.iter().map(to_json).collect();
-                terminal::print(&format!("{grants:#}\n"))?;
+                terminal::print_json(&grants)?;
             }
         }
         Ok(Exit::Ok)
     }
 }
 
-fn paragraph(grant: &EffectiveGrant) -> String {
+fn paragraph(grant: &EffectiveGrant) -> [Line; 7] {
     let limits = &grant.limits;
-    format!(
-        "{} (from {})\n  skills: {}\n    allows: {}\n    refuses: {}\n  home folder: {}\n  \
-         hard links: {}\n  limits: {:?}, {} bytes of memory, {} bytes of output, {} table \
-         elements, {} core instances, {} tables, {} bytes of hostcall fuel, {} handles, {} \
-         directory entries, {} bytes of log\n",
-        grant.tool,
-        grant.origin,
-        grant.skills,
-        names(&grant.allowed),
-        names(&grant.refused),
-        yes(grant.home),
-        yes(grant.hard_links),
-        limits.time,
-        limits.memory,
-        limits.output,
-        limits.table_elements,
-        limits.instances,
-        limits.tables,
-        limits.hostcall_fuel,
-        limits.handles,
-        limits.directory_entries,
-        limits.log,
-    )
+    [
+        format_line!("{} (from {})", grant.tool, terminal::name(&grant.origin)),
+        format_line!("  skills: {}", grant.skills),
+        format_line!("    allows: {}", names(&grant.allowed)),
+        format_line!("    refuses: {}", names(&grant.refused)),
+        format_line!("  home folder: {}", yes(grant.home)),
+        format_line!("  hard links: {}", yes(grant.hard_links)),
+        format_line!(
+            "  limits: {:?}, {} bytes of memory, {} bytes of output, {} table elements, {} core \
+             instances, {} tables, {} bytes of hostcall fuel, {} handles, {} directory entries, \
+             {} bytes of log",
+            limits.time,
+            limits.memory,
+            limits.output,
+            limits.table_elements,
+            limits.instances,
+            limits.tables,
+            limits.hostcall_fuel,
+            limits.handles,
+            limits.directory_entries,
+            limits.log,
+        ),
+    ]
 }
 
 fn names(names: &[String]) -> String {
     if names.is_empty() {
         "none".to_owned()
     } else {
+        let names: Vec<String> = names
+            .iter()
+            .map(|name| terminal::name(name).to_string())
+            .collect();
         names.join(", ")
     }
 }

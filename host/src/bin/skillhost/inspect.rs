@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
-use skillhost::{Inspect as Look, Inspection};
+use skillhost::{Inspect as Look, Inspection, Line};
 
 use crate::exit::Exit;
 use crate::options::cache_folder;
-use crate::terminal;
+use crate::terminal::{self, format_line};
 
 /// Show what a component is, defines and imports, and whether it would load
 #[derive(Args)]
@@ -33,8 +33,8 @@ impl Inspect {
     pub(crate) async fn execute(self) -> anyhow::Result<Exit> {
         let seen = look(&self.file).run().await?;
         match self.output {
-            Form::Text => terminal::print(&text(&seen))?,
-            Form::Json => terminal::print(&format!("{:#}\n", to_json(&seen)))?,
+            Form::Text => terminal::print(&lines(&seen))?,
+            Form::Json => terminal::print_json(&to_json(&seen))?,
         }
         Ok(if seen.tools.is_ok() {
             Exit::Ok
@@ -57,13 +57,13 @@ pub(crate) fn look(file: &Path) -> Look {
 }
 
 /// Lines for people.
-pub(crate) fn text(seen: &Inspection) -> String {
+pub(crate) fn lines(seen: &Inspection) -> Vec<Line> {
     let mut lines = vec![
-        format!("sha256: {}", seen.digest),
-        format!("size: {} bytes", seen.size),
+        format_line!("sha256: {}", seen.digest),
+        format_line!("size: {} bytes", seen.size),
     ];
     if let Some(start) = &seen.start {
-        lines.push(format!(
+        lines.push(format_line!(
             "starts with: {} memories, the largest of {} bytes; {} tables, the largest of {} elements",
             start.memories,
             start.largest_memory.unwrap_or(0),
@@ -72,30 +72,31 @@ pub(crate) fn text(seen: &Inspection) -> String {
         ));
     }
     if let Some(interface) = &seen.interface {
-        lines.push(format!("called by: {interface}"));
+        lines.push(format_line!("called by: {interface}"));
     } else if seen.tools.is_ok() {
-        lines.push("called by: functions with types of their own".to_owned());
+        lines.push(format_line!("called by: functions with types of their own"));
     }
-    lines.push("imports:".to_owned());
+    lines.push(format_line!("imports:"));
     for import in &seen.imports {
         let granted = if import.granted { "granted" } else { "REFUSED" };
-        lines.push(format!("  {granted}  {}", import.name));
+        lines.push(format_line!("  {granted}  {}", import.name));
     }
     match &seen.tools {
         Ok(tools) => {
-            lines.push("tools:".to_owned());
+            lines.push(format_line!("tools:"));
             for tool in tools {
                 let reads = match &tool.folder {
                     None => "reads no skill".to_owned(),
                     Some(rule) => format!("reads the skill named by `{}`", rule.skill_property),
                 };
-                lines.push(format!("  {}: {reads}", tool.name));
-                lines.push(format!("    {}", tool.description.replace('\n', " ")));
+                lines.push(format_line!("  {}: {reads}", tool.name));
+                let description: Vec<&str> = tool.description.lines().collect();
+                lines.push(format_line!("    {}", description.join(" ")));
             }
         }
-        Err(why) => lines.push(format!("would be refused: {why}")),
+        Err(why) => lines.push(format_line!("would be refused: {why}")),
     }
-    lines.join("\n") + "\n"
+    lines
 }
 
 fn to_json(seen: &Inspection) -> Value {

@@ -9,6 +9,7 @@ mod exit;
 mod grants;
 mod inspect;
 mod kit;
+mod log;
 mod new;
 mod options;
 mod prompt;
@@ -19,10 +20,12 @@ mod terminal;
 mod test;
 mod tools;
 
+use std::env;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use rustix::process::{Resource, Rlimit};
+use skillhost::Line;
 
 use exit::Exit;
 use options::Options;
@@ -55,7 +58,7 @@ enum Verb {
 }
 
 fn main() -> ExitCode {
-    if std::env::args_os()
+    if env::args_os()
         .nth(1)
         .is_some_and(|first| first == skillhost::COMPILE_ARGUMENT)
     {
@@ -64,6 +67,10 @@ fn main() -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => {
+            // Some of the words may be an agent's: what is wrong with them is
+            // said of words in which nothing is hidden.
+            let words = env::args_os().map(|word| Line::new(word.to_string_lossy()).to_string());
+            let error = Arguments::try_parse_from(words).err().unwrap_or(error);
             // Help goes to stdout and is no error.
             let _ = error.print();
             return if error.use_stderr() {
@@ -88,7 +95,7 @@ fn main() -> ExitCode {
     let runtime = match runtime.enable_time().build() {
         Ok(runtime) => runtime,
         Err(error) => {
-            terminal::complain(&format!("cannot start: {error}"));
+            terminal::complain(format_args!("cannot start: {error}"));
             return Exit::Setup.into();
         }
     };
@@ -114,7 +121,7 @@ fn main() -> ExitCode {
     match done {
         Ok(exit) => exit.into(),
         Err(error) => {
-            terminal::complain(&format!("{error:#}"));
+            terminal::complain(format_args!("{error:#}"));
             Exit::Setup.into()
         }
     }
@@ -138,7 +145,7 @@ fn compile() -> ExitCode {
         Ok(()) => Exit::Ok,
         Err(error) => {
             // Read by the host, which says whose component it was.
-            eprintln!("{error:#}");
+            terminal::say(&terminal::format_line!("{error:#}"));
             Exit::Failure
         }
     }

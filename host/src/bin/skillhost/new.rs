@@ -9,10 +9,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::Args;
+use skillhost::Line;
 
 use crate::exit::Exit;
 use crate::kit::{self, Language};
-use crate::terminal;
+use crate::terminal::{self, format_line};
 use sdk::Sdk;
 
 /// Make a project for a new tool, with a working tool, a skill and cases in it
@@ -42,7 +43,7 @@ impl New {
         let dependency = match made {
             Ok(dependency) => dependency,
             Err(why) => {
-                terminal::complain(&format!("{why:#}"));
+                terminal::complain(format_args!("{why:#}"));
                 return Ok(Exit::Usage);
             }
         };
@@ -65,17 +66,19 @@ impl New {
         Ok(Exit::Ok)
     }
 
-    fn next(&self, folder: &Path, tool: &str) -> String {
-        format!(
-            "made `{}`, a tool project in {}; next:\n\n  \
-             cd {}\n  \
-             skillhost build\n  \
-             skillhost test dist/{tool}.wasm --cases cases --skills skills\n  \
-             skillhost call {tool} '{{\"skill_name\": \"sailing-terms\", \"term\": \"halyard\"}}'\n",
-            folder.display(),
-            self.lang.name(),
-            quoted(&folder.display().to_string()),
-        )
+    fn next(&self, folder: &Path, tool: &str) -> [Line; 6] {
+        let (folder, language) = (folder.display(), self.lang.name());
+        [
+            format_line!("made `{folder}`, a tool project in {language}; next:"),
+            Line::default(),
+            format_line!("  cd {}", quoted(&folder.to_string())),
+            format_line!("  skillhost build"),
+            format_line!("  skillhost test dist/{tool}.wasm --cases cases --skills skills"),
+            format_line!(
+                "  skillhost call {tool} \
+                 '{{\"skill_name\": \"sailing-terms\", \"term\": \"halyard\"}}'"
+            ),
+        ]
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::env;
 use std::ffi::OsString;
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
@@ -11,13 +11,12 @@ use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use skillhost::config::{Config, DEFAULT_FILE, Located, LocatedRoot};
 use skillhost::conformance::Conformance;
-use skillhost::{Catalog, Compilation, Grant, Host, HostBuilder, Principal, SkillsRoot, Trust};
+use skillhost::{
+    Catalog, Compilation, Grant, Host, HostBuilder, Line, Principal, SkillsRoot, Trust,
+};
 use tracing::level_filters::LevelFilter;
-use tracing_subscriber::filter::Targets;
-use tracing_subscriber::layer::SubscriberExt as _;
-use tracing_subscriber::util::SubscriberInitExt as _;
 
-use crate::terminal;
+use crate::terminal::{self, format_line};
 
 /// Used where it exists and no skills folder is given or configured.
 const DEFAULT_SKILLS: &str = "skills";
@@ -126,7 +125,7 @@ impl Options {
             None => self.found()?,
         };
         if let Some(file) = &config.file {
-            tracing::info!("the configuration is `{}`", file.escape_debug());
+            tracing::info!("the configuration is `{file}`");
         }
         Ok(config)
     }
@@ -194,28 +193,7 @@ impl Options {
 
     /// Starts the log on stderr.
     fn start_log(&self) {
-        let level = LevelFilter::from(self.log.unwrap_or(Level::Warn));
-        // The protocol's library warns of each request that is refused and of
-        // each client that hangs up, which is what clients do.
-        let protocol = match level {
-            LevelFilter::INFO => LevelFilter::WARN,
-            LevelFilter::DEBUG | LevelFilter::TRACE => level,
-            _ => LevelFilter::OFF,
-        };
-        let told = Targets::new()
-            .with_default(level)
-            .with_target("rmcp", protocol);
-        tracing_subscriber::fmt()
-            .with_max_level(level)
-            .with_writer(io::stderr)
-            // It would be said on stderr, and break off where nobody reads that.
-            .log_internal_errors(false)
-            .with_ansi(false)
-            .with_target(false)
-            .without_time()
-            .finish()
-            .with(told)
-            .init();
+        crate::log::start(self.log.unwrap_or(Level::Warn).into());
     }
 
     /// Skills and tools. What could not be loaded is said on stderr.
@@ -280,7 +258,7 @@ impl Options {
             builder = builder.grant(component, grant);
         }
         if let Some(file) = config.file {
-            builder = builder.configuration(format!("`{}`", file.escape_debug()));
+            builder = builder.configuration(format!("`{file}`"));
         }
         let configured = config.audit_file.map(|located| located.path);
         if let Some(file) = self.audit.clone().or(configured) {
@@ -295,7 +273,7 @@ impl Options {
         if let Some(time) = config.compile_time {
             builder = builder.compile_time(time);
         }
-        if io::stderr().is_terminal() {
+        if terminal::is_watched() {
             let progress = Progress::default();
             builder = builder.progress(move |name, what| progress.tell(name, what));
         }
@@ -375,11 +353,10 @@ impl Progress {
             Compilation::Ended => compiling.retain(|other| other != component),
         }
         let line = match &compiling[..] {
-            [] => String::new(),
-            [one] => format!("compiling {one}"),
-            [one, others @ ..] => format!("compiling {one} and {} more", others.len()),
+            [] => Line::default(),
+            [one] => format_line!("compiling {one}"),
+            [one, others @ ..] => format_line!("compiling {one} and {} more", others.len()),
         };
-        let line = terminal::escape(&line).replace('\n', "\\n");
-        let _ = write!(io::stderr(), "\r\x1b[K{line}");
+        terminal::show_progress(&line);
     }
 }

@@ -29,7 +29,7 @@ impl Prompt {
     pub(crate) fn execute(mut self, before: Options) -> anyhow::Result<Exit> {
         let options = before.and(std::mem::take(&mut self.options));
         let skills = options.catalog()?.list().skills;
-        terminal::print(&match self.style {
+        terminal::print_answer(&match self.style {
             Style::List => prompt::list(&skills),
             Style::Xml => prompt::xml(&skills),
         })?;

@@ -69,7 +69,7 @@ impl Respond {
                 Ok(None) => return Ok(exit),
                 Ok(Some(next)) => next,
                 Err(error) => {
-                    terminal::complain(&format!("cannot read messages from stdin: {error}"));
+                    terminal::complain(format_args!("cannot read messages from stdin: {error}"));
                     return Ok(Exit::Usage);
                 }
             };
@@ -84,7 +84,7 @@ impl Respond {
                 json!({ "error": reason })
             });
             // Each on its own: whoever sent it may wait for this one.
-            if !terminal::print_or_end(&format!("{}\n", message::to_json(&answer)))? {
+            if !terminal::print_json_answer(&message::to_json(&answer))? {
                 return Ok(exit);
             }
         }
@@ -102,8 +102,9 @@ impl Respond {
         }
         let answers = exchange::run(host, calls).await;
         if self.transcript {
-            for answer in &answers {
-                terminal::say(&message::result_line(&answer.text));
+            let results = answers.iter().map(|answer| &answer.text);
+            for line in results.flat_map(|text| message::result_lines(text)) {
+                terminal::say(&line);
             }
         }
         Ok(format.messages(answers).into())

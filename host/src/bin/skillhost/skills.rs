@@ -1,10 +1,8 @@
 //! `skillhost skills`: what the catalog holds.
 
-use std::io::{self, IsTerminal as _};
-
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
-use skillhost::{Listing, Skill};
+use skillhost::{Line, Listing, Skill};
 
 use crate::exit::Exit;
 use crate::options::Options;
@@ -28,27 +26,22 @@ enum Form {
     Json,
 }
 
-/// Columns of a table that is not printed to a terminal.
-const DEFAULT_WIDTH: usize = 100;
-
 impl Skills {
     pub(crate) fn execute(mut self, before: Options) -> anyhow::Result<Exit> {
         let options = before.and(std::mem::take(&mut self.options));
         let listing = options.catalog()?.list();
         match self.output {
-            Form::Json => terminal::print(&format!("{:#}\n", json(&listing)))?,
+            Form::Json => terminal::print_json(&json(&listing))?,
             Form::Table => {
-                let width = terminal_size::terminal_size_of(io::stdout())
-                    .map_or(DEFAULT_WIDTH, |(width, _)| width.0.into());
-                terminal::print(&table(&listing.skills, width))?;
-                if listing.skills.is_empty() && io::stderr().is_terminal() {
+                terminal::print(&table(&listing.skills, terminal::width()))?;
+                if listing.skills.is_empty() && terminal::is_watched() {
                     terminal::complain(
                         "there are no skills; name their folder with `--skills DIR`",
                     );
                 }
                 for skill in &listing.skills {
                     for problem in &skill.problems {
-                        terminal::complain(&format!("`{}`: {problem}", skill.name));
+                        terminal::complain(format_args!("`{}`: {problem}", skill.name));
                     }
                 }
                 for problem in &listing.problems {
@@ -77,34 +70,30 @@ fn json(listing: &Listing) -> Value {
 }
 
 /// A name and as much of the description as a line of this width takes.
-fn table(skills: &[Skill], width: usize) -> String {
+fn table(skills: &[Skill], width: usize) -> Vec<Line> {
     use unicode_width::UnicodeWidthStr as _;
 
-    let names: Vec<String> = skills.iter().map(|skill| one_line(&skill.name)).collect();
+    let names: Vec<Line> = skills
+        .iter()
+        .map(|skill| terminal::name(&skill.name))
+        .collect();
     // A narrow terminal still shows some of each column.
     let column = names
         .iter()
-        .map(|name| name.width())
+        .map(|name| name.as_str().width())
         .max()
         .unwrap_or(0)
         .min(width / 2);
-    let mut table = String::new();
-    for (skill, name) in skills.iter().zip(&names) {
-        let name = fit(name, column);
+    let row = |(skill, name): (&Skill, &Line)| {
+        let name = fit(name.as_str(), column);
         let padding = " ".repeat(column.saturating_sub(name.width()));
-        let description = fit(
-            &one_line(&skill.description),
-            width.saturating_sub(column + 2),
-        );
-        let line = format!("{name}{padding}  {description}");
-        table.push_str(line.trim_end());
-        table.push('\n');
-    }
-    table
-}
-
-fn one_line(text: &str) -> String {
-    terminal::escape(&text.split_whitespace().collect::<Vec<_>>().join(" "))
+        let words: Vec<&str> = skill.description.split_whitespace().collect();
+        // Cut as it will be seen.
+        let description = Line::new(words.join(" "));
+        let description = fit(description.as_str(), width.saturating_sub(column + 2));
+        Line::new(format!("{name}{padding}  {description}").trim_end())
+    };
+    skills.iter().zip(&names).map(row).collect()
 }
 
 /// The text, cut to so many columns.

@@ -1,72 +1,119 @@
-//! Writing to the terminal: a stranger's text is escaped before a person sees
-//! it, and a reader that goes away is no error.
+//! The program's stdout and stderr. All that is printed goes through here.
+//!
+//! What people read is made of [`Line`]s, wherever it goes: a terminal, a file
+//! or a pipe. What a model or a program reads goes to a file or a pipe byte for
+//! byte, and is escaped on a terminal. A reader that goes away is no error.
 
+use std::fmt::Display;
 use std::io::{self, IsTerminal as _, Write as _};
 
-/// Says on stderr what is wrong.
-pub(crate) fn complain(message: &str) {
-    // One message, one line: none can pass for another.
-    let message = escape(message).replace('\n', "\\n");
-    let _ = writeln!(io::stderr(), "skillhost: {message}");
+use serde_json::Value;
+use skillhost::Line;
+use skillhost::line::{self, is_hidden};
+use unicode_width::UnicodeWidthChar as _;
+
+/// Columns of a table that is not printed to a terminal.
+const DEFAULT_WIDTH: usize = 100;
+
+/// Makes a [`Line`] as `format!` makes a string.
+macro_rules! format_line {
+    ($($text:tt)*) => {
+        ::skillhost::Line::new(format_args!($($text)*))
+    };
+}
+pub(crate) use format_line;
+
+/// Says on stderr, in a line, what is wrong.
+pub(crate) fn complain(message: impl Display) {
+    say(&format_line!("skillhost: {message}"));
 }
 
 /// Shows a line on stderr.
-pub(crate) fn say(line: &str) {
-    let _ = writeln!(io::stderr(), "{}", escape(line));
+pub(crate) fn say(line: &Line) {
+    let _ = writeln!(io::stderr(), "{line}");
 }
 
-/// Writes to stdout. Text that goes to a terminal is escaped; a program gets
-/// it as it is. A pipe that was closed ends the writing quietly.
-pub(crate) fn print(text: &str) -> anyhow::Result<()> {
-    print_or_end(text).map(drop)
+/// Shows, in place of the one before, a line of what is being done. Only for a
+/// person who [watches](is_watched).
+pub(crate) fn show_progress(line: &Line) {
+    let _ = write!(io::stderr(), "\r\x1b[K{line}");
+}
+
+/// Where the log is written. What makes its lines is in `log.rs`.
+pub(crate) fn log() -> io::Stderr {
+    io::stderr()
+}
+
+/// Whether stderr is a terminal.
+pub(crate) fn is_watched() -> bool {
+    io::stderr().is_terminal()
+}
+
+/// Columns of stdout.
+pub(crate) fn width() -> usize {
+    terminal_size::terminal_size_of(io::stdout()).map_or(DEFAULT_WIDTH, |(width, _)| width.0.into())
+}
+
+/// Prints lines to stdout.
+pub(crate) fn print(lines: &[Line]) -> anyhow::Result<()> {
+    print_or_end(lines).map(drop)
 }
 
 /// Like [`print`]; `false` if nobody reads any more.
-pub(crate) fn print_or_end(text: &str) -> anyhow::Result<bool> {
-    let mut out = io::stdout().lock();
-    let written = if out.is_terminal() {
-        out.write_all(escape(text).as_bytes())
+pub(crate) fn print_or_end(lines: &[Line]) -> anyhow::Result<bool> {
+    let lines: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    write(&lines)
+}
+
+/// Prints a value as JSON of many lines, in which what is hidden is escaped.
+pub(crate) fn print_json(value: &Value) -> anyhow::Result<()> {
+    write(&line::json(&format!("{value:#}\n"))).map(drop)
+}
+
+/// Prints a text that is a model's or a program's to read. On a terminal it
+/// has a line end, so that the prompt stands on a line of its own.
+pub(crate) fn print_answer(text: &str) -> anyhow::Result<()> {
+    if !io::stdout().is_terminal() {
+        return write(text).map(drop);
+    }
+    let end = if text.ends_with('\n') { "" } else { "\n" };
+    write(&(line::document(text) + end)).map(drop)
+}
+
+/// Prints a line of JSON that is a model's or a program's to read; `false` if
+/// nobody reads any more.
+pub(crate) fn print_json_answer(json: &str) -> anyhow::Result<bool> {
+    if io::stdout().is_terminal() {
+        write(&(line::json(json) + "\n"))
     } else {
-        out.write_all(text.as_bytes())
-    };
-    match written.and_then(|()| out.flush()) {
+        write(&format!("{json}\n"))
+    }
+}
+
+/// Writes to stdout; `false` if nobody reads any more.
+fn write(text: &str) -> anyhow::Result<bool> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
         Err(error) => Err(anyhow::Error::from(error).context("cannot write to stdout")),
     }
 }
 
-/// Like [`print`], with a line end after a text that has none on a terminal,
-/// so that the prompt stands on a line of its own.
-pub(crate) fn print_answer(text: &str) -> anyhow::Result<()> {
-    print(text)?;
-    if io::stdout().is_terminal() && !text.ends_with('\n') {
-        print("\n")?;
-    }
-    Ok(())
-}
-
-/// Control characters made visible, but for line feeds and tabs: an escape
-/// sequence in a file must not move anyone's cursor. Direction overrides are
-/// made visible too.
-pub(crate) fn escape(text: &str) -> String {
-    let hidden = |c: char| {
-        (c.is_control() && c != '\n' && c != '\t')
-            || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+/// A name or a path beside other text of a line. It is quoted unless it has
+/// letters, digits, `-`, `_`, `.` and `/` alone, so that nothing in it can pass
+/// for what stands beside it.
+pub(crate) fn name(name: &str) -> Line {
+    let is_plain = |c: char| {
+        c.is_alphanumeric()
+            || "-_./".contains(c)
+            // Marks on letters.
+            || !c.is_ascii() && c.width() == Some(0)
     };
-    let text = text.replace("\r\n", "\n");
-    if !text.contains(hidden) {
-        return text;
+    if !name.is_empty() && name.chars().all(|c| is_plain(c) && !is_hidden(c)) {
+        return Line::new(name);
     }
-    text.chars()
-        .map(|c| {
-            if hidden(c) {
-                c.escape_unicode().to_string()
-            } else {
-                c.to_string()
-            }
-        })
-        .collect()
+    format_line!("\"{}\"", name.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
 #[cfg(test)]
@@ -74,15 +121,44 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_would_move_a_cursor_is_made_visible() {
-        for (text, shown) in [
-            ("plain\n\ttext", "plain\n\ttext"),
-            ("a\r\nb", "a\nb"),
-            ("\u{1b}[2J", "\\u{1b}[2J"),
-            ("a\rb\u{7}\u{9b}", "a\\u{d}b\\u{7}\\u{9b}"),
-            ("x\u{202e}y", "x\\u{202e}y"),
+    fn a_name_that_could_pass_for_more_is_quoted() {
+        for (given, shown) in [
+            ("read-files_2.x", "read-files_2.x"),
+            ("./skills/a", "./skills/a"),
+            ("数据", "数据"),
+            ("cafe\u{301}", "cafe\u{301}"),
+            ("हिन्दी", "हिन्दी"),
+            ("", "\"\""),
+            ("good:3: error: x", "\"good:3: error: x\""),
+            ("a, b", "\"a, b\""),
+            ("a\u{3000}b", "\"a\u{3000}b\""),
+            ("a\u{200b}", "\"a\\u{200b}\""),
+            ("a\u{3164}", "\"a\\u{3164}\""),
+            ("\\u{200b}\"", "\"\\\\u{200b}\\\"\""),
+            ("a\nb", "\"a\\nb\""),
         ] {
-            assert_eq!(escape(text), shown);
+            assert_eq!(name(given).as_str(), shown);
         }
+    }
+
+    #[test]
+    fn nothing_is_printed_elsewhere() {
+        let mut folders = vec![concat!(env!("CARGO_MANIFEST_DIR"), "/src/bin/skillhost").into()];
+        let mut seen = 0;
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir::<std::path::PathBuf>(folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else if !path.ends_with("terminal.rs") {
+                    seen += 1;
+                    let source = std::fs::read_to_string(&path).unwrap();
+                    for way in ["io::stdout", "io::stderr", "print!(", "println!("] {
+                        assert!(!source.contains(way), "{}: {way}", path.display());
+                    }
+                }
+            }
+        }
+        assert!(seen > 20);
     }
 }

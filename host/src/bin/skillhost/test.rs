@@ -5,15 +5,15 @@ mod json;
 mod junit;
 mod text;
 
-use std::io::{self, IsTerminal as _, Write as _};
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use skillhost::Line;
 use skillhost::conformance::Report;
 
 use crate::exit::Exit;
 use crate::options::Options;
-use crate::terminal;
+use crate::terminal::{self, format_line};
 
 /// Try on a tool component what every one must do, and its author's own cases
 ///
@@ -54,7 +54,7 @@ enum Form {
 impl Test {
     pub(crate) async fn execute(mut self, before: Options) -> anyhow::Result<Exit> {
         let options = before.and(std::mem::take(&mut self.options));
-        let progress = io::stderr().is_terminal();
+        let progress = terminal::is_watched();
         let mut run = options.conformance(&self.component)?.update(self.update);
         if let Some(cases) = self.cases {
             run = run.cases(cases);
@@ -64,16 +64,16 @@ impl Test {
         }
         let report = run.run().await;
         if progress {
-            let _ = write!(io::stderr(), "\r\x1b[K");
+            terminal::show_progress(&Line::default());
         }
         let report = report?;
         match self.output {
-            Form::Text => terminal::print(&text::text(&report))?,
-            Form::Json => terminal::print(&format!("{:#}\n", json::json(&report)))?,
+            Form::Text => terminal::print(&text::lines(&report))?,
+            Form::Json => terminal::print_json(&json::json(&report))?,
             Form::Junit => terminal::print(&junit::xml(&report))?,
         }
         for file in &report.written {
-            terminal::complain(&format!("wrote `{}`", file.display()));
+            terminal::complain(format_args!("wrote `{}`", file.display()));
         }
         Ok(match report.failed().next() {
             Some(_) => Exit::Failure,
@@ -85,12 +85,11 @@ impl Test {
 /// Shows on a terminal what is being checked: a run takes a moment.
 fn show(id: &str, what: Option<&str>) {
     let line = match what {
-        Some(what) => format!("{what}: {id}"),
-        None => id.to_owned(),
+        Some(what) => format_line!("{what}: {id}"),
+        None => Line::new(id),
     };
-    let line = terminal::escape(&line).replace('\n', "\\n");
-    let line: String = line.chars().take(PROGRESS).collect();
-    let _ = write!(io::stderr(), "\r\x1b[K{line}");
+    let line: String = line.as_str().chars().take(PROGRESS).collect();
+    terminal::show_progress(&Line::new(line));
 }
 
 /// Adds up what a run took.

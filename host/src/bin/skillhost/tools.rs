@@ -62,7 +62,7 @@ impl Tools {
         let tools = match strict.and_then(|format| format.strict_tools(&definitions)) {
             Some(strict) => {
                 for problem in strict.not_strict {
-                    terminal::complain(&problem.to_string());
+                    terminal::complain(problem);
                 }
                 strict.tools
             }
@@ -71,7 +71,7 @@ impl Tools {
                 None => exchange::mcp_tools(&definitions),
             },
         };
-        terminal::print(&format!("{tools:#}\n"))?;
+        terminal::print_json(&tools)?;
         Ok(Exit::Ok)
     }
 }

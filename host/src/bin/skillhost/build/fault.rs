@@ -1,7 +1,7 @@
 //! Why a project was not built: what is wrong, and what to do.
 
 use crate::exit::Exit;
-use crate::terminal;
+use crate::terminal::{self, format_line};
 
 /// What is wrong, whose it is, and what to do, a line each.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ impl Fault {
     pub(crate) fn tell(self) -> Exit {
         terminal::complain(&self.what);
         for fix in &self.fixes {
-            terminal::say(&format!("  {fix}"));
+            terminal::say(&format_line!("  {fix}"));
         }
         self.exit
     }

@@ -7,7 +7,7 @@ use std::process::Command;
 use super::Fault;
 use super::project::Project;
 use super::step::{self, Step};
-use crate::terminal;
+use crate::terminal::{self, format_line};
 
 /// Oldest Node.js that the compiler runs with.
 const OLDEST: u32 = 20;
@@ -62,7 +62,7 @@ fn install(project: &Project) -> Result<(), Fault> {
     let Some(npm) = step::find("npm") else {
         return Err(Fault::missing("there is no `npm` on the PATH").fix(HOW));
     };
-    terminal::say(&format!(
+    terminal::say(&format_line!(
         "installing what `package-lock.json` names into `{}`; this happens once",
         project.folder.join("node_modules").display()
     ));

@@ -8,7 +8,7 @@ use skillhost::Inspection;
 
 use super::Fault;
 use super::project::Project;
-use crate::terminal;
+use crate::terminal::{self, format_line};
 
 /// Puts a component in its place.
 pub(super) fn put(
@@ -17,7 +17,7 @@ pub(super) fn put(
     seen: &Inspection,
 ) -> Result<PathBuf, Fault> {
     for import in seen.imports.iter().filter(|import| !import.granted) {
-        terminal::say(&format!(
+        terminal::say(&format_line!(
             "it imports `{}`, which no tool is given",
             import.name
         ));
@@ -41,7 +41,7 @@ pub(super) fn put(
     };
     put().map_err(|error| Fault::missing(format!("cannot write `{}`: {error}", file.display())))?;
     for other in others(&folder, &file) {
-        terminal::say(&format!(
+        terminal::say(&format_line!(
             "`{}` lies there, too, and hosts load it; delete it if it is of an earlier build",
             other.display()
         ));

@@ -8,8 +8,10 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
 
+use skillhost::Line;
+
 use super::Fault;
-use crate::terminal;
+use crate::terminal::{self, format_line};
 
 /// Lines that are shown as they come. Meets: a thousand errors that follow
 /// from the first.
@@ -123,7 +125,7 @@ impl Shown {
         self.before = line.trim().to_owned();
         if self.lines < SHOWN {
             self.lines += 1;
-            terminal::say(&line);
+            terminal::say(&Line::new(line));
             return;
         }
         self.last.push_back(line);
@@ -135,10 +137,10 @@ impl Shown {
 
     fn end(self) {
         if self.left_out > 0 {
-            terminal::say(&format!("… {} lines left out …", self.left_out));
+            terminal::say(&format_line!("… {} lines left out …", self.left_out));
         }
         for line in self.last {
-            terminal::say(&line);
+            terminal::say(&Line::new(line));
         }
     }
 }
@@ -154,7 +156,7 @@ fn show(from: impl Read, noise: fn(&str) -> bool, alias: Option<&str>, shown: &M
             return;
         }
         let line = String::from_utf8_lossy(&bytes);
-        let line = without_escapes(line.trim_end());
+        let line = without_escapes(line.trim_end()).replace('\t', "    ");
         if noise(&line) {
             continue;
         }

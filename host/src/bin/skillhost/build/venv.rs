@@ -8,7 +8,7 @@ use std::process::Command;
 use super::Fault;
 use super::project::Project;
 use super::step::{self, Step};
-use crate::terminal;
+use crate::terminal::{self, format_line};
 
 /// Oldest Python that the compilers run with.
 const OLDEST: (u32, u32) = (3, 10);
@@ -23,7 +23,7 @@ pub(super) fn python(project: &Project) -> Result<PathBuf, Fault> {
         return Ok(python);
     }
     let system = system()?;
-    terminal::say(&format!(
+    terminal::say(&format_line!(
         "installing what `requirements.txt` names into `{}`; this happens once",
         folder.display()
     ));

@@ -6,6 +6,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
+use skillhost::Line;
+
+use crate::terminal::format_line;
 
 /// How cases ended: what is wrong with each, if anything is.
 #[derive(Default)]
@@ -71,32 +74,35 @@ fn by_name(report: &Value) -> BTreeMap<String, Option<String>> {
 
 impl Outcomes {
     /// What is different in `now`, and how many pass.
-    pub(super) fn difference(&self, now: &Self) -> String {
+    pub(super) fn difference(&self, now: &Self) -> Vec<Line> {
         if let Some(why) = &now.none {
-            return format!("no cases were run: {why}\n");
+            let first = format_line!("no cases were run:");
+            let why = why.lines().map(|line| format_line!("  {line}"));
+            return std::iter::once(first).chain(why).collect();
         }
-        let mut lines = String::new();
+        let mut lines = Vec::new();
         for (name, wrong) in &now.by_name {
             let before = self.by_name.get(name);
             match (before, wrong) {
-                (Some(Some(_)), None) => lines.push_str(&format!("  {name}: passes now\n")),
+                (Some(Some(_)), None) => lines.push(format_line!("  {name}: passes now")),
                 (Some(Some(_)), Some(why)) => {
-                    lines.push_str(&format!("  {name}: still fails: {why}\n"));
+                    lines.push(format_line!("  {name}: still fails: {why}"));
                 }
-                (_, Some(why)) => lines.push_str(&format!("  {name}: fails: {why}\n")),
+                (_, Some(why)) => lines.push(format_line!("  {name}: fails: {why}")),
                 (None, None) if !self.by_name.is_empty() => {
-                    lines.push_str(&format!("  {name}: new, passes\n"));
+                    lines.push(format_line!("  {name}: new, passes"));
                 }
                 _ => {}
             }
         }
         for name in self.by_name.keys() {
             if !now.by_name.contains_key(name) {
-                lines.push_str(&format!("  {name}: gone\n"));
+                lines.push(format_line!("  {name}: gone"));
             }
         }
         let passed = now.by_name.values().filter(|wrong| wrong.is_none()).count();
-        format!("{lines}{passed} of {} pass\n", now.by_name.len())
+        lines.push(format_line!("{passed} of {} pass", now.by_name.len()));
+        lines
     }
 }
 
@@ -117,18 +123,22 @@ mod tests {
 
     #[test]
     fn only_what_is_different_is_shown() {
+        let difference = |before: &Outcomes, now: &Outcomes| {
+            let lines = before.difference(now).into_iter();
+            lines.map(|line| format!("{line}\n")).collect::<String>()
+        };
         let first = outcomes(&[("a", None), ("b", Some("x")), ("c", Some("y")), ("d", None)]);
         assert_eq!(
-            Outcomes::default().difference(&first),
+            difference(&Outcomes::default(), &first),
             "  b: fails: x\n  c: fails: y\n2 of 4 pass\n"
         );
         let second = outcomes(&[("a", Some("z")), ("b", None), ("c", Some("y")), ("e", None)]);
         assert_eq!(
-            first.difference(&second),
+            difference(&first, &second),
             "  a: fails: z\n  b: passes now\n  c: still fails: y\n  e: new, passes\n  d: gone\n2 of 4 pass\n"
         );
         assert_eq!(
-            second.difference(&second),
+            difference(&second, &second),
             "  a: still fails: z\n  c: still fails: y\n2 of 4 pass\n"
         );
     }

@@ -1,6 +1,8 @@
 //! What is different between one build and the next, in lines for people.
 
-use skillhost::Definition;
+use skillhost::{Definition, Line};
+
+use crate::terminal::format_line;
 
 /// A component's size, and how it changed.
 pub(super) fn size(before: usize, now: usize) -> String {
@@ -13,11 +15,11 @@ pub(super) fn size(before: usize, now: usize) -> String {
 }
 
 /// Tools that came, went, or are described otherwise, a line each.
-pub(super) fn tools(before: &[Definition], now: &[Definition]) -> String {
-    let mut lines = String::new();
+pub(super) fn tools(before: &[Definition], now: &[Definition]) -> Vec<Line> {
+    let mut lines = Vec::new();
     for tool in now {
         let Some(old) = before.iter().find(|old| old.name == tool.name) else {
-            lines.push_str(&format!("  tool `{}`: new\n", tool.name));
+            lines.push(format_line!("  tool `{}`: new", tool.name));
             continue;
         };
         let parts = [
@@ -33,8 +35,8 @@ pub(super) fn tools(before: &[Definition], now: &[Definition]) -> String {
             .map(|(_, part)| *part)
             .collect();
         if !other.is_empty() {
-            lines.push_str(&format!(
-                "  tool `{}`: other {}\n",
+            lines.push(format_line!(
+                "  tool `{}`: other {}",
                 tool.name,
                 other.join(", ")
             ));
@@ -42,7 +44,7 @@ pub(super) fn tools(before: &[Definition], now: &[Definition]) -> String {
     }
     for tool in before {
         if !now.iter().any(|new| new.name == tool.name) {
-            lines.push_str(&format!("  tool `{}`: gone\n", tool.name));
+            lines.push(format_line!("  tool `{}`: gone", tool.name));
         }
     }
     lines

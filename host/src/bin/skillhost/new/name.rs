@@ -31,7 +31,6 @@ const TAKEN: [&str; 87] = [
 ];
 
 pub(super) fn check(name: &str) -> anyhow::Result<()> {
-    let shown = name.escape_debug();
     let is_part = |part: &str| {
         !part.is_empty()
             && part
@@ -42,17 +41,17 @@ pub(super) fn check(name: &str) -> anyhow::Result<()> {
         name.len() <= LONGEST
             && name.starts_with(|c: char| c.is_ascii_lowercase())
             && name.split(['-', '_']).all(is_part),
-        "`{shown}` is no name for a tool; take up to {LONGEST} lower-case letters and digits, in \
+        "`{name}` is no name for a tool; take up to {LONGEST} lower-case letters and digits, in \
          words with `-` between, such as `{}`",
         nearest(name)
     );
     ensure!(
         !BUILT_IN.contains(&&*tool(name)),
-        "`{shown}` is the name of a built-in tool; take another"
+        "`{name}` is the name of a built-in tool; take another"
     );
     ensure!(
         !TAKEN.contains(&name),
-        "`{shown}` has a meaning in the languages of tools; take two words, such as `{name}-text`"
+        "`{name}` has a meaning in the languages of tools; take two words, such as `{name}-text`"
     );
     Ok(())
 }

@@ -36,8 +36,7 @@ impl Sdk {
             let allowed = |c: char| c.is_ascii_alphanumeric() || ".-+^~=<>*, ".contains(c);
             ensure!(
                 !version.is_empty() && version.chars().all(allowed),
-                "`--sdk-version`: `{}` is no version, such as `0.1.0`",
-                version.escape_debug()
+                "`--sdk-version`: `{version}` is no version, such as `0.1.0`"
             );
             return Ok(Some(format!("skillhost-guest = \"{version}\"")));
         }

@@ -14,7 +14,7 @@ use skillhost::server::{self, Live};
 
 use crate::exit::Exit;
 use crate::options::{self, TOKEN_VARIABLE, complain_of};
-use crate::terminal;
+use crate::terminal::{self, format_line};
 
 /// What can be said of it on the command line; the rest is in `[http]`.
 #[derive(Args)]
@@ -52,7 +52,7 @@ impl Http {
         let _watching = live
             .watch()
             .inspect_err(|error| tracing::warn!("{error:#}"));
-        terminal::print(&format!("http://{}/mcp\n", server.address()))?;
+        terminal::print(&[format_line!("http://{}/mcp", server.address())])?;
         let (occupied, answering, ending) = (live.clone(), live.clone(), live.clone());
         let server = match live.is_watched() {
             true => server.changes(live.changes()),

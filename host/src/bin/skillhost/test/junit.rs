@@ -3,11 +3,13 @@
 
 use std::time::Duration;
 
+use skillhost::Line;
 use skillhost::conformance::{Check, Outcome, Reason, Report};
 
 use super::total;
+use crate::terminal::format_line;
 
-pub(super) fn xml(report: &Report) -> String {
+pub(super) fn xml(report: &Report) -> Vec<Line> {
     let mut suites: Vec<(&str, Vec<&Check>)> = Vec::new();
     for check in &report.checks {
         let name = match (&check.case, &check.tool) {
@@ -20,26 +22,27 @@ pub(super) fn xml(report: &Report) -> String {
             None => suites.push((name, vec![check])),
         }
     }
-    let mut xml = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n".to_owned();
+    let mut xml = vec![format_line!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>")];
     let all: Vec<&Check> = report.checks.iter().collect();
-    xml += &format!(
-        "<testsuites name=\"{}\"{}>\n",
-        escaped(&report.component),
+    xml.push(format_line!(
+        "<testsuites name=\"{}\"{}>",
+        text(&report.component),
         counts(&all, total(report))
-    );
+    ));
     for (name, checks) in suites {
         let time = checks.iter().map(|check| check.time).sum();
-        xml += &format!(
-            "  <testsuite name=\"{}\"{}>\n",
-            escaped(name),
+        xml.push(format_line!(
+            "  <testsuite name=\"{}\"{}>",
+            text(name),
             counts(&checks, time)
-        );
+        ));
         for check in checks {
-            xml += &testcase(name, check);
+            xml.extend(testcase(name, check));
         }
-        xml += "  </testsuite>\n";
+        xml.push(format_line!("  </testsuite>"));
     }
-    xml + "</testsuites>\n"
+    xml.push(format_line!("</testsuites>"));
+    xml
 }
 
 fn counts(checks: &[&Check], time: Duration) -> String {
@@ -53,47 +56,42 @@ fn counts(checks: &[&Check], time: Duration) -> String {
     )
 }
 
-fn testcase(suite: &str, check: &Check) -> String {
+fn testcase(suite: &str, check: &Check) -> Vec<Line> {
     let start = format!(
         "    <testcase classname=\"{}\" name=\"{}\" time=\"{}\"",
-        escaped(suite),
-        escaped(check.case.as_deref().unwrap_or(check.id)),
+        text(suite),
+        text(check.case.as_deref().unwrap_or(check.id)),
         seconds(check.time)
     );
     let child = match &check.outcome {
-        Outcome::Passed => return start + "/>\n",
+        Outcome::Passed => return vec![format_line!("{start}/>")],
         Outcome::Failed(Reason { why, mend }) => format!(
-            "<failure type=\"{}\" message=\"{}\">{}</failure>",
-            escaped(check.id),
-            escaped(why),
-            escaped(&format!("{}\n{why}\n{mend}", check.sentence))
+            "<failure type=\"{}\" message=\"{}\">{}&#10;{}&#10;{}</failure>",
+            text(check.id),
+            text(why),
+            text(check.sentence),
+            text(why),
+            text(mend)
         ),
-        Outcome::Skipped(Reason { why, .. }) => format!("<skipped message=\"{}\"/>", escaped(why)),
+        Outcome::Skipped(Reason { why, .. }) => format!("<skipped message=\"{}\"/>", text(why)),
     };
-    format!("{start}>\n      {child}\n    </testcase>\n")
+    vec![
+        format_line!("{start}>"),
+        format_line!("      {child}"),
+        format_line!("    </testcase>"),
+    ]
 }
 
 fn seconds(time: Duration) -> String {
     format!("{:.3}", time.as_secs_f64())
 }
 
-/// For an attribute or a text. What XML has no way to write stands as an escape
-/// that can be read.
-fn escaped(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            // As they are, a reader would make spaces of them.
-            '\t' | '\n' | '\r' => escaped.push_str(&format!("&#{};", u32::from(c))),
-            c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => {
-                escaped.extend(c.escape_unicode());
-            }
-            c => escaped.push(c),
-        }
-    }
-    escaped
+/// A line for an attribute or a text: what XML has no way to write is hidden,
+/// so a line has none of it.
+fn text(text: &str) -> String {
+    let text = Line::new(text).to_string();
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+        .replace('"', "&quot;")
 }

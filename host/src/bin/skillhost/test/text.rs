@@ -1,19 +1,21 @@
 //! A report for people: one line a check, and under it why it did not pass.
 
+use skillhost::Line;
 use skillhost::conformance::{Check, Outcome, Reason, Report};
 
 use super::total;
+use crate::terminal::format_line;
 
-pub(super) fn text(report: &Report) -> String {
-    let mut lines = vec![line(&report.component)];
+pub(super) fn lines(report: &Report) -> Vec<Line> {
+    let mut lines = vec![Line::new(&report.component)];
     let width = report.checks.iter().map(|check| check.id.len()).max();
     let width = width.unwrap_or(0);
     let mut group = None;
     for check in &report.checks {
         let new = title(check);
         if group.as_deref() != Some(new) {
-            lines.push(String::new());
-            lines.push(line(new));
+            lines.push(Line::default());
+            lines.push(Line::new(new));
             group = Some(new.to_owned());
         }
         let (word, reason) = match &check.outcome {
@@ -21,25 +23,22 @@ pub(super) fn text(report: &Report) -> String {
             Outcome::Failed(reason) => ("FAIL", Some(reason)),
             Outcome::Skipped(reason) => ("skip", Some(reason)),
         };
-        let what = match &check.case {
-            Some(case) => line(case),
-            None => check.sentence.to_owned(),
-        };
-        lines.push(format!("  {word}  {:width$}  {what}", check.id));
+        let what = check.case.as_deref().unwrap_or(check.sentence);
+        lines.push(format_line!("  {word}  {:width$}  {what}", check.id));
         if let Some(Reason { why, mend }) = reason {
-            lines.push(format!("        why:  {}", line(why)));
+            lines.push(format_line!("        why:  {why}"));
             if !mend.is_empty() {
-                lines.push(format!("        mend: {}", line(mend)));
+                lines.push(format_line!("        mend: {mend}"));
             }
         }
     }
     let (passed, failed, skipped) = report.counts();
     let seconds = total(report).as_secs_f64();
-    lines.push(String::new());
-    lines.push(format!(
+    lines.push(Line::default());
+    lines.push(format_line!(
         "{passed} passed, {failed} failed, {skipped} skipped in {seconds:.1} s"
     ));
-    lines.join("\n") + "\n"
+    lines
 }
 
 /// What a check stands under.
@@ -49,9 +48,4 @@ fn title(check: &Check) -> &str {
         (None, Some(tool)) => tool,
         (None, None) => "component",
     }
-}
-
-/// On one line, so that nothing in it can pass for a line of ours.
-fn line(text: &str) -> String {
-    text.replace('\n', "\\n").replace('\r', "\\r")
 }

@@ -1,0 +1,64 @@
+//! The log on stderr: a line an event, whatever is in it.
+
+use std::fmt;
+
+use skillhost::Line;
+use tracing::{Event, Subscriber, level_filters::LevelFilter};
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::util::SubscriberInitExt as _;
+
+use crate::terminal;
+
+/// Starts it.
+pub(crate) fn start(level: LevelFilter) {
+    // The protocol's library warns of each request that is refused and of
+    // each client that hangs up, which is what clients do.
+    let protocol = match level {
+        LevelFilter::INFO => LevelFilter::WARN,
+        LevelFilter::DEBUG | LevelFilter::TRACE => level,
+        _ => LevelFilter::OFF,
+    };
+    let told = Targets::new()
+        .with_default(level)
+        .with_target("rmcp", protocol);
+    tracing_subscriber::fmt()
+        .with_max_level(level)
+        .with_writer(terminal::log)
+        // It would be said on stderr, and break off where nobody reads that.
+        .log_internal_errors(false)
+        .with_ansi(false)
+        .with_target(false)
+        .without_time()
+        .map_event_format(OneLine)
+        .finish()
+        .with(told)
+        .init();
+}
+
+/// The format of an event, as a [`Line`]: its message and fields come from
+/// anywhere.
+struct OneLine<F>(F);
+
+impl<S, N, F> FormatEvent<S, N> for OneLine<F>
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+    F: FormatEvent<S, N>,
+{
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        let mut text = String::new();
+        self.0
+            .format_event(context, Writer::new(&mut text), event)?;
+        let text = text.strip_suffix('\n').unwrap_or(&text);
+        writeln!(writer, "{}", Line::new(text))
+    }
+}

@@ -1,0 +1,91 @@
+//! Running the program with its output in a pipe, a file and a terminal.
+
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+
+use super::cache;
+use super::program::{Program, finish};
+
+/// What a run printed where, and its exit code.
+pub(crate) struct Printed {
+    pub(crate) to: &'static str,
+    pub(crate) text: String,
+    pub(crate) code: i32,
+}
+
+/// Runs the program with its output in a pipe, a file and a terminal.
+pub(crate) fn everywhere<S: AsRef<std::ffi::OsStr>>(
+    program: &Program,
+    arguments: &[S],
+    stdin: &str,
+) -> [Printed; 3] {
+    let run = program.run_with(arguments, stdin);
+    let pipe = Printed {
+        to: "pipe",
+        text: run.stdout + &run.stderr,
+        code: run.code,
+    };
+
+    let path = program.folder.path().join("output");
+    let output = File::create(&path).unwrap();
+    let mut to_file = program.command(arguments);
+    to_file
+        .stdout(output.try_clone().unwrap())
+        .stderr(output.try_clone().unwrap());
+    let code = finish(to_file, stdin).code;
+    let file = Printed {
+        to: "file",
+        text: fs::read_to_string(&path).unwrap(),
+        code,
+    };
+    fs::remove_file(path).unwrap();
+    [pipe, file, on_a_terminal(program, arguments, stdin)]
+}
+
+/// Runs the program with a terminal for its stdout and stderr.
+pub(crate) fn on_a_terminal<S: AsRef<std::ffi::OsStr>>(
+    program: &Program,
+    arguments: &[S],
+    stdin: &str,
+) -> Printed {
+    // Its input is a file: as a terminal's it would be echoed.
+    let script = "
+import os, pty, sys
+pid, terminal = pty.fork()
+if pid == 0:
+    os.dup2(os.open(sys.argv[1], os.O_RDONLY), 0)
+    os.execv(sys.argv[2], sys.argv[2:])
+while True:
+    try:
+        read = os.read(terminal, 65536)
+    except OSError:
+        break
+    if not read:
+        break
+    sys.stdout.buffer.write(read)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+";
+    let mut input = tempfile::NamedTempFile::new().unwrap();
+    input.write_all(stdin.as_bytes()).unwrap();
+    let output = Command::new("python3")
+        .args(["-c", script])
+        .arg(input.path())
+        .arg("/usr/bin/env")
+        .arg("-i")
+        .arg(format!("SKILLHOST_CACHE={}", cache().display()))
+        .arg(env!("CARGO_BIN_EXE_skillhost"))
+        .args(arguments)
+        .current_dir(program.folder.path())
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    assert!(output.stderr.is_empty(), "{output:?}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    Printed {
+        to: "terminal",
+        // The terminal's own, and the line of progress, which is ours.
+        text: text.replace("\r\n", "\n").replace("\r\x1b[K", "\n"),
+        code: output.status.code().unwrap(),
+    }
+}

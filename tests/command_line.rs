@@ -553,6 +553,18 @@ fn grants_show_what_each_tool_may_read_and_what_it_may_not() {
         "{}",
         run.stdout
     );
+    // Tool, component, and its digest.
+    let component = tools.join("count_lines.wasm");
+    let seen = program
+        .run(&["inspect", component.to_str().unwrap()])
+        .stdout;
+    let digest = seen.lines().find_map(|line| line.strip_prefix("sha256: "));
+    let shown = format!(
+        "count_lines (from {})\n  sha256: {}\n",
+        component.display(),
+        digest.unwrap()
+    );
+    assert!(run.stdout.contains(&shown), "{shown}{}", run.stdout);
 }
 
 #[test]

@@ -289,7 +289,7 @@ fn a_caller_forges_nothing_in_what_is_said_of_its_call() {
             "what a guest prints",
             [
                 &granted[..],
-                &["--grant", "raw_print=*", "call", "raw_print", &path],
+                &["--grant", "unchecked.wasm=*", "call", "raw_print", &path],
             ]
             .concat(),
             "",
@@ -298,7 +298,7 @@ fn a_caller_forges_nothing_in_what_is_said_of_its_call() {
             "what a guest panics with",
             [
                 &granted[..],
-                &["--grant", "raw_panic=*", "call", "raw_panic", &path],
+                &["--grant", "unchecked.wasm=*", "call", "raw_panic", &path],
             ]
             .concat(),
             "",

@@ -44,10 +44,11 @@ impl Grants {
     }
 }
 
-fn paragraph(grant: &EffectiveGrant) -> [Line; 7] {
+fn paragraph(grant: &EffectiveGrant) -> [Line; 8] {
     let limits = &grant.limits;
     [
         format_line!("{} (from {})", grant.tool, terminal::name(&grant.origin)),
+        format_line!("  sha256: {}", grant.digest),
         format_line!("  skills: {}", grant.skills),
         format_line!("    allows: {}", names(&grant.allowed)),
         format_line!("    refuses: {}", names(&grant.refused)),

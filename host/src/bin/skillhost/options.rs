@@ -145,7 +145,7 @@ impl Options {
             }
             Starter::Person => "beside `--skills` or `--tools`",
         };
-        terminal::complain(&format!(
+        terminal::complain(format_args!(
             "`./{DEFAULT_FILE}` is not used {unused}; `--config ./{DEFAULT_FILE}` would use it"
         ));
         Ok(Config::default())
@@ -174,7 +174,7 @@ impl Options {
             let folder = Path::new(DEFAULT_SKILLS);
             if self.starter == Starter::Client {
                 let shown = std::path::absolute(folder);
-                terminal::complain(&format!(
+                terminal::complain(format_args!(
                     "serving the skills in `{}`; `--skills DIR` names another folder",
                     shown.as_deref().unwrap_or(folder).display()
                 ));

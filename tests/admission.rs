@@ -205,6 +205,57 @@ fn changed_bytes_serve_where_the_operators_rule_for_them_holds() {
 }
 
 #[test]
+fn two_that_change_at_a_time_and_claim_one_tool_both_stay_as_they_were() {
+    let place = Place::new();
+    let (first, second) = (place.one.join("a.wasm"), place.one.join("b.wasm"));
+    put("typed.wasm", &first);
+    put("count_lines.wasm", &second);
+    for (builder, takes) in [
+        (place.builder(), None),
+        (place.builder().grant("b.wasm", all()), Some(&second)),
+    ] {
+        let earlier = start(&builder);
+        put_other_bytes("unchecked.wasm", &first);
+        put("unchecked.wasm", &second);
+        let host = block_on(builder.rebuild(&earlier)).unwrap();
+        let takes: Vec<PathBuf> = takes.into_iter().cloned().collect();
+        assert_eq!(serving(&host, "raw_read"), takes);
+        assert_eq!(serving(&host, "folder"), std::slice::from_ref(&first));
+        assert!(host.problems()[0].ends_with("its earlier tools stay"));
+        put("typed.wasm", &first);
+        put("count_lines.wasm", &second);
+    }
+}
+
+#[test]
+fn a_folder_that_is_named_twice_is_one_folder() {
+    let place = Place::new();
+    put("unchecked.wasm", &place.one.join("u.wasm"));
+    let link = place.folders.outside.join("link");
+    std::os::unix::fs::symlink(&place.one, &link).unwrap();
+    let builder = place.builder().tools(&place.one).tools(&link);
+    let host = start(&builder.clone().grant("u.wasm", all()));
+    assert_eq!(host.problems(), [] as [String; 0]);
+    let again = block_on(builder.rebuild(&host)).unwrap();
+    assert_eq!(serving(&again, "raw_read"), [place.one.join("u.wasm")]);
+}
+
+#[test]
+fn a_pin_that_names_no_file_is_an_error() {
+    let place = Place::new();
+    put("unchecked.wasm", &place.one.join("u.wasm"));
+    // Though another component is not loaded.
+    fs::write(place.one.join("bad.wasm"), "text").unwrap();
+    let pinned = place.builder().pin("uu.wasm", "0".repeat(64));
+    let error = block_on(pinned.build()).err().unwrap().to_string();
+    assert!(
+        error.contains("pins `uu.wasm`, and there is no component file"),
+        "{error}"
+    );
+    assert!(error.contains("did you mean `u.wasm`?"), "{error}");
+}
+
+#[test]
 fn a_grant_of_a_skill_that_is_not_there_is_a_problem() {
     let place = Place::new();
     put("unchecked.wasm", &place.one.join("u.wasm"));

@@ -352,15 +352,14 @@ fn what_a_compiling_process_finds_wrong_is_the_problem() {
 }
 
 #[test]
-fn a_granted_component_that_is_not_there_is_a_problem_where_another_does_not_load() {
+fn a_disabled_tool_whose_component_does_not_load_is_a_problem_and_the_rest_works() {
     let folders = Folders::new();
     folders.write("a/SKILL.md", "# A\n");
     fs::write(folders.outside.join("bad.wasm"), "text").unwrap();
-    let grant = Grant::new().skills(["*"]).unwrap();
     let host = builder()
         .skills(&folders.root)
         .tools(&folders.outside)
-        .grant("none.wasm", grant);
+        .disable("bad");
     let host = block_on(host.build()).unwrap();
     assert_eq!(host.problems().len(), 2, "{:?}", host.problems());
     assert_eq!(

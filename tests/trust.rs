@@ -107,6 +107,7 @@ fn a_configuration_that_was_found_reaches_no_further_than_its_folder() {
         ("\nhome = \".\"", "`home`"),
         ("\naudit_file = \"audit.jsonl\"", "`audit_file`"),
         ("\naudit_file = \"-\"", "`audit_file`"),
+        ("\naudit = \"best_effort\"", "`audit`"),
         ("\nhard_links = true", "`hard_links`"),
         (
             "\n[grants.get_skill]\nhard_links = true",
@@ -374,4 +375,94 @@ fn a_dash_sends_the_audit_log_to_standard_error() {
         assert_eq!(record["tool"], "read_skill");
         assert!(!program.folder.path().join("-").exists());
     }
+}
+
+#[test]
+fn a_folder_of_skills_that_leads_out_of_the_current_folder_is_taken_only_when_it_is_named() {
+    let program = repository("");
+    let base = program.folder.path().join("repository");
+    fs::rename(base.join("skills"), base.join("own")).unwrap();
+    let arguments = "{\"skill_name\":\"mine\"}";
+    let call = ["call", "read_skill", arguments];
+    for target in [
+        Path::new("../home/skills"),
+        &program.folder.path().join("home/skills"),
+    ] {
+        symlink(target, base.join("skills")).unwrap();
+        for run in [
+            serve(
+                &program,
+                &[],
+                &[("read_skill", json!({"skill_name": "mine"}))],
+            ),
+            run_in(&program, &call, ""),
+            run_in(
+                &program,
+                &[&["--config", "skillhost.toml"], &call[..]].concat(),
+                "",
+            ),
+        ] {
+            assert!(!run.stdout.contains("# Mine"), "{run:?}");
+            let said = "`./skills` leads out of this folder and is not used";
+            assert!(run.stderr.contains(said), "{}", run.stderr);
+        }
+        let run = run_in(&program, &[&["--skills", "skills"], &call[..]].concat(), "");
+        assert_eq!(&*run.stdout, "# Mine\n", "{run:?}");
+        fs::remove_file(base.join("skills")).unwrap();
+    }
+    symlink("own", base.join("skills")).unwrap();
+    let run = run_in(
+        &program,
+        &["call", "read_skill", "{\"skill_name\":\"theirs\"}"],
+        "",
+    );
+    assert_eq!(&*run.stdout, "# Theirs\n", "{run:?}");
+}
+
+#[test]
+fn a_configuration_that_was_found_is_no_link_out_of_its_folder() {
+    let program = repository("skills = [\"skills\"]\n");
+    let base = program.folder.path().join("repository");
+    let file = base.join("skillhost.toml");
+    fs::rename(&file, base.join("other.toml")).unwrap();
+    symlink("other.toml", &file).unwrap();
+    assert_eq!(run_in(&program, &["skills"], "").code, 0);
+    fs::remove_file(&file).unwrap();
+    program.write("home/credentials", "secret_key = 1\n");
+    symlink("../home/credentials", &file).unwrap();
+    let run = run_in(&program, &["skills"], "");
+    assert_eq!(run.code, 4, "{run:?}");
+    assert!(!run.stderr.contains("secret_key"), "{}", run.stderr);
+    assert!(run.stderr.contains("it is a symlink"), "{}", run.stderr);
+}
+
+#[test]
+fn a_record_that_the_disk_had_no_room_for_is_closed_before_the_next() {
+    // A limit on the size of files stands for a full disk: writes end short.
+    let program = Program::new();
+    program.write("skills/a/SKILL.md", "# A\n");
+    let calls: Vec<_> = (0..40)
+        .map(|_| ("read_skill", json!({"skill_name": "a"})))
+        .collect();
+    let arguments = ["--skills", "skills", "--audit", "log", "serve"];
+    let run = program.run_after_with("ulimit -f 4; trap '' XFSZ", &arguments, &session(&calls));
+    assert!(run.stdout.contains("could not be recorded"), "{run:?}");
+    let log = || fs::read_to_string(program.folder.path().join("log")).unwrap();
+    let torn = log();
+    assert!(!torn.ends_with('\n'), "{torn}");
+    // With room, each record is a line again.
+    let run = program.run_with(&arguments, &session(&calls[..2]));
+    assert!(run.stderr.contains("is torn"), "{run:?}");
+    let whole = log();
+    let after = whole.strip_prefix(&torn).unwrap();
+    let after: Vec<serde_json::Value> = after
+        .trim_start()
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let outcomes: Vec<_> = after
+        .iter()
+        .map(|record| record["outcome"].as_str())
+        .collect();
+    assert_eq!(outcomes, [Some("torn"), Some("output"), Some("output")]);
 }

@@ -13,6 +13,7 @@ use std::time::{Instant, SystemTime};
 
 use anyhow::{Context as _, bail};
 use rustix::fs::OFlags;
+use rustix::io::Errno;
 use serde::Serialize;
 use serde_json::ser::Formatter;
 
@@ -51,8 +52,16 @@ pub(crate) struct Audit {
 /// Where records go.
 #[derive(Debug)]
 enum Log {
-    File(Mutex<File>),
+    File(Mutex<Appended>),
     Stderr,
+}
+
+/// A file that records are appended to.
+#[derive(Debug)]
+struct Appended {
+    file: File,
+    /// Whether a record may have been cut short at its end: the disk was full.
+    torn: bool,
 }
 
 /// The record of one call, which is written even if the caller gives up.
@@ -116,31 +125,42 @@ impl Audit {
             .create(true)
             .mode(0o600)
             .custom_flags(flags.bits().cast_signed())
-            .open(path)?;
+            .open(path)
+            .map_err(|error| match Errno::from_io_error(&error) {
+                Some(Errno::LOOP) => anyhow::anyhow!("it is a symlink; name the file itself"),
+                _ => error.into(),
+            })?;
         let metadata = file.metadata()?;
-        let owner = rustix::process::geteuid().as_raw();
-        if !metadata.is_file() || metadata.uid() != owner || metadata.mode() & 0o077 != 0 {
+        if !metadata.is_file() {
+            bail!("it is not a regular file");
+        }
+        let (owner, mode) = (metadata.uid(), metadata.mode() & 0o7777);
+        if !trust.has_user(owner) || mode & 0o077 != 0 {
             bail!(
-                "it must be a file of the user who runs skillhost, and nobody else may read or \
+                "it belongs to user {owner} and has mode {mode:04o}; it must belong to the user \
+                 who runs skillhost, or to one that `--trust` names, and nobody else may read or \
                  write it (mode 0600)"
             );
         }
-        match end::of(&mut file)? {
-            End::Whole => {}
+        let torn = match end::of(&mut file)? {
+            End::Whole => false,
             End::Torn => {
                 tracing::warn!(
                     "the last record of the audit log `{}` is torn; it is closed",
                     path.display()
                 );
-                file.write_all(b"\n")?;
-                file.write_all(&line(&Record::new(TORN))?)?;
+                true
             }
             End::Foreign => bail!(
                 "it ends in a line that is no audit record: name a new file, an empty one, or an \
                  audit log"
             ),
+        };
+        let mut log = Appended { file, torn };
+        if torn {
+            log.append(&[])?;
         }
-        Ok(Log::File(Mutex::new(file)))
+        Ok(Log::File(Mutex::new(log)))
     }
 
     /// Begins the record of a call.
@@ -160,12 +180,31 @@ impl Audit {
     fn append(&self, record: &Record) -> io::Result<()> {
         let line = line(record)?;
         match &self.log {
-            Log::File(file) => {
-                let mut file = file.lock().unwrap_or_else(|broken| broken.into_inner());
-                file.write_all(&line)
+            Log::File(log) => {
+                let mut log = log.lock().unwrap_or_else(|broken| broken.into_inner());
+                log.append(&line)
             }
             Log::Stderr => io::stderr().lock().write_all(&line),
         }
+    }
+}
+
+impl Appended {
+    /// Appends a line, in one write. A torn record before it is closed, and that
+    /// is noted: else this one would be part of it.
+    fn append(&mut self, line: &[u8]) -> io::Result<()> {
+        let closed;
+        let bytes = match self.torn {
+            true => {
+                closed = [b"\n", &*self::line(&Record::new(TORN))?, line].concat();
+                &closed
+            }
+            false => line,
+        };
+        self.torn = true;
+        self.file.write_all(bytes)?;
+        self.torn = false;
+        Ok(())
     }
 }
 

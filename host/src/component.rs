@@ -200,6 +200,11 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
                 Some(io::ErrorKind::NotFound) => anyhow::anyhow!(
                     "there is no such file; `skillhost build` makes one of a tool project"
                 ),
+                Some(io::ErrorKind::PermissionDenied) if path.is_symlink() => {
+                    anyhow::anyhow!(
+                        "it is a symlink that leads out of its folder: put the file there"
+                    )
+                }
                 Some(io::ErrorKind::IsADirectory) => {
                     anyhow::anyhow!("it is a folder: name the `.wasm` file in it")
                 }

@@ -191,6 +191,9 @@ impl Config {
     fn read_within(path: &Path, trust: &Trust, reach: Reach) -> anyhow::Result<Self> {
         let cannot = || format!("cannot use the configuration `{}`", path.display());
         trust.check(path).with_context(cannot)?;
+        if reach == Reach::OwnFolder && !lies_within(path, path.parent().unwrap_or(path)) {
+            bail!("{}: {}", cannot(), keys::beyond("it is a symlink, which"));
+        }
         let text = read(path).with_context(cannot)?;
         let folder = path.parent().unwrap_or(Path::new("."));
         Self::parse_within(&text, &path.display().to_string(), folder, reach)
@@ -255,6 +258,9 @@ impl Config {
         let pins = raw.pins.into_iter().map(|(file, pin)| {
             let place = place(pin.span().start);
             let pin = pin.into_inner();
+            if !is_component(&file) {
+                bail!("{place}: a pin names a component file, such as `count_lines.wasm`");
+            }
             if pin.len() != 64 || !pin.bytes().all(|byte| byte.is_ascii_hexdigit()) {
                 bail!("{place}: a pin is a SHA-256, 64 digits in hex");
             }
@@ -332,10 +338,15 @@ fn lies_within(path: &Path, folder: &Path) -> bool {
     }
 }
 
+/// Whether a component file can have this name.
+fn is_component(name: &str) -> bool {
+    Path::new(name).extension().is_some_and(|end| end == "wasm") && !name.contains('/')
+}
+
 /// Refuses a grant that is neither a component file's nor a built-in tool's:
 /// whatever component defined a tool of that name would have it.
 fn check_granted(name: &str) -> anyhow::Result<()> {
-    if Path::new(name).extension().is_some_and(|end| end == "wasm") && !name.contains('/') {
+    if is_component(name) {
         return Ok(());
     }
     if embedded::names().any(|tool| tool == name) {

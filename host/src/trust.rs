@@ -36,6 +36,8 @@ pub struct Trust {
 /// A user or a group whose files are trusted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Principal {
+    /// Every user: for a file system that has no owners and modes of its own.
+    Everyone,
     /// A user, by number.
     User(u32),
     /// Every member of a group, by number.
@@ -64,6 +66,7 @@ pub struct Others {
     path: PathBuf,
     mode: u32,
     owner: String,
+    is_unmapped: bool,
     by: By,
 }
 
@@ -96,7 +99,7 @@ impl Trust {
     /// Looks at a file or folder that must be there. Returns its owner.
     pub(crate) fn check(&self, path: &Path) -> Result<u32, Untrusted> {
         let accounts = Accounts::read();
-        Walk::new(self, &accounts).to(path)
+        Walk::new(self, &accounts).to(path, false)
     }
 
     /// Looks at the folder that holds a file, which may not be there yet.
@@ -106,16 +109,20 @@ impl Trust {
             _ => Path::new("."),
         };
         let accounts = Accounts::read();
-        let mut walk = Walk::new(self, &accounts);
         // A sticky folder such as `/tmp` keeps others from replacing the file.
-        walk.sticky_end = true;
-        walk.to(parent).map(drop)
+        Walk::new(self, &accounts).to(parent, true).map(drop)
     }
 
-    fn has_user(&self, user: u32) -> bool {
+    /// Whether a user's files are trusted.
+    pub(crate) fn has_user(&self, user: u32) -> bool {
         user == 0
+            || self.has_everyone()
             || user == rustix::process::geteuid().as_raw()
             || self.principals.contains(&Principal::User(user))
+    }
+
+    fn has_everyone(&self) -> bool {
+        self.principals.contains(&Principal::Everyone)
     }
 
     fn has_group(&self, group: u32, accounts: &Accounts) -> bool {
@@ -133,8 +140,6 @@ struct Walk<'a> {
     /// Where it is: a folder without symlinks in its path.
     at: PathBuf,
     links: usize,
-    /// Whether the sticky bit protects the last step as it does the others.
-    sticky_end: bool,
 }
 
 impl<'a> Walk<'a> {
@@ -144,23 +149,23 @@ impl<'a> Walk<'a> {
             accounts,
             at: PathBuf::from("/"),
             links: 0,
-            sticky_end: false,
         }
     }
 
-    fn to(mut self, path: &Path) -> Result<u32, Untrusted> {
+    /// Goes to the end of a path, and returns its owner. `sticky_end` says that
+    /// the sticky bit protects what lies there, as it does on the way.
+    fn to(mut self, path: &Path, sticky_end: bool) -> Result<u32, Untrusted> {
         let path = std::path::absolute(path).map_err(|cause| unreadable(path, cause))?;
         let mut ahead = VecDeque::new();
         push_steps(&mut ahead, &path);
-        let mut owner = self.look(Path::new("/"), ahead.is_empty())?.uid();
+        self.look(Path::new("/"), true)?;
         while let Some(step) = ahead.pop_front() {
             if step == ".." {
                 self.at.pop();
                 continue;
             }
             let next = self.at.join(&step);
-            let found = self.look(&next, ahead.is_empty())?;
-            owner = found.uid();
+            let found = self.look(&next, true)?;
             if !found.is_symlink() {
                 self.at = next;
                 continue;
@@ -175,16 +180,20 @@ impl<'a> Walk<'a> {
             }
             push_steps(&mut ahead, &target);
         }
-        Ok(owner)
+        // Wherever `..` has led.
+        Ok(self.look(&self.at, sticky_end)?.uid())
     }
 
-    /// Looks at one step.
-    fn look(&self, path: &Path, is_end: bool) -> Result<Metadata, Untrusted> {
+    /// Looks at one step. `sticky` says whether the sticky bit protects it.
+    fn look(&self, path: &Path, sticky: bool) -> Result<Metadata, Untrusted> {
         let found = std::fs::symlink_metadata(path).map_err(|cause| unreadable(path, cause))?;
-        match self.changed_by(path, &found, is_end) {
+        match self.changed_by(path, &found, sticky) {
             Some(by) if !is_read_only(path, &found) => Err(Untrusted::Others(Others {
                 path: path.to_owned(),
                 mode: found.mode() & 0o7777,
+                // One that a user namespace does not know looks like any other
+                // such one.
+                is_unmapped: found.uid() == overflow_user(),
                 owner: self.accounts.user(found.uid()),
                 by,
             })),
@@ -193,14 +202,14 @@ impl<'a> Walk<'a> {
     }
 
     /// Who else can change what lies here.
-    fn changed_by(&self, path: &Path, found: &Metadata, is_end: bool) -> Option<By> {
+    fn changed_by(&self, path: &Path, found: &Metadata, sticky: bool) -> Option<By> {
         if !self.trust.has_user(found.uid()) {
             return Some(By::Owner);
         }
         let mode = found.mode();
         // In a sticky folder, others add entries but replace none of ours.
-        let sticky = found.is_dir() && mode & 0o1000 != 0 && (!is_end || self.sticky_end);
-        if found.is_symlink() || sticky {
+        let sticky = found.is_dir() && mode & 0o1000 != 0 && sticky;
+        if found.is_symlink() || sticky || self.trust.has_everyone() {
             return None;
         }
         if mode & 0o002 != 0 {
@@ -215,6 +224,13 @@ impl<'a> Walk<'a> {
         let group = found.gid();
         (!self.trust.has_group(group, self.accounts)).then(|| By::Group(self.accounts.group(group)))
     }
+}
+
+/// The number of every user that this process's namespace does not know.
+fn overflow_user() -> u32 {
+    let number = std::fs::read_to_string("/proc/sys/kernel/overflowuid");
+    let number = number.ok().and_then(|text| text.trim().parse().ok());
+    number.unwrap_or(65_534)
 }
 
 /// Puts the steps of a path in front of what is ahead.
@@ -259,11 +275,17 @@ impl fmt::Display for Others {
             path,
             mode,
             owner,
+            is_unmapped,
             by,
         } = self;
         let path = path.display();
         let whose = format!("`{path}` (owner {owner}, mode {mode:04o})");
         match by {
+            By::Owner if *is_unmapped => write!(
+                f,
+                "{whose} belongs to a user that this process cannot name; `--trust everyone` \
+                 trusts all users"
+            ),
             By::Owner => write!(
                 f,
                 "{whose} belongs to another user; `--trust user:{owner}` trusts that user's files"
@@ -276,11 +298,12 @@ impl fmt::Display for Others {
             By::List => write!(
                 f,
                 "{whose} can be changed by whom its access control list names; `setfacl -b` \
-                 removes the list"
+                 removes the list, `--trust everyone` trusts all users"
             ),
             By::Everyone => write!(
                 f,
-                "{whose} can be changed by every user; `chmod o-w` takes that away"
+                "{whose} can be changed by every user; `chmod o-w` takes that away, `--trust \
+                 everyone` trusts them"
             ),
         }
     }
@@ -290,9 +313,12 @@ impl FromStr for Principal {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
+        if text == "everyone" {
+            return Ok(Self::Everyone);
+        }
         let (kind, name) = text
             .split_once(':')
-            .ok_or("expected user:NAME or group:NAME, with a name or a number")?;
+            .ok_or("expected user:NAME or group:NAME, with a name or a number, or everyone")?;
         let accounts = Accounts::read();
         let unknown = || format!("there is no {kind} `{name}`; a number needs no entry");
         match kind {
@@ -347,7 +373,12 @@ mod tests {
         // A sticky folder protects what is in it, and does not vouch for itself.
         mode(&folder, 0o1777);
         assert_eq!(refusal(&file), None);
-        assert!(refusal(&folder).unwrap().contains("mode 1777"));
+        for end in [folder.clone(), folder.join("."), folder.join("sub/..")] {
+            fs::create_dir_all(folder.join("sub")).unwrap();
+            assert!(refusal(&end).unwrap().contains("mode 1777"), "{end:?}");
+            let everyone = Trust::new().and(Principal::Everyone);
+            assert!(everyone.check(&end).is_ok());
+        }
         assert!(Trust::new().check_parent(&folder.join("new")).is_ok());
     }
 
@@ -452,6 +483,7 @@ mod tests {
             ("group:root", Principal::Group(0)),
             ("user:54321", Principal::User(54_321)),
             ("group:54321", Principal::Group(54_321)),
+            ("everyone", Principal::Everyone),
         ] {
             assert_eq!(text.parse(), Ok(principal));
         }
@@ -462,6 +494,8 @@ mod tests {
             "user:no such user",
             "all:root",
             "user:-1",
+            "user:+0",
+            "user:4294967295",
         ] {
             assert!(text.parse::<Principal>().is_err(), "{text}");
         }

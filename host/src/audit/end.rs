@@ -12,17 +12,17 @@ use serde::de::IgnoredAny;
 /// 1,024 characters, each of 12 bytes at most, and little else.
 const TAIL: u64 = 128 << 10;
 
-/// What every record begins with.
-const START: &[u8] = b"{\"time\":\"";
+/// What every record begins with; `0` stands for any digit.
+const START: &[u8] = b"{\"time\":\"0000-00-00T00:00:00.000Z\",\"id\":";
 
 /// How a file ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
-    /// With a record, or with nothing because it is empty.
+    /// With a line of a log, or with nothing because it is empty.
     Whole,
     /// In the middle of a record.
     Torn,
-    /// In something else.
+    /// With something else.
     Foreign,
 }
 
@@ -30,9 +30,9 @@ pub(super) enum End {
 #[derive(Deserialize)]
 #[allow(dead_code, reason = "only whether they are there is asked")]
 struct Record {
-    time: IgnoredAny,
-    tool: IgnoredAny,
-    outcome: IgnoredAny,
+    time: String,
+    tool: String,
+    outcome: String,
 }
 
 /// Looks at the end of a file.
@@ -47,35 +47,41 @@ pub(super) fn of(file: &mut File) -> io::Result<End> {
 
 /// `is_cut` says that more of the file stands before these bytes.
 fn of_tail(tail: &[u8], is_cut: bool) -> End {
-    let (lines, torn) = match tail.iter().rposition(|byte| *byte == b'\n') {
+    let (lines, rest) = match tail.iter().rposition(|byte| *byte == b'\n') {
         Some(at) => (Some(&tail[..at]), &tail[at + 1..]),
         None => (None, tail),
     };
     let last = lines.map(|lines| {
         let start = lines.iter().rposition(|byte| *byte == b'\n');
-        &lines[start.map_or(0, |at| at + 1)..]
+        is_record(&lines[start.map_or(0, |at| at + 1)..])
     });
-    // A file without a line feed is all one line, if all of it was read.
-    let follows_record = match last {
-        Some(last) => is_record(last),
-        None => !is_cut,
-    };
-    match (follows_record, torn.is_empty()) {
-        (false, _) => End::Foreign,
-        (true, true) => End::Whole,
-        (true, false) if begins_record(torn) => End::Torn,
-        (true, false) => End::Foreign,
+    match (last, rest.is_empty()) {
+        (Some(true), true) => End::Whole,
+        (None, true) if !is_cut => End::Whole,
+        // After a record, any part of one; by itself, what shows that it is one.
+        (Some(true), false) if begins(rest, START) => End::Torn,
+        (None, false) if !is_cut && rest.len() >= START.len() && begins(rest, START) => End::Torn,
+        _ => End::Foreign,
     }
 }
 
+/// Whether a line is a record, or one that was cut short and closed.
 fn is_record(line: &[u8]) -> bool {
-    line.starts_with(START) && serde_json::from_slice::<Record>(line).is_ok()
+    let is_json = serde_json::from_slice::<IgnoredAny>(line).is_ok();
+    line.len() >= START.len()
+        && begins(line, START)
+        && (!is_json || serde_json::from_slice::<Record>(line).is_ok())
 }
 
-/// Whether these bytes can be the start of a record.
-fn begins_record(bytes: &[u8]) -> bool {
-    let known = bytes.len().min(START.len());
-    bytes[..known] == START[..known]
+/// Whether bytes begin as this does, as far as there are any.
+fn begins(bytes: &[u8], start: &[u8]) -> bool {
+    bytes
+        .iter()
+        .zip(start)
+        .all(|(byte, expected)| match expected {
+            b'0' => byte.is_ascii_digit(),
+            expected => byte == expected,
+        })
 }
 
 #[cfg(test)]
@@ -86,6 +92,7 @@ mod tests {
     fn a_log_ends_in_a_record_or_in_a_torn_one() {
         let record = "{\"time\":\"2026-01-01T00:00:00.000Z\",\"id\":null,\"tool\":\"t\",\
                       \"outcome\":\"output\"}";
+        let shell = "{\"time\":\"x\\\", $(id)";
         for (text, expected) in [
             (String::new(), End::Whole),
             (format!("{record}\n"), End::Whole),
@@ -93,17 +100,32 @@ mod tests {
             // Whatever stands before: the end counts.
             (format!("# notes\n{record}\n"), End::Whole),
             (record.to_owned(), End::Torn),
-            (record[..40].to_owned(), End::Torn),
-            (record[..4].to_owned(), End::Torn),
+            (record[..50].to_owned(), End::Torn),
             (format!("{record}\n{}", &record[..40]), End::Torn),
+            (format!("{record}\n{{"), End::Torn),
+            // A record after a torn one, as a full disk leaves them.
+            (format!("{}{record}\n", &record[..50]), End::Whole),
+            (format!("{}\n", &record[..50]), End::Whole),
+            (format!("{}\n{{", &record[..50]), End::Torn),
             ("\n".to_owned(), End::Foreign),
+            ("{".to_owned(), End::Foreign),
+            (record[..10].to_owned(), End::Foreign),
+            (shell.to_owned(), End::Foreign),
+            (format!("{record}\n{shell}"), End::Foreign),
+            (
+                "{\"time\":\"2025\",\"theme\":\"dark\"}".to_owned(),
+                End::Foreign,
+            ),
             ("export PATH=/bin\n".to_owned(), End::Foreign),
             ("export PATH=/bin".to_owned(), End::Foreign),
             (format!("{record}\n\n"), End::Foreign),
             (format!("{record}\nexport"), End::Foreign),
             (format!("export\n{record}"), End::Foreign),
             ("{\"time\":\"now\"}\n".to_owned(), End::Foreign),
-            (format!("{}\n", &record[..40]), End::Foreign),
+            (
+                "{\"time\":\"t\",\"tool\":1,\"outcome\":2}\n".to_owned(),
+                End::Foreign,
+            ),
         ] {
             assert_eq!(of_tail(text.as_bytes(), false), expected, "{text:?}");
         }

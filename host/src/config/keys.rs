@@ -59,8 +59,9 @@ const LIMITS: &[&str] = &[
 
 /// Keys that reach beyond the folder of the configuration: what they name, or
 /// what they let in, may lie anywhere.
-const REACHING: [&str; 5] = [
+const REACHING: [&str; 6] = [
     "home",
+    "audit",
     "audit_file",
     "http",
     "hard_links",

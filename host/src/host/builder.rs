@@ -339,13 +339,17 @@ impl HostBuilder {
         let refused_components = refused.len();
         problems.extend(refused);
         let components = components.loaded;
-        // A tool may be missing because its component is: that is one problem
-        // with one cause, and the rest of the host works. So is a component
-        // that has gone since.
-        if let Err(error) = self.check_names(&components, &files) {
-            match problems.is_empty() && earlier.is_none() {
-                true => return Err(error),
-                false => problems.push(error.to_string()),
+        // A tool may be missing because its component is refused, and a file may
+        // have gone since: that is a problem, and the rest of the host works.
+        for (checked, may_be_refused) in [
+            (self.check_disabled(&components), refused_components > 0),
+            (self.check_files(&components, &files), false),
+        ] {
+            match checked {
+                Err(error) if earlier.is_some() || may_be_refused => {
+                    problems.push(error.to_string());
+                }
+                checked => checked?,
             }
         }
         problems.extend(self.missing_skills(&catalog));
@@ -415,11 +419,16 @@ impl HostBuilder {
     /// The `.wasm` files of the tool folders, in order of their names, and the
     /// components that were named themselves.
     fn component_files(&self) -> anyhow::Result<Vec<PathBuf>> {
-        let mut files = Vec::new();
+        let mut files: Vec<PathBuf> = Vec::new();
+        // A folder that is named twice, by whatever path, is one folder.
+        let mut listed = BTreeSet::new();
         for folder in &self.tools {
             let cannot = || format!("cannot use the tools folder `{}`", folder.display());
             if !self.trusts_anyone {
                 self.trust.check(folder).with_context(cannot)?;
+            }
+            if !listed.insert(folder.canonicalize().with_context(cannot)?) {
+                continue;
             }
             let mut found = Vec::new();
             for entry in std::fs::read_dir(folder).with_context(cannot)? {
@@ -438,9 +447,8 @@ impl HostBuilder {
         Ok(files)
     }
 
-    /// Refuses names that mean nothing: a tool that is switched off under a
-    /// wrong name would stay on, a grant would be another's.
-    fn check_names(&self, components: &[Loaded], files: &[PathBuf]) -> anyhow::Result<()> {
+    /// Refuses a tool that is switched off under a wrong name: it would stay on.
+    fn check_disabled(&self, components: &[Loaded]) -> anyhow::Result<()> {
         let tools = || tools_of(components).map(|tool| tool.definition.name.as_str());
         for disabled in &self.disabled {
             if !tools().any(|tool| tool == disabled) {
@@ -452,9 +460,26 @@ impl HostBuilder {
                 );
             }
         }
+        Ok(())
+    }
+
+    /// Refuses a grant or a pin of a file that is not there: it would be that of
+    /// whatever comes, or nothing would be pinned.
+    fn check_files(&self, components: &[Loaded], files: &[PathBuf]) -> anyhow::Result<()> {
         let own = components.iter().filter(|component| component.is_own());
         let own: Vec<&str> = own.map(|own| own.component.grant_name()).collect();
         let files = files.iter().filter_map(|file| file.file_name()?.to_str());
+        let files: Vec<&str> = files.collect();
+        for pinned in self.pins.keys() {
+            if !files.contains(&pinned.as_str()) {
+                bail!(
+                    "{} pins `{}`, and there is no component file of that name{}",
+                    self.configured_in(),
+                    pinned.escape_debug(),
+                    did_you_mean(pinned, files.iter().copied())
+                );
+            }
+        }
         let grantable: Vec<&str> = own.into_iter().chain(files).collect();
         for granted in self.grants.keys() {
             if grantable.contains(&granted.as_str()) {
@@ -467,10 +492,11 @@ impl HostBuilder {
                     "; the tool of that name is defined by `{}`, and a grant names that file",
                     tool.component.grant_name()
                 ),
-                None if granted.ends_with(".wasm") => {
-                    "; `skillhost build` makes one of a tool project".to_owned()
-                }
                 None => did_you_mean(granted, grantable.iter().copied()),
+            };
+            let hint = match granted.ends_with(".wasm") && hint.is_empty() {
+                true => "; `skillhost build` makes one of a tool project".to_owned(),
+                false => hint,
             };
             bail!(
                 "{} grants something to `{}`, and there is no component file and no built-in tool \

@@ -95,6 +95,8 @@ impl Components<'_> {
     pub(crate) async fn add_files(&mut self, files: Vec<PathBuf>) -> Vec<String> {
         let mut problems = Vec::new();
         let mut newcomers = Vec::new();
+        // Components in the place of those that the earlier host had.
+        let mut successors = Vec::new();
         // By the place of their files.
         let mut taken = BTreeMap::new();
         for (at, (file, seen)) in self.look_at_all(&files).into_iter().enumerate() {
@@ -113,11 +115,28 @@ impl Components<'_> {
                 self.check_successor(earlier, &loaded, &files)?;
                 Ok(loaded)
             });
-            let stays = successor.unwrap_or_else(|error| {
-                problems.push(format!("{error:#}; its earlier tools stay"));
+            match successor {
+                Ok(successor) => successors.push((at, earlier, successor)),
+                Err(error) => {
+                    problems.push(stays(&format!("{error:#}")));
+                    taken.insert(at, earlier.clone());
+                }
+            }
+        }
+        // Several that change at a time may claim one name.
+        let refused = {
+            let successors = successors.iter();
+            let new: Vec<_> = successors
+                .map(|(_, _, successor)| self.rules.candidate(successor))
+                .collect();
+            refusals(&[], &new)
+        };
+        for ((at, earlier, successor), refused) in successors.into_iter().zip(refused) {
+            let stays = refused.map(|why| {
+                problems.push(stays(&why));
                 earlier.clone()
             });
-            taken.insert(at, stays);
+            taken.insert(at, stays.unwrap_or(successor));
         }
         let refused = {
             let candidate = |loaded| self.rules.candidate(loaded);
@@ -151,7 +170,8 @@ impl Components<'_> {
             Runnable::new(Arc::clone(&self.loader), origin.clone(), digest, source)
         };
         let loaded = match known {
-            Known::Earlier(unchanged) => Loaded { owner, ..unchanged },
+            // Its owner stays the one whose bytes they were.
+            Known::Earlier(unchanged) => unchanged,
             Known::Tools(definitions) => Loaded::new(runnable(digest), owner, definitions),
             Known::Code(component) => {
                 // Read again, so that not all files are in memory at a time.
@@ -328,6 +348,11 @@ impl Rules<'_> {
             },
         }
     }
+}
+
+/// What is said of a component that cannot take its own place.
+fn stays(why: &str) -> String {
+    format!("{why}; its earlier tools stay")
 }
 
 /// The tools of components, in their order.

@@ -1,6 +1,7 @@
 //! The users and groups of `/etc/passwd` and `/etc/group`. Those that a name
 //! service knows beside these files are known by their numbers alone, and their
-//! groups are no one's private ones.
+//! groups are no one's private ones. Nor is any group while a line of these
+//! files cannot be read: it could name one more member.
 
 use std::collections::BTreeSet;
 
@@ -9,6 +10,8 @@ use std::collections::BTreeSet;
 pub(super) struct Accounts {
     users: Vec<User>,
     groups: Vec<Group>,
+    /// Whether every line was understood.
+    complete: bool,
 }
 
 #[derive(Debug)]
@@ -26,41 +29,60 @@ struct Group {
 }
 
 impl Accounts {
-    /// Reads both files. A file that cannot be read names nobody.
+    /// Reads both files.
     pub(super) fn read() -> Self {
-        let text = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
-        Self::parse(&text("/etc/passwd"), &text("/etc/group"))
+        // A file that is not there leaves a line that means nothing.
+        let text = |path| std::fs::read(path).unwrap_or(b"?".to_vec());
+        let [passwd, group] = ["/etc/passwd", "/etc/group"].map(text);
+        Self::parse(
+            &String::from_utf8_lossy(&passwd),
+            &String::from_utf8_lossy(&group),
+        )
     }
 
     fn parse(passwd: &str, group: &str) -> Self {
-        let users = passwd.lines().filter_map(|line| {
-            let mut fields = line.split(':');
-            Some(User {
-                name: fields.next()?.to_owned(),
-                id: fields.nth(1)?.parse().ok()?,
-                group: fields.next()?.parse().ok()?,
-            })
-        });
-        let groups = group.lines().filter_map(|line| {
-            let mut fields = line.split(':');
-            let name = fields.next()?.to_owned();
-            let id = fields.nth(1)?.parse().ok()?;
-            let members = fields.next()?.split(',').filter(|name| !name.is_empty());
-            Some(Group {
-                name,
-                id,
-                members: members.map(str::to_owned).collect(),
-            })
-        });
-        Self {
-            users: users.collect(),
-            groups: groups.collect(),
+        let mut accounts = Self {
+            complete: true,
+            ..Self::default()
+        };
+        for line in lines(passwd) {
+            let user = || {
+                let mut fields = line.split(':');
+                Some(User {
+                    name: fields.next()?.to_owned(),
+                    id: fields.nth(1)?.parse().ok()?,
+                    group: fields.next()?.parse().ok()?,
+                })
+            };
+            match user() {
+                Some(user) => accounts.users.push(user),
+                None => accounts.complete = false,
+            }
         }
+        for line in lines(group) {
+            let group = || {
+                let mut fields = line.split(':');
+                let name = fields.next()?.to_owned();
+                let id = fields.nth(1)?.parse().ok()?;
+                let members = fields.next()?.split(',').filter(|name| !name.is_empty());
+                let members = members.map(str::to_owned).collect();
+                Some(Group { name, id, members })
+            };
+            match group() {
+                Some(group) => accounts.groups.push(group),
+                None => accounts.complete = false,
+            }
+        }
+        accounts
     }
 
     /// The members of a group: those that it lists, and the users whose own
     /// group it is. None where they are not all known, or where there is none.
     pub(super) fn members(&self, id: u32) -> Option<BTreeSet<u32>> {
+        let is_listed = self.groups.iter().any(|group| group.id == id);
+        if !self.complete || !is_listed {
+            return None;
+        }
         let own = self.users.iter().filter(|user| user.group == id);
         let mut members: BTreeSet<u32> = own.map(|user| user.id).collect();
         for group in self.groups.iter().filter(|group| group.id == id) {
@@ -86,14 +108,27 @@ impl Accounts {
     /// The number of a user, by name or by the number itself.
     pub(super) fn user_id(&self, name: &str) -> Option<u32> {
         let user = self.users.iter().find(|user| user.name == name);
-        user.map(|user| user.id).or_else(|| name.parse().ok())
+        number(name).or_else(|| user.map(|user| user.id))
     }
 
     /// The number of a group, by name or by the number itself.
     pub(super) fn group_id(&self, name: &str) -> Option<u32> {
         let group = self.groups.iter().find(|group| group.name == name);
-        group.map(|group| group.id).or_else(|| name.parse().ok())
+        number(name).or_else(|| group.map(|group| group.id))
     }
+}
+
+/// A number of a user or group. The highest stands for none.
+fn number(text: &str) -> Option<u32> {
+    let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+    let number = text.parse().ok().filter(|number| *number != u32::MAX);
+    number.filter(|_| is_number)
+}
+
+/// The lines that say something.
+fn lines(text: &str) -> impl Iterator<Item = &str> {
+    text.lines()
+        .filter(|line| !line.trim().is_empty() && !line.starts_with('#'))
 }
 
 #[cfg(test)]
@@ -103,8 +138,8 @@ mod tests {
     #[test]
     fn members_are_those_listed_and_those_whose_own_group_it_is() {
         let accounts = Accounts::parse(
-            "root:x:0:0:root:/root:/bin/sh\nann:x:1000:1000::/:/bin/sh\nbob:x:1001:100::/:\nbroken\n",
-            "root:x:0:\nann:x:1000:\nusers:x:100:ann\nmail:x:8:\nodd:x:9:nobody\n+\n",
+            "root:x:0:0:root:/root:/bin/sh\nann:x:1000:1000::/:/bin/sh\nbob:x:1001:100::/:\n\n",
+            "root:x:0:\nann:x:1000:\nusers:x:100:ann\nmail:x:8:\nodd:x:9:nobody\n# text\n",
         );
         let members = |id| accounts.members(id).map(Vec::from_iter);
         assert_eq!(members(0), Some(vec![0]));
@@ -121,5 +156,23 @@ mod tests {
             (accounts.group(100), accounts.group(7)),
             ("users".into(), "7".into())
         );
+    }
+
+    #[test]
+    fn no_group_is_private_where_a_line_could_name_one_more_member() {
+        let (ann, group) = ("ann:x:1000:1000::/:\n", "ann:x:1000:\n");
+        let members = |passwd: &str, group: &str| Accounts::parse(passwd, group).members(1000);
+        assert!(members(ann, group).is_some());
+        for more in [
+            "broken\n",
+            "+\n",
+            "+::::::\n",
+            "bob:x:one:1000\n",
+            "bob:x:1\n",
+        ] {
+            assert!(members(&format!("{ann}{more}"), group).is_none(), "{more}");
+            assert!(members(ann, &format!("{group}{more}")).is_none(), "{more}");
+        }
+        assert!(members(ann, "").is_none(), "there is no such group");
     }
 }

@@ -57,7 +57,8 @@ pub(crate) struct Options {
     #[arg(long, value_name = "FILE.wasm=SKILL,…")]
     grant: Vec<String>,
     /// User or group that may own and change the configuration, tools and the
-    /// audit log, as root and you may: user:NAME or group:NAME; repeatable
+    /// audit log, as root and you may: user:NAME, group:NAME or everyone;
+    /// repeatable
     #[arg(long, value_name = "WHO")]
     trust: Vec<Principal>,
     #[arg(skip)]
@@ -170,8 +171,15 @@ impl Options {
             must_be_folder(&root.path, place)?;
             roots.push(root.clone());
         }
-        if roots.is_empty() && Path::new(DEFAULT_SKILLS).is_dir() {
-            let folder = Path::new(DEFAULT_SKILLS);
+        let folder = Path::new(DEFAULT_SKILLS);
+        if !roots.is_empty() || !folder.is_dir() {
+            return Ok(roots);
+        }
+        let real = folder.canonicalize();
+        let here = Path::new(".").canonicalize();
+        if let (Ok(real), Ok(here)) = (real, here)
+            && real.starts_with(here)
+        {
             if self.starter == Starter::Client {
                 let shown = std::path::absolute(folder);
                 terminal::complain(format_args!(
@@ -180,6 +188,11 @@ impl Options {
                 ));
             }
             roots.push(plain(folder));
+        } else {
+            // Whoever wrote the folder would choose what is read.
+            terminal::complain(
+                "`./skills` leads out of this folder and is not used; `--skills skills` uses it",
+            );
         }
         Ok(roots)
     }

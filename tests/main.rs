@@ -66,6 +66,8 @@ mod agents;
 mod command_line;
 // What authors of tools get wrong, and what they are told.
 mod authors;
+// What a build runs, and where that lies.
+mod builds;
 // The string checks of the guest SDK, alone.
 mod path_checks;
 // Paths and names against string checks, sandbox and tools.

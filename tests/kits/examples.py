@@ -14,9 +14,8 @@ import program
 from session import Session
 
 SOURCES = program.REPOSITORY / "guest-tools/examples"
-# Compilers that are installed into a project stay here from one run to the next.
+# Compilers are installed for a path: the same one takes those of the run before.
 BUILT = program.REPOSITORY / "target/kits/examples"
-INSTALLED = ["build", "node_modules"]
 
 
 @dataclasses.dataclass
@@ -137,18 +136,11 @@ def run():
 
 
 def sources(name):
-    """The project as it is committed, with what an earlier run installed into it."""
+    """The project as it is committed."""
     project = BUILT / name
-    project.mkdir(parents=True, exist_ok=True)
-    for path in project.iterdir():
-        if path.name in INSTALLED:
-            continue
-        if path.is_dir():
-            shutil.rmtree(path)
-        else:
-            path.unlink()
-    made = shutil.ignore_patterns(*INSTALLED, "*.wasm", "__pycache__")
-    shutil.copytree(SOURCES / name, project, ignore=made, dirs_exist_ok=True)
+    shutil.rmtree(project, ignore_errors=True)
+    made = shutil.ignore_patterns("build", "node_modules", "*.wasm", "__pycache__")
+    shutil.copytree(SOURCES / name, project, ignore=made)
     return project
 
 

@@ -79,6 +79,17 @@ BROKEN = {
     ],
 }
 
+# What a project could bring to be run in place of a compiler, and is not: a shell script,
+# or a module of Python's, that leaves a file behind.
+BROUGHT = {
+    "python": ["build/venv/bin/python", "build/venv/bin/componentize-py", "venv.py",
+               "pip/__main__.py", "componentize_py.py"],
+    "javascript": ["node_modules/.bin/componentize-js",
+                   "node_modules/@bytecodealliance/componentize-js/src/cli.js"],
+    "c": ["build/venv/bin/python", "venv.py", "pip/__main__.py", "ziglang/__main__.py",
+          "ziglang/zig"],
+}
+
 # What a person must never have to read.
 STACKS = ["Stack backtrace", "panicked", "RUST_BACKTRACE", "node:internal", "    at "]
 
@@ -86,7 +97,9 @@ STACKS = ["Stack backtrace", "panicked", "RUST_BACKTRACE", "node:internal", "   
 def run(language):
     with tempfile.TemporaryDirectory(prefix="kits-") as base:
         folder = new(pathlib.Path(base), language)
+        brought = bring(folder, language)
         build(folder)
+        assert not brought.exists(), "the build ran `%s`" % brought.read_text()
         test(folder)
         call(folder)
         for mistake in MISTAKES[language]:
@@ -115,6 +128,27 @@ def packaged_sdk(base):
     (archive,) = (base / "package/package").glob("skillhost-guest-*.crate")
     shutil.unpack_archive(archive, base, "gztar")
     return base / archive.stem
+
+
+def bring(folder, language):
+    """Prepares the project as a stranger could. Gives the file that would be left behind."""
+    left = folder.parent / "left"
+    for path in BROUGHT.get(language, []):
+        file = folder / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        if path.endswith((".py", ".js")):
+            call = {".py": "open(%r, 'w').write(%r)",
+                    ".js": "require('fs').writeFileSync(%r, %r)"}[file.suffix]
+            file.write_text(call % (str(left), path) + "\n")
+        else:
+            file.write_text("#!/bin/sh\necho '%s' >'%s'\n" % (path, left))
+        file.chmod(0o755)
+    # As after an installation.
+    for mark, locks in [("build/venv/installed", ["requirements.txt"]),
+                        ("node_modules/.installed", ["package.json", "package-lock.json"])]:
+        if (folder / mark).parent.is_dir():
+            (folder / mark).write_text("".join((folder / lock).read_text() for lock in locks))
+    return left
 
 
 def build(folder):

@@ -4,6 +4,7 @@
 
 mod bindings;
 mod c;
+mod environment;
 mod fault;
 mod javascript;
 mod place;
@@ -30,8 +31,13 @@ use project::Project;
 /// slow, and is theirs.
 const COMPILE_TIME: Duration = Duration::from_secs(600);
 
+/// What those should know who build a project of somebody else's.
+pub(crate) const RIGHTS: &str = "A build runs the project's code, and the packages that it names, \
+                                 with your rights: build only what you trust.";
+
 /// Build a tool project, and show what an operator would see of its component
 #[derive(Args)]
+#[command(after_help = RIGHTS)]
 pub(crate) struct Build {
     /// Folder of the project
     #[arg(value_name = "DIR", default_value = ".")]

@@ -20,6 +20,7 @@ use files::Files;
 /// Build a project after every change, run its cases, and show what changed;
 /// ends with Ctrl-C
 #[derive(Args)]
+#[command(after_help = build::RIGHTS)]
 pub(crate) struct Dev {
     /// Folder of the project
     #[arg(value_name = "DIR", default_value = ".")]

@@ -11,6 +11,7 @@ use anyhow::Context as _;
 use clap::Args;
 use skillhost::Line;
 
+use crate::build;
 use crate::exit::Exit;
 use crate::kit::{self, Language};
 use crate::terminal::{self, format_line};
@@ -18,6 +19,7 @@ use sdk::Sdk;
 
 /// Make a project for a new tool, with a working tool, a skill and cases in it
 #[derive(Args)]
+#[command(after_help = build::RIGHTS)]
 pub(crate) struct New {
     /// What the project and its tool are called, such as `look-up-term`
     name: String,

@@ -1,11 +1,11 @@
 //! C, by `zig cc`. The bindings are made here, and so is the component.
 
 use std::path::PathBuf;
-use std::process::Command;
 
 use super::project::{self, Project};
 use super::step::Step;
-use super::{Fault, bindings, venv};
+use super::venv::Venv;
+use super::{Fault, bindings};
 
 /// Zig's own stack of 16 MiB is a quarter of what a call may have, and each
 /// sandbox starts with it.
@@ -17,10 +17,10 @@ pub(super) fn build(project: &Project) -> Result<PathBuf, Fault> {
         project.file("src/tool.c")?;
     }
     project.file("wit/world.wit")?;
-    let python = venv::python(project)?;
+    let venv = Venv::open(project)?;
     let made = bindings::generate(project)?;
     let module = project.scratch("")?.join("module.wasm");
-    let mut command = Command::new(python);
+    let mut command = venv.python();
     command
         .args([
             "-m",

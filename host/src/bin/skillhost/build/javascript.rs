@@ -1,17 +1,19 @@
 //! JavaScript, by componentize-js.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::Fault;
+use super::environment::{Environment, Recipe};
 use super::project::Project;
 use super::step::{self, Step};
-use crate::terminal::{self, format_line};
 
 /// Oldest Node.js that the compiler runs with.
 const OLDEST: u32 = 20;
-/// The compiler, in `node_modules`.
+/// The compiler, in an environment.
 const COMPILER: &str = "node_modules/@bytecodealliance/componentize-js/src/cli.js";
 const SOURCE: &str = "src/tool.js";
 
@@ -19,28 +21,39 @@ pub(super) fn build(project: &Project) -> Result<PathBuf, Fault> {
     project.file(SOURCE)?;
     project.file("wit/world.wit")?;
     let node = node()?;
-    install(project)?;
-    for file in modules(&project.folder) {
+    let recipe = Recipe {
+        kind: "javascript",
+        locks: &["package.json", "package-lock.json"],
+        brings: COMPILER,
+    };
+    let environment = Environment::open(project, &recipe, install)?;
+    // The sources lie beside `node_modules`, which they import from.
+    environment.copy(project, "src")?;
+    let step = |name, arguments: &[&OsStr]| {
         let mut command = Command::new(&node);
-        command
-            .arg("--check")
-            .arg(&file)
-            .current_dir(&project.folder);
-        let mut step = Step::new("reading the project's JavaScript files", command);
+        command.args(arguments).current_dir(&environment.folder);
+        let mut step = Step::new(name, command);
+        step.alias = Some(format!("{}/", environment.folder.display()));
+        step
+    };
+    for file in modules(&environment.folder) {
+        let mut step = step(
+            "reading the project's JavaScript files",
+            &["--check".as_ref(), file.as_os_str()],
+        );
         step.noise = is_trace;
         step.run()?;
     }
     let component = project.scratch("")?.join("component.wasm");
     // What is not disabled and not used is not imported, but for these two.
     let without = ["--disable", "http", "--disable", "fetch-event"];
-    let mut command = Command::new(&node);
-    command
-        .args([COMPILER, SOURCE, "--wit", "wit"])
+    let mut step = step("`componentize-js`", &[COMPILER.as_ref(), SOURCE.as_ref()]);
+    step.command
+        .arg("--wit")
+        .arg(project.folder.join("wit"))
         .args(without)
         .arg("--out")
-        .arg(&component)
-        .current_dir(&project.folder);
-    let mut step = Step::new("`componentize-js`", command);
+        .arg(&component);
     step.noise = is_noise;
     step.run().map_err(|fault| {
         fault
@@ -50,22 +63,11 @@ pub(super) fn build(project: &Project) -> Result<PathBuf, Fault> {
     Ok(component)
 }
 
-/// Installs the compiler, once for each state of the files that name it.
-fn install(project: &Project) -> Result<(), Fault> {
-    let wanted = project.text("package.json")? + &project.text("package-lock.json")?;
-    let installed = project.folder.join("node_modules/.installed");
-    if project.folder.join(COMPILER).is_file()
-        && fs::read_to_string(&installed).is_ok_and(|found| found == wanted)
-    {
-        return Ok(());
-    }
+/// Installs what the lock file names.
+fn install(environment: &Path) -> Result<(), Fault> {
     let Some(npm) = step::find("npm") else {
         return Err(Fault::missing("there is no `npm` on the PATH").fix(HOW));
     };
-    terminal::say(&format_line!(
-        "installing what `package-lock.json` names into `{}`; this happens once",
-        project.folder.join("node_modules").display()
-    ));
     let mut command = Command::new(npm);
     command
         .args([
@@ -75,13 +77,42 @@ fn install(project: &Project) -> Result<(), Fault> {
             "--no-fund",
             "--loglevel=error",
         ])
-        .current_dir(&project.folder);
+        .current_dir(environment);
     Step::new("`npm ci`", command).run().map_err(|fault| {
         fault.fix("it needs the npm registry; after a change of `package.json`, `npm install --ignore-scripts` brings `package-lock.json` up to date")
     })?;
-    project.file(COMPILER)?;
-    fs::write(&installed, wanted)
-        .map_err(|error| Fault::missing(format!("cannot write `{}`: {error}", installed.display())))
+    match link(&environment.join("node_modules")) {
+        Ok(Some(link)) => Err(Fault::project(format!(
+            "`package-lock.json` makes `{}` a link to a folder",
+            link.strip_prefix(environment).unwrap_or(&link).display()
+        ))
+        .fix("packages come from the npm registry; modules of your own lie in `src`")),
+        Ok(None) if environment.join(COMPILER).is_file() => Ok(()),
+        _ => Err(
+            Fault::project("`package-lock.json` does not bring componentize-js")
+                .fix("`skillhost new` makes a project whose lock file does"),
+        ),
+    }
+}
+
+/// Finds a package that is a link. Meets: a lock file that makes one of the
+/// compiler's own packages a folder of the project's sources.
+fn link(folder: &Path) -> io::Result<Option<PathBuf>> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let kind = entry.file_type()?;
+        if kind.is_symlink() {
+            return Ok(Some(entry.path()));
+        }
+        // `.bin` holds links to programs, none of which is started.
+        if kind.is_dir()
+            && entry.file_name() != ".bin"
+            && let Some(found) = link(&entry.path())?
+        {
+            return Ok(Some(found));
+        }
+    }
+    Ok(None)
 }
 
 const HOW: &str = "get Node.js, which has it, from https://nodejs.org, or as your system's \
@@ -94,7 +125,10 @@ fn node() -> Result<PathBuf, Fault> {
         ))
         .fix(HOW));
     };
-    let version = step::ask(Command::new(&node).arg("--version"));
+    let mut command = Command::new(&node);
+    // A version manager looks for its settings in the folder that it starts in.
+    command.arg("--version").current_dir("/");
+    let version = step::ask(&mut command);
     let version = version.as_deref().unwrap_or_default();
     let major = version.trim_start_matches('v').split('.').next();
     match major.and_then(|major| major.parse::<u32>().ok()) {

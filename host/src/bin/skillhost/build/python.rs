@@ -1,11 +1,11 @@
 //! Python, by componentize-py.
 
 use std::path::PathBuf;
-use std::process::Command;
 
+use super::Fault;
 use super::project::Project;
 use super::step::Step;
-use super::{Fault, venv};
+use super::venv::Venv;
 
 /// The module that defines the component's `Tools`.
 const APP: &str = "tool";
@@ -13,17 +13,18 @@ const APP: &str = "tool";
 pub(super) fn build(project: &Project) -> Result<PathBuf, Fault> {
     project.file("tool.py")?;
     project.file("wit/world.wit")?;
-    let python = venv::python(project)?;
+    let venv = Venv::open(project)?;
     // A file that does not parse is named by Python itself, in three lines.
-    let mut command = Command::new(&python);
+    let mut command = venv.python();
     command
         .args(["-c", CHECK])
         .env("PYTHONDONTWRITEBYTECODE", "1")
         .current_dir(&project.folder);
     Step::new("reading the project's Python files", command).run()?;
     let component = project.scratch("")?.join("component.wasm");
-    let mut command = Command::new(python.with_file_name("componentize-py"));
+    let mut command = venv.python();
     command
+        .arg(venv.folder.join("bin/componentize-py"))
         .args([
             "-d",
             "wit",
@@ -34,12 +35,12 @@ pub(super) fn build(project: &Project) -> Result<PathBuf, Fault> {
             "-o",
         ])
         .arg(&component)
-        .env("VIRTUAL_ENV", project.folder.join("build/venv"))
+        .env("VIRTUAL_ENV", &venv.folder)
         .current_dir(&project.folder);
     let mut step = Step::new("`componentize-py`", command);
     step.noise = is_noise;
     // Where the compiler's sandbox has the project's folder.
-    step.alias = Some("/0/");
+    step.alias = Some("/0/".to_owned());
     step.run().map_err(|fault| {
         fault
             .fix("it runs `tool.py` once when it builds; the last line of Python above says why that ended")
@@ -108,7 +109,7 @@ mod tests {
         }
         for line in [
             "Traceback (most recent call last):",
-            "  File \"/x/build/venv/bin/componentize-py\", line 8, in <module>",
+            "  File \"/x/venv/bin/componentize-py\", line 8, in <module>",
             "             ^^^^^~~",
             "  10: cfunction_vectorcall_NOARGS",
             "   3: anyhow::error::from",

@@ -53,7 +53,7 @@ fn program(variable: &str, name: &str) -> Result<OsString, Fault> {
         return Ok(named);
     }
     match step::find(name) {
-        Some(_) => Ok(name.into()),
+        Some(found) => Ok(found.into()),
         None => Err(Fault::missing(format!("there is no `{name}` on the PATH")).fix(HOW)),
     }
 }

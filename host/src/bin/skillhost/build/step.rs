@@ -23,10 +23,12 @@ const LINE: usize = 1000;
 /// Most that is kept of what a program reads.
 const KEPT: u64 = 64 << 20;
 
-/// What a program is looked for as; `None` if it is not on the PATH.
+/// Finds a program; `None` if it is not on the PATH. Parts of that which depend
+/// on the current folder do not count. Meets: a `node` in a project.
 pub(super) fn find(program: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH")?;
     env::split_paths(&path)
+        .filter(|folder| folder.is_absolute())
         .map(|folder| folder.join(program))
         .find(|file| {
             rustix::fs::access(file, rustix::fs::Access::EXEC_OK).is_ok() && file.is_file()
@@ -49,7 +51,7 @@ pub(super) struct Step<'a> {
     /// error arose.
     pub(super) noise: fn(&str) -> bool,
     /// What stands for the project's folder in a compiler's messages.
-    pub(super) alias: Option<&'static str>,
+    pub(super) alias: Option<String>,
     /// Whether stdout is for this program, and not shown.
     pub(super) quiet: bool,
 }
@@ -77,7 +79,7 @@ impl<'a> Step<'a> {
             .map_err(start)?;
         let (out, err) = (child.stdout.take(), child.stderr.take());
         let shown = Mutex::new(Shown::default());
-        let (noise, alias, quiet) = (self.noise, self.alias, self.quiet);
+        let (noise, alias, quiet) = (self.noise, self.alias.as_deref(), self.quiet);
         let kept = std::thread::scope(|scope| {
             let shown = &shown;
             if let Some(err) = err {

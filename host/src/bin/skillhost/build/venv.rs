@@ -1,40 +1,60 @@
-//! Compilers that come from Python's registry: installed into `build/venv`,
-//! with the hashes of `requirements.txt`, once for each state of that file.
+//! Compilers that come from Python's registry: installed into a project's
+//! environment, with the hashes of `requirements.txt`.
 
-use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::Fault;
+use super::environment::{Environment, Recipe};
 use super::project::Project;
 use super::step::{self, Step};
-use crate::terminal::{self, format_line};
 
 /// Oldest Python that the compilers run with.
 const OLDEST: (u32, u32) = (3, 10);
+const LOCK: &str = "requirements.txt";
+const PYTHON: &str = "bin/python";
 
-/// The Python of a project's environment, which is made if it is not there.
-pub(super) fn python(project: &Project) -> Result<PathBuf, Fault> {
-    let wanted = project.text("requirements.txt")?;
-    let folder = project.scratch("")?.join("venv");
-    let python = folder.join("bin/python");
-    let installed = folder.join("installed");
-    if python.exists() && fs::read_to_string(&installed).is_ok_and(|found| found == wanted) {
-        return Ok(python);
+/// A virtual environment of Python's with a compiler in it.
+pub(super) struct Venv {
+    pub(super) folder: PathBuf,
+    _environment: Environment,
+}
+
+impl Venv {
+    /// Opens that of a project. It is made if it is not there.
+    pub(super) fn open(project: &Project) -> Result<Self, Fault> {
+        let recipe = Recipe {
+            kind: "python",
+            locks: &[LOCK],
+            brings: &format!("venv/{PYTHON}"),
+        };
+        let environment = Environment::open(project, &recipe, |folder| {
+            install(folder, &folder.join("venv"))
+        })?;
+        Ok(Self {
+            folder: environment.folder.join("venv"),
+            _environment: environment,
+        })
     }
-    let system = system()?;
-    terminal::say(&format_line!(
-        "installing what `requirements.txt` names into `{}`; this happens once",
-        folder.display()
-    ));
-    let mut command = Command::new(system);
-    command.args(["-m", "venv", "--clear"]).arg(&folder);
+
+    /// Its Python, to be started.
+    pub(super) fn python(&self) -> Command {
+        isolated(&self.folder.join(PYTHON))
+    }
+}
+
+fn install(environment: &Path, venv: &Path) -> Result<(), Fault> {
+    let mut command = isolated(&system()?);
+    command
+        .args(["-m", "venv", "--clear"])
+        .arg(venv)
+        .current_dir(environment);
     Step::new("`python3 -m venv`", command)
         .run()
         .map_err(|fault| {
             fault.fix("Debian and Ubuntu have that module apart: `apt install python3-venv`")
         })?;
-    let mut command = Command::new(&python);
+    let mut command = isolated(&venv.join(PYTHON));
     command
         .args([
             "-m",
@@ -43,14 +63,8 @@ pub(super) fn python(project: &Project) -> Result<PathBuf, Fault> {
             "--quiet",
             "--disable-pip-version-check",
         ])
-        .args([
-            "--require-hashes",
-            "--only-binary",
-            ":all:",
-            "-r",
-            "requirements.txt",
-        ])
-        .current_dir(&project.folder);
+        .args(["--require-hashes", "--only-binary", ":all:", "-r", LOCK])
+        .current_dir(environment);
     Step::new("`pip install`", command).run().map_err(|fault| {
         fault
             .fix("it needs the Python registry, and wheels for this machine")
@@ -58,10 +72,15 @@ pub(super) fn python(project: &Project) -> Result<PathBuf, Fault> {
                 "a package that was added to `requirements.txt` needs its version and hashes there",
             )
     })?;
-    fs::write(&installed, wanted).map_err(|error| {
-        Fault::missing(format!("cannot write `{}`: {error}", installed.display()))
-    })?;
-    Ok(python)
+    Ok(())
+}
+
+/// A Python that imports no module from the folder that it starts in.
+/// Meets: a `venv.py` or `pip.py` in a project.
+fn isolated(python: &Path) -> Command {
+    let mut command = Command::new(python);
+    command.arg("-I");
+    command
 }
 
 /// The machine's Python, if it is new enough.
@@ -76,7 +95,10 @@ fn system() -> Result<PathBuf, Fault> {
         .fix(how));
     };
     let ask = "import sys; print(sys.version_info[0], sys.version_info[1])";
-    let version = step::ask(Command::new(&python).args(["-c", ask]));
+    let mut command = isolated(&python);
+    // A version manager looks for its settings in the folder that it starts in.
+    command.args(["-c", ask]).current_dir("/");
+    let version = step::ask(&mut command);
     let version = version.as_deref().and_then(|text| {
         let (major, minor) = text.split_once(' ')?;
         Some((major.parse().ok()?, minor.parse().ok()?))

@@ -1,0 +1,325 @@
+//! What `skillhost build` runs, and where that lies. Shell scripts stand for
+//! the interpreters and for what they install; `tests/kits/run` builds with the
+//! real ones.
+
+use std::fs::{self, Permissions};
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::support::program::{Program, Run, finish};
+use crate::support::repository;
+
+/// Python as far as a build goes: it makes an environment with a copy of
+/// itself, installs a compiler, and compiles.
+const PYTHON: &str = r#"
+# A script of several lines is told by its first.
+echo "python $*" | head -n 1 >>"$LOG"
+for last; do :; done
+case "$*" in
+    *version_info*) echo 3 12 ;;
+    *"-m venv"*) mkdir -p "$last/bin" && cp "$0" "$last/bin/python" ;;
+    *"-m pip"*) : >"${0%/*}/componentize-py" ;;
+    *ziglang*) exit 1 ;;
+esac
+while [ $# -gt 0 ]; do
+    [ "$1" = -o ] && cp "$COMPONENT" "$2"
+    shift
+done
+exit 0
+"#;
+
+/// Node.js: the compiler is a shell script here, too.
+const NODE: &str = r#"
+case "$1" in
+    --version) echo v20.0.0 ;;
+    --check) ;;
+    *) sh "$@" ;;
+esac
+"#;
+
+const NPM: &str = r#"
+echo "npm $*" >>"$LOG"
+compiler=node_modules/@bytecodealliance/componentize-js/src
+mkdir -p $compiler
+cat >$compiler/cli.js <<'END'
+while [ $# -gt 0 ]; do
+    [ "$1" = --out ] && cp "$COMPONENT" "$2"
+    shift
+done
+cat src/*.js >"$LOG.sources"
+END
+[ -z "$LINK" ] || ln -s ../../src "$LINK"
+"#;
+
+/// A folder of its own with a project, a cache, and the programs of a machine.
+struct Machine {
+    program: Program,
+    project: PathBuf,
+}
+
+impl Machine {
+    fn with_project(language: &str) -> Self {
+        let program = Program::new();
+        for (name, script) in [("python3", PYTHON), ("node", NODE), ("npm", NPM)] {
+            program.script(&format!("bin/{name}"), script);
+        }
+        let run = program.run(&["new", "project", "--lang", language]);
+        assert_eq!(run.code, 0, "{run:?}");
+        let project = program.folder.path().join("project");
+        Self { program, project }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.program.folder.path().join(name)
+    }
+
+    fn build(&self) -> Run {
+        self.build_with(&[])
+    }
+
+    fn build_with(&self, variables: &[(&str, &Path)]) -> Run {
+        let mut command = self.command();
+        for (name, value) in variables {
+            command.env(name, value);
+        }
+        finish(command, "")
+    }
+
+    /// A build in the project's folder, where the PATH looks, too.
+    fn command(&self) -> Command {
+        let mut command = self.program.command(&["build"]);
+        command
+            .current_dir(&self.project)
+            .env(
+                "PATH",
+                format!(":.:{}:/usr/bin:/bin", self.path("bin").display()),
+            )
+            .env("SKILLHOST_CACHE", self.path("cache"))
+            .env(
+                "COMPONENT",
+                repository().join("guest-tools/dist/list_skills.wasm"),
+            )
+            .env("LOG", self.path("log"));
+        command
+    }
+
+    /// The commands that were logged, a line each.
+    fn logged(&self) -> Vec<String> {
+        let log = fs::read_to_string(self.path("log")).unwrap_or_default();
+        log.lines().map(str::to_owned).collect()
+    }
+
+    fn installed(&self) -> usize {
+        let installs = |line: &&String| line.contains("-m venv") || line.starts_with("npm ci");
+        self.logged().iter().filter(installs).count()
+    }
+
+    fn environments(&self) -> Vec<PathBuf> {
+        let entries = fs::read_dir(self.path("cache/environments")).unwrap();
+        entries.map(|entry| entry.unwrap().path()).collect()
+    }
+}
+
+#[test]
+fn a_build_runs_no_program_that_the_project_brings() {
+    for (language, code) in [("python", 0), ("javascript", 0), ("c", 1)] {
+        let machine = Machine::with_project(language);
+        let canary = machine.path("canary");
+        for brought in [
+            "build/venv/bin/python",
+            "build/venv/bin/componentize-py",
+            "node_modules/.bin/componentize-js",
+            "node_modules/@bytecodealliance/componentize-js/src/cli.js",
+            "python3",
+            "node",
+            "npm",
+        ] {
+            let script = format!("touch '{}'", canary.display());
+            machine
+                .program
+                .script(&format!("project/{brought}"), &script);
+        }
+        // As after an installation.
+        let text = |name: &str| fs::read_to_string(machine.project.join(name)).unwrap_or_default();
+        let wanted = text("requirements.txt");
+        fs::write(machine.project.join("build/venv/installed"), wanted).unwrap();
+        let wanted = text("package.json") + &text("package-lock.json");
+        fs::write(machine.project.join("node_modules/.installed"), wanted).unwrap();
+        let run = machine.build();
+        assert!(!canary.exists(), "{language}: {run:?}");
+        assert_eq!(run.code, code, "{language}: {run:?}");
+        let built = machine.project.join("dist/list_skills.wasm");
+        assert_eq!(built.is_file(), code == 0, "{language}: {run:?}");
+        assert_eq!(machine.installed(), 1, "{language}: {run:?}");
+        for line in machine.logged() {
+            // Python without `-I` imports what lies in the folder that it starts in.
+            let isolated = line.starts_with("npm ") || line.starts_with("python -I ");
+            assert!(isolated, "{language}: {line}");
+        }
+    }
+}
+
+#[test]
+fn a_compiler_is_installed_once_for_each_state_of_the_lock_files() {
+    for (language, lock) in [
+        ("python", "requirements.txt"),
+        ("javascript", "package-lock.json"),
+    ] {
+        let machine = Machine::with_project(language);
+        let lock = machine.project.join(lock);
+        for (step, installed) in [
+            ("first", 1),
+            ("again", 1),
+            ("changed", 2),
+            ("again", 2),
+            ("half made", 3),
+            ("compiler gone", 4),
+        ] {
+            match step {
+                "changed" => {
+                    let changed = fs::read_to_string(&lock).unwrap() + "\n";
+                    fs::write(&lock, changed).unwrap();
+                }
+                "half made" => {
+                    fs::remove_file(machine.environments()[0].join("installed")).unwrap();
+                }
+                "compiler gone" => {
+                    for folder in ["venv", "node_modules"] {
+                        let _ = fs::remove_dir_all(machine.environments()[0].join(folder));
+                    }
+                }
+                _ => {}
+            }
+            let run = machine.build();
+            assert_eq!(run.code, 0, "{language}, {step}: {run:?}");
+            assert_eq!(machine.installed(), installed, "{language}, {step}");
+            let [environment] = &machine.environments()[..] else {
+                panic!("{language}, {step}: {:?}", machine.environments());
+            };
+            let mode = fs::metadata(environment).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o700, "{language}, {step}");
+        }
+        // Nothing was installed into the project.
+        for folder in ["build/venv", "node_modules"] {
+            assert!(
+                !machine.project.join(folder).exists(),
+                "{language}: {folder}"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_sources_of_today_are_compiled() {
+    let machine = Machine::with_project("javascript");
+    machine.build();
+    fs::remove_file(machine.project.join("src/skillhost-kit.js")).unwrap();
+    fs::write(machine.project.join("src/tool.js"), "today\n").unwrap();
+    std::os::unix::fs::symlink("tool.js", machine.project.join("src/link.js")).unwrap();
+    // It leads around in a circle.
+    std::os::unix::fs::symlink(".", machine.project.join("src/circle")).unwrap();
+    assert_eq!(machine.build().code, 0);
+    let sources = fs::read_to_string(machine.path("log.sources")).unwrap();
+    assert_eq!(sources, "today\ntoday\n");
+}
+
+#[test]
+fn a_build_waits_for_the_end_of_another_of_the_same_project() {
+    let machine = Machine::with_project("python");
+    assert_eq!(machine.build().code, 0);
+    let other = fs::File::open(&machine.environments()[0]).unwrap();
+    other.lock().unwrap();
+    let mut child = machine.command().spawn().unwrap();
+    let mut said = String::new();
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    stderr.read_line(&mut said).unwrap();
+    assert!(
+        said.contains("another build of this project runs"),
+        "{said}"
+    );
+    assert!(child.try_wait().unwrap().is_none());
+    drop(other);
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn the_environment_of_a_project_that_is_gone_is_removed() {
+    let machine = Machine::with_project("python");
+    machine.build();
+    fs::rename(&machine.project, machine.path("moved")).unwrap();
+    let machine = Machine {
+        project: machine.path("moved"),
+        ..machine
+    };
+    let before = machine.environments();
+    assert_eq!(machine.build().code, 0);
+    let after = machine.environments();
+    assert!(after.len() == 1 && after != before, "{before:?}, {after:?}");
+}
+
+#[test]
+fn a_place_that_others_could_prepare_is_not_used_for_compilers() {
+    for (place, message) in [
+        ("cache", "nobody else may write in it"),
+        ("cache/environments", "nobody else may write in it"),
+        ("", "nobody else may write in it"),
+        ("off", "`SKILLHOST_CACHE` is `off`"),
+        ("project/cache", "lies in the project"),
+    ] {
+        let machine = Machine::with_project("python");
+        let cache = match place {
+            "off" => PathBuf::from("off"),
+            "project/cache" => machine.path(place),
+            _ => {
+                assert_eq!(machine.build().code, 0);
+                let folder = match place {
+                    "" => machine.environments()[0].clone(),
+                    _ => machine.path(place),
+                };
+                fs::set_permissions(folder, Permissions::from_mode(0o770)).unwrap();
+                machine.path("cache")
+            }
+        };
+        let before = machine.logged();
+        let run = machine.build_with(&[("SKILLHOST_CACHE", &cache)]);
+        assert_eq!(run.code, 4, "{place}: {run:?}");
+        assert!(run.stderr.contains(message), "{place}: {}", run.stderr);
+        assert!(
+            run.stderr.contains("`SKILLHOST_CACHE"),
+            "{place}: {}",
+            run.stderr
+        );
+        assert_eq!(machine.logged(), before, "{place}");
+    }
+}
+
+#[test]
+fn a_package_is_not_a_link_to_the_sources() {
+    for package in [
+        "node_modules/commander",
+        "node_modules/@bytecodealliance/jco",
+    ] {
+        let machine = Machine::with_project("javascript");
+        let run = machine.build_with(&[("LINK", Path::new(package))]);
+        assert_eq!(run.code, 1, "{run:?}");
+        let message = format!("`package-lock.json` makes `{package}` a link");
+        assert!(run.stderr.contains(&message), "{}", run.stderr);
+        assert!(!machine.path("log.sources").exists(), "the compiler ran");
+    }
+}
+
+#[test]
+fn the_verbs_that_build_say_that_a_build_runs_the_projects_code() {
+    let program = Program::new();
+    for verb in ["new", "build", "dev"] {
+        let run = program.run(&[verb, "--help"]);
+        assert_eq!(run.code, 0, "{run:?}");
+        let text = run.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(
+            text.contains("A build runs the project's code"),
+            "{verb}: {text}"
+        );
+    }
+}

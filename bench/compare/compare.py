@@ -1,5 +1,6 @@
 """Compares, and shows what a comparison has found: the command `bench/compare/run`."""
 import argparse
+import copy
 import datetime
 import json
 import os
@@ -24,10 +25,7 @@ class Place:
 
     def __init__(self, folder, programs, cache, counts):
         self.counts = counts
-        self.skillhost, self.compare = (
-            str(program(programs, name)) for name in ("skillhost", "skillhost-compare"))
-        self.cache = str(cache)
-        self.environment = dict(os.environ, SKILLHOST_CACHE=self.cache)
+        self.use(programs, cache)
         folder = pathlib.Path(folder)
         self.many_skills, self.skills = (
             subject.skills(folder / str(count), count) for count in counts["skills"])
@@ -35,6 +33,18 @@ class Place:
         self.many_tools, self.one_tool = (
             subject.tools(folder / ("tools-%d" % count), component, count)
             for count in counts["components"])
+
+    def use(self, programs, cache):
+        self.skillhost, self.compare = (
+            str(program(programs, name)) for name in ("skillhost", "skillhost-compare"))
+        self.cache = str(cache)
+        self.environment = dict(os.environ, SKILLHOST_CACHE=self.cache)
+
+    def of_another_build(self, programs, cache):
+        """The same folders, and other programs."""
+        other = copy.copy(self)
+        other.use(programs, cache)
+        return other
 
     def own(self, name):
         return str(HERE / name)
@@ -53,31 +63,50 @@ def program(folder, name):
     return found
 
 
-def measure(programs, cache, quick):
+def measure(asked):
     # The SDK is needed for this alone.
+    import builds
     import importlib.metadata
     import in_process
     import over_mcp
     import processes
     import scale
-    counts = QUICK if quick else FULL
+    counts = QUICK if asked.quick else FULL
+    rounds = max(counts["rounds"], builds.FEWEST if asked.against else 0)
     progress = Progress(sys.stderr)
     rows = []
     with tempfile.TemporaryDirectory(prefix="skillhost-compare-") as folder:
         progress.say("skills and components are written")
-        place = Place(folder, programs, cache, counts)
-        for part in (in_process, over_mcp, scale, processes):
-            rows += part.measure(place, counts["rounds"], progress.say)
+        place = Place(folder, asked.programs.resolve(), made(asked.cache), counts)
+        if asked.against:
+            # What one build keeps, the other might take for its own.
+            other = place.of_another_build(programs_of(asked.against), made(asked.cache / "other"))
+            rows += builds.measure(place, other, rounds, progress.say, asked.limit)
+        else:
+            for part in (in_process, over_mcp, scale, processes):
+                rows += part.measure(place, rounds, progress.say)
     progress.say("")
     return {
         "made": datetime.date.today().isoformat(),
-        "quick": quick,
-        "rounds": counts["rounds"],
+        "quick": asked.quick,
+        "builds": asked.against is not None,
+        "rounds": rounds,
         "machine": "%s, %d processors" % (processor(), os.cpu_count()),
         "python": platform.python_version(),
         "mcp": importlib.metadata.version("mcp"),
         "rows": rows,
     }
+
+
+def made(cache):
+    cache.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return cache.resolve()
+
+
+def programs_of(checkout):
+    """Where a checkout has what it was built into; or the folder, if they lie there."""
+    built = checkout / "target/release"
+    return (built if built.is_dir() else checkout).resolve()
 
 
 def processor():
@@ -89,14 +118,21 @@ def processor():
 def arguments():
     parser = argparse.ArgumentParser(
         prog="bench/compare/run",
-        description="Compares skillhost with reads that have no sandbox, in one run.")
+        description="Compares skillhost with reads that have no sandbox, in one run; or two "
+                    "builds of it with each other.")
+    parser.add_argument("--against", type=pathlib.Path, metavar="CHECKOUT",
+                        help="compares with the build of another checkout, made by `cargo build "
+                             "--release` there, or with the programs in a folder")
+    parser.add_argument("--limit", type=float, default=1.05, metavar="RATIO",
+                        help="with --against: most that a call in process may take, and an idle "
+                             "server hold, as a multiple of the other build's (default: %(default)s)")
     parser.add_argument("--quick", action="store_true",
                         help="a short run, with fewer rounds, skills and components")
     parser.add_argument("--output", choices=shown.FORMS, default="table",
                         help="what is printed (default: %(default)s)")
     parser.add_argument("--to", type=pathlib.Path, metavar="STEM",
                         help="writes STEM.json and STEM.svg (default: target/compare/comparison, "
-                             "and nothing with --from)")
+                             "target/compare/builds with --against, and nothing with --from)")
     parser.add_argument("--from", type=pathlib.Path, metavar="FILE", dest="earlier",
                         help="measures nothing: shows what an earlier run has written")
     parser.add_argument("--page", type=pathlib.Path, metavar="FILE",
@@ -123,9 +159,9 @@ def main():
         if asked.earlier:
             comparison = json.loads(asked.earlier.read_text(encoding="utf-8"))
         else:
-            asked.cache.mkdir(parents=True, exist_ok=True, mode=0o700)
-            comparison = measure(asked.programs.resolve(), asked.cache.resolve(), asked.quick)
-            asked.to = asked.to or REPOSITORY / "target/compare/comparison"
+            comparison = measure(asked)
+            name = "builds" if asked.against else "comparison"
+            asked.to = asked.to or REPOSITORY / "target/compare" / name
         if asked.to:
             write(asked.to, comparison)
         if asked.page:

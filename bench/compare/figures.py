@@ -25,6 +25,16 @@ def all_in_turns(sides, rounds, times, say):
     """Each side, and back again, round for round, so that a slow moment of the machine
     meets all of them. Another begins each round: who is first and last has two turns on
     end, and finds the caches warmer than who is between."""
+    return turns(sides, rounds, times, say, lambda order: order + order[::-1])
+
+
+def alternating(sides, rounds, times, say):
+    """Two sides, A B A B, and B A B A in the next round: in a round nobody has two turns on
+    end, so that its ratio favours nobody."""
+    return turns(sides, rounds, times, say, lambda order: order + order)
+
+
+def turns(sides, rounds, times, say, arranged):
     for side in sides:
         side(times)
     taken = [[] for _ in sides]
@@ -32,7 +42,7 @@ def all_in_turns(sides, rounds, times, say):
         say("round %d of %d" % (number + 1, rounds))
         of_round = [[] for _ in sides]
         order = [(number + at) % len(sides) for at in range(len(sides))]
-        for which in order + order[::-1]:
+        for which in arranged(order):
             of_round[which].extend(sides[which](times))
         for which, samples in enumerate(of_round):
             taken[which].append(samples)

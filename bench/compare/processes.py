@@ -48,10 +48,13 @@ def ended(command, env):
     return run
 
 
+def call(place):
+    return [place.skillhost, "call", "read_file_in_skill", CALL, "--skills", str(place.skills)]
+
+
 def command_line(place, rounds, say):
-    call = [place.skillhost, "call", "read_file_in_skill", CALL, "--skills", str(place.skills)]
     env = place.environment
-    taken = in_turns(ended(call, env), ended([place.skillhost, "--version"], env), rounds, 4,
+    taken = in_turns(ended(call(place), env), ended([place.skillhost, "--version"], env), rounds, 4,
                      lambda text: say("the command line: %s" % text))
     names = ("skillhost call", "skillhost --version")
     what = "`call` on a 4 KB file, against `--version`"
@@ -86,13 +89,21 @@ def first_answers(place, rounds, say):
 
 
 def memory(place, say):
-    """Every tool has been called before, so that nothing is left to be loaded."""
     say("the memory of an idle server")
+    mebibytes, offered = resident(place)
+    if offered != set(TOOLS):
+        raise Failed("the idle server has other tools than these five: %s" % offered)
+    what = "resident memory of an idle server, five tools and %s skills" % format(
+        place.counts["skills"][0], ",")
+    return row("process-memory", GROUP, what, mebibytes, "MiB", 64)
+
+
+def resident(place):
+    """What an idle server holds, and the tools that it offers. Each has been called before,
+    so that nothing is left to be loaded."""
     command = [place.skillhost, "serve", "--skills", str(place.many_skills)]
     with contextlib.closing(Bare(command, place.environment)) as server:
         offered = {tool["name"] for tool in server.ask("tools/list", {})["tools"]}
-        if offered != set(TOOLS):
-            raise Failed("the idle server has other tools than these five: %s" % offered)
         for tool, arguments in TOOLS.items():
             failed, text = server.call(tool, arguments)
             if failed:
@@ -100,6 +111,4 @@ def memory(place, say):
         time.sleep(REST)
         with open("/proc/%d/status" % server.process.pid, encoding="ascii") as status:
             kilobytes = int(re.search(r"^VmRSS:\s*(\d+) kB", status.read(), re.MULTILINE)[1])
-    what = "resident memory of an idle server, five tools and %s skills" % format(
-        place.counts["skills"][0], ",")
-    return row("process-memory", GROUP, what, kilobytes / 1024, "MiB", 64)
+    return kilobytes / 1024, offered

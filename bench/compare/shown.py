@@ -27,6 +27,8 @@ def measured(side):
         return ""
     if "calls_per_second" in side:
         return "%s calls/s" % format(round(side["calls_per_second"]), ",")
+    if "mebibytes" in side:
+        return "%s MiB" % digits(side["mebibytes"])
     return "%s (%s)" % (time(side["median_ns"]), time(side["p99_ns"]))
 
 
@@ -57,7 +59,8 @@ def groups(comparison):
 
 
 def about(comparison):
-    return "%s%s; Python %s, mcp %s; %d rounds; medians, and 99th percentiles in brackets" % (
+    return "%s%s%s; Python %s, mcp %s; %d rounds; medians, and 99th percentiles in brackets" % (
+        "two builds; " if comparison.get("builds") else "",
         comparison["machine"], ", a quick run" if comparison["quick"] else "",
         comparison["python"], comparison["mcp"], comparison["rounds"])
 

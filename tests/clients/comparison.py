@@ -1,5 +1,6 @@
 """That `bench/compare/run` runs: a quick run has every row, each with figures, the two
 sides of each were found to give the same answers, and what it wrote can be shown again.
+The same for two builds, with their verdicts.
 How fast anything was is not looked at here."""
 import json
 import pathlib
@@ -11,6 +12,7 @@ import xml.etree.ElementTree
 import serving
 
 COMPARE = serving.REPOSITORY / "bench/compare"
+sys.path.append(str(COMPARE))
 READS = ["4-KB", "64-KiB", "1-MiB"]
 ERRORS = ["a-missing-file", "path-traversal", "an-unknown-skill"]
 MCP = ["4-KB", "1-MiB", "a-missing-file"]
@@ -23,6 +25,9 @@ ROWS = [
     "scale-skills", "scale-threads", "scale-processes", "scale-exchange", "scale-components",
     "process-call", "process-first-result", "process-first-result-python", "process-memory",
 ]
+BY_ROUNDS = ["build-bare-4-KB", "build-bare-1-MiB", "build-sdk-4-KB", "build-sdk-1-MiB",
+             "build-call", "build-first-result"]
+BUILDS = ["build-in-process-" + case for case in READS + ERRORS] + BY_ROUNDS + ["build-memory"]
 
 
 def compare(*words):
@@ -60,10 +65,50 @@ def check(folder):
     return "%d rows, each with figures" % len(rows)
 
 
+def check_builds(folder):
+    """A build against itself, with a limit that none can meet."""
+    stem = str(pathlib.Path(folder) / "builds")
+    programs = str(pathlib.Path(serving.SKILLHOST).parent)
+    code, out, errors = compare("--quick", "--programs", programs, "--against", programs,
+                                "--limit", "0.01", "--check", "--output", "json", "--to", stem,
+                                "--cache", str(pathlib.Path(folder) / "cache"))
+    assert code == 1 and errors == "", (code, errors)
+    rows = json.loads(out)["rows"]
+    assert [row["id"] for row in rows] == BUILDS, [row["id"] for row in rows]
+    for row in rows:
+        low, high = row["rounds"]["low"], row["rounds"]["high"]
+        assert 0 < low <= high and row["value"] > 0, row
+        assert row["met"] == (round(low, 2) <= 1 if row["id"] in BY_ROUNDS else False), row
+    code, table, errors = compare("--from", stem + ".json", "--output", "table")
+    assert code == 0 and all(row["what"] in table for row in rows), (table, errors)
+    code, out, errors = compare("--quick", "--programs", programs, "--against", folder)
+    assert code == 2 and out == "" and folder in errors, (code, errors)
+    return "%d rows of two builds, each with a verdict" % len(rows)
+
+
+def check_verdicts():
+    import builds
+    import figures
+    turns = []
+    figures.alternating([lambda _: turns.append("A") or [1], lambda _: turns.append("B") or [1]],
+                        2, 1, lambda _: None)
+    # Both once before it counts, and then neither is always first.
+    assert "".join(turns) == "AB" "ABAB" "BABA", turns
+    for ours, met in [(90, True), (100, True), (110, False)]:
+        row = figures.ratio("id", "group", "what", builds.NAMES, [[[ours]] * 3, [[100]] * 3])
+        assert builds.spread(row)["met"] == met, row
+    # What takes now more and now less is no difference.
+    taken = [[[80], [120], [120]], [[100]] * 3]
+    assert builds.spread(figures.ratio("id", "group", "what", builds.NAMES, taken))["met"]
+    return "turns and verdicts"
+
+
 def run():
+    wrong = []
     with tempfile.TemporaryDirectory(prefix="skillhost-clients-") as folder:
-        try:
-            print("  comparison: %s" % check(folder))
-        except (AssertionError, subprocess.SubprocessError) as error:
-            return ["comparison: %s" % error]
-    return []
+        for part in (check_verdicts, lambda: check(folder), lambda: check_builds(folder)):
+            try:
+                print("  comparison: %s" % part())
+            except (AssertionError, subprocess.SubprocessError) as error:
+                wrong.append("comparison: %s" % error)
+    return wrong

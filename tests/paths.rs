@@ -90,6 +90,15 @@ fn make(folder: &Path, outside: &Path) {
     link("docs/link-up-inside", "../config.json");
     link("docs/link-up-outside", "../../ab/secret.txt");
     link("link-out-and-back", "../a/docs/inside.txt");
+    link("link-slash-file", "docs/inside.txt/");
+    link("link-slash-folder", "docs/");
+    link("link-slash-chain", "link-slash-file");
+    link("link-slash-link", "link/");
+    link("link-slash-here", "./");
+    link("out-slash-file", "../../outside/canary.txt/");
+    link("out-slash-folder", "../../outside/");
+    link("out-slash-absolute", &format!("{}/", absolute(outside, "")));
+    link("out-slash-up", "../");
     link("out-relative", "../../outside/canary.txt");
     link("out-absolute", &absolute(outside, "canary.txt"));
     link("in-absolute", &absolute(folder, "docs/inside.txt"));
@@ -149,7 +158,12 @@ impl Suite {
         fs::write(folders.outside.join("SKILL.md"), CANARY).unwrap();
         fs::write(folders.root.join("plain-file"), CANARY).unwrap();
         let host = || builder_with_guests().skills(&folders.root).home(&home);
-        let components = ["unchecked.wasm", "read_file_in_skill", "read_skill_file"];
+        let components = [
+            "unchecked.wasm",
+            "hostile.wasm",
+            "read_file_in_skill",
+            "read_skill_file",
+        ];
         let only_a = components.into_iter().fold(host(), |host, component| {
             host.grant(component, Grant::new().skills(["a"]).unwrap())
         });
@@ -199,10 +213,25 @@ impl Suite {
                 }
             }
         }
+        self.no_link_is_followed_unasked();
         if std::env::var_os("SKILLHOST_REWRITE_PATHS").is_some() {
             fs::write(file, lines(&table)).unwrap();
         } else {
             assert!(differences.is_empty(), "{}", differences.join("\n"));
+        }
+    }
+
+    /// A guest that opens a name without following links goes into folders alone.
+    fn no_link_is_followed_unasked(&self) {
+        for (name, depth) in [
+            ("docs", 1),
+            ("link-here", 0),
+            ("link-docs", 0),
+            ("out-folder", 0),
+        ] {
+            let arguments = json!({"skill_name": "a", "path": name});
+            let went = call(&self.granted_a, "hostile_descend", arguments).unwrap();
+            assert_eq!(went.text(), format!("went down {depth}"), "{name}");
         }
     }
 

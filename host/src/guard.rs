@@ -3,10 +3,13 @@
 //! act on being opened, another mount or a hard link may be a file of someone
 //! else's.
 
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
+use std::hash::Hash;
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use std::path::Path;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context as _;
@@ -63,7 +66,7 @@ pub(crate) struct Seen {
 struct Identity {
     mount: Mount,
     inode: u64,
-    changed: (i64, u64),
+    changed: (i64, u32),
 }
 
 /// Which mount something lies on. The id tells bind mounts of one device
@@ -124,23 +127,43 @@ impl Folder {
         &self.folder
     }
 
-    /// Looks at what a path names, without opening it. The path is resolved in
-    /// this folder by cap-std, which lets no step of it, and no symlink, lead
-    /// outside: that is `EPERM`. What else is refused has an error of its own:
-    /// neither file nor directory `ENOTSUP`, another mount `EXDEV`, a file with
-    /// several hard links `EMLINK`.
-    pub(crate) fn look(&self, path: &Path, follow: bool) -> io::Result<Found> {
-        let mut flags = OFlags::PATH;
-        if !follow {
-            flags |= OFlags::NOFOLLOW;
-        }
-        let mut options = OpenOptions::new();
-        options.read(true).custom_flags(flags.bits().cast_signed());
-        let seen: OwnedFd = self.folder.open_with(path, &options)?.into_std().into();
+    /// Sees what a path names, without opening it. The path is resolved in this
+    /// folder by cap-std, which lets no step of it, and no symlink, lead outside:
+    /// that is `EPERM`. What lies on another mount is `EXDEV`.
+    fn see(&self, path: &Path, follow: bool) -> io::Result<(OwnedFd, Facts)> {
+        let seen = match last_name(path) {
+            Some((before, name)) if !follow => {
+                let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+                let open =
+                    |folder: BorrowedFd<'_>| rustix::fs::openat(folder, name, flags, Mode::empty());
+                match before.is_empty() {
+                    true => open(self.folder.as_fd())?,
+                    false => open(self.resolve(Path::new(before))?.as_fd())?,
+                }
+            }
+            _ => self.resolve(path)?,
+        };
         let facts = facts(seen.as_fd())?;
-        if facts.identity.mount != self.identity.mount {
-            return Err(Errno::XDEV.into());
+        match facts.identity.mount == self.identity.mount {
+            true => Ok((seen, facts)),
+            false => Err(Errno::XDEV.into()),
         }
+    }
+
+    fn resolve(&self, path: &Path) -> io::Result<OwnedFd> {
+        let mut options = OpenOptions::new();
+        let flags = OFlags::PATH.bits().cast_signed();
+        options.read(true).custom_flags(flags);
+        let seen = self.folder.open_with(path, &options)?;
+        Ok(seen.into_std().into())
+    }
+
+    /// Looks at what a path names, so that it can be opened. What is refused,
+    /// beside what is not [seen](Self::see), has an error of its own: neither
+    /// file nor directory `ENOTSUP`, a symlink that is not followed `ELOOP`, a
+    /// file with several hard links `EMLINK`.
+    pub(crate) fn look(&self, path: &Path, follow: bool) -> io::Result<Found> {
+        let (seen, facts) = self.see(path, follow)?;
         match facts.kind {
             FileType::Directory => Ok(Found::Folder(Self {
                 folder: Arc::new(Dir::from_std_file(seen.into())),
@@ -159,12 +182,48 @@ impl Folder {
         }
     }
 
+    /// The facts of what a path names, of whatever kind it is.
+    pub(crate) fn facts_at(&self, path: &Path, follow: bool) -> io::Result<Facts> {
+        Ok(self.see(path, follow)?.1)
+    }
+
+    /// The facts of this folder, as it is now.
+    pub(crate) fn facts(&self) -> io::Result<Facts> {
+        Ok(facts(self.folder.as_fd())?)
+    }
+
+    /// Where a symlink leads, unless that is an absolute path: it is the host's.
+    pub(crate) fn read_link(&self, path: &Path) -> io::Result<PathBuf> {
+        let (seen, facts) = self.see(path, false)?;
+        if facts.kind != FileType::Symlink {
+            return Err(Errno::INVAL.into());
+        }
+        let target = rustix::fs::readlinkat(&seen, "", Vec::new())?;
+        let target = PathBuf::from(OsString::from_vec(target.into_bytes()));
+        match target.has_root() {
+            true => Err(Errno::PERM.into()),
+            false => Ok(target),
+        }
+    }
+
     /// Opens a regular file for reading.
     pub(crate) fn open_file(&self, path: &Path) -> io::Result<File> {
         match self.look(path, true)? {
             Found::File(seen) => seen.open(),
             Found::Folder(_) => Err(Errno::ISDIR.into()),
         }
+    }
+}
+
+/// A path's last name, and what stands before it, if it ends in a name. One that
+/// ends in a slash or in dots names a folder, whatever leads to it.
+fn last_name(path: &Path) -> Option<(&OsStr, &OsStr)> {
+    let path = path.as_os_str().as_bytes();
+    let start = path.iter().rposition(|byte| *byte == b'/');
+    let (before, name) = path.split_at(start.map_or(0, |slash| slash + 1));
+    match name {
+        b"" | b"." | b".." => None,
+        name => Some((OsStr::from_bytes(before), OsStr::from_bytes(name))),
     }
 }
 
@@ -184,11 +243,39 @@ impl Seen {
     }
 }
 
-struct Facts {
-    kind: FileType,
-    links: u64,
-    size: u64,
+/// What is known of a file or folder, of whatever kind.
+pub(crate) struct Facts {
+    pub(crate) kind: FileType,
+    pub(crate) links: u64,
+    pub(crate) size: u64,
+    /// Seconds and nanoseconds, as those of [`Facts::changed`].
+    pub(crate) accessed: (i64, u32),
+    pub(crate) modified: (i64, u32),
     identity: Identity,
+}
+
+impl Facts {
+    /// The facts of an open file.
+    pub(crate) fn of(file: &File) -> io::Result<Self> {
+        Ok(facts(file.as_fd())?)
+    }
+
+    /// When it was changed last, its facts included.
+    pub(crate) fn changed(&self) -> (i64, u32) {
+        self.identity.changed
+    }
+
+    /// Whether both are the same file, though it may have changed between.
+    pub(crate) fn is_same_file(&self, other: &Self) -> bool {
+        let (one, other) = (&self.identity, &other.identity);
+        one.mount == other.mount && one.inode == other.inode
+    }
+
+    /// What tells it from every other file of the machine. It is nothing for a
+    /// guest.
+    pub(crate) fn numbers(&self) -> impl Hash {
+        (self.identity.mount.device, self.identity.inode)
+    }
 }
 
 /// What is asked of the kernel.
@@ -196,6 +283,8 @@ const WANTED: StatxFlags = StatxFlags::TYPE
     .union(StatxFlags::NLINK)
     .union(StatxFlags::SIZE)
     .union(StatxFlags::INO)
+    .union(StatxFlags::ATIME)
+    .union(StatxFlags::MTIME)
     .union(StatxFlags::CTIME)
     .union(StatxFlags::MNT_ID);
 
@@ -205,6 +294,8 @@ impl From<Statx> for Facts {
             kind: FileType::from_raw_mode(u32::from(found.stx_mode)),
             links: u64::from(found.stx_nlink),
             size: found.stx_size,
+            accessed: (found.stx_atime.tv_sec, found.stx_atime.tv_nsec),
+            modified: (found.stx_mtime.tv_sec, found.stx_mtime.tv_nsec),
             identity: Identity {
                 mount: Mount {
                     device: (found.stx_dev_major, found.stx_dev_minor),
@@ -213,7 +304,7 @@ impl From<Statx> for Facts {
                         .then_some(found.stx_mnt_id),
                 },
                 inode: found.stx_ino,
-                changed: (found.stx_ctime.tv_sec, found.stx_ctime.tv_nsec.into()),
+                changed: (found.stx_ctime.tv_sec, found.stx_ctime.tv_nsec),
             },
         }
     }
@@ -229,6 +320,8 @@ fn facts(seen: BorrowedFd<'_>) -> Result<Facts, Errno> {
                 kind: FileType::from_raw_mode(found.st_mode),
                 links: found.st_nlink,
                 size: found.st_size.cast_unsigned(),
+                accessed: (found.st_atime, nanoseconds(found.st_atime_nsec)),
+                modified: (found.st_mtime, nanoseconds(found.st_mtime_nsec)),
                 identity: Identity {
                     mount: Mount {
                         device: (
@@ -238,12 +331,17 @@ fn facts(seen: BorrowedFd<'_>) -> Result<Facts, Errno> {
                         id: None,
                     },
                     inode: found.st_ino,
-                    changed: (found.st_ctime, found.st_ctime_nsec),
+                    changed: (found.st_ctime, nanoseconds(found.st_ctime_nsec)),
                 },
             })
         }
         Err(error) => Err(error),
     }
+}
+
+/// Nanoseconds of a time, of the many types that `fstat` has for them.
+fn nanoseconds(of: impl TryInto<u32>) -> u32 {
+    of.try_into().unwrap_or_default()
 }
 
 /// Whether this machine has what the guard needs: `/proc`, to open what was

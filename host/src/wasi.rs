@@ -22,6 +22,7 @@ mod preopens;
 mod sockets;
 mod streams;
 
+use std::hash::RandomState;
 use std::sync::Arc;
 
 use wasmtime::component::{HasData, Linker, ResourceTable};
@@ -47,6 +48,8 @@ pub(crate) struct World {
     preopen: Option<(Arc<Folder>, String)>,
     environment: Arc<[(String, String)]>,
     descriptors: Arc<Share>,
+    /// Of the hashes by which the guest tells files apart.
+    hash_key: RandomState,
     /// Directory entries that the call may list, and how many of them are left.
     directory_entries: (usize, usize),
     /// A file's text that the guest answers with, and the most bytes of one.
@@ -76,6 +79,7 @@ impl World {
             preopen: preopen.map(|(folder, mount)| (Arc::new(folder), mount)),
             environment,
             descriptors,
+            hash_key: RandomState::new(),
             directory_entries: (limits.directory_entries, limits.directory_entries),
             text: None,
             most_text: limits.output.min(limits.hostcall_fuel),

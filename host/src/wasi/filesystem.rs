@@ -2,14 +2,15 @@
 //! is `read-only`, decided before the file system is asked.
 
 use std::fs::File;
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::hash::BuildHasher as _;
 use std::io;
 use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use cap_std::fs::{Dir, FileType, Metadata, MetadataExt as _, ReadDir};
+use cap_std::fs::ReadDir;
+use rustix::fs::FileType;
 use rustix::io::Errno;
 use wasmtime::component::Resource;
 use wasmtime_wasi::filesystem::Descriptor as WasiDescriptor;
@@ -26,7 +27,7 @@ use wasmtime_wasi_io::streams::{DynInputStream, DynOutputStream};
 use super::World;
 use super::streams::FileStream;
 use crate::descriptors::Permit;
-use crate::guard::{Folder, Found};
+use crate::guard::{Facts, Folder, Found};
 use crate::limits;
 use crate::tool::Stop;
 
@@ -79,6 +80,34 @@ impl World {
         match self.descriptor(handle)? {
             Descriptor::File(file) => Ok(Arc::clone(file)),
             Descriptor::Directory { .. } => Err(Code::IsDirectory.into()),
+        }
+    }
+
+    fn facts(&self, handle: Resource<WasiDescriptor>) -> FsResult<Facts> {
+        Ok(match self.descriptor(handle)? {
+            Descriptor::File(open) => Facts::of(&open.file)?,
+            Descriptor::Directory { folder, .. } => folder.facts()?,
+        })
+    }
+
+    fn facts_at(
+        &self,
+        handle: Resource<WasiDescriptor>,
+        flags: PathFlags,
+        path: &str,
+    ) -> FsResult<Facts> {
+        let folder = self.directory(handle)?;
+        let follow = flags.contains(PathFlags::SYMLINK_FOLLOW);
+        Ok(folder.facts_at(checked(path)?, follow).map_err(code)?)
+    }
+
+    /// Which file it is, without telling the guest the host's numbers for it:
+    /// they could be found by trying, were the key not this call's own.
+    fn hash(&self, facts: &Facts) -> MetadataHashValue {
+        let half = |half: u8| self.hash_key.hash_one((half, facts.numbers()));
+        MetadataHashValue {
+            lower: half(0),
+            upper: half(1),
         }
     }
 
@@ -163,11 +192,7 @@ impl HostDescriptor for &mut World {
     }
 
     fn stat(&mut self, handle: Resource<WasiDescriptor>) -> FsResult<DescriptorStat> {
-        let metadata = match self.descriptor(handle)? {
-            Descriptor::File(open) => Metadata::from_file(&open.file)?,
-            Descriptor::Directory { folder, .. } => folder.handle().dir_metadata()?,
-        };
-        Ok(stat(&metadata))
+        Ok(stat(&self.facts(handle)?))
     }
 
     fn stat_at(
@@ -176,9 +201,7 @@ impl HostDescriptor for &mut World {
         path_flags: PathFlags,
         path: String,
     ) -> FsResult<DescriptorStat> {
-        let folder = self.directory(handle)?;
-        let path = checked(&path)?;
-        Ok(stat(&metadata_at(folder.handle(), path_flags, path)?))
+        Ok(stat(&self.facts_at(handle, path_flags, &path)?))
     }
 
     fn read_directory(
@@ -198,9 +221,8 @@ impl HostDescriptor for &mut World {
     }
 
     fn readlink_at(&mut self, handle: Resource<WasiDescriptor>, path: String) -> FsResult<String> {
-        // cap-std refuses a link whose target is absolute: no host path shows.
         let folder = self.directory(handle)?;
-        let target = folder.handle().read_link(checked(&path)?)?;
+        let target = folder.read_link(checked(&path)?).map_err(code)?;
         String::from_utf8(target.into_os_string().into_vec())
             .map_err(|_| Code::IllegalByteSequence.into())
     }
@@ -222,20 +244,12 @@ impl HostDescriptor for &mut World {
         a: Resource<WasiDescriptor>,
         b: Resource<WasiDescriptor>,
     ) -> wasmtime::Result<bool> {
-        let identity = |handle| -> wasmtime::Result<_> {
-            let hash = self.metadata_hash(handle)?;
-            Ok((hash.lower, hash.upper))
-        };
-        let mut identity = identity;
-        Ok(identity(a)? == identity(b)?)
+        let (a, b) = (self.facts(a)?, self.facts(b)?);
+        Ok(a.is_same_file(&b))
     }
 
     fn metadata_hash(&mut self, handle: Resource<WasiDescriptor>) -> FsResult<MetadataHashValue> {
-        let metadata = match self.descriptor(handle)? {
-            Descriptor::File(open) => Metadata::from_file(&open.file)?,
-            Descriptor::Directory { folder, .. } => folder.handle().dir_metadata()?,
-        };
-        Ok(hash(&metadata))
+        Ok(self.hash(&self.facts(handle)?))
     }
 
     fn metadata_hash_at(
@@ -244,9 +258,7 @@ impl HostDescriptor for &mut World {
         path_flags: PathFlags,
         path: String,
     ) -> FsResult<MetadataHashValue> {
-        let folder = self.directory(handle)?;
-        let path = checked(&path)?;
-        Ok(hash(&metadata_at(folder.handle(), path_flags, path)?))
+        Ok(self.hash(&self.facts_at(handle, path_flags, &path)?))
     }
 
     fn advise(
@@ -439,33 +451,30 @@ fn read_some(file: &File, length: u64, offset: u64) -> io::Result<(Vec<u8>, bool
     Ok((bytes, filled < wanted))
 }
 
-fn metadata_at(folder: &Dir, flags: PathFlags, path: &Path) -> io::Result<Metadata> {
-    if flags.contains(PathFlags::SYMLINK_FOLLOW) {
-        folder.metadata(path)
-    } else {
-        folder.symlink_metadata(path)
-    }
-}
-
-fn stat(metadata: &Metadata) -> DescriptorStat {
+fn stat(facts: &Facts) -> DescriptorStat {
     DescriptorStat {
-        type_: descriptor_type(metadata.file_type()),
-        link_count: metadata.nlink(),
-        size: metadata.len(),
-        data_access_timestamp: timestamp(metadata.atime(), metadata.atime_nsec()),
-        data_modification_timestamp: timestamp(metadata.mtime(), metadata.mtime_nsec()),
-        status_change_timestamp: timestamp(metadata.ctime(), metadata.ctime_nsec()),
+        type_: match facts.kind {
+            FileType::RegularFile => DescriptorType::RegularFile,
+            FileType::Directory => DescriptorType::Directory,
+            FileType::Symlink => DescriptorType::SymbolicLink,
+            _ => DescriptorType::Unknown,
+        },
+        link_count: facts.links,
+        size: facts.size,
+        data_access_timestamp: timestamp(facts.accessed),
+        data_modification_timestamp: timestamp(facts.modified),
+        status_change_timestamp: timestamp(facts.changed()),
     }
 }
 
-fn timestamp(seconds: i64, nanoseconds: i64) -> Option<Datetime> {
+fn timestamp((seconds, nanoseconds): (i64, u32)) -> Option<Datetime> {
     Some(Datetime {
         seconds: u64::try_from(seconds).ok()?,
-        nanoseconds: u32::try_from(nanoseconds).ok()?,
+        nanoseconds,
     })
 }
 
-fn descriptor_type(kind: FileType) -> DescriptorType {
+fn descriptor_type(kind: cap_std::fs::FileType) -> DescriptorType {
     if kind.is_file() {
         DescriptorType::RegularFile
     } else if kind.is_dir() {
@@ -477,15 +486,5 @@ fn descriptor_type(kind: FileType) -> DescriptorType {
     }
 }
 
-/// Which file it is, without telling the guest the host's numbers for it.
-fn hash(metadata: &Metadata) -> MetadataHashValue {
-    let half = |salt: u8| {
-        let mut hasher = DefaultHasher::new();
-        (salt, metadata.dev(), metadata.ino()).hash(&mut hasher);
-        hasher.finish()
-    };
-    MetadataHashValue {
-        lower: half(0),
-        upper: half(1),
-    }
-}
+#[cfg(test)]
+mod tests;

@@ -2,9 +2,11 @@
 //! named to the model and to the operator.
 
 use serde_json::{Value, json};
+use skillhost::Config;
 
-use crate::support::guests;
+use crate::support::folders::Folders;
 use crate::support::program::{Program, Run};
+use crate::support::{block_on, build, builder, call as ask, guests};
 
 /// A limit, the value that it is set to, and a call that meets it.
 struct Case {
@@ -22,7 +24,7 @@ fn case(key: &'static str, value: &'static str, tool: &'static str, told: &'stat
         value,
         tool,
         arguments: match tool {
-            "list_skills" => json!({}),
+            "list_skills" | "wide" => json!({}),
             "read_file_in_skill" => json!({"skill_name": "a", "file_path": "large.txt"}),
             _ => json!({"skill_name": "a"}),
         },
@@ -71,17 +73,17 @@ fn cases() -> [Case; 10] {
         // These are met before a component can answer anything.
         case(
             "table_elements",
-            "10",
-            "get_skill",
-            "it needed more than 10 table elements",
+            "100",
+            "wide",
+            "it needed more than 100 table elements",
         ),
         case(
             "instances",
-            "1",
-            "get_skill",
-            "it consists of more than 1 core instances",
+            "4",
+            "wide",
+            "it consists of more than 4 core instances",
         ),
-        case("tables", "1", "get_skill", "it needed more than 1 tables"),
+        case("tables", "2", "wide", "it needed more than 2 tables"),
         case(
             "stack",
             "\"64KiB\"",
@@ -89,6 +91,21 @@ fn cases() -> [Case; 10] {
             "it needed more than 65536 bytes of stack",
         ),
     ]
+}
+
+/// A component of one function, `wide`, which has more of everything than those
+/// that come with the host.
+fn wide() -> Vec<u8> {
+    let instances: String = (0..5)
+        .map(|number| format!("(core instance $i{number} (instantiate $m))\n"))
+        .collect();
+    let text = format!(
+        r#"(component
+  (core module $m (table 30 funcref) (func (export "f") (result i32) (i32.const 7)))
+  {instances}
+  (func (export "wide") (result u32) (canon lift (core func $i0 "f"))))"#
+    );
+    wat::parse_str(text).unwrap()
 }
 
 /// Where a limit is set.
@@ -118,6 +135,7 @@ fn call(case: &Case, scope: Scope) -> Run {
         (Scope::Tool, _) => (String::new(), format!("limits.{key} = {value}")),
         (Scope::All, _) => (format!("limits.{key} = {value}"), String::new()),
     };
+    program.write("tools/wide.wasm", wide());
     let tools = guests();
     let component = match tool.starts_with("hostile") {
         true => "\"hostile.wasm\"",
@@ -126,7 +144,12 @@ fn call(case: &Case, scope: Scope) -> Run {
     program.write(
         "skillhost.toml",
         format!(
-            "tools = [{tools:?}]\n{of_all}\n[grants.{component}]\nskills = [\"*\"]\n{of_tool}\n"
+            "tools = [{tools:?}, \"tools\"]
+{of_all}
+[grants.{component}]
+skills = [\"*\"]
+{of_tool}
+"
         ),
     );
     let arguments = arguments.to_string();
@@ -140,11 +163,10 @@ fn each_limit_ends_a_call_that_meets_it_and_is_named_to_model_and_operator() {
             key, tool, told, ..
         } = &case;
         for scope in [Scope::Tool, Scope::All] {
-            let before_any_answer = matches!(*key, "table_elements" | "instances" | "tables");
             let run = call(&case, scope);
             let about = format!("{key}, {scope:?}: {run:?}");
-            if before_any_answer && matches!(scope, Scope::All) {
-                // No stranger's component can even say which tools it has.
+            if *key == "table_elements" && matches!(scope, Scope::All) {
+                // A component that is asked for its tools cannot even say them.
                 let refused = format!("asked for its tools, it was stopped: {told}");
                 assert!(run.stderr.contains(&refused), "{about}");
             }
@@ -162,14 +184,73 @@ fn each_limit_ends_a_call_that_meets_it_and_is_named_to_model_and_operator() {
     }
 }
 
+/// Every limit but time, its bounds as they are written, and what is past them.
+const BOUNDS: [(&str, [&str; 2], [&str; 2]); 9] = [
+    ("memory", ["1MiB", "4GiB"], ["1023KiB", "4097MiB"]),
+    ("output", ["256B", "4GiB"], ["255B", "4097MiB"]),
+    ("table_elements", ["100", "20000"], ["99", "20001"]),
+    ("instances", ["4", "200"], ["3", "201"]),
+    ("tables", ["2", "64"], ["1", "65"]),
+    ("hostcall_fuel", ["64KiB", "4GiB"], ["65535B", "4097MiB"]),
+    ("handles", ["8", "4294967295"], ["7", "4294967296"]),
+    (
+        "directory_entries",
+        ["1", "4294967295"],
+        ["0", "4294967296"],
+    ),
+    ("log", ["1B", "4GiB"], ["0", "4097MiB"]),
+];
+
+/// A value as it stands in a configuration.
+fn written(value: &str) -> String {
+    match value.ends_with('B') {
+        true => format!("{value:?}"),
+        false => value.to_owned(),
+    }
+}
+
+fn parsed(text: &str) -> anyhow::Result<Config> {
+    Config::parse(text, "skillhost.toml", std::path::Path::new("/etc"))
+}
+
 #[test]
-fn a_limit_that_the_engine_has_no_room_for_is_refused_with_its_line() {
+fn a_limit_past_its_bounds_is_refused_with_its_line_and_the_bound() {
+    for table in ["limits", "grants.get_skill.limits"] {
+        for (key, within, past) in BOUNDS {
+            for value in within {
+                let config = parsed(&format!("{table}.{key} = {}", written(value)));
+                assert!(config.is_ok(), "{table}.{key} = {value}: {config:?}");
+            }
+            for (value, bound) in past.into_iter().zip(["at least", "at most"]) {
+                let config = parsed(&format!("\n{table}.{key} = {}", written(value)));
+                let error = config.unwrap_err().to_string();
+                let about = format!("{table}.{key} = {value}: {error}");
+                assert!(error.starts_with("`skillhost.toml`, line 2: "), "{about}");
+                let bounded = error.contains(&format!("`{key}` is {bound} "));
+                assert!(bounded || value == "4294967296", "{about}");
+            }
+        }
+    }
+    let program = Program::new();
+    program.write("skills/a/SKILL.md", "# A\n");
     for (text, reason) in [
-        ("limits.instances = 201", "this limit is at most 200"),
-        ("limits.tables = 65", "this limit is at most 64"),
         (
-            "limits.table_elements = 20001",
-            "this limit is at most 20000",
+            "limits.memory = 100",
+            "`memory` is at least 1 MiB: with less, no built-in tool would answer",
+        ),
+        (
+            "limits.output = 1",
+            "`output` is at least 256 bytes: with less, no built-in tool would answer",
+        ),
+        (
+            "limits.instances = 1",
+            "`instances` is at least 4: with less, no built-in tool would answer",
+        ),
+        ("limits.memory = \"5GiB\"", "`memory` is at most 4 GiB"),
+        ("limits.tables = 65", "`tables` is at most 64"),
+        (
+            "limits.time = 0",
+            "a time limit is between 1 ms and 24 hours",
         ),
         ("stack = \"63KiB\"", "a stack is between 64 KiB and 64 MiB"),
         ("stack = \"65MiB\"", "a stack is between 64 KiB and 64 MiB"),
@@ -177,15 +258,43 @@ fn a_limit_that_the_engine_has_no_room_for_is_refused_with_its_line() {
             "grants.get_skill.limits.stack = \"1MiB\"",
             "unknown key `grants.get_skill.limits.stack`",
         ),
-        ("limits.handles = 0", "a limit is at least 1"),
     ] {
-        let program = Program::new();
-        program.write("skills/a/SKILL.md", "# A\n");
         program.write("skillhost.toml", text);
         let run = program.run(&["tools"]);
         assert_eq!(run.code, 4, "{text}: {run:?}");
         assert!(run.stderr.contains("line 1: "), "{text}: {run:?}");
         assert!(run.stderr.contains(reason), "{text}: {run:?}");
+    }
+}
+
+#[test]
+fn with_the_least_of_each_limit_and_of_all_every_built_in_tool_answers() {
+    let folders = Folders::new();
+    folders.write("a/SKILL.md", "---\nname: a\ndescription: A.\n---\n# A\n");
+    let least = BOUNDS.map(|(key, [least, _], _)| format!("{key} = {}\n", written(least)));
+    let all = least.concat();
+    for limits in least.iter().chain([&all]) {
+        let config = parsed(&format!("[limits]\n{limits}")).unwrap();
+        let host = build(builder().skills(&folders.root).limits(config.limits));
+        for (tool, arguments) in [
+            ("get_skill", json!({"skill_name": "a"})),
+            ("read_skill", json!({"skill_name": "a"})),
+            (
+                "read_file_in_skill",
+                json!({"skill_name": "a", "file_path": "SKILL.md"}),
+            ),
+            (
+                "read_skill_file",
+                json!({"skill_name": "a", "path": "SKILL.md"}),
+            ),
+            ("list_skills", json!({})),
+        ] {
+            let answer = ask(&host, tool, arguments);
+            assert!(answer.is_ok(), "{limits}{tool}: {answer:?}");
+        }
+        let resources = host.skill_resources().unwrap();
+        let manifest = block_on(resources.manifest("a"));
+        assert!(manifest.is_ok(), "{limits}{manifest:?}");
     }
 }
 

@@ -25,7 +25,7 @@ use crate::grant::{Grant, PatternError};
 use crate::limits::{self, Limits, Load};
 use crate::suggest;
 use crate::trust::Trust;
-use quantity::{Bytes, Count, Stack, Time, UpTo};
+use quantity::{Count, Limit, Stack, Time};
 
 pub use http::Http;
 
@@ -144,15 +144,15 @@ struct RawRootTable {
 #[serde(default, expecting = "expected a table of limits")]
 struct RawLimits {
     time: Option<Time>,
-    memory: Option<Bytes>,
-    output: Option<Bytes>,
-    table_elements: Option<UpTo<{ limits::MAX_TABLE_ELEMENTS }>>,
-    instances: Option<UpTo<{ limits::MAX_INSTANCES }>>,
-    tables: Option<UpTo<{ limits::MAX_TABLES }>>,
-    hostcall_fuel: Option<Bytes>,
-    handles: Option<Count>,
-    directory_entries: Option<Count>,
-    log: Option<Bytes>,
+    memory: Option<Limit<{ limits::MEMORY }>>,
+    output: Option<Limit<{ limits::OUTPUT }>>,
+    table_elements: Option<Limit<{ limits::TABLE_ELEMENTS }>>,
+    instances: Option<Limit<{ limits::INSTANCES }>>,
+    tables: Option<Limit<{ limits::TABLES }>>,
+    hostcall_fuel: Option<Limit<{ limits::HOSTCALL_FUEL }>>,
+    handles: Option<Limit<{ limits::HANDLES }>>,
+    directory_entries: Option<Limit<{ limits::DIRECTORY_ENTRIES }>>,
+    log: Option<Limit<{ limits::LOG }>>,
 }
 
 #[derive(Deserialize, Default)]
@@ -368,25 +368,23 @@ fn check_granted(name: &str) -> anyhow::Result<()> {
 impl RawLimits {
     /// These limits where they are given, else those.
     fn over(&self, limits: &Limits) -> Limits {
-        let bytes = |given: &Option<Bytes>, other| given.as_ref().map_or(other, |bytes| bytes.0);
-        let count = |given: &Option<Count>, other| given.as_ref().map_or(other, |count| count.0);
         Limits {
             time: self.time.as_ref().map_or(limits.time, |time| time.0),
-            memory: bytes(&self.memory, limits.memory),
-            output: bytes(&self.output, limits.output),
-            table_elements: up_to(&self.table_elements, limits.table_elements),
-            instances: up_to(&self.instances, limits.instances),
-            tables: up_to(&self.tables, limits.tables),
-            hostcall_fuel: bytes(&self.hostcall_fuel, limits.hostcall_fuel),
-            handles: count(&self.handles, limits.handles),
-            directory_entries: count(&self.directory_entries, limits.directory_entries),
-            log: bytes(&self.log, limits.log),
+            memory: or(&self.memory, limits.memory),
+            output: or(&self.output, limits.output),
+            table_elements: or(&self.table_elements, limits.table_elements),
+            instances: or(&self.instances, limits.instances),
+            tables: or(&self.tables, limits.tables),
+            hostcall_fuel: or(&self.hostcall_fuel, limits.hostcall_fuel),
+            handles: or(&self.handles, limits.handles),
+            directory_entries: or(&self.directory_entries, limits.directory_entries),
+            log: or(&self.log, limits.log),
         }
     }
 }
 
 /// This limit where it is given, else that.
-fn up_to<const MOST: usize>(given: &Option<UpTo<MOST>>, other: usize) -> usize {
+fn or<const PLACE: usize>(given: &Option<Limit<PLACE>>, other: usize) -> usize {
     given.as_ref().map_or(other, |given| given.0)
 }
 

@@ -87,6 +87,67 @@ pub const MAX_INSTANCES: usize = 200;
 /// Most that [`Limits::tables`] can be.
 pub const MAX_TABLES: usize = 64;
 
+/// What a limit counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unit {
+    Bytes,
+    Things,
+}
+
+/// A limit's key, and what it can be set to in a configuration. With less than
+/// the least, no tool that comes with the host could answer; there is no room
+/// for more than the most.
+#[derive(Debug)]
+pub(crate) struct Bound {
+    pub(crate) key: &'static str,
+    pub(crate) unit: Unit,
+    pub(crate) least: usize,
+    pub(crate) most: usize,
+}
+
+/// The bounds of every limit but time, at these places.
+pub(crate) const BOUNDS: [Bound; 9] = [
+    bytes("memory", LEAST_MEMORY),
+    bytes("output", 256),
+    things("table_elements", 100, MAX_TABLE_ELEMENTS),
+    things("instances", 4, MAX_INSTANCES),
+    things("tables", 2, MAX_TABLES),
+    bytes("hostcall_fuel", 64 << 10),
+    things("handles", 8, u32::MAX as usize),
+    things("directory_entries", 1, u32::MAX as usize),
+    bytes("log", 1),
+];
+pub(crate) const MEMORY: usize = 0;
+pub(crate) const OUTPUT: usize = 1;
+pub(crate) const TABLE_ELEMENTS: usize = 2;
+pub(crate) const INSTANCES: usize = 3;
+pub(crate) const TABLES: usize = 4;
+pub(crate) const HOSTCALL_FUEL: usize = 5;
+pub(crate) const HANDLES: usize = 6;
+pub(crate) const DIRECTORY_ENTRIES: usize = 7;
+pub(crate) const LOG: usize = 8;
+
+/// Least that [`Limits::memory`] can be set to.
+pub(crate) const LEAST_MEMORY: usize = 1 << 20;
+
+const fn bytes(key: &'static str, least: usize) -> Bound {
+    Bound {
+        key,
+        unit: Unit::Bytes,
+        least,
+        most: MAX_MEMORY,
+    }
+}
+
+const fn things(key: &'static str, least: usize, most: usize) -> Bound {
+    Bound {
+        key,
+        unit: Unit::Things,
+        least,
+        most,
+    }
+}
+
 /// Least and most that [`Load::stack`] can be: the tools that come with the
 /// host need some, and each call in flight has as much.
 pub const STACK: std::ops::RangeInclusive<usize> = 64 << 10..=64 << 20;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde::de::{self, Deserializer, Visitor};
 
-use crate::limits;
+use crate::limits::{self, BOUNDS, Bound, Unit};
 
 /// A time: `"10s"`, `"500ms"`, or seconds as an integer.
 pub(super) struct Time(pub(super) Duration);
@@ -54,16 +54,30 @@ impl<'de> Deserialize<'de> for Time {
 
 impl<'de> Deserialize<'de> for Bytes {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let quantity = Quantity {
-            units: &SIZES,
-            plain: 1,
-            example: "a size such as \"64MiB\" or \"512KiB\"",
-        };
-        let bytes = deserializer.deserialize_any(quantity)?;
-        match usize::try_from(bytes) {
+        match usize::try_from(bytes(deserializer)?) {
             Ok(bytes @ 1..=limits::MAX_MEMORY) => Ok(Self(bytes)),
             _ => Err(de::Error::custom("a size is between 1 byte and 4 GiB")),
         }
+    }
+}
+
+fn bytes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    deserializer.deserialize_any(Quantity {
+        units: &SIZES,
+        plain: 1,
+        example: "a size such as \"64MiB\" or \"512KiB\"",
+    })
+}
+
+/// A number of bytes, in the largest unit that needs no fraction.
+fn shown(bytes: usize) -> String {
+    let [kib, mib, gib, _] = SIZES;
+    let units = [gib, mib, kib];
+    let mut units = units.into_iter();
+    let unit = units.find(|(_, worth)| (bytes as u64).is_multiple_of(*worth));
+    match unit {
+        Some((unit, worth)) => format!("{} {unit}", bytes as u64 / worth),
+        None => format!("{bytes} bytes"),
     }
 }
 
@@ -76,14 +90,31 @@ impl<'de> Deserialize<'de> for Count {
     }
 }
 
-/// A number of things of which the engine has room for so many.
-pub(super) struct UpTo<const MOST: usize>(pub(super) usize);
+/// The limit at this place of [`BOUNDS`].
+pub(super) struct Limit<const PLACE: usize>(pub(super) usize);
 
-impl<'de, const MOST: usize> Deserialize<'de> for UpTo<MOST> {
+impl<'de, const PLACE: usize> Deserialize<'de> for Limit<PLACE> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        match Count::deserialize(deserializer)?.0 {
-            count if count <= MOST => Ok(Self(count)),
-            _ => Err(de::Error::custom(format!("this limit is at most {MOST}"))),
+        let Bound {
+            key,
+            unit,
+            least,
+            most,
+        } = BOUNDS[PLACE];
+        let (given, show): (u64, fn(usize) -> String) = match unit {
+            Unit::Bytes => (bytes(deserializer)?, shown),
+            Unit::Things => (u32::deserialize(deserializer)?.into(), |n| n.to_string()),
+        };
+        match usize::try_from(given).unwrap_or(usize::MAX) {
+            given if given < least => Err(de::Error::custom(format!(
+                "`{key}` is at least {}: with less, no built-in tool would answer",
+                show(least)
+            ))),
+            given if given > most => Err(de::Error::custom(format!(
+                "`{key}` is at most {}",
+                show(most)
+            ))),
+            given => Ok(Self(given)),
         }
     }
 }

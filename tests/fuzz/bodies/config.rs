@@ -133,12 +133,18 @@ fn taken(config: &Config, text: &str) {
 /// Every limit is within its bounds, and the one that stands in the file.
 fn limits(limits: &Limits, written: Option<&Value>, text: &str) {
     assert!(is_time(limits.time), "{text:?}");
-    for bytes in [limits.memory, limits.output, limits.log] {
-        assert!((1..=MAX_MEMORY).contains(&bytes), "{text:?}");
+    let least = [
+        (limits.memory, 1 << 20),
+        (limits.output, 256),
+        (limits.hostcall_fuel, 64 << 10),
+        (limits.log, 1),
+    ];
+    for (bytes, least) in least {
+        assert!((least..=MAX_MEMORY).contains(&bytes), "{text:?}");
     }
-    assert!((1..=MAX_TABLE_ELEMENTS).contains(&limits.table_elements));
-    assert!(limits.instances >= 1 && limits.tables >= 1 && limits.hostcall_fuel >= 1);
-    assert!(limits.handles >= 1 && limits.directory_entries >= 1);
+    assert!((100..=MAX_TABLE_ELEMENTS).contains(&limits.table_elements));
+    assert!(limits.instances >= 4 && limits.tables >= 2, "{text:?}");
+    assert!(limits.handles >= 8 && limits.directory_entries >= 1);
     let Some(written) = written else { return };
     let written = written.as_table();
     let written = written.unwrap_or_else(|| panic!("limits are no table: {text:?}"));

@@ -91,6 +91,8 @@ fn past_the_queue_callers_are_told_to_try_again_and_nobody_is_lost() {
     folders.write("a/SKILL.md", "# A\n");
     let mut load = Load::default();
     (load.calls, load.queue) = (8, 24);
+    // For one slot, only built-in tools wait.
+    load.calls_per_tool = Some(8);
     let mut limits = Limits::default();
     limits.time = Duration::from_millis(100);
     let host = builder_with_guests()
@@ -121,7 +123,7 @@ fn past_the_queue_callers_are_told_to_try_again_and_nobody_is_lost() {
         }
         assert_eq!(ran + busy, 200);
         assert!(
-            ran >= 32 && busy > 0,
+            ran >= 28 && busy > 0,
             "{ran} ran, {busy} were told to try again"
         );
         let arguments = json!({"skill_name": "a", "path": "SKILL.md"});

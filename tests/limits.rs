@@ -137,9 +137,10 @@ fn call(case: &Case, scope: Scope) -> Run {
     };
     program.write("tools/wide.wasm", wide());
     let tools = guests();
-    let component = match tool.starts_with("hostile") {
-        true => "\"hostile.wasm\"",
-        false => tool,
+    let component = match *tool {
+        "wide" => "\"wide.wasm\"",
+        tool if tool.starts_with("hostile") => "\"hostile.wasm\"",
+        built_in => built_in,
     };
     program.write(
         "skillhost.toml",
@@ -254,6 +255,8 @@ fn a_limit_past_its_bounds_is_refused_with_its_line_and_the_bound() {
         ),
         ("stack = \"63KiB\"", "a stack is between 64 KiB and 64 MiB"),
         ("stack = \"65MiB\"", "a stack is between 64 KiB and 64 MiB"),
+        ("calls_memory = 100", "`calls_memory` is at least 1 MiB"),
+        ("calls_per_tool = 0", "a limit is at least 1"),
         (
             "grants.get_skill.limits.stack = \"1MiB\"",
             "unknown key `grants.get_skill.limits.stack`",

@@ -28,6 +28,8 @@ mod typed;
 mod conformance;
 // The example of a tool in Rust.
 mod search_in_skill;
+// What calls share, and what no tool takes of it.
+mod quotas;
 // What an operator grants, and what is denied without.
 mod grants;
 // Which component has a tool's name, and a grant's.

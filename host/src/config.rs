@@ -25,7 +25,7 @@ use crate::grant::{Grant, PatternError};
 use crate::limits::{self, Limits, Load};
 use crate::suggest;
 use crate::trust::Trust;
-use quantity::{Count, Limit, Stack, Time};
+use quantity::{CallsMemory, Count, Limit, Stack, Time};
 
 pub use http::Http;
 
@@ -108,6 +108,8 @@ struct Raw {
     compile_time: Option<Time>,
     calls: Option<Count>,
     queue: Option<Count>,
+    calls_per_tool: Option<Count>,
+    calls_memory: Option<CallsMemory>,
     stack: Option<Stack>,
     limits: RawLimits,
     grants: BTreeMap<String, Spanned<RawGrant>>,
@@ -299,6 +301,10 @@ impl Config {
                 queue: raw
                     .queue
                     .map_or(load.queue, |count| count.at_most(u32::MAX)),
+                calls_per_tool: raw
+                    .calls_per_tool
+                    .map(|count| count.at_most(limits::MAX_CALLS)),
+                calls_memory: raw.calls_memory.map(|bytes| bytes.0),
                 stack: raw.stack.map_or(load.stack, |stack| stack.0),
             },
             grants: grants.collect::<anyhow::Result<_>>()?,
@@ -497,7 +503,7 @@ mod tests {
             ),
             (
                 "xyz = 1",
-                "`skillhost.toml`, line 1: unknown key `xyz`; the keys here are skills, tools, home, disabled_tools, hard_links, audit_file, audit, pins, require_pins, require_components, compile_time, calls, queue, stack, limits, grants, http",
+                "`skillhost.toml`, line 1: unknown key `xyz`; the keys here are skills, tools, home, disabled_tools, hard_links, audit_file, audit, pins, require_pins, require_components, compile_time, calls, queue, calls_per_tool, calls_memory, stack, limits, grants, http",
             ),
             (
                 "\nlimits = [\"1s\", \"1MiB\"]",

@@ -1,5 +1,10 @@
 //! The engine that compiles and runs components: what of WebAssembly is on,
-//! how instances are allocated, and the clock that interrupts them.
+//! how instances are allocated, and the clock that interrupts them. What calls
+//! share is in `quota`, how strangers' guests take turns in `turns`.
+
+mod machine;
+mod quota;
+mod turns;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,13 +12,16 @@ use std::thread::{self, Thread};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use wasmtime::component::Component;
 use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig};
 
 use crate::descriptors::{Budget, Share};
 use crate::limits::{self, Load};
 use crate::observer::Occupancy;
+
+pub(crate) use quota::Quota;
+use quota::{Quotas, Slots};
+use turns::Turns;
 
 /// How often running guests are interrupted, to see whether they are past
 /// their time and to let others run.
@@ -33,6 +41,15 @@ const START_RESIDENT: usize = 256 << 10;
 /// adapter that languages other than Rust need.
 const MEMORIES_PER_SLOT: u32 = 2;
 
+/// One part in so many of the memory that all calls may have is the most that
+/// is kept between calls, beside it. Meets: a machine with little memory, most
+/// of which would be kept for calls that have ended.
+const KEPT: usize = 4;
+
+/// One part in so many of the machine's memory is for all calls, where the
+/// operator does not say.
+const OF_MACHINE: usize = 4;
+
 /// Stack for what the host does when a guest calls it, beside the guest's own.
 const HOST_STACK: usize = 512 << 10;
 
@@ -45,9 +62,8 @@ pub(crate) struct Clocked {
     pub(crate) limited: bool,
     stack: usize,
     clock: Arc<Clock>,
-    slots: Arc<Slots>,
-    /// Bytes of all sandboxes' linear memories.
-    pub(crate) memory: Arc<AtomicUsize>,
+    quotas: Arc<Quotas>,
+    turns: Arc<Turns>,
     descriptors: Arc<Budget>,
 }
 
@@ -63,29 +79,31 @@ pub(crate) enum Code {
     Checked,
 }
 
-/// Room for calls: so many run, so many wait, and others are told to come back.
-struct Slots {
-    load: Load,
-    running: Arc<Semaphore>,
-    waiting: Semaphore,
-}
-
 struct Clock {
     /// Calls in flight. The clock stands still while there are none.
     running: AtomicUsize,
     thread: Thread,
 }
 
-/// A call in flight: holds its slot, and keeps the clock going.
+/// A call in flight: holds its slots, and keeps the clock going.
 pub(crate) struct Running {
     clock: Arc<Clock>,
-    _slot: OwnedSemaphorePermit,
+    slots: Slots,
+    /// Those in which a stranger's guest computes.
+    turns: Option<Arc<Turns>>,
+}
+
+/// Bytes of linear memory that all calls may have together.
+pub(crate) fn calls_memory(load: &Load) -> usize {
+    load.calls_memory
+        .unwrap_or_else(|| machine::memory() / OF_MACHINE)
 }
 
 impl Clocked {
     /// An engine for so many calls at a time, of at most so much memory each.
     pub(crate) fn new(load: &Load, memory: usize, limited: bool) -> anyhow::Result<Self> {
-        let mut config = pooling(load, memory);
+        let all_memory = calls_memory(load);
+        let mut config = pooling(load, memory, all_memory);
         let (engine, code) = match Engine::new(config.epoch_interruption(limited)) {
             Ok(engine) => (engine, Code::Reserved),
             Err(error) => {
@@ -97,38 +115,38 @@ impl Clocked {
             }
         };
         let clock = start_clock(engine.clone())?;
-        let slots = Arc::new(Slots {
-            load: load.clone(),
-            running: Arc::new(Semaphore::new(load.calls as usize)),
-            waiting: Semaphore::new(load.queue as usize),
-        });
         Ok(Self {
             engine,
             code,
             limited,
             stack: load.stack,
             clock,
-            slots,
-            memory: Arc::default(),
+            quotas: Arc::new(Quotas::new(load, all_memory)),
+            turns: Arc::default(),
             descriptors: Arc::new(Budget::of_process(load.calls)),
         })
     }
 
     /// What is in hand now.
     pub(crate) fn occupancy(&self) -> Occupancy {
-        let Slots {
-            load,
+        let (running, waiting) = self.quotas.occupied();
+        Occupancy {
             running,
             waiting,
-        } = &*self.slots;
-        let taken =
-            |all: u32, left: &Semaphore| (all as usize).saturating_sub(left.available_permits());
-        Occupancy {
-            running: taken(load.calls, running),
-            waiting: taken(load.queue, waiting),
-            memory: self.memory.load(Ordering::Relaxed),
+            memory: self.quotas.memory(),
             refused_components: 0,
         }
+    }
+
+    /// What the tool of this name has of all that calls share. `limit` is the
+    /// memory that one call of it may have.
+    pub(crate) fn quota(&self, tool: &str, built_in: bool, limit: usize) -> Arc<Quota> {
+        self.quotas.of_tool(tool, built_in, limit)
+    }
+
+    /// Calls of one tool that run at a time.
+    pub(crate) fn calls_per_tool(&self) -> u32 {
+        self.quotas.calls_per_tool()
     }
 
     /// What a call has of the process's file descriptors.
@@ -150,40 +168,48 @@ impl Clocked {
             .map_or(limits::MEMORIES, |required| required.num_memories);
         memories
             .div_ceil(MEMORIES_PER_SLOT)
-            .clamp(1, self.slots.load.calls)
+            .clamp(1, self.quotas.most_slots())
     }
 
-    /// Waits for so many slots, if there is room to wait. The clock ticks for
-    /// as long as they are held.
-    pub(crate) async fn enter(&self, weight: u32) -> Option<Running> {
-        let slots = &*self.slots;
-        let slot = match Arc::clone(&slots.running).try_acquire_many_owned(weight) {
-            Ok(slot) => slot,
-            Err(_) => {
-                let _place = slots.waiting.try_acquire().ok()?;
-                let running = Arc::clone(&slots.running);
-                running.acquire_many_owned(weight).await.ok()?
-            }
-        };
-        Some(self.start(slot))
+    /// Waits for so many slots of a tool's quota, if there is room to wait. The
+    /// clock ticks for as long as they are held.
+    pub(crate) async fn enter(&self, quota: &Arc<Quota>, weight: u32) -> Option<Running> {
+        let slots = quota.enter(weight).await?;
+        Some(self.start(slots))
     }
 
-    /// Waits for a slot, however many wait. For the host's own work, which
-    /// comes one at a time: callers who keep it busy must not keep it from
-    /// loading a component.
+    /// Waits for slots, however many calls wait. For the host's own work on a
+    /// stranger's component, which comes one at a time: callers who keep the
+    /// host busy must not keep it from loading a component.
     pub(crate) async fn enter_at_length(&self, weight: u32) -> Option<Running> {
-        let running = Arc::clone(&self.slots.running);
-        let slot = running.acquire_many_owned(weight).await.ok()?;
-        Some(self.start(slot))
+        let slots = self.quotas.of_host().enter_at_length(weight).await?;
+        Some(self.start(slots))
     }
 
-    fn start(&self, slot: OwnedSemaphorePermit) -> Running {
+    fn start(&self, slots: Slots) -> Running {
         if self.clock.running.fetch_add(1, Ordering::SeqCst) == 0 {
             self.clock.thread.unpark();
         }
+        let built_in = slots.quota().built_in;
         Running {
             clock: Arc::clone(&self.clock),
-            _slot: slot,
+            turns: (!built_in).then(|| Arc::clone(&self.turns)),
+            slots,
+        }
+    }
+}
+
+impl Running {
+    /// What its memory counts in.
+    pub(crate) fn quota(&self) -> &Arc<Quota> {
+        self.slots.quota()
+    }
+
+    /// Runs its guest: a stranger's, a turn at a time.
+    pub(crate) async fn run<T>(&self, guest: impl Future<Output = T>) -> T {
+        match &self.turns {
+            Some(turns) => turns.run(guest).await,
+            None => guest.await,
         }
     }
 }
@@ -218,7 +244,7 @@ fn on_demand(code: Code, stack: usize) -> Config {
     config
 }
 
-fn pooling(load: &Load, memory: usize) -> Config {
+fn pooling(load: &Load, memory: usize, all_memory: usize) -> Config {
     // Instances and tables cost address space in megabytes: there are enough
     // for any calls that have slots. Memories cost it in gigabytes.
     let calls = load.calls;
@@ -227,14 +253,16 @@ fn pooling(load: &Load, memory: usize) -> Config {
         true => WRITTEN_RESIDENT,
         false => START_RESIDENT,
     };
+    // Where there are few slots, one call of a component with all the memories
+    // that there may be has as few of them, and one may be loaded beside it.
+    let memories = calls
+        .saturating_mul(MEMORIES_PER_SLOT)
+        .max(limits::MEMORIES * calls.min(2));
+    let resident = resident.min(all_memory / KEPT / memories as usize);
     let mut pool = PoolingAllocationConfig::new();
     pool.total_component_instances(calls)
         .total_core_instances(calls.saturating_mul(instances))
-        .total_memories(
-            calls
-                .saturating_mul(MEMORIES_PER_SLOT)
-                .max(limits::MEMORIES),
-        )
+        .total_memories(memories)
         .total_tables(calls.saturating_mul(tables))
         .total_stacks(calls)
         .max_core_instances_per_component(instances)

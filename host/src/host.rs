@@ -12,7 +12,7 @@ use crate::arguments::parse_arguments;
 use crate::audit::{Audit, Entry, Subject};
 use crate::catalog::{Catalog, NoFolder, OpenFolder, is_skill_name};
 use crate::component::Tool;
-use crate::engine::Clocked;
+use crate::engine::{Clocked, Quota};
 use crate::grant::{EffectiveGrant, Terms};
 use crate::guard::HardLinks;
 use crate::known::KnownSkills;
@@ -68,6 +68,8 @@ struct Resources {
 struct Granted {
     tool: Arc<Tool>,
     terms: Terms,
+    /// What its calls have of what all calls share.
+    quota: Arc<Quota>,
     /// The skills that it may know of.
     skills: KnownSkills,
 }
@@ -168,6 +170,11 @@ impl Host {
         self.0.capacity
     }
 
+    /// How many calls of one tool run at a time.
+    pub(crate) fn calls_per_tool(&self) -> usize {
+        self.0.running.engine.calls_per_tool() as usize
+    }
+
     /// Compiles the components that the cache does not have, several at a
     /// time, so that no first call has to wait for it. Calls can be made
     /// meanwhile, and wait for what they need. What cannot be compiled is an
@@ -187,6 +194,8 @@ impl Host {
 
     /// Calls a tool, in a sandbox of its own that is gone when this returns.
     /// Dropping the future stops the call. Needs a tokio runtime with a timer.
+    /// A future that is neither polled nor dropped keeps what the call has, its
+    /// slot among it, from others.
     ///
     /// `arguments` is the JSON object that the model wrote; see
     /// [`parse_arguments`](crate::parse_arguments) for its text.
@@ -281,10 +290,12 @@ impl Host {
     /// Makes a tool's sandbox and lets it go, to measure what that costs.
     #[cfg(feature = "measure")]
     pub async fn instantiate(&self, tool: &str) -> Result<(), CallError> {
-        let Granted { tool, terms, .. } = self.tool(tool)?;
+        let Granted {
+            tool, terms, quota, ..
+        } = self.tool(tool)?;
         let sandbox = tool.component.sandbox().await;
         let sandbox = sandbox.map_err(|stop| stopped(tool, stop))?;
-        let done = sandbox.instantiate(&terms.limits).await;
+        let done = sandbox.instantiate(quota, &terms.limits).await;
         done.map_err(|stop| stopped(tool, stop))
     }
 
@@ -293,6 +304,7 @@ impl Host {
         Granted {
             tool,
             terms,
+            quota,
             skills,
         }: &Granted,
         arguments: Value,
@@ -315,7 +327,7 @@ impl Host {
         let sandbox = sandbox.map_err(|stop| stopped(tool, stop))?;
         let given = sandbox.arguments(&tool.name, &arguments)?;
         // A call that waits holds nothing open.
-        let slot = sandbox.enter().await;
+        let slot = sandbox.enter(quota).await;
         let slot = slot.map_err(|stop| stopped(tool, stop))?;
         let folder = rule.map(|rule| self.folder(tool, rule, &arguments, terms));
         let folder = folder.transpose().map_err(|stop| stopped(tool, stop))?;

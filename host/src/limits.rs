@@ -51,6 +51,15 @@ pub struct Load {
     /// host is busy. Meets: callers who ask faster than guests answer. Default:
     /// 1024.
     pub queue: u32,
+    /// Calls of one tool that run at a time; it has the same part of the places
+    /// in the queue and of the memory. Meets: one tool that keeps all others
+    /// waiting. Default: a quarter of the calls, at least 1.
+    pub calls_per_tool: Option<u32>,
+    /// Bytes of the linear memories of all calls together; an eighth of them,
+    /// and of the slots and places, is for built-in tools alone. Meets: calls
+    /// that each take as much as one may. Default: a quarter of what the
+    /// machine has, or of what its control group allows this process.
+    pub calls_memory: Option<usize>,
     /// Bytes of stack of each guest, of all tools alike: the engine sets them
     /// aside. Meets: recursion. Default: 512 KiB.
     pub stack: usize,
@@ -64,6 +73,8 @@ impl Default for Load {
         Self {
             calls: 64,
             queue: 1024,
+            calls_per_tool: None,
+            calls_memory: None,
             stack: 512 << 10,
         }
     }
@@ -127,7 +138,7 @@ pub(crate) const HANDLES: usize = 6;
 pub(crate) const DIRECTORY_ENTRIES: usize = 7;
 pub(crate) const LOG: usize = 8;
 
-/// Least that [`Limits::memory`] can be set to.
+/// Least that [`Limits::memory`] and [`Load::calls_memory`] can be set to.
 pub(crate) const LEAST_MEMORY: usize = 1 << 20;
 
 const fn bytes(key: &'static str, least: usize) -> Bound {

@@ -6,7 +6,6 @@ mod entry;
 mod types;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use serde_json::{Map, Value};
@@ -14,7 +13,7 @@ use wasmtime::component::{Component, InstancePre, Linker, ResourceTableError};
 use wasmtime::{ResourceLimiter, Store, StoreContextMut, Trap, UpdateDeadline};
 
 use crate::catalog::{NoFolder, OpenFolder};
-use crate::engine::{Clocked, Running};
+use crate::engine::{Clocked, Quota, Running};
 use crate::grant::Terms;
 use crate::guard::Folder;
 use crate::known::KnownSkills;
@@ -62,11 +61,11 @@ pub(crate) struct State {
 }
 
 /// What a call has taken of its memory and table limits. It gives back what it
-/// took of the memory that all calls have together.
+/// took of the memory that calls share.
 struct Used {
     bytes: usize,
     table_elements: usize,
-    all: Arc<AtomicUsize>,
+    quota: Arc<Quota>,
 }
 
 /// What a component says of its tools, and whether they can be called.
@@ -147,8 +146,9 @@ impl Sandbox {
     }
 
     /// Waits for a slot to run in, if there is room to wait.
-    pub(crate) async fn enter(&self) -> Result<Running, Stop> {
-        self.engine.enter(self.weight).await.ok_or(Stop::Busy)
+    pub(crate) async fn enter(&self, quota: &Arc<Quota>) -> Result<Running, Stop> {
+        let entered = self.engine.enter(quota, self.weight).await;
+        entered.ok_or(Stop::Busy)
     }
 
     /// The arguments of a call, in the form that the component takes.
@@ -185,13 +185,14 @@ impl Sandbox {
             self.engine.descriptors(),
             origin.into(),
         );
-        let _slot = self
+        let slot = self
             .engine
             .enter_at_length(self.weight)
             .await
             .ok_or(Stop::Busy)?;
         self.run(
-            self.state(world, KnownSkills::default(), limits),
+            &slot,
+            self.state(world, KnownSkills::default(), limits, &slot),
             async |store| {
                 let instance = self.component.instantiate_async(&mut *store).await?;
                 let definitions = instance
@@ -231,11 +232,11 @@ impl Sandbox {
             self.engine.descriptors(),
             Arc::clone(call.tool),
         );
-        let _slot = call.slot;
-        let state = self.state(world, call.skills, limits);
+        let slot = call.slot;
+        let state = self.state(world, call.skills, limits, &slot);
         match (&self.entry, call.arguments) {
             (Entry::Tools { call: index, .. }, Arguments::Json(arguments)) => {
-                let run = self.run(state, async |store| {
+                let run = self.run(&slot, state, async |store| {
                     let instance = self.component.instantiate_async(&mut *store).await?;
                     let function = instance
                         .get_typed_func::<CallParameters<'_>, CallResult>(&mut *store, index)?;
@@ -247,7 +248,7 @@ impl Sandbox {
                 run.await.and_then(|answer| bounded(answer, limits.output))
             }
             (Entry::Functions(functions), Arguments::Values(values)) => {
-                let run = self.run(state, async |store| {
+                let run = self.run(&slot, state, async |store| {
                     let function = functions.get(call.tool);
                     let function = function.ok_or_else(|| wasmtime::format_err!("it is gone"))?;
                     let instance = self.component.instantiate_async(&mut *store).await?;
@@ -274,12 +275,16 @@ impl Sandbox {
     /// Makes an instance with all its limits on, and lets it go: what a call
     /// costs before it does anything.
     #[cfg(feature = "measure")]
-    pub(crate) async fn instantiate(&self, limits: &Limits) -> Result<(), Stop> {
-        let _slot = self.enter().await?;
+    pub(crate) async fn instantiate(
+        &self,
+        quota: &Arc<Quota>,
+        limits: &Limits,
+    ) -> Result<(), Stop> {
+        let slot = self.enter(quota).await?;
         let descriptors = self.engine.descriptors();
         let world = World::new(None, Arc::default(), limits, descriptors, "".into());
-        let state = self.state(world, KnownSkills::default(), limits);
-        self.run(state, async |store| {
+        let state = self.state(world, KnownSkills::default(), limits, &slot);
+        self.run(&slot, state, async |store| {
             self.component.instantiate_async(store).await.map(drop)
         })
         .await
@@ -287,14 +292,14 @@ impl Sandbox {
     }
 
     /// What a store begins with.
-    fn state(&self, world: World, skills: KnownSkills, limits: &Limits) -> State {
+    fn state(&self, world: World, skills: KnownSkills, limits: &Limits, slot: &Running) -> State {
         State {
             world,
             skills,
             used: Used {
                 bytes: 0,
                 table_elements: 0,
-                all: Arc::clone(&self.engine.memory),
+                quota: Arc::clone(slot.quota()),
             },
             deadline: None,
             limits: limits.clone(),
@@ -305,6 +310,7 @@ impl Sandbox {
     /// gone when this returns, whatever happened.
     async fn run<T>(
         &self,
+        slot: &Running,
         mut state: State,
         guest: impl AsyncFnOnce(&mut Store<State>) -> wasmtime::Result<T>,
     ) -> Ended<T> {
@@ -312,7 +318,7 @@ impl Sandbox {
         state.deadline = Instant::now().checked_add(time);
         let mut store = armed(&self.engine, state);
         let waited = match self.engine.limited {
-            true => tokio::time::timeout(time, guest(&mut store)).await,
+            true => tokio::time::timeout(time, slot.run(guest(&mut store))).await,
             false => Ok(guest(&mut store).await),
         };
         let result = match waited {
@@ -454,7 +460,7 @@ fn bounded(
 
 impl Drop for Used {
     fn drop(&mut self) {
-        self.all.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.quota.give_memory_back(self.bytes);
     }
 }
 
@@ -479,8 +485,11 @@ impl ResourceLimiter for State {
             self.world.hit = Some(Stop::Memory(self.limits.memory));
             return Ok(false);
         }
+        if !self.used.quota.take_memory(more) {
+            self.world.hit = Some(Stop::HostMemory);
+            return Ok(false);
+        }
         self.used.bytes = bytes;
-        self.used.all.fetch_add(more, Ordering::Relaxed);
         Ok(true)
     }
 

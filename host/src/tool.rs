@@ -167,6 +167,8 @@ pub enum Stop {
     },
     /// It was not started: as many calls wait as may.
     Busy,
+    /// It wanted more memory than was left to it of what all calls have.
+    HostMemory,
     /// The audit log could not be written, so the answer is withheld.
     NotRecorded,
     /// It broke off: a panic, a stack overflow, an answer that is not UTF-8.
@@ -190,6 +192,7 @@ impl Stop {
             Self::DirectoryEntries(_) => "directory-entries",
             Self::NotGranted { .. } => "not-granted",
             Self::Busy => "busy",
+            Self::HostMemory => "host-memory",
             Self::NotRecorded => "not-recorded",
             Self::Trap(_) => "trap",
         }
@@ -212,6 +215,7 @@ impl Stop {
             Self::NotGranted { component, .. } => {
                 return Some(format!("grants.{}.skills", toml_key(component)));
             }
+            Self::HostMemory => "calls_memory",
             Self::NotRecorded => "audit",
             Self::Trap(_) => return None,
         };
@@ -238,6 +242,7 @@ impl fmt::Display for Stop {
             }
             Self::NotGranted { skill, .. } => write!(f, "it may not read the skill '{skill}'"),
             Self::Busy => f.write_str("the host is busy, try again"),
+            Self::HostMemory => f.write_str("the host is short of memory, try again"),
             Self::NotRecorded => f.write_str("its call could not be recorded"),
             Self::Trap(_) => f.write_str("it broke off before it answered"),
         }

@@ -26,6 +26,8 @@ const KEYS: [(&str, &[&str]); 8] = [
             "compile_time",
             "calls",
             "queue",
+            "calls_per_tool",
+            "calls_memory",
             "stack",
             "limits",
             "grants",

@@ -119,6 +119,21 @@ impl<'de, const PLACE: usize> Deserialize<'de> for Limit<PLACE> {
     }
 }
 
+/// Bytes of memory of all calls together.
+pub(super) struct CallsMemory(pub(super) usize);
+
+impl<'de> Deserialize<'de> for CallsMemory {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match usize::try_from(bytes(deserializer)?) {
+            Ok(bytes @ limits::LEAST_MEMORY..) => Ok(Self(bytes)),
+            _ => Err(de::Error::custom(format!(
+                "`calls_memory` is at least {}: with less, no built-in tool would answer",
+                shown(limits::LEAST_MEMORY)
+            ))),
+        }
+    }
+}
+
 /// Bytes of a guest's stack.
 pub(super) struct Stack(pub(super) usize);
 

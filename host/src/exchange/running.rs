@@ -9,8 +9,9 @@ use super::{Answer, Call};
 use crate::host::Host;
 use crate::message;
 
-/// Calls of a message that run at a time. Meets: a message that takes all of
-/// the host's slots, and the memory of so many answers.
+/// Calls of a message that run at a time, or as many as one tool may. Meets: a
+/// message that finds the host busy with its own calls, or keeps it busy for
+/// others, and the memory of so many answers.
 const CONCURRENT: usize = 16;
 
 /// Bytes of the texts of a message's answers together. Meets: a few hundred
@@ -23,7 +24,7 @@ const ANSWERS_BYTES: usize = 64 << 20;
 /// ids are in the audit log. Dropping the future stops the calls. Needs a
 /// tokio runtime with a timer; one with several threads computes in parallel.
 pub async fn run(host: &Host, calls: Vec<Call>) -> Vec<Answer> {
-    let at_a_time = CONCURRENT.min(host.capacity()).max(1);
+    let at_a_time = CONCURRENT.min(host.calls_per_tool()).max(1);
     let mut answers = Vec::with_capacity(calls.len());
     let mut bytes = 0;
     let mut waiting = calls.into_iter();

@@ -14,11 +14,11 @@ use crate::cache::Cache;
 use crate::catalog::{Catalog, SkillsRoot};
 use crate::compile::{self, Compiler};
 use crate::component::{Loader, Tool};
-use crate::engine::Clocked;
+use crate::engine::{self, Clocked};
 use crate::grant::{Defaults, Grant, Skills};
 use crate::guard;
 use crate::known::KnownSkills;
-use crate::limits::{Limits, Load};
+use crate::limits::{self, Limits, Load};
 use crate::observer::Observer;
 use crate::suggest;
 use crate::trust::Trust;
@@ -257,6 +257,7 @@ impl HostBuilder {
     pub async fn build(self) -> anyhow::Result<Host> {
         guard::check_machine()?;
         let memory = self.most_memory();
+        self.check_memory(engine::calls_memory(&self.load))?;
         let engine = Clocked::new(&self.load, memory, !self.unlimited)?;
         let audit = self.audit.as_ref();
         let audit = audit.map(|(path, mode)| Audit::open(path, *mode, &self.trust));
@@ -353,13 +354,16 @@ impl HostBuilder {
             }
         }
         problems.extend(self.missing_skills(&catalog));
+        let engine = &running.engine;
         let granted = |(tool, own): (&Arc<Tool>, bool)| {
             let grant = self.grants.get(tool.component.grant_name());
             let terms = grant
                 .cloned()
                 .unwrap_or_default()
                 .terms(own, &self.defaults);
+            let name = &tool.definition.name;
             Granted {
+                quota: engine.quota(name, own, terms.limits.memory),
                 skills: KnownSkills::new(Arc::clone(&catalog), terms.skills.clone()),
                 terms,
                 tool: Arc::clone(tool),
@@ -414,6 +418,31 @@ impl HostBuilder {
             .filter_map(|grant| grant.limits.as_ref());
         let all = granted.chain([&self.defaults.limits]);
         all.map(|limits| limits.memory).max().unwrap_or_default()
+    }
+
+    /// Refuses a limit on a call's memory that all calls together do not have.
+    fn check_memory(&self, all: usize) -> anyhow::Result<()> {
+        let grants = self.grants.iter().filter_map(|(tool, grant)| {
+            let limits = grant.limits.as_ref()?;
+            Some((format!("grants.{tool}.limits.memory"), limits.memory))
+        });
+        let of_all = ("limits.memory".to_owned(), self.defaults.limits.memory);
+        for (key, limit) in std::iter::once(of_all).chain(grants) {
+            // A small machine has less than the default of both.
+            let by_default = limit == limits::DEFAULT_MEMORY && self.load.calls_memory.is_none();
+            if limit > all && !by_default {
+                let by_default = match self.load.calls_memory {
+                    Some(_) => "",
+                    None => ", a quarter of the memory that this process may have",
+                };
+                bail!(
+                    "`{}` is {limit} bytes, and `calls_memory`, which all calls have together, is \
+                     {all}{by_default}: lower the one or raise the other",
+                    key.escape_debug()
+                );
+            }
+        }
+        Ok(())
     }
 
     /// The `.wasm` files of the tool folders, in order of their names, and the

@@ -272,7 +272,7 @@ pub(super) fn failed(refused: ErrorCode, uri: &str, error: &ResourceError) -> Er
 /// Whether it is the host that cannot answer now, whatever the skill.
 pub(super) fn check_host(error: &ResourceError) -> Result<(), ErrorData> {
     match error {
-        ResourceError::Stopped(Stop::Busy | Stop::NotRecorded) => {
+        ResourceError::Stopped(Stop::Busy | Stop::HostMemory | Stop::NotRecorded) => {
             Err(ErrorData::internal_error(error.to_string(), None))
         }
         _ => Ok(()),

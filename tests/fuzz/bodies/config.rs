@@ -16,7 +16,14 @@ const FOLDER: &str = "/etc/skillhost";
 const STRINGS: [&str; 3] = ["home", "audit_file", "audit"];
 const BOOLEANS: [&str; 3] = ["hard_links", "require_pins", "require_components"];
 const LISTS: [&str; 3] = ["skills", "tools", "disabled_tools"];
-const NUMBERS: [&str; 4] = ["calls", "queue", "compile_time", "stack"];
+const NUMBERS: [&str; 6] = [
+    "calls",
+    "queue",
+    "calls_per_tool",
+    "calls_memory",
+    "compile_time",
+    "stack",
+];
 const TABLES: [&str; 4] = ["limits", "pins", "grants", "http"];
 const LIMITS: [&str; 10] = [
     "time",
@@ -73,7 +80,9 @@ fn taken(config: &Config, text: &str) {
     for (key, value) in &table {
         let key = &**key;
         let right = match value {
-            Value::String(_) => STRINGS.contains(&key) || matches!(key, "compile_time" | "stack"),
+            Value::String(_) => {
+                STRINGS.contains(&key) || matches!(key, "compile_time" | "stack" | "calls_memory")
+            }
             Value::Boolean(_) => BOOLEANS.contains(&key),
             Value::Integer(_) => NUMBERS.contains(&key),
             Value::Array(_) => LISTS.contains(&key),
@@ -111,6 +120,14 @@ fn taken(config: &Config, text: &str) {
     }
     assert!((1..=MAX_CALLS).contains(&config.load.calls), "{text:?}");
     assert!(config.load.queue >= 1, "{text:?}");
+    let per_tool = config.load.calls_per_tool;
+    assert!(per_tool.is_none_or(|calls| (1..=MAX_CALLS).contains(&calls)));
+    assert!(
+        config
+            .load
+            .calls_memory
+            .is_none_or(|bytes| bytes >= 1 << 20)
+    );
     assert!(config.compile_time.is_none_or(is_time), "{text:?}");
     let roots = table.get("skills").and_then(Value::as_array);
     let mut roots = roots.into_iter().flatten();

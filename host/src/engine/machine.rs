@@ -1,0 +1,134 @@
+//! How much memory this process may have: the machine's, or what a control
+//! group of it allows.
+
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+
+/// Memory that is assumed where nothing tells.
+const UNKNOWN: usize = 1 << 30;
+
+/// Bytes that this process may have.
+pub(super) fn memory() -> usize {
+    memory_below(Path::new("/"))
+}
+
+/// The same, where `/proc` and `/sys` lie in this folder.
+fn memory_below(root: &Path) -> usize {
+    let machine = number(&root.join("proc/meminfo"), |text| {
+        let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
+        let kib: usize = line?.trim().strip_suffix("kB")?.trim_end().parse().ok()?;
+        kib.checked_mul(1 << 10)
+    });
+    let groups = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
+    let limits = groups.lines().filter_map(|line| {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let (controllers, group) = (fields.next()?, fields.next()?);
+        let (mount, file) = match controllers {
+            "" => ("sys/fs/cgroup", "memory.max"),
+            _ if controllers.split(',').any(|name| name == "memory") => {
+                ("sys/fs/cgroup/memory", "memory.limit_in_bytes")
+            }
+            _ => return None,
+        };
+        limit(&root.join(mount), Path::new(group), file)
+    });
+    limits.chain(machine).min().unwrap_or(UNKNOWN)
+}
+
+/// The least limit of a group and of those that it lies in. In a container the
+/// group may be named as the machine sees it, and only the mount's own exists.
+fn limit(mount: &Path, group: &Path, file: &str) -> Option<usize> {
+    let below = group.components().filter_map(|part| match part {
+        Component::Normal(name) => Some(Path::new(name)),
+        _ => None,
+    });
+    let group = mount.join(below.collect::<PathBuf>());
+    let groups = group
+        .ancestors()
+        .take_while(|group| group.starts_with(mount));
+    groups
+        // "max" is no number, and no limit.
+        .filter_map(|group| number(&group.join(file), |text| text.trim().parse().ok()))
+        .min()
+}
+
+fn number(path: &Path, parse: impl FnOnce(&str) -> Option<usize>) -> Option<usize> {
+    parse(&fs::read_to_string(path).ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_least_limit_of_machine_and_groups_counts() {
+        const MACHINE: (&str, &str) = ("proc/meminfo", "MemTotal:    8000 kB\nMemFree: 1 kB\n");
+        const NEW: &str = "proc/self/cgroup";
+        let cases: [(&[(&str, &str)], usize); 8] = [
+            (&[], UNKNOWN),
+            (&[MACHINE], 8000 << 10),
+            (
+                &[
+                    MACHINE,
+                    (NEW, "0::/a/b\n"),
+                    ("sys/fs/cgroup/a/b/memory.max", "5000\n"),
+                ],
+                5000,
+            ),
+            // A group that it lies in allows less.
+            (
+                &[
+                    MACHINE,
+                    (NEW, "0::/a/b\n"),
+                    ("sys/fs/cgroup/a/b/memory.max", "max\n"),
+                    ("sys/fs/cgroup/a/memory.max", "4000\n"),
+                ],
+                4000,
+            ),
+            // In a container.
+            (
+                &[
+                    MACHINE,
+                    (NEW, "0::/\n"),
+                    ("sys/fs/cgroup/memory.max", "3000\n"),
+                ],
+                3000,
+            ),
+            (
+                &[
+                    MACHINE,
+                    (NEW, "0::/../x\n"),
+                    ("sys/fs/cgroup/memory.max", "3000\n"),
+                ],
+                3000,
+            ),
+            (
+                &[
+                    MACHINE,
+                    (NEW, "9:name=systemd:/\n4:cpu,memory:/a\n0::/\n"),
+                    ("sys/fs/cgroup/memory/a/memory.limit_in_bytes", "2000\n"),
+                    (
+                        "sys/fs/cgroup/memory/memory.limit_in_bytes",
+                        "9223372036854771712\n",
+                    ),
+                ],
+                2000,
+            ),
+            (&[MACHINE, (NEW, "no group\n\n0::\n:::")], 8000 << 10),
+        ];
+        for (files, expected) in cases {
+            let root = tempfile::tempdir().unwrap();
+            for (path, text) in files {
+                let path = root.path().join(path);
+                fs::create_dir_all(path.parent().unwrap()).unwrap();
+                fs::write(path, text).unwrap();
+            }
+            assert_eq!(memory_below(root.path()), expected, "{files:?}");
+        }
+    }
+
+    #[test]
+    fn this_machine_has_memory() {
+        assert!((1 << 20..1 << 50).contains(&memory()));
+    }
+}

@@ -1,0 +1,483 @@
+//! What calls share: slots, places in the queue, turns and memory. No tool keeps
+//! another from its own, and strangers' tools keep none from the built-in ones.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use skillhost::server::http::Options;
+use skillhost::{CallError, Grant, Host, HostBuilder, Limits, Load, Output, Stop};
+
+use crate::support::folders::Folders;
+use crate::support::http::{Client, Request, Serving};
+use crate::support::mcp;
+use crate::support::program::Program;
+use crate::support::{again, build, builder, builder_with_guests, call, is_again, on_two_threads};
+
+/// Tools that each do the same: more than share the strangers' slots.
+const TOOLS: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
+
+/// Longest that a small call may take beside whatever runs.
+const SMALL: Duration = Duration::from_millis(250);
+
+/// A component of functions that need no skill, and so no grant: `compute_a` to
+/// `compute_h` loop; `take_a` to `take_h` take memory until there is no more, and
+/// loop then; `give_up` breaks off then.
+fn greedy() -> Vec<u8> {
+    let functions: String = TOOLS
+        .iter()
+        .flat_map(|name| [("compute", name), ("take", name)])
+        .map(|(what, name)| {
+            format!(
+                r#"(func (export "{what}-{name}") (result u32)
+                    (canon lift (core func $i "{what}")))"#
+            )
+        })
+        .collect();
+    let text = format!(
+        r#"(component
+  (core module $m
+    (memory 1)
+    (func $fill (local $at i32)
+      (block $full (loop $more
+        (br_if $full (i32.lt_s
+          (local.tee $at (memory.grow (i32.const 16))) (i32.const 0)))
+        (memory.fill (i32.mul (local.get $at) (i32.const 65536))
+          (i32.const 1) (i32.const 1048576))
+        (br $more))))
+    (func (export "compute") (result i32) (loop (br 0)) unreachable)
+    (func (export "take") (result i32) (call $fill) (loop (br 0)) unreachable)
+    (func (export "give-up") (result i32) (call $fill) unreachable))
+  (core instance $i (instantiate $m))
+  (func (export "give-up") (result u32) (canon lift (core func $i "give-up")))
+  {functions})"#
+    );
+    wat::parse_str(text).unwrap()
+}
+
+/// A component of one function, `heavy`, with as many memories as there may be.
+fn heavy() -> Vec<u8> {
+    let instances: String = (0..8)
+        .map(|number| format!("(core instance $i{number} (instantiate $m))\n"))
+        .collect();
+    let text = format!(
+        r#"(component
+  (core module $m (memory 1) (func (export "f") (result i32) (i32.const 7)))
+  {instances}
+  (func (export "heavy") (result u32) (canon lift (core func $i0 "f"))))"#
+    );
+    wat::parse_str(text).unwrap()
+}
+
+/// A skill, and these two components in a folder beside it.
+fn folders() -> (Folders, PathBuf) {
+    let folders = Folders::new();
+    folders.write("a/SKILL.md", "---\nname: a\ndescription: A.\n---\n# A\n");
+    let tools = folders.outside.join("tools");
+    fs::create_dir(&tools).unwrap();
+    fs::write(tools.join("greedy.wasm"), greedy()).unwrap();
+    fs::write(tools.join("heavy.wasm"), heavy()).unwrap();
+    (folders, tools)
+}
+
+fn limits(time: Duration) -> Limits {
+    let mut limits = Limits::default();
+    limits.time = time;
+    limits
+}
+
+fn load(change: impl FnOnce(&mut Load)) -> Load {
+    let mut load = Load::default();
+    change(&mut load);
+    load
+}
+
+/// One small call that is not built in, and two that are.
+fn small_calls() -> [(&'static str, Value); 2] {
+    [
+        ("read_skill", json!({"skill_name": "a"})),
+        ("list_skills", json!({})),
+    ]
+}
+
+/// Starts calls, so many at a time, of each of these tools.
+fn start(
+    host: &Host,
+    tools: &[String],
+    times: usize,
+) -> Vec<tokio::task::JoinHandle<Result<Output, CallError>>> {
+    let mut calls = Vec::new();
+    for tool in tools {
+        for _ in 0..times {
+            let (host, tool) = (host.clone(), tool.clone());
+            calls.push(tokio::spawn(
+                async move { host.call(&tool, json!({})).await },
+            ));
+        }
+    }
+    calls
+}
+
+fn named(what: &str, names: &[&str]) -> Vec<String> {
+    names.iter().map(|name| format!("{what}_{name}")).collect()
+}
+
+fn is_stopped(outcome: &Result<Output, CallError>, why: impl Fn(&Stop) -> bool) -> bool {
+    matches!(outcome, Err(CallError::Stopped { stop, .. }) if why(stop))
+}
+
+/// At least half of them are below the bound: other tests run beside this one.
+fn assert_small(what: &str, mut times: Vec<Duration>) {
+    times.sort();
+    let median = times[times.len() / 2];
+    assert!(median < SMALL, "{what}: {times:?}");
+    // None had to wait for a loop to end.
+    assert!(times[times.len() - 1] < 20 * SMALL, "{what}: {times:?}");
+}
+
+#[test]
+fn a_built_in_call_is_answered_beside_any_number_of_looping_guests() {
+    let (folders, tools) = folders();
+    for (what, flooding, times) in [
+        ("64 calls of one tool", &TOOLS[..1], 64),
+        ("64 calls of eight tools", &TOOLS, 8),
+        ("400 calls of eight tools", &TOOLS, 50),
+    ] {
+        let time = Duration::from_secs(30);
+        let host = builder()
+            .skills(&folders.root)
+            .tools(&tools)
+            .limits(limits(time));
+        let host = build(host);
+        on_two_threads(async {
+            for (tool, arguments) in small_calls() {
+                host.call(tool, arguments).await.unwrap();
+            }
+            let loops = start(&host, &named("compute", flooding), times);
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            let mut took = Vec::new();
+            for _ in 0..10 {
+                for (tool, arguments) in small_calls() {
+                    let start = Instant::now();
+                    let host = host.clone();
+                    let answered =
+                        tokio::spawn(async move { host.call(tool, arguments).await }).await;
+                    answered.unwrap().unwrap();
+                    took.push(start.elapsed());
+                }
+            }
+            assert_small(what, took);
+            assert!(host.occupancy().running >= 16);
+            for call in loops {
+                call.abort();
+            }
+        });
+    }
+}
+
+#[test]
+fn over_stdio_a_built_in_call_is_answered_beside_64_looping_guests() {
+    let (folders, tools) = folders();
+    let program = Program::new();
+    let (root, time) = (&folders.root, "limits.time = \"30s\"");
+    program.write(
+        "skillhost.toml",
+        format!("skills = [{root:?}]\ntools = [{tools:?}]\n{time}\n"),
+    );
+    let mut client = mcp::Client::start(program.folder.path(), &[], "2025-11-25");
+    for (tool, arguments) in small_calls() {
+        client.call(tool, arguments);
+    }
+    for tool in named("compute", &TOOLS) {
+        for _ in 0..8 {
+            client.send("tools/call", json!({"name": tool, "arguments": {}}));
+        }
+    }
+    thread::sleep(Duration::from_millis(300));
+    let mut took = Vec::new();
+    for _ in 0..10 {
+        for (tool, arguments) in small_calls() {
+            let start = Instant::now();
+            let answer = client.call(tool, arguments);
+            assert_eq!(answer["isError"], false, "{answer}");
+            took.push(start.elapsed());
+        }
+    }
+    assert_small("stdio", took);
+}
+
+#[test]
+fn over_http_a_built_in_call_is_answered_beside_64_looping_guests() {
+    let (folders, tools) = folders();
+    let time = Duration::from_secs(30);
+    let builder = builder()
+        .skills(&folders.root)
+        .tools(&tools)
+        .limits(limits(time));
+    let serving = Serving::start(builder, Options::default());
+    let mut client = Client::connect(serving.address);
+    let mut ask = |id: u64, tool: &str, arguments: Value| {
+        let answer = client.ask(&Request::call(id, tool, arguments));
+        assert_eq!(answer.json()["result"]["isError"], false, "{answer:?}");
+    };
+    for (tool, arguments) in small_calls() {
+        ask(1, tool, arguments);
+    }
+    let loops: Vec<Client> = named("compute", &TOOLS)
+        .iter()
+        .flat_map(|tool| [tool; 8])
+        .map(|tool| {
+            let mut client = Client::connect(serving.address);
+            client.send(&Request::call(1, tool, json!({})).bytes());
+            client
+        })
+        .collect();
+    thread::sleep(Duration::from_millis(300));
+    let mut took = Vec::new();
+    for number in 0..10 {
+        for (tool, arguments) in small_calls() {
+            let start = Instant::now();
+            ask(number, tool, arguments);
+            took.push(start.elapsed());
+        }
+    }
+    assert_small("http", took);
+    drop(loops);
+}
+
+#[test]
+fn a_tool_that_is_called_too_often_takes_neither_slots_nor_places_of_another() {
+    let (folders, tools) = folders();
+    let load = load(|load| (load.calls, load.queue) = (8, 16));
+    let time = Duration::from_millis(500);
+    let host = builder_with_guests()
+        .skills(&folders.root)
+        .tools(&tools)
+        .limits(limits(time))
+        .load(load);
+    let host = build(host);
+    on_two_threads(async {
+        let flood = start(&host, &named("compute", &TOOLS[..1]), 100);
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        // A quarter of the slots and of the places.
+        let now = host.occupancy();
+        assert_eq!((now.running, now.waiting), (2, 4));
+        let arguments = json!({"skill_name": "a", "path": "SKILL.md"});
+        for tool in ["count_lines", "raw_read"] {
+            let start = Instant::now();
+            let answer = host.call(tool, arguments.clone()).await;
+            assert!(answer.is_ok(), "{answer:?}");
+            assert!(start.elapsed() < time, "{tool} had to wait");
+        }
+        let (mut ran, mut busy) = (0, 0);
+        for call in flood {
+            let outcome = call.await.unwrap();
+            ran += usize::from(is_stopped(&outcome, |stop| matches!(stop, Stop::Time(_))));
+            busy += usize::from(is_stopped(&outcome, |stop| *stop == Stop::Busy));
+        }
+        assert_eq!((ran, busy), (6, 94));
+    });
+}
+
+#[test]
+fn a_share_is_set_by_its_key() {
+    let program = Program::new();
+    program.write("skillhost.toml", "calls = 8\ncalls_per_tool = 5\n");
+    let config = skillhost::Config::read(&program.folder.path().join("skillhost.toml")).unwrap();
+    let (folders, tools) = folders();
+    let host = builder()
+        .skills(&folders.root)
+        .tools(tools)
+        .limits(limits(Duration::from_secs(2)))
+        .load(config.load);
+    let host = build(host);
+    on_two_threads(async {
+        let flood = start(&host, &named("compute", &TOOLS[..1]), 8);
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        let now = host.occupancy();
+        assert_eq!((now.running, now.waiting), (5, 3));
+        for call in flood {
+            call.abort();
+        }
+    });
+}
+
+#[test]
+fn a_component_with_all_memories_that_there_may_be_runs_however_small_the_shares() {
+    let (folders, tools) = folders();
+    for (calls, per_tool) in [(1, None), (2, None), (3, Some(1)), (4, None), (64, Some(1))] {
+        let load = load(|load| (load.calls, load.calls_per_tool) = (calls, per_tool));
+        let host = build(builder().skills(&folders.root).tools(&tools).load(load));
+        on_two_threads(async {
+            for outcome in start(&host, &["heavy".to_owned()], 10) {
+                assert_eq!(outcome.await.unwrap().unwrap().text(), "7", "{calls}");
+            }
+            for (tool, arguments) in small_calls() {
+                assert!(host.call(tool, arguments).await.is_ok(), "{calls}");
+            }
+        });
+    }
+}
+
+/// A host whose calls have so many MiB together, and each as much as all.
+fn of_mib(folders: &Folders, tools: &PathBuf, mib: usize, time: Duration) -> HostBuilder {
+    let mut limits = limits(time);
+    limits.memory = limits.memory.min(mib << 20);
+    builder()
+        .skills(&folders.root)
+        .tools(tools)
+        .limits(limits)
+        .load(load(|load| load.calls_memory = Some(mib << 20)))
+}
+
+#[test]
+fn memory_that_is_short_stops_the_call_that_wants_it_and_names_the_key() {
+    let (folders, tools) = folders();
+    let host = build(of_mib(&folders, &tools, 64, Duration::from_secs(10)));
+    let outcome = call(&host, "give_up", json!({}));
+    assert!(
+        is_stopped(&outcome, |stop| *stop == Stop::HostMemory),
+        "{outcome:?}"
+    );
+    let error = outcome.unwrap_err();
+    assert_eq!(
+        error.model_text(),
+        "ERROR: the tool 'give_up' was stopped: the host is short of memory, try again"
+    );
+    let operator = error.operator_text();
+    assert!(
+        operator.ends_with("`calls_memory` in skillhost.toml would change it"),
+        "{operator}"
+    );
+    // It is given back.
+    assert_eq!(host.occupancy().memory, 0);
+    // Where there is enough, a call's own limit is the one that it meets.
+    let host = build(of_mib(&folders, &tools, 128, Duration::from_secs(10)));
+    let outcome = call(&host, "give_up", json!({}));
+    assert!(
+        is_stopped(&outcome, |stop| matches!(stop, Stop::Memory(_))),
+        "{outcome:?}"
+    );
+}
+
+/// Bytes of memory that this process has.
+fn resident() -> usize {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib: usize = line
+        .unwrap()
+        .trim()
+        .strip_suffix(" kB")
+        .unwrap()
+        .parse()
+        .unwrap();
+    kib << 10
+}
+
+#[test]
+fn calls_that_take_all_memory_are_bounded_together_and_built_in_ones_are_answered() {
+    if !is_again() {
+        again(
+            "quotas::calls_that_take_all_memory_are_bounded_together_and_built_in_ones_are_answered",
+            "alone",
+        );
+        return;
+    }
+    const MIB: usize = 256;
+    let (folders, tools) = folders();
+    let host = build(of_mib(&folders, &tools, MIB, Duration::from_secs(6)));
+    on_two_threads(async {
+        for (tool, arguments) in small_calls() {
+            host.call(tool, arguments).await.unwrap();
+        }
+        let before = resident();
+        let ended = Arc::new(AtomicBool::new(false));
+        let told = Arc::clone(&ended);
+        let watch = thread::spawn(move || {
+            let mut most = 0;
+            while !told.load(Ordering::Relaxed) {
+                most = most.max(resident());
+                thread::sleep(Duration::from_millis(2));
+            }
+            most
+        });
+        let hogs = start(&host, &named("take", &TOOLS), 8);
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let all = host.occupancy().memory;
+        assert!(all <= MIB << 20, "{all}");
+        // What is not for built-in tools is taken but for a piece of each call.
+        assert!(all >= (MIB << 20) * 5 / 8, "{all}");
+        for (tool, arguments) in small_calls() {
+            let answer = host.call(tool, arguments).await;
+            assert!(answer.is_ok(), "{answer:?}");
+        }
+        for call in hogs {
+            call.abort();
+            let _ = call.await;
+        }
+        ended.store(true, Ordering::Relaxed);
+        let most = watch.join().unwrap() - before;
+        // And a quarter that may be kept between calls.
+        assert!(most <= (MIB << 20) * 5 / 4 + (16 << 20), "{most}");
+        assert_eq!(host.occupancy().memory, 0);
+    });
+}
+
+#[test]
+fn one_tool_takes_its_share_of_the_memory_and_leaves_the_rest() {
+    let (folders, tools) = folders();
+    const MIB: usize = 256;
+    let mut small = limits(Duration::from_secs(5));
+    small.memory = 16 << 20;
+    let host = of_mib(&folders, &tools, MIB, Duration::from_secs(5)).limits(small);
+    let host = build(host);
+    on_two_threads(async {
+        let hogs = start(&host, &named("take", &TOOLS[..1]), 16);
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let taken = host.occupancy().memory;
+        assert!(taken <= MIB << 18, "{taken}");
+        let outcome = host.call("give_up", json!({})).await;
+        let own_limit = |stop: &Stop| *stop == Stop::Memory(16 << 20);
+        assert!(is_stopped(&outcome, own_limit), "{outcome:?}");
+        for call in hogs {
+            call.abort();
+        }
+    });
+}
+
+#[test]
+fn a_limit_of_a_call_that_all_calls_do_not_have_is_refused_with_both_keys() {
+    for (key, value, refused) in [
+        ("limits.memory", "65MiB", true),
+        ("limits.memory", "64MiB", false),
+        ("grants.get_skill.limits.memory", "65MiB", true),
+        ("grants.get_skill.limits.memory", "64MiB", false),
+    ] {
+        let program = Program::new();
+        program.write("skills/a/SKILL.md", "# A\n");
+        let text = format!("calls_memory = \"64MiB\"\n{key} = \"{value}\"\n");
+        program.write("skillhost.toml", text);
+        for arguments in [
+            &["tools"][..],
+            &["call", "get_skill", "{\"skill_name\":\"a\"}"],
+        ] {
+            let run = program.run(arguments);
+            let about = format!("{key} {value}: {run:?}");
+            assert_eq!(run.code, if refused { 4 } else { 0 }, "{about}");
+            let both = [key, "calls_memory"].map(|key| format!("`{key}`"));
+            let named = both.iter().all(|key| run.stderr.contains(key));
+            assert_eq!(named, refused, "{about}");
+        }
+    }
+    // More than the machine has, by far.
+    let mut much = Limits::default();
+    much.memory = usize::MAX / 2;
+    let grant = Grant::new().limits(much);
+    let error = crate::support::block_on(builder().grant("get_skill", grant).build());
+    let error = error.err().unwrap().to_string();
+    assert!(error.contains("a quarter of the memory"), "{error}");
+}

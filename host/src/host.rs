@@ -110,6 +110,11 @@ impl Host {
         Some(&granted.tool.definition)
     }
 
+    /// Whether a tool comes with the host.
+    pub(crate) fn is_built_in(&self, tool: &str) -> bool {
+        self.tool(tool).is_ok_and(|tool| tool.quota.built_in)
+    }
+
     /// The tools, as they were loaded.
     pub(crate) fn tools(&self) -> impl Iterator<Item = &Arc<Tool>> {
         self.0.tools.iter().map(|granted| &granted.tool)

@@ -16,7 +16,7 @@
 //! A further kind of request is a module beside these, with functions that take
 //! the [`Live`] host, the request and its context; the handler's method calls
 //! them, and [`Server::get_info`] says that they are there. Whatever runs a
-//! stranger's guest goes through [`Live::run`]. A further transport is a module
+//! guest goes through `Live::run`. A further transport is a module
 //! that hands [`Server`]s, or any other handler, to rmcp: a [`Server`] is cheap
 //! to clone, and all clones answer from one host.
 

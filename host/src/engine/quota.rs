@@ -53,7 +53,7 @@ pub(super) struct Quotas {
 pub(crate) struct Quota {
     groups: Vec<Arc<Group>>,
     /// Whether the tool comes with the host.
-    pub(super) built_in: bool,
+    pub(crate) built_in: bool,
 }
 
 /// The slots of one call, given back when this goes.

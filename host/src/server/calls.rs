@@ -1,7 +1,9 @@
 //! Where guests run while a server answers: on threads of their own. Guests
 //! that compute take turns of 10 ms each there, and so many of them would keep a
 //! small question, or the word that one of them is cancelled, waiting for its
-//! turn; the system's scheduler lets the threads of the protocol through.
+//! turn; the system's scheduler lets the threads of the protocol through. It does
+//! the same for those of the built-in tools' calls, which are others than those
+//! of strangers' guests.
 //!
 //! A call that is alone has its first turn where its message was read, and most
 //! calls end in it: two changes of threads would take as long as they do. One
@@ -24,9 +26,18 @@ use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 /// in 10 ms. Meets: a file system that does not answer.
 const LAST: Duration = Duration::from_secs(1);
 
+/// Whose guest runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Guest {
+    /// It comes with the host.
+    BuiltIn,
+    Stranger,
+}
+
 /// The threads of the guests.
 pub(crate) struct Calls {
-    threads: Option<Runtime>,
+    built_in: Option<Runtime>,
+    strangers: Option<Runtime>,
     running: TaskTracker,
     /// Held by the call that has its turn on a thread of the protocol.
     here: Mutex<()>,
@@ -34,14 +45,15 @@ pub(crate) struct Calls {
 }
 
 impl Calls {
-    /// Starts as many threads as there are processors.
+    /// Starts as many threads as there are processors, of each kind.
     pub(crate) fn start() -> std::io::Result<Self> {
-        let threads = Builder::new_multi_thread()
-            .enable_time()
-            .thread_name("skillhost-call")
-            .build()?;
+        let threads = |name: &str| {
+            let mut threads = Builder::new_multi_thread();
+            threads.enable_time().thread_name(name).build()
+        };
         Ok(Self {
-            threads: Some(threads),
+            built_in: Some(threads("skillhost-own")?),
+            strangers: Some(threads("skillhost-call")?),
             running: TaskTracker::new(),
             here: Mutex::default(),
             stop: CancellationToken::new(),
@@ -60,6 +72,7 @@ impl Calls {
     /// Runs a call. Dropping the future stops it at its next turn.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
+        guest: Guest,
         call: impl Future<Output = T> + Send + 'static,
     ) -> Result<T, ErrorData> {
         let error = |why: &str| ErrorData::internal_error(why.to_owned(), None);
@@ -68,7 +81,11 @@ impl Calls {
             tracing::error!("a call broke off: {why}");
             error("the call broke off")
         };
-        let threads = self.threads.as_ref().ok_or_else(ending)?;
+        let threads = match guest {
+            Guest::BuiltIn => &self.built_in,
+            Guest::Stranger => &self.strangers,
+        };
+        let threads = threads.as_ref().ok_or_else(ending)?;
         let alone = self.running.is_empty();
         let call = self.stop.clone().run_until_cancelled_owned(call);
         let mut call = Box::pin(self.running.track_future(call));
@@ -103,8 +120,8 @@ impl Calls {
 impl Drop for Calls {
     fn drop(&mut self) {
         // Not waited for: this may be dropped where waiting is not allowed.
-        if let Some(threads) = self.threads.take() {
-            threads.shutdown_background();
+        for threads in [self.built_in.take(), self.strangers.take()] {
+            threads.into_iter().for_each(Runtime::shutdown_background);
         }
     }
 }
@@ -125,7 +142,10 @@ mod tests {
     #[tokio::test]
     async fn a_call_alone_that_ends_in_its_first_turn_changes_no_thread() {
         let calls = Calls::start().unwrap();
-        assert_eq!(calls.run(here()).await.unwrap(), thread::current().id());
+        assert_eq!(
+            calls.run(Guest::Stranger, here()).await.unwrap(),
+            thread::current().id()
+        );
     }
 
     #[tokio::test]
@@ -136,7 +156,7 @@ mod tests {
             yield_now().await;
             (first, here().await)
         };
-        let (first, second) = calls.run(call).await.unwrap();
+        let (first, second) = calls.run(Guest::Stranger, call).await.unwrap();
         assert_eq!(first, thread::current().id());
         assert_ne!(second, first);
     }
@@ -146,14 +166,45 @@ mod tests {
         let calls = Calls::start().unwrap();
         let (end, ended) = oneshot::channel();
         let beside = async {
-            let thread = calls.run(here()).await.unwrap();
+            let thread = calls.run(Guest::Stranger, here()).await.unwrap();
             end.send(()).unwrap();
             thread
         };
-        let (first, second) = tokio::join!(calls.run(ended), beside);
+        let (first, second) = tokio::join!(calls.run(Guest::Stranger, ended), beside);
         assert!(first.unwrap().is_ok());
         assert_ne!(second, thread::current().id());
-        assert_eq!(calls.run(here()).await.unwrap(), thread::current().id());
+        assert_eq!(
+            calls.run(Guest::Stranger, here()).await.unwrap(),
+            thread::current().id()
+        );
+    }
+
+    #[tokio::test]
+    async fn a_call_of_a_built_in_tool_runs_beside_strangers_that_let_nothing_through() {
+        let calls = Calls::start().unwrap();
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        let ended = std::sync::Arc::new(Mutex::new(ended));
+        let strangers: Vec<_> = (0..64)
+            .map(|_| {
+                let ended = std::sync::Arc::clone(&ended);
+                let wait = move || ended.lock().unwrap().recv();
+                let call = async move {
+                    yield_now().await;
+                    wait().unwrap_err();
+                };
+                let threads = calls.strangers.as_ref().unwrap();
+                threads.spawn(calls.running.track_future(call))
+            })
+            .collect();
+        let answer = calls.run(Guest::BuiltIn, async {
+            yield_now().await;
+            7
+        });
+        assert_eq!(timeout(LAST, answer).await.unwrap().unwrap(), 7);
+        drop(end);
+        for stranger in strangers {
+            stranger.await.unwrap();
+        }
     }
 
     #[tokio::test]
@@ -168,9 +219,9 @@ mod tests {
                     panic!("on purpose");
                 }
             };
-            let error = calls.run(call).await.unwrap_err();
+            let error = calls.run(Guest::Stranger, call).await.unwrap_err();
             assert_eq!(error.message, "the call broke off");
-            assert_eq!(calls.run(async { 7 }).await.unwrap(), 7);
+            assert_eq!(calls.run(Guest::Stranger, async { 7 }).await.unwrap(), 7);
         }
     }
 }

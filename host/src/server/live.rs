@@ -13,7 +13,7 @@ use rmcp::service::{Peer, RoleServer, SubscriptionContext};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::calls::Calls;
+use super::calls::{Calls, Guest};
 use super::prompts;
 use super::skills::Told;
 use crate::host::{Host, HostBuilder};
@@ -174,15 +174,16 @@ impl Live {
 
     /// Runs what a guest answers where it keeps nothing of the protocol waiting.
     /// Dropping the future stops the guest.
-    pub fn run<T: Send + 'static>(
+    pub(crate) fn run<T: Send + 'static>(
         &self,
+        guest: Guest,
         call: impl Future<Output = T> + Send + 'static,
     ) -> impl Future<Output = Result<T, ErrorData>> + Send {
         // Moved this once: it is large.
         let call = Box::pin(call);
         async move {
             match self.calls.get() {
-                Some(calls) => calls.run(call).await,
+                Some(calls) => calls.run(guest, call).await,
                 None => Err(ErrorData::internal_error("nothing is loaded", None)),
             }
         }

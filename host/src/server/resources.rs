@@ -22,6 +22,7 @@ use serde_json::json;
 
 use self::cursor::BadCursor;
 use self::uri::SkillUri;
+use super::calls::Guest;
 use super::live::{Live, blocking};
 use crate::frontmatter;
 use crate::line::Line;
@@ -57,7 +58,10 @@ pub(crate) async fn list(
             break;
         }
         let (reader, name) = (resources.clone(), skill.clone());
-        let files = match live.run(async move { reader.files(&name).await }).await? {
+        let files = match live
+            .run(Guest::BuiltIn, async move { reader.files(&name).await })
+            .await?
+        {
             Ok(files) => files,
             Err(error) => {
                 // One skill that cannot be read hides no other.
@@ -116,7 +120,7 @@ pub(crate) async fn read(
         let contents = resources.read(&uri.skill, &path).await?;
         Ok((media_type::of_contents(&path, &contents), contents))
     };
-    let read = live.run(read).await?;
+    let read = live.run(Guest::BuiltIn, read).await?;
     let (media_type, contents) = read.map_err(|error| failed(refused, &request.uri, &error))?;
     let contents = match contents {
         Contents::Text(text) => ResourceContents::text(text, request.uri),
@@ -153,7 +157,7 @@ pub(crate) async fn directory(
         let path = folder.path.as_deref();
         resources.directory(&folder.skill, path).await
     };
-    let directory = live.run(directory).await?;
+    let directory = live.run(Guest::BuiltIn, directory).await?;
     let directory = directory.map_err(|error| failed(refused, &request.uri, &error))?;
     let mut entries = directory.entries;
     entries.retain(|entry| entry.name > after);

@@ -17,6 +17,7 @@ use rmcp::model::{
 };
 use serde_json::Value;
 
+use super::calls::Guest;
 use super::live::Live;
 use super::resources::uri::SkillUri;
 use super::resources::{
@@ -153,7 +154,7 @@ async fn entry(
     name: &str,
 ) -> Result<(Skill, u64), NoEntry> {
     let (reader, of) = (resources.clone(), name.to_owned());
-    let files = live.run(async move { reader.manifest(&of).await });
+    let files = live.run(Guest::BuiltIn, async move { reader.manifest(&of).await });
     let files = files.await.map_err(NoEntry::Ended)??;
     let told = live.told();
     let skill = from_files(name, &files).map_err(NoEntry::Unfit)?;

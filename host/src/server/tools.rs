@@ -17,6 +17,7 @@ use rmcp::model::{
 };
 use serde_json::{Map, Value};
 
+use super::calls::Guest;
 use super::live::{Live, blocking};
 use super::{page, values};
 use crate::tool::{CallError, Definition, Form, Output};
@@ -51,10 +52,14 @@ pub(crate) async fn call(
 ) -> Result<CallToolResult, ErrorData> {
     let host = live.host().await;
     let structured = host.definition(&request.name).is_some_and(is_structured);
+    let guest = match host.is_built_in(&request.name) {
+        true => Guest::BuiltIn,
+        false => Guest::Stranger,
+    };
     let (name, id) = (request.name, id.to_owned());
     let arguments = Value::Object(request.arguments.unwrap_or_default());
     let call = async move { host.call_with_id(&name, arguments, Some(&id)).await };
-    match live.run(call).await? {
+    match live.run(guest, call).await? {
         Ok(output) => Ok(answer(output, structured)),
         Err(error @ CallError::UnknownTool { .. }) => {
             Err(ErrorData::invalid_params(error.to_string(), None))

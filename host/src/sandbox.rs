@@ -3,6 +3,7 @@
 //! the call.
 
 mod entry;
+mod limiter;
 mod types;
 
 use std::sync::Arc;
@@ -10,20 +11,21 @@ use std::time::Instant;
 
 use serde_json::{Map, Value};
 use wasmtime::component::{Component, InstancePre, Linker, ResourceTableError};
-use wasmtime::{ResourceLimiter, Store, StoreContextMut, Trap, UpdateDeadline};
+use wasmtime::{Store, StoreContextMut, Trap, UpdateDeadline};
 
 use crate::catalog::{NoFolder, OpenFolder};
 use crate::engine::{Clocked, Quota, Running};
 use crate::grant::Terms;
 use crate::guard::Folder;
 use crate::known::KnownSkills;
-use crate::limits::{self, Limits};
+use crate::limits::Limits;
 use crate::tool::{CallError, FailureKind, Stop};
 use crate::versions::{self, Known};
 use crate::wasi::{self, HasWorld, World};
 
 use entry::Entry;
 pub(crate) use entry::{Arguments, is_granted};
+use limiter::Used;
 use types::{
     CallParameters, CallResult, RawFailure, RawFolder, RawOpenFolder, RawOutput, RawSkill,
 };
@@ -58,14 +60,6 @@ pub(crate) struct State {
     /// None is later than any clock can say.
     deadline: Option<Instant>,
     limits: Limits,
-}
-
-/// What a call has taken of its memory and table limits. It gives back what it
-/// took of the memory that calls share.
-struct Used {
-    bytes: usize,
-    table_elements: usize,
-    quota: Arc<Quota>,
 }
 
 /// What a component says of its tools, and whether they can be called.
@@ -296,11 +290,7 @@ impl Sandbox {
         State {
             world,
             skills,
-            used: Used {
-                bytes: 0,
-                table_elements: 0,
-                quota: Arc::clone(slot.quota()),
-            },
+            used: Used::of(slot.quota()),
             deadline: None,
             limits: limits.clone(),
         }
@@ -328,7 +318,7 @@ impl Sandbox {
         };
         Ended {
             result,
-            memory: store.data().used.bytes,
+            memory: store.data().used.bytes(),
         }
     }
 }
@@ -458,66 +448,8 @@ fn bounded(
     })
 }
 
-impl Drop for Used {
-    fn drop(&mut self) {
-        self.quota.give_memory_back(self.bytes);
-    }
-}
-
 impl HasWorld for State {
     fn world(&mut self) -> &mut World {
         &mut self.world
-    }
-}
-
-impl ResourceLimiter for State {
-    fn memory_growing(
-        &mut self,
-        current: usize,
-        desired: usize,
-        _: Option<usize>,
-    ) -> wasmtime::Result<bool> {
-        let more = desired.saturating_sub(current);
-        let bytes = self.used.bytes.saturating_add(more);
-        if bytes > self.limits.memory {
-            // The guest learns that there is no more, as on any machine. If
-            // that is what it breaks off for, this is why.
-            self.world.hit = Some(Stop::Memory(self.limits.memory));
-            return Ok(false);
-        }
-        if !self.used.quota.take_memory(more) {
-            self.world.hit = Some(Stop::HostMemory);
-            return Ok(false);
-        }
-        self.used.bytes = bytes;
-        Ok(true)
-    }
-
-    fn table_growing(
-        &mut self,
-        current: usize,
-        desired: usize,
-        _: Option<usize>,
-    ) -> wasmtime::Result<bool> {
-        let more = desired.saturating_sub(current);
-        let elements = self.used.table_elements.saturating_add(more);
-        if elements > self.limits.table_elements {
-            self.world.hit = Some(Stop::TableElements(self.limits.table_elements));
-            return Ok(false);
-        }
-        self.used.table_elements = elements;
-        Ok(true)
-    }
-
-    fn instances(&self) -> usize {
-        self.limits.instances
-    }
-
-    fn tables(&self) -> usize {
-        self.limits.tables
-    }
-
-    fn memories(&self) -> usize {
-        limits::MEMORIES as usize
     }
 }

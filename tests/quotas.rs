@@ -309,7 +309,14 @@ fn a_share_is_set_by_its_key() {
 #[test]
 fn a_component_with_all_memories_that_there_may_be_runs_however_small_the_shares() {
     let (folders, tools) = folders();
-    for (calls, per_tool) in [(1, None), (2, None), (3, Some(1)), (4, None), (64, Some(1))] {
+    for (calls, per_tool) in [
+        (0, None),
+        (1, None),
+        (2, None),
+        (3, Some(1)),
+        (4, None),
+        (64, Some(1)),
+    ] {
         let load = load(|load| (load.calls, load.calls_per_tool) = (calls, per_tool));
         let host = build(builder().skills(&folders.root).tools(&tools).load(load));
         on_two_threads(async {

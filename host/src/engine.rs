@@ -102,6 +102,11 @@ pub(crate) fn calls_memory(load: &Load) -> usize {
 impl Clocked {
     /// An engine for so many calls at a time, of at most so much memory each.
     pub(crate) fn new(load: &Load, memory: usize, limited: bool) -> anyhow::Result<Self> {
+        // With no slot at all, every call would wait for ever.
+        let load = &Load {
+            calls: load.calls.max(1),
+            ..load.clone()
+        };
         let all_memory = calls_memory(load);
         let mut config = pooling(load, memory, all_memory);
         let (engine, code) = match Engine::new(config.epoch_interruption(limited)) {

@@ -2,7 +2,7 @@
 //! another from its own, and strangers' tools keep none from the built-in ones.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -285,9 +285,8 @@ fn a_tool_that_is_called_too_often_takes_neither_slots_nor_places_of_another() {
 
 #[test]
 fn a_share_is_set_by_its_key() {
-    let program = Program::new();
-    program.write("skillhost.toml", "calls = 8\ncalls_per_tool = 5\n");
-    let config = skillhost::Config::read(&program.folder.path().join("skillhost.toml")).unwrap();
+    let text = "calls = 8\ncalls_per_tool = 5\n";
+    let config = skillhost::Config::parse(text, "skillhost.toml", Path::new("/")).unwrap();
     let (folders, tools) = folders();
     let host = builder()
         .skills(&folders.root)

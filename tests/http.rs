@@ -2,6 +2,9 @@
 //! that do not. Each server listens at a port of loopback that the system
 //! chooses.
 
+// Requests that are made to be taken for something else.
+mod hostile_requests;
+
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt as _;

@@ -11,7 +11,7 @@
 //! | [`live`], `calls` | the host of the moment, who is told when it changes, and where its guests run |
 //! | `watch` | folders that change |
 //! | [`stdio`], [`http`] | messages on standard input and output, and over HTTP |
-//! | `page`, `progress`, `values` | what several of them need |
+//! | `labels`, `page`, `progress`, `values` | what several of them need |
 //!
 //! A further kind of request is a module beside these, with functions that take
 //! the [`Live`] host, the request and its context; the handler's method calls
@@ -22,6 +22,7 @@
 
 mod calls;
 pub mod http;
+mod labels;
 pub mod live;
 mod methods;
 pub mod page;

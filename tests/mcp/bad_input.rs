@@ -47,6 +47,23 @@ fn no_messages() -> Vec<Case> {
             json!("x"),
             -32600,
         ),
+        // Ids and tokens of progress: 1 KiB each, and a refusal repeats none that is longer.
+        case(
+            &format!(
+                r#"{{"jsonrpc":"2.0","id":"{}","method":"ping"}}"#,
+                "x".repeat(1023)
+            ),
+            null.clone(),
+            -32600,
+        ),
+        case(
+            &format!(
+                r#"{{"jsonrpc":"2.0","id":"y","method":"ping","params":{{"_meta":{{"progressToken":"{}"}}}}}}"#,
+                "x".repeat(1023)
+            ),
+            json!("y"),
+            -32600,
+        ),
         case(&"x".repeat(5 << 20), null.clone(), -32600),
         case(
             &format!(

@@ -58,9 +58,13 @@ fn the_end_of_input_waits_for_what_is_written_behind_an_answer() {
         serde_json::from_str(&line).unwrap()
     };
     let arguments = json!({"skill_name": "a", "file_path": "large.txt"});
-    // What is wrong is answered with its id: more than a pipe holds, too.
-    let long = "i".repeat(1 << 18);
-    for message in [
+    // What is wrong is answered with its id: together more than a pipe holds, too.
+    let ids = (0..60).map(|number| format!("{number}{}", "i".repeat(1000)));
+    let ids: Vec<String> = ids.collect();
+    let wrong = ids
+        .iter()
+        .map(|id| json!({"jsonrpc": "2.0", "id": id, "method": 1}));
+    let right = [
         json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
             "protocolVersion": REVISIONS[0],
             "capabilities": {},
@@ -70,8 +74,8 @@ fn the_end_of_input_waits_for_what_is_written_behind_an_answer() {
         json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {
             "name": "read_file_in_skill", "arguments": arguments,
         }}),
-        json!({"jsonrpc": "2.0", "id": long, "method": 1}),
-    ] {
+    ];
+    for message in right.into_iter().chain(wrong) {
         writeln!(input, "{message}").unwrap();
         if message["id"] == 0 || message["id"] == 1 {
             assert_eq!(answer()["id"], message["id"]);
@@ -81,7 +85,9 @@ fn the_end_of_input_waits_for_what_is_written_behind_an_answer() {
     assert_eq!(answer()["id"], 2);
     // Long enough for a server that does not wait to be gone.
     std::thread::sleep(Duration::from_millis(200));
-    assert_eq!(answer()["id"], *long);
+    for id in &ids {
+        assert_eq!(answer()["id"], **id);
+    }
     assert!(server.wait().unwrap().success());
 }
 
@@ -139,6 +145,22 @@ fn a_signal_ends_the_server_and_the_guests() {
             start.elapsed()
         );
     }
+}
+
+#[test]
+fn a_hang_up_signal_ends_nothing() {
+    let program = folder("");
+    let folder = program.folder.path();
+    let mut client = Client::start(folder, &["--skills", "skills"], NEWEST);
+    let read = json!({"skill_name": "a"});
+    for _ in 0..3 {
+        assert_eq!(client.call("read_skill", read.clone())["isError"], false);
+        signal(&client, Signal::HUP);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(client.call("read_skill", read)["isError"], false);
+    let (_, code) = client.end();
+    assert_eq!(code, Some(0));
 }
 
 #[test]

@@ -26,6 +26,7 @@ impl Serve {
     pub(crate) async fn execute(mut self, before: Options) -> anyhow::Result<Exit> {
         let options = before.and(std::mem::take(&mut self.options));
         let options = options.started_by(Starter::Client);
+        ignore_hang_up()?;
         if let Some(address) = self.http.address {
             return self.http.execute(address, &options).await;
         }
@@ -51,6 +52,14 @@ impl Serve {
         live.stop().await;
         served.map(|()| Exit::Ok)
     }
+}
+
+/// Has SIGHUP end nothing. Operators and their tools send it to a server to have
+/// it read its configuration again, which does not end with the terminal either.
+fn ignore_hang_up() -> anyhow::Result<()> {
+    // Once one is listened to, the system's own answer to it is gone for good.
+    drop(signal(SignalKind::hangup())?);
+    Ok(())
 }
 
 /// Is cancelled when the process is told to end.

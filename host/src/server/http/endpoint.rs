@@ -29,16 +29,12 @@ use super::reply::{busy, closing, refusal};
 use super::sessions::{Asked, InFlight, LABEL, Sessions};
 use super::{HttpLimits, LAST_WORDS, changes, reply};
 use crate::server::live::Changes;
-use crate::server::values;
+use crate::server::{labels, values};
 
 /// The header in which a request says what it asks for, and the one request
 /// whose answer has no end.
 pub(super) const METHOD: &str = "mcp-method";
 const LISTEN: &str = "subscriptions/listen";
-
-/// Longest id that is given back with a refusal. Meets: a refusal as large as
-/// what is refused.
-const ID_BYTES: usize = 256;
 
 /// What every request to `/mcp` shares.
 pub(super) struct Endpoint<S> {
@@ -132,6 +128,9 @@ pub(super) async fn answer<S: ServerHandler>(
     let is_json = is_json(&parts.headers);
     if is_json && values::too_many(&body) {
         return malformed(&body, Some("the body has too many values"));
+    }
+    if let Some(why) = is_json.then(|| labels::too_long(&body)).flatten() {
+        return malformed(&body, Some(&why));
     }
     let (handshake, in_flight) = match is_json.then(|| sessions.look(&parts.headers, &body)) {
         Some(Asked::Handshake(label)) => (Some(label), None),
@@ -251,7 +250,7 @@ fn malformed(body: &[u8], why: Option<&str>) -> Response {
     let id = id.ok().map(|request| request.id);
     let id = id.filter(|id| {
         let is_id = |first: char| matches!(first, '"' | '-' | '0'..='9');
-        id.get().starts_with(is_id) && id.get().len() <= ID_BYTES
+        id.get().starts_with(is_id) && id.get().len() <= labels::LABEL_BYTES
     });
     let error = json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}});
     let headers = [(CONTENT_TYPE, "application/json")];

@@ -6,16 +6,16 @@ use std::sync::Arc;
 use axum::extract::{Request, State};
 use axum::http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
-    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS, VARY,
-    WWW_AUTHENTICATE,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS,
+    TRANSFER_ENCODING, VARY, WWW_AUTHENTICATE,
 };
-use axum::http::{HeaderValue, Method, StatusCode};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 
 use super::metrics::Metrics;
 use super::peers::{Peers, Refusal};
-use super::reply::refusal;
+use super::reply::{closing, refusal};
 use super::sessions::LABEL;
 use super::token::{Shown, Token};
 
@@ -94,6 +94,18 @@ fn preflight(request: &Request) -> Response {
     answer
 }
 
+/// Whether a request's body is framed as everybody reads it. Meets: a balancer
+/// that takes another part of what is sent for the next request. Where there is
+/// a length beside an encoding, hyper reads by the encoding and then closes.
+fn is_framed_once(headers: &HeaderMap) -> bool {
+    let mut encodings = headers.get_all(TRANSFER_ENCODING).iter();
+    match (encodings.next(), encodings.next()) {
+        (None, _) => true,
+        (Some(one), None) => one.as_bytes().eq_ignore_ascii_case(b"chunked"),
+        (Some(_), Some(_)) => false,
+    }
+}
+
 /// Counts an answer, and logs one that is a refusal.
 pub(super) async fn count(metrics: Arc<Metrics>, request: Request, next: Next) -> Response {
     let endpoint = match request.uri().path() {
@@ -105,7 +117,13 @@ pub(super) async fn count(metrics: Arc<Metrics>, request: Request, next: Next) -
     };
     let method = request.method().clone();
     let path: String = request.uri().path().chars().take(LOGGED).collect();
-    let answer = next.run(request).await;
+    let answer = match is_framed_once(request.headers()) {
+        true => next.run(request).await,
+        false => closing(refusal(
+            StatusCode::BAD_REQUEST,
+            "a body is sent as it is, or by `Transfer-Encoding: chunked` alone\n",
+        )),
+    };
     let status = answer.status();
     metrics.answered(endpoint, status.as_u16());
     if status.is_client_error() || status.is_server_error() {

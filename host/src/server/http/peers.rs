@@ -100,7 +100,10 @@ impl Peers {
             }
         }
         match one(headers, ORIGIN.as_str()) {
-            Some(None) => Ok(None),
+            Some(None) => match of_another_site(headers) {
+                false => Ok(None),
+                true => Err(Refusal::Origin),
+            },
             None => Err(Refusal::Origin),
             Some(Some(value)) => {
                 let origin = text(value).and_then(Origin::parse);
@@ -116,6 +119,13 @@ impl Peers {
             }
         }
     }
+}
+
+/// Whether a browser says that a page of another server asks, or may do so. It
+/// leaves the origin out where the page does not see the answer.
+fn of_another_site(headers: &HeaderMap) -> bool {
+    let mut sites = headers.get_all("sec-fetch-site").iter();
+    !sites.all(|site| matches!(site.as_bytes(), b"same-origin" | b"none"))
 }
 
 /// The value of a header that may be given once. None if it is given twice.

@@ -14,7 +14,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use crate::arguments::MAX_ARGUMENTS;
-use crate::server::values;
+use crate::server::{labels, values};
 
 /// Longest line that is read. Meets: a line without end. It holds the largest
 /// arguments, with every second character escaped.
@@ -110,6 +110,18 @@ pub(crate) fn read(line: &[u8]) -> Result<ClientJsonRpcMessage, NoMessage> {
             id: None,
             code: ErrorCode::INVALID_REQUEST,
             message: "the message has too many values".to_owned(),
+        });
+    }
+    if let Some(message) = labels::too_long(line) {
+        let NoMessage { answered, id, .. } = why_not(line);
+        let is_short = |id: &RequestId| {
+            serde_json::to_string(id).is_ok_and(|id| id.len() <= labels::LABEL_BYTES)
+        };
+        return Err(NoMessage {
+            answered,
+            id: id.filter(is_short),
+            code: ErrorCode::INVALID_REQUEST,
+            message,
         });
     }
     match call(line) {
@@ -365,6 +377,29 @@ mod tests {
         let told = read(many.as_bytes()).unwrap_err();
         assert_eq!(told.code, ErrorCode::INVALID_REQUEST);
         assert!(told.message.contains("values"));
+    }
+
+    #[test]
+    fn a_long_id_or_token_is_refused_and_only_a_short_id_is_repeated() {
+        let long = "x".repeat(labels::LABEL_BYTES);
+        let refused = |line: &str| {
+            let told = read(line.as_bytes()).unwrap_err();
+            assert_eq!(told.code, ErrorCode::INVALID_REQUEST, "{line}");
+            assert!(told.message.contains("1024"), "{}", told.message);
+            (told.answered, told.id)
+        };
+        let by_id = format!(r#"{{"jsonrpc":"2.0","id":"{long}","method":"ping"}}"#);
+        assert_eq!(refused(&by_id), (true, None));
+        let meta = format!(r#""params":{{"name":"a","_meta":{{"progressToken":"{long}"}}}}"#);
+        let by_token = format!(r#"{{"jsonrpc":"2.0","id":7,"method":"tools/call",{meta}}}"#);
+        assert_eq!(refused(&by_token), (true, Some(RequestId::Number(7))));
+        let params = format!(r#""params":{{"progressToken":"{long}","progress":1}}"#);
+        let told = format!(r#"{{"jsonrpc":"2.0","method":"notifications/progress",{params}}}"#);
+        assert_eq!(refused(&told), (false, None));
+        for line in [by_id, by_token, told] {
+            let short = line.replace(&long, &long[..1000]);
+            assert!(read(short.as_bytes()).is_ok(), "{short}");
+        }
     }
 
     #[test]

@@ -1,0 +1,203 @@
+//! Requests that are made to be taken for something else, or to cost more than
+//! they show.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use skillhost::server::http::Options;
+
+use super::{Started, TOKEN, options, read, serve, until};
+use crate::support::http::{Client, Request};
+use crate::support::program::Program;
+
+#[test]
+fn a_page_of_another_site_opens_no_stream_though_its_browser_sends_no_origin() {
+    let server = serve(Options::default());
+    let listen = Request::get("/mcp").with("Accept", "text/event-stream");
+    let status = |request: &Request| {
+        let mut client = Client::connect(server.address);
+        client.send(&request.bytes());
+        let head = client.head().unwrap();
+        head.split(' ').nth(1).unwrap().to_owned()
+    };
+    for request in [listen, Request::get("/metrics"), read(1)] {
+        for site in [
+            "cross-site",
+            "same-site",
+            "Cross-Site",
+            "",
+            "none, cross-site",
+        ] {
+            let asked = request.clone().with("Sec-Fetch-Site", site);
+            assert_eq!(status(&asked), "403", "{} {site}", request.line);
+        }
+        let mut twice = request.clone().with("Sec-Fetch-Site", "none");
+        twice.headers.push(("Sec-Fetch-Site", "cross-site".into()));
+        assert_eq!(status(&twice), "403", "{}", request.line);
+        for site in ["same-origin", "none"] {
+            let asked = request.clone().with("Sec-Fetch-Site", site);
+            assert_eq!(status(&asked), "200", "{} {site}", request.line);
+        }
+        assert_eq!(status(&request), "200", "{}", request.line);
+    }
+    // A probe is told nothing that a page could use.
+    let probe = Request::get("/healthz").with("Sec-Fetch-Site", "cross-site");
+    assert_eq!(status(&probe), "200");
+}
+
+#[test]
+fn an_allowed_page_of_another_site_is_answered() {
+    let page = "https://app.example";
+    let server = serve(options(|options| {
+        options.allowed_origins = vec![page.into()];
+    }));
+    let asked = read(1).with("Sec-Fetch-Site", "cross-site");
+    assert_eq!(Client::once(server.address, &asked).status, 403);
+    let asked = asked.with("Origin", page);
+    assert_eq!(Client::once(server.address, &asked).status, 200);
+}
+
+/// What a balancer might take for a request of its own.
+const SMUGGLED: &str = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
+
+#[test]
+fn a_body_that_can_be_read_two_ways_is_refused_or_ends_its_connection() {
+    let server = serve(Options::default());
+    let body = String::from_utf8(read(1).body).unwrap();
+    let chunked = format!("{:x}\r\n{body}\r\n0\r\n\r\n", body.len());
+    let all = format!("{chunked}{SMUGGLED}");
+    // What the headers say of the body, the first answer, and how many there are.
+    let cases: &[(&[&str], &str, u16, usize)] = &[
+        (&["Transfer-Encoding: chunked"], &all, 200, 2),
+        (&["Transfer-Encoding: Chunked"], &all, 200, 2),
+        (&["Transfer-Encoding:\tchunked "], &all, 200, 2),
+        (&["Transfer-Encoding: gzip, chunked"], &all, 400, 1),
+        (&["Transfer-Encoding: identity, chunked"], &all, 400, 1),
+        (&["Transfer-Encoding: chunked, chunked"], &all, 400, 1),
+        (&["Transfer-Encoding: ,chunked"], &all, 400, 1),
+        (
+            &["Transfer-Encoding: chunked", "Transfer-Encoding: chunked"],
+            &all,
+            400,
+            1,
+        ),
+        (
+            &["Transfer-Encoding: x", "Transfer-Encoding: chunked"],
+            &all,
+            400,
+            1,
+        ),
+        (
+            &["Transfer-Encoding: chunked", "Transfer-Encoding: x"],
+            &all,
+            400,
+            1,
+        ),
+        (&["Transfer-Encoding: gzip"], &all, 400, 1),
+        (&["Transfer-Encoding: xchunked"], &all, 400, 1),
+        (&["Transfer-Encoding: \"chunked\""], &all, 400, 1),
+        (&["Transfer-Encoding: \x0bchunked"], &all, 400, 1),
+        (&["Transfer-Encoding : chunked"], &all, 400, 1),
+        (&["Transfer-Encoding:", " chunked"], &all, 400, 1),
+        (
+            &["Transfer-Encoding: chunked", "Content-Length: 4"],
+            &all,
+            200,
+            1,
+        ),
+        (
+            &["Content-Length: 4", "Transfer-Encoding: chunked"],
+            &all,
+            200,
+            1,
+        ),
+        (&["Content-Length: 4", "Content-Length: 5"], &all, 400, 1),
+        (&["Content-Length: +4"], &all, 400, 1),
+        (&["Content-Length: 4, 4"], &all, 400, 1),
+        (&["Content-Length: 0x4"], &all, 400, 1),
+    ];
+    for (framing, body, status, answers) in cases {
+        let mut client = Client::connect(server.address);
+        let framed = read(1).without("Content-Length");
+        let mut head = format!("{}\r\n", framed.line);
+        for (name, value) in &framed.headers {
+            head += &format!("{name}: {value}\r\n");
+        }
+        for line in *framing {
+            head += &format!("{line}\r\n");
+        }
+        client.send(format!("{head}\r\n{body}").as_bytes());
+        let answer = client.answer().unwrap();
+        assert_eq!(answer.status, *status, "{framing:?} {answer:?}");
+        if *answers == 2 {
+            assert_eq!(client.answer().unwrap().body, "ok\n", "{framing:?}");
+        } else {
+            assert!(client.is_closed(), "{framing:?}");
+        }
+    }
+    let old = Request {
+        line: "POST /mcp HTTP/1.0".into(),
+        body: all.clone().into_bytes(),
+        ..read(1)
+            .without("Content-Length")
+            .with("Transfer-Encoding", "chunked")
+    };
+    let mut client = Client::connect(server.address);
+    assert_eq!(client.ask(&old).status, 400);
+    assert!(client.is_closed());
+}
+
+#[test]
+fn ids_and_progress_tokens_have_a_kibibyte_and_no_more() {
+    let server = serve(Options::default());
+    let call = |id: &str, token: &str| {
+        let arguments = json!({"skill_name": "calculator", "file_path": "examples/basic.py"});
+        let params = json!({
+            "name": "read_file_in_skill",
+            "arguments": arguments,
+            "_meta": {"progressToken": token},
+        });
+        let body = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params});
+        let asked = Request::post(body.to_string()).with("MCP-Protocol-Version", "2025-11-25");
+        Client::once(server.address, &asked)
+    };
+    let (longest, longer) = ("x".repeat(1022), "x".repeat(1023));
+    let answer = call(&longest, &longest);
+    assert_eq!(
+        (answer.status, &answer.json()["id"]),
+        (200, &json!(longest))
+    );
+    for (id, token, told, named) in [
+        (&*longer, "t", Value::Null, "`id`"),
+        ("i", &*longer, json!("i"), "`progressToken`"),
+        (&*longest, &*longer, json!(longest), "`progressToken`"),
+    ] {
+        let answer = call(id, token);
+        let json = answer.json();
+        assert_eq!((answer.status, &json["id"]), (400, &told));
+        assert_eq!(json["error"]["code"], -32600);
+        let message = json["error"]["message"].as_str().unwrap();
+        assert!(
+            message.contains(named) && message.contains("1024"),
+            "{message}"
+        );
+    }
+}
+
+#[test]
+fn a_hang_up_signal_ends_no_server() {
+    let program = Program::new();
+    program.write("skills/a/SKILL.md", "# A\n");
+    let mut server = Started::new(&program, &["--skills", "skills"], Some(TOKEN));
+    let address = server.address;
+    let probe = |path| Client::once(address, &Request::get(path)).status;
+    until("not ready", || probe("/readyz") == 200);
+    let id = rustix::process::Pid::from_child(&server.child);
+    for _ in 0..3 {
+        rustix::process::kill_process(id, rustix::process::Signal::HUP).unwrap();
+        std::thread::sleep(Duration::from_millis(20));
+        assert_eq!(probe("/healthz"), 200);
+    }
+    server.signal();
+    assert_eq!(server.wait(), Some(0));
+}

@@ -1,6 +1,7 @@
 //! `skillhost serve`: an MCP server, on stdin and stdout or over HTTP.
 
 mod http;
+mod memory;
 
 use std::sync::Arc;
 

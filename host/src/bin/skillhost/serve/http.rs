@@ -12,6 +12,7 @@ use skillhost::config;
 use skillhost::server::http::{Metrics, Options, Server, Shutdown, Token};
 use skillhost::server::{self, Live};
 
+use super::memory;
 use crate::exit::Exit;
 use crate::options::{self, TOKEN_VARIABLE, complain_of};
 use crate::terminal::{self, format_line};
@@ -48,6 +49,7 @@ impl Http {
         let shutdown = Shutdown::on_signals()?;
         let server = Server::bind(address, self.options(http)?).await?;
         raise_descriptor_limit();
+        memory::give_back_large_blocks();
         let live = Arc::new(Live::new(builder));
         let _watching = live
             .watch()

@@ -2,8 +2,12 @@
 //! that do not. Each server listens at a port of loopback that the system
 //! chooses.
 
+// Answers that nobody reads.
+mod answers;
 // Requests that are made to be taken for something else.
 mod hostile_requests;
+// Connections that are silent, and the peers that they would shut out.
+mod places;
 
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
@@ -533,17 +537,23 @@ fn what_comes_too_many_is_told_to_come_again() {
         );
     }
     assert_eq!(second.ask(&Request::get("/healthz")).status, 200);
-    // A connection more.
-    let mut third = Client::connect(server.address);
-    assert_eq!(third.ask(&Request::get("/readyz")).status, 200);
+    // A connection more, where all others are at work.
+    let listen = Request::get("/mcp").with("Accept", "text/event-stream");
+    let mut listening = Client::connect(server.address);
+    for client in [&mut second, &mut listening] {
+        client.send(&listen.bytes());
+        assert!(client.head().unwrap().starts_with("HTTP/1.1 200 "));
+    }
     let answer = Client::once(server.address, &Request::get("/readyz"));
     assert_eq!(
         (answer.status, answer.header("retry-after")),
         (503, Some("1"))
     );
     // Room again.
-    drop((working, third));
-    until("still busy", || second.ask(&read(2)).status == 200);
+    drop((working, listening));
+    until("still busy", || {
+        Client::once(server.address, &read(2)).status == 200
+    });
 }
 
 #[test]
@@ -723,7 +733,7 @@ fn the_end_waits_for_calls_in_flight_and_takes_no_more() {
     let server = Serving::start(builder.grant("unchecked.wasm", grant), Options::default());
     let host = &server.host;
     let mut idle = Client::connect(server.address);
-    assert_eq!(idle.ask(&Request::get("/readyz")).status, 200);
+    assert_eq!(idle.ask(&Request::get("/metrics")).status, 200);
     let mut working = Client::connect(server.address);
     working.send(&wait_for_ever(1).bytes());
     until("no call runs", || host.occupancy().running == 1);
@@ -1039,7 +1049,7 @@ fn the_page_about_serving_gives_the_defaults_and_every_metric() {
     let block = block.split("```").next().unwrap();
     let config = Config::parse(block, "docs/serving.md", Path::new("/")).unwrap();
     assert_eq!(config.http.limits, HttpLimits::default());
-    assert_eq!(block.matches('=').count(), 9, "every limit has its line");
+    assert_eq!(block.matches('=').count(), 10, "every limit has its line");
     let server = serve(Options::default());
     let mut client = Client::connect(server.address);
     client.ask(&read(1));

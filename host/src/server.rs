@@ -11,7 +11,7 @@
 //! | [`live`], `calls` | the host of the moment, who is told when it changes, and where its guests run |
 //! | `watch` | folders that change |
 //! | [`stdio`], [`http`] | messages on standard input and output, and over HTTP |
-//! | `labels`, `page`, `progress`, `values` | what several of them need |
+//! | `labels`, `page`, `progress`, `room`, `values` | what several of them need |
 //!
 //! A further kind of request is a module beside these, with functions that take
 //! the [`Live`] host, the request and its context; the handler's method calls
@@ -29,6 +29,7 @@ pub mod page;
 mod progress;
 mod prompts;
 mod resources;
+mod room;
 mod skills;
 pub mod stdio;
 mod tools;
@@ -49,6 +50,7 @@ use rmcp::model::{
 use rmcp::service::{NotificationContext, RequestContext, RoleServer, SubscriptionContext};
 
 pub use live::Live;
+use room::AnswerRoom;
 pub(crate) use tools::tool;
 
 /// What a model is told of the server as a whole.
@@ -115,7 +117,8 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let id = context.id.to_string();
-        let call = progress::during(&context, tools::call(&self.live, request, &id));
+        let room = AnswerRoom::of(&context);
+        let call = progress::during(&context, tools::call(&self.live, request, &id, room));
         match call.await {
             // Nobody is answered, and rmcp would log an error as one.
             Err(_) if context.ct.is_cancelled() => Ok(CallToolResult::default().into()),
@@ -163,7 +166,8 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
         let id = context.id.to_string();
-        let read = progress::during(&context, resources::read(&self.live, request, &id));
+        let room = AnswerRoom::of(&context);
+        let read = progress::during(&context, resources::read(&self.live, request, &id, room));
         Ok(read.await?.into())
     }
 

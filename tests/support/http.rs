@@ -2,7 +2,7 @@
 //! test wants said.
 
 use std::io::{self, Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use skillhost::server::http::{self, Metrics, Options, Shutdown};
 use skillhost::server::{Live, Server};
 use skillhost::{Host, HostBuilder};
+use tokio::net::TcpSocket;
 
 /// How long a test waits for an answer before it fails.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -199,7 +200,10 @@ pub(crate) fn meta() -> Value {
 
 impl Client {
     pub(crate) fn connect(address: SocketAddr) -> Self {
-        let stream = TcpStream::connect(address).unwrap();
+        Self::over(TcpStream::connect(address).unwrap())
+    }
+
+    fn over(stream: TcpStream) -> Self {
         stream.set_nodelay(true).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_write_timeout(Some(PATIENCE)).unwrap();
@@ -207,6 +211,22 @@ impl Client {
             stream,
             unread: Vec::new(),
         }
+    }
+
+    /// A connection from an address of this machine.
+    pub(crate) fn connect_from(from: IpAddr, address: SocketAddr) -> Self {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .build()
+            .unwrap();
+        let connected = runtime.block_on(async {
+            let socket = TcpSocket::new_v4().unwrap();
+            socket.bind((from, 0).into()).unwrap();
+            socket.connect(address).await
+        });
+        let stream = connected.unwrap().into_std().unwrap();
+        stream.set_nonblocking(false).unwrap();
+        Self::over(stream)
     }
 
     /// One request on a connection of its own.
@@ -273,6 +293,25 @@ impl Client {
     /// The head of the next answer, as it stands.
     pub(crate) fn head(&mut self) -> io::Result<String> {
         Ok(String::from_utf8(self.until(b"\r\n\r\n")?).unwrap())
+    }
+
+    /// What follows a head, of this length at least, up to the first pause.
+    pub(crate) fn rest(&mut self, length: usize) -> Vec<u8> {
+        let mut rest = self.exactly(length).unwrap();
+        let pause = Some(Duration::from_millis(200));
+        self.stream.set_read_timeout(pause).unwrap();
+        while self.read().is_ok_and(|count| count > 0) {}
+        self.stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        rest.append(&mut self.unread);
+        rest
+    }
+
+    /// Whether the connection goes on, and nothing more was said.
+    pub(crate) fn is_open(&mut self) -> bool {
+        self.stream.set_nonblocking(true).unwrap();
+        let read = self.read();
+        self.stream.set_nonblocking(false).unwrap();
+        matches!(read, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
     }
 
     /// Whether the server closes the connection, and says nothing more.

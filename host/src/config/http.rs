@@ -21,6 +21,8 @@ pub struct Http {
     pub allowed_hosts: Vec<String>,
     /// Origins of web pages that may ask.
     pub allowed_origins: Vec<String>,
+    /// Balancers before the server.
+    pub trusted_proxies: Vec<String>,
     /// What peers may take.
     pub limits: HttpLimits,
 }
@@ -30,9 +32,11 @@ pub(super) const KEYS: &[&str] = &[
     "token_file",
     "allowed_hosts",
     "allowed_origins",
+    "trusted_proxies",
     "body",
     "connections",
     "requests",
+    "answers",
     "streams",
     "header_time",
     "body_time",
@@ -47,9 +51,11 @@ pub(super) struct Raw {
     token_file: Option<Spanned<PathBuf>>,
     allowed_hosts: Vec<String>,
     allowed_origins: Vec<String>,
+    trusted_proxies: Vec<String>,
     body: Option<Bytes>,
     connections: Option<Count>,
     requests: Option<Count>,
+    answers: Option<Bytes>,
     streams: Option<Count>,
     header_time: Option<Time>,
     body_time: Option<Time>,
@@ -62,15 +68,18 @@ impl Raw {
     pub(super) fn located(self, located: impl Fn(Spanned<PathBuf>) -> Located) -> Http {
         let default = HttpLimits::default();
         let count = |given: Option<Count>, other: usize| given.map_or(other, |count| count.0);
+        let size = |given: Option<Bytes>, other: usize| given.map_or(other, |bytes| bytes.0);
         let time = |given: Option<Time>, other: Duration| given.map_or(other, |time| time.0);
         Http {
             token_file: self.token_file.map(located),
             allowed_hosts: self.allowed_hosts,
             allowed_origins: self.allowed_origins,
+            trusted_proxies: self.trusted_proxies,
             limits: HttpLimits {
-                body: self.body.map_or(default.body, |bytes| bytes.0),
+                body: size(self.body, default.body),
                 connections: count(self.connections, default.connections),
                 requests: count(self.requests, default.requests),
+                answers: size(self.answers, default.answers),
                 streams: count(self.streams, default.streams),
                 header_time: time(self.header_time, default.header_time),
                 body_time: time(self.body_time, default.body_time),

@@ -4,13 +4,17 @@
 //! any of rmcp's will do, and one is made for each request, because nothing is
 //! kept between requests.
 
+mod answer;
 mod changes;
 mod connection;
 mod endpoint;
 mod gate;
+mod io_thread;
 mod metrics;
 mod options;
 mod peers;
+mod places;
+mod quota;
 mod reply;
 mod sessions;
 mod shutdown;
@@ -33,6 +37,7 @@ use rmcp::ServerHandler;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio::net::TcpListener;
+use tokio::runtime::Handle;
 use tokio::sync::watch::Receiver;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -42,7 +47,9 @@ use crate::observer::Occupancy;
 use connection::Connections;
 use endpoint::Endpoint;
 use gate::Gate;
+use io_thread::IoThread;
 use peers::Peers;
+use places::Places;
 use reply::refusal;
 use sessions::Sessions;
 
@@ -60,10 +67,12 @@ type Source = Arc<dyn Fn() -> Option<Occupancy> + Send + Sync>;
 
 /// A server that listens, and answers once it [serves](Server::serve).
 pub struct Server {
+    thread: IoThread,
     listener: TcpListener,
     address: SocketAddr,
     options: Options,
     peers: Peers,
+    places: Arc<Places>,
     sessions: Arc<Sessions>,
     metrics: Arc<Metrics>,
     source: Option<Source>,
@@ -84,12 +93,18 @@ impl Server {
         );
         let (hosts, origins) = (&options.allowed_hosts, &options.allowed_origins);
         let peers = Peers::new(hosts, origins, address).with_context(cannot)?;
-        let listener = TcpListener::bind(address).await.with_context(cannot)?;
+        let connections = options.limits.connections;
+        let places = Places::new(connections, &options.trusted_proxies).with_context(cannot)?;
+        let thread = IoThread::start().with_context(cannot)?;
+        let listener = thread.run(TcpListener::bind(address)).await;
+        let listener = listener.with_context(cannot)?.with_context(cannot)?;
         Ok(Self {
+            thread,
             address: listener.local_addr().with_context(cannot)?,
             listener,
             options,
             peers,
+            places,
             sessions: Sessions::new().with_context(cannot)?,
             metrics: Arc::default(),
             source: None,
@@ -130,23 +145,27 @@ impl Server {
 
     /// Serves until it is told to end, and then until the requests in flight
     /// are answered or the time for that has passed. The answer is the number
-    /// of connections that were broken off.
+    /// of connections that were broken off. Connections are taken and probes
+    /// answered by a thread of their own; the handler is asked where this is
+    /// awaited.
     pub async fn serve<S: ServerHandler>(
         self,
         handler: impl Fn() -> io::Result<S> + Send + Sync + 'static,
         shutdown: &Shutdown,
     ) -> usize {
         let Self {
+            thread,
             listener,
             options,
             peers,
+            places,
             sessions,
             metrics,
             source,
             changes,
             ..
         } = self;
-        let limits = options.limits;
+        let limits = options.limits.clone();
         let broken_off = CancellationToken::new();
         let config = StreamableHttpServerConfig::default()
             .with_legacy_session_mode(false)
@@ -161,7 +180,7 @@ impl Server {
             service,
             sessions,
             changes,
-            &limits,
+            &options,
             shutdown.begun(),
             &broken_off,
         ));
@@ -197,21 +216,30 @@ impl Server {
         }));
         let connections = Connections {
             router,
+            runtime: Handle::current(),
             limits: limits.clone(),
+            places,
             metrics,
             ending: shutdown.begun().clone(),
         };
-        let mut open = connections.take(listener).await;
-        tokio::select! {
-            () = all(&mut open) => return 0,
-            () = tokio::time::sleep(limits.shutdown_time) => {}
-            () = shutdown.hurried().cancelled() => {}
-        }
-        let left = open.len();
-        broken_off.cancel();
-        let _ = tokio::time::timeout(LAST_WORDS, all(&mut open)).await;
-        open.shutdown().await;
-        left
+        let hurried = shutdown.hurried().clone();
+        let served = thread.run(async move {
+            let mut open = connections.take(listener).await;
+            tokio::select! {
+                () = all(&mut open) => return 0,
+                () = tokio::time::sleep(limits.shutdown_time) => {}
+                () = hurried.cancelled() => {}
+            }
+            let left = open.len();
+            broken_off.cancel();
+            let _ = tokio::time::timeout(LAST_WORDS, all(&mut open)).await;
+            open.shutdown().await;
+            left
+        });
+        served.await.unwrap_or_else(|error| {
+            tracing::error!("the server broke off: {error}");
+            0
+        })
     }
 }
 

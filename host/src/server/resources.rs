@@ -24,6 +24,7 @@ use self::cursor::BadCursor;
 use self::uri::SkillUri;
 use super::calls::Guest;
 use super::live::{Live, blocking};
+use super::room::AnswerRoom;
 use crate::frontmatter;
 use crate::line::Line;
 use crate::resources::{Contents, EntryKind, ResourceError, SkillResources};
@@ -105,6 +106,7 @@ pub(crate) async fn read(
     live: &Live,
     request: ReadResourceRequestParams,
     id: &str,
+    room: AnswerRoom,
 ) -> Result<ReadResourceResult, ErrorData> {
     let refused = ErrorCode::RESOURCE_NOT_FOUND;
     let uri = parse(&request.uri, refused)?;
@@ -117,10 +119,15 @@ pub(crate) async fn read(
     };
     let resources = serving(live, id).await?;
     let read = async move {
-        let contents = resources.read(&uri.skill, &path).await?;
-        Ok((media_type::of_contents(&path, &contents), contents))
+        let read = resources.read(&uri.skill, &path).await;
+        let bytes = read.as_ref().map_or(0, |contents| match contents {
+            Contents::Text(text) => text.len(),
+            Contents::Binary(bytes) => bytes.len(),
+        });
+        room.fit(bytes)?;
+        Ok(read.map(|contents| (media_type::of_contents(&path, &contents), contents)))
     };
-    let read = live.run(Guest::BuiltIn, read).await?;
+    let read = live.run(Guest::BuiltIn, read).await??;
     let (media_type, contents) = read.map_err(|error| failed(refused, &request.uri, &error))?;
     let contents = match contents {
         Contents::Text(text) => ResourceContents::text(text, request.uri),

@@ -19,6 +19,7 @@ use serde_json::{Map, Value};
 
 use super::calls::Guest;
 use super::live::{Live, blocking};
+use super::room::AnswerRoom;
 use super::{page, values};
 use crate::tool::{CallError, Definition, Form, Output};
 
@@ -49,6 +50,7 @@ pub(crate) async fn call(
     live: &Live,
     request: CallToolRequestParams,
     id: &str,
+    room: AnswerRoom,
 ) -> Result<CallToolResult, ErrorData> {
     let host = live.host().await;
     let structured = host.definition(&request.name).is_some_and(is_structured);
@@ -58,8 +60,15 @@ pub(crate) async fn call(
     };
     let (name, id) = (request.name, id.to_owned());
     let arguments = Value::Object(request.arguments.unwrap_or_default());
-    let call = async move { host.call_with_id(&name, arguments, Some(&id)).await };
-    match live.run(guest, call).await? {
+    let call = async move {
+        let called = host.call_with_id(&name, arguments, Some(&id)).await;
+        // In the turn in which the call ends: what has no room is never kept.
+        let output = called.as_ref().map_or(0, |output| {
+            output.text.len() + output.details.as_ref().map_or(0, String::len)
+        });
+        room.fit(output).map(|()| called)
+    };
+    match live.run(guest, call).await?? {
         Ok(output) => Ok(answer(output, structured)),
         Err(error @ CallError::UnknownTool { .. }) => {
             Err(ErrorData::invalid_params(error.to_string(), None))

@@ -1,4 +1,8 @@
-//! Connections: taken in, bounded in number and in time, and closed.
+//! Connections: taken in, bounded in number and in time, and closed. Who has
+//! to leave when there are too many stands in `places.rs`. A connection is on the
+//! thread that takes it until it asks for something. If that is a probe, it is
+//! answered there, and the connection ends; any other goes on where the protocol
+//! runs.
 
 use std::io;
 use std::net::SocketAddr;
@@ -7,18 +11,24 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::task::JoinSet;
+use tokio::task::{JoinSet, yield_now};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument as _;
 
 use super::HttpLimits;
 use super::metrics::Metrics;
+use super::places::{Place, Places};
 use super::reply::{BUSY, RETRY_AFTER_SECONDS};
 use super::unread::Unread;
 
@@ -28,6 +38,10 @@ const HEADER_BYTES: usize = 32 << 10;
 
 /// Bytes that a connection reads ahead, and writes at a time.
 const BUFFER_BYTES: usize = 64 << 10;
+
+/// What a connection begins with that is answered on the thread that took it, as
+/// the one request of the connection: no other may run there.
+const PROBES: [&[u8]; 2] = [b"GET /healthz", b"GET /readyz "];
 
 /// Connections past the bound that are told so at a time; others are closed
 /// without a word. Meets: a flood of connections.
@@ -42,7 +56,10 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Connections of one server.
 pub(super) struct Connections {
     pub(super) router: Router,
+    /// Where the protocol runs.
+    pub(super) runtime: Handle,
     pub(super) limits: HttpLimits,
+    pub(super) places: Arc<Places>,
     pub(super) metrics: Arc<Metrics>,
     /// Ends connections, each after the request that it is at.
     pub(super) ending: CancellationToken,
@@ -52,9 +69,6 @@ impl Connections {
     /// Takes connections until the server ends. What then is still at work is
     /// handed back.
     pub(super) async fn take(&self, listener: TcpListener) -> JoinSet<()> {
-        let places = Arc::new(Semaphore::new(
-            self.limits.connections.min(Semaphore::MAX_PERMITS),
-        ));
         let told = Arc::new(Semaphore::new(TOLD));
         let mut open = JoinSet::new();
         loop {
@@ -72,9 +86,11 @@ impl Connections {
                     continue;
                 }
             };
-            if let Ok(place) = Arc::clone(&places).try_acquire_owned() {
+            if let Some(place) = self.places.take(peer.ip()) {
                 let span = tracing::error_span!("http", %peer);
-                open.spawn(self.serve(stream, place).instrument(span));
+                open.spawn(self.serve(stream, Arc::new(place)).instrument(span));
+                // What it has sent is seen before the next one can take its place.
+                yield_now().await;
             } else if let Ok(place) = Arc::clone(&told).try_acquire_owned() {
                 self.metrics.answered("none", 503);
                 open.spawn(refuse(stream, peer, place));
@@ -92,36 +108,105 @@ impl Connections {
         }
     }
 
+    /// Serves a connection until it ends, or has to leave.
     fn serve(
         &self,
         stream: TcpStream,
-        place: OwnedSemaphorePermit,
+        place: Arc<Place>,
     ) -> impl Future<Output = ()> + Send + use<> {
-        let router = self.router.clone();
-        let (limits, ending) = (self.limits.clone(), self.ending.clone());
         let counted = Counted::new(Arc::clone(&self.metrics));
-        async move {
-            let (_place, _counted) = (place, counted);
-            // Answers are small: each goes out at once.
-            let _ = stream.set_nodelay(true);
-            let io = TokioIo::new(Unread::new(stream, limits.write_time));
-            let connection = http1::Builder::new()
-                .timer(TokioTimer::new())
-                .header_read_timeout(limits.header_time)
-                .max_header_size(HEADER_BYTES)
-                .max_buf_size(BUFFER_BYTES)
-                .serve_connection(io, TowerToHyperService::new(router));
-            let mut connection = pin!(connection);
-            let done = tokio::select! {
-                done = &mut connection => done,
-                () = ending.cancelled() => {
-                    connection.as_mut().graceful_shutdown();
-                    connection.await
-                }
+        let speaking = Speaking {
+            router: self.router.clone(),
+            limits: self.limits.clone(),
+            place: Arc::clone(&place),
+            ending: self.ending.clone(),
+        };
+        let runtime = self.runtime.clone();
+        let (header_time, ending) = (self.limits.header_time, self.ending.clone());
+        let served = async move {
+            let asks = tokio::select! {
+                asks = timeout(header_time, asks_for_a_probe(&stream)) => asks,
+                () = ending.cancelled() => return,
             };
-            if let Err(error) = done {
-                tracing::info!("the connection ended: {error}");
+            speaking.place.begun();
+            match asks {
+                Ok(Ok(true)) => speaking.serve(stream, false).await,
+                Ok(Ok(false)) => {
+                    let served = async move {
+                        match stream.into_std().and_then(TcpStream::from_std) {
+                            Ok(stream) => speaking.serve(stream, true).await,
+                            Err(error) => tracing::error!("a connection was lost: {error}"),
+                        }
+                    };
+                    let _ = AbortOnDropHandle::new(runtime.spawn(served.in_current_span())).await;
+                }
+                Ok(Err(error)) => tracing::info!("the connection ended: {error}"),
+                Err(_) => tracing::info!("the connection ended: it asked for nothing"),
             }
+        };
+        async move {
+            tokio::select! {
+                () = served => {}
+                () = place.evicted() => {
+                    counted.0.evicted.inc();
+                    tracing::info!("the connection was closed to make room for another");
+                }
+            }
+        }
+    }
+}
+
+/// Waits for the first bytes of a connection: whether they are a probe's. The
+/// bytes stay where they are.
+async fn asks_for_a_probe(stream: &TcpStream) -> io::Result<bool> {
+    let mut start = [0; 12];
+    let count = stream.peek(&mut start).await?;
+    let start = &start[..count];
+    Ok(PROBES.iter().any(|probe| start.starts_with(probe)))
+}
+
+/// A connection on which HTTP is spoken.
+struct Speaking {
+    router: Router,
+    limits: HttpLimits,
+    place: Arc<Place>,
+    ending: CancellationToken,
+}
+
+impl Speaking {
+    async fn serve(self, stream: TcpStream, keep_alive: bool) {
+        let Self {
+            router,
+            limits,
+            place,
+            ending,
+        } = self;
+        let router = TowerToHyperService::new(router);
+        let asked = service_fn(move |mut request: axum::http::Request<Incoming>| {
+            place.heard();
+            request.extensions_mut().insert(Arc::clone(&place));
+            router.call(request)
+        });
+        // Answers are small: each goes out at once.
+        let _ = stream.set_nodelay(true);
+        let io = TokioIo::new(Unread::new(stream, limits.write_time));
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .keep_alive(keep_alive)
+            .header_read_timeout(limits.header_time)
+            .max_header_size(HEADER_BYTES)
+            .max_buf_size(BUFFER_BYTES)
+            .serve_connection(io, asked);
+        let mut connection = pin!(connection);
+        let done = tokio::select! {
+            done = &mut connection => done,
+            () = ending.cancelled() => {
+                connection.as_mut().graceful_shutdown();
+                connection.await
+            }
+        };
+        if let Err(error) = done {
+            tracing::info!("the connection ended: {error}");
         }
     }
 }
@@ -159,5 +244,5 @@ async fn refuse(mut stream: TcpStream, peer: SocketAddr, _place: OwnedSemaphoreP
         while stream.read(&mut asked).await? > 0 {}
         io::Result::Ok(())
     };
-    let _ = tokio::time::timeout(TELLING, telling).await;
+    let _ = timeout(TELLING, telling).await;
 }

@@ -1,19 +1,15 @@
-//! `/mcp`: a request's body read within its bounds, handed to the protocol,
-//! and the answer on its way, with the place that the request takes held until
-//! the last byte of it.
+//! `/mcp`: a request's body read within its bounds, handed to the protocol, and
+//! the answer on its way, with what the request takes held until the last byte
+//! of it.
 
-use std::io;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
-use std::time::Duration;
+use std::sync::atomic::AtomicUsize;
 
-use axum::body::{Body, Bytes, HttpBody, to_bytes};
+use axum::body::{Body, Bytes, HttpBody as _, to_bytes};
 use axum::extract::{Request, State};
 use axum::http::header::{ALLOW, CONTENT_LENGTH, CONTENT_TYPE};
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::{IntoResponse as _, Response};
-use http_body::{Frame, SizeHint};
 use rmcp::ServerHandler;
 use rmcp::transport::streamable_http_server::StreamableHttpService;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
@@ -22,13 +18,16 @@ use serde::de::IgnoredAny;
 use serde_json::json;
 use serde_json::value::RawValue;
 use tokio::sync::watch::Receiver;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
+use super::answer::{Answer, Hold, at_shutdown, in_time};
+use super::places::Place;
+use super::quota::Quota;
 use super::reply::{busy, closing, refusal};
-use super::sessions::{Asked, InFlight, LABEL, Sessions};
-use super::{HttpLimits, LAST_WORDS, changes, reply};
+use super::sessions::{Asked, LABEL, Sessions};
+use super::{HttpLimits, Options, changes, reply};
 use crate::server::live::Changes;
+use crate::server::room::Room;
 use crate::server::{labels, values};
 
 /// The header in which a request says what it asks for, and the one request
@@ -39,8 +38,12 @@ const LISTEN: &str = "subscriptions/listen";
 /// What every request to `/mcp` shares.
 pub(super) struct Endpoint<S> {
     service: StreamableHttpService<S, NeverSessionManager>,
-    requests: Arc<Semaphore>,
-    streams: Arc<Semaphore>,
+    requests: Arc<Quota>,
+    streams: Arc<Quota>,
+    /// Bytes that answers may still take.
+    room: Arc<AtomicUsize>,
+    /// Whether who comes here has shown a token.
+    admitted: bool,
     sessions: Arc<Sessions>,
     changes: Option<Receiver<Changes>>,
     limits: HttpLimits,
@@ -53,54 +56,60 @@ impl<S: ServerHandler> Endpoint<S> {
         service: StreamableHttpService<S, NeverSessionManager>,
         sessions: Arc<Sessions>,
         changes: Option<Receiver<Changes>>,
-        limits: &HttpLimits,
+        options: &Options,
         ending: &CancellationToken,
         broken_off: &CancellationToken,
     ) -> Self {
-        let places = |count: usize| Arc::new(Semaphore::new(count.min(Semaphore::MAX_PERMITS)));
+        let limits = options.limits.clone();
         Self {
             service,
-            requests: places(limits.requests),
-            streams: places(limits.streams),
+            requests: Quota::new(limits.requests),
+            streams: Quota::new(limits.streams),
+            room: Arc::new(AtomicUsize::new(limits.answers)),
+            admitted: options.token.is_some(),
             sessions,
             changes,
-            limits: limits.clone(),
+            limits,
             ending: ending.clone(),
             broken_off: broken_off.clone(),
         }
+    }
+
+    /// Takes what a request needs until its answer is written. None if there is
+    /// too little.
+    fn hold(&self, quota: &Arc<Quota>, connection: Option<&Arc<Place>>) -> Option<Hold> {
+        // Who has shown the token has no share to keep to, and is protected.
+        let connection = connection.filter(|_| !self.admitted);
+        let address = connection.and_then(|connection| connection.address());
+        let place = quota.take(address)?;
+        let work = match connection {
+            Some(connection) => Some(connection.work()?),
+            None => None,
+        };
+        Some(Hold {
+            _place: place,
+            _work: work,
+            _in_flight: None,
+            room: Room::new(&self.room),
+        })
     }
 }
 
 /// Answers one request.
 pub(super) async fn answer<S: ServerHandler>(
     State(endpoint): State<Arc<Endpoint<S>>>,
-    request: Request,
+    mut request: Request,
 ) -> Response {
-    let Endpoint {
-        service,
-        requests,
-        streams,
-        sessions,
-        changes,
-        limits,
-        ending,
-        broken_off,
-    } = &*endpoint;
-    let told = changes
-        .as_ref()
-        .filter(|_| request.method() == Method::GET && changes::is_asked(request.headers()));
+    let connection = request.extensions_mut().remove::<Arc<Place>>();
+    let changes = endpoint.changes.as_ref();
+    let told =
+        changes.filter(|_| request.method() == Method::GET && changes::is_asked(request.headers()));
     if let Some(changes) = told {
-        let Ok(place) = Arc::clone(streams).try_acquire_owned() else {
+        let Some(hold) = endpoint.hold(&endpoint.streams, connection.as_ref()) else {
             return busy();
         };
-        return changes::stream(changes.clone()).map(|body| {
-            Body::new(Held {
-                body,
-                end: at_shutdown(ending.clone()),
-                _place: place,
-                _in_flight: None,
-            })
-        });
+        let end = at_shutdown(endpoint.ending.clone());
+        return changes::stream(changes.clone()).map(|body| Answer::body(body, end, hold));
     }
     if request.method() != Method::POST {
         // Nothing else is kept that could be got or deleted.
@@ -116,12 +125,15 @@ pub(super) async fn answer<S: ServerHandler>(
         .headers()
         .get(METHOD)
         .is_some_and(|value| value == LISTEN);
-    let places = if listens { streams } else { requests };
-    let Ok(place) = Arc::clone(places).try_acquire_owned() else {
+    let quota = match listens {
+        true => &endpoint.streams,
+        false => &endpoint.requests,
+    };
+    let Some(mut hold) = endpoint.hold(quota, connection.as_ref()) else {
         return busy();
     };
-    let (parts, body) = request.into_parts();
-    let body = match read(body, &parts.headers, limits).await {
+    let (mut parts, body) = request.into_parts();
+    let body = match read(body, &parts.headers, &endpoint.limits).await {
         Ok(body) => body,
         Err(refused) => return refused,
     };
@@ -132,19 +144,23 @@ pub(super) async fn answer<S: ServerHandler>(
     if let Some(why) = is_json.then(|| labels::too_long(&body)).flatten() {
         return malformed(&body, Some(&why));
     }
-    let (handshake, in_flight) = match is_json.then(|| sessions.look(&parts.headers, &body)) {
+    let asked = is_json.then(|| endpoint.sessions.look(&parts.headers, &body));
+    let (handshake, in_flight) = match asked {
         Some(Asked::Handshake(label)) => (Some(label), None),
         Some(Asked::Request(in_flight)) => (None, Some(in_flight)),
         Some(Asked::Other) | None => (None, None),
     };
     let cancelled = in_flight.as_ref().map(|request| request.cancelled.clone());
     let cancelled = cancelled.unwrap_or_default();
+    hold._in_flight = in_flight;
+    parts.extensions.insert(Arc::downgrade(&hold.room));
     let asked = Request::from_parts(parts, Body::from(body.clone()));
-    let answer = tokio::time::timeout(limits.request_time, service.handle(asked));
+    let request_time = endpoint.limits.request_time;
+    let answer = tokio::time::timeout(request_time, endpoint.service.handle(asked));
     // Dropped before it ends, the request is given up, and its guest stopped.
     let answer = tokio::select! {
         answer = answer => answer,
-        () = broken_off.cancelled() => return reply::ending(),
+        () = endpoint.broken_off.cancelled() => return reply::ending(),
         () = cancelled.cancelled() => return nothing(),
     };
     let mut answer = match answer {
@@ -154,26 +170,26 @@ pub(super) async fn answer<S: ServerHandler>(
         }
         Ok(answer) => answer,
         Err(_) => {
-            let text = format!("no answer within {:?}\n", limits.request_time);
+            let text = format!("no answer within {request_time:?}\n");
             return (StatusCode::GATEWAY_TIMEOUT, text).into_response();
         }
     };
     drop(body);
+    // A plain answer, or an error in the place of one that had no room.
+    if let Some(length) = answer.body().size_hint().exact()
+        && !hold.room.holds(length)
+    {
+        tracing::info!("an answer was dropped: there is no room for it");
+        return busy();
+    }
     if let (StatusCode::OK, Some(label)) = (answer.status(), handshake) {
         answer.headers_mut().insert(LABEL, label);
     }
     let end = match listens {
-        true => at_shutdown(ending.clone()),
-        false => in_time(limits.request_time, cancelled),
+        true => at_shutdown(endpoint.ending.clone()),
+        false => in_time(request_time, cancelled),
     };
-    answer.map(|body| {
-        Body::new(Held {
-            body: Body::new(body),
-            end,
-            _place: place,
-            _in_flight: in_flight,
-        })
-    })
+    answer.map(|body| Answer::body(Body::new(body), end, hold))
 }
 
 /// The answer to a request that its client has cancelled, and so waits for no
@@ -255,63 +271,4 @@ fn malformed(body: &[u8], why: Option<&str>) -> Response {
     let error = json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}});
     let headers = [(CONTENT_TYPE, "application/json")];
     (StatusCode::BAD_REQUEST, headers, error.to_string()).into_response()
-}
-
-/// The body of an answer. It holds the request's place, and ends when its time
-/// has come.
-struct Held {
-    body: Body,
-    end: End,
-    _place: OwnedSemaphorePermit,
-    _in_flight: Option<InFlight>,
-}
-
-/// Waits for what ends an answer that does not end by itself. The error breaks
-/// it off, so that it cannot pass for a whole one.
-type End = Pin<Box<dyn Future<Output = Result<(), io::Error>> + Send>>;
-
-/// A stream for as long as the server is there.
-fn at_shutdown(ending: CancellationToken) -> End {
-    Box::pin(async move {
-        ending.cancelled().await;
-        tokio::time::sleep(LAST_WORDS).await;
-        Ok(())
-    })
-}
-
-/// A stream of events about a request, for its time and until it is cancelled.
-fn in_time(time: Duration, cancelled: CancellationToken) -> End {
-    Box::pin(async move {
-        match tokio::time::timeout(time, cancelled.cancelled()).await {
-            Ok(()) => Ok(()),
-            Err(_) => Err(io::Error::other("the request's time has passed")),
-        }
-    })
-}
-
-impl HttpBody for Held {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        let frame = Pin::new(&mut self.body).poll_frame(context);
-        if frame.is_ready() {
-            return frame;
-        }
-        self.end.as_mut().poll(context).map(|end| match end {
-            Ok(()) => None,
-            Err(error) => Some(Err(axum::Error::new(error))),
-        })
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
 }

@@ -15,7 +15,8 @@ use axum::response::{IntoResponse as _, Response};
 
 use super::metrics::Metrics;
 use super::peers::{Peers, Refusal};
-use super::reply::{closing, refusal};
+use super::places::Place;
+use super::reply::{busy, closing, refusal};
 use super::sessions::LABEL;
 use super::token::{Shown, Token};
 
@@ -58,7 +59,15 @@ impl Gate {
             .as_ref()
             .map(|token| token.shown(request.headers()));
         let challenge = match shown {
-            None | Some(Shown::Right) => return next.run(request).await,
+            None => return next.run(request).await,
+            Some(Shown::Right) => {
+                let connection = request.extensions().get::<Arc<Place>>();
+                return match connection.is_none_or(|connection| connection.admit()) {
+                    true => next.run(request).await,
+                    // What is left is for probes.
+                    false => closing(busy()),
+                };
+            }
             Some(Shown::Wrong) => "Bearer error=\"invalid_token\"",
             Some(Shown::Nothing) => "Bearer",
         };

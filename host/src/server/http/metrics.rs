@@ -47,6 +47,7 @@ pub struct Metrics {
     memory: Histogram,
     requests: Family<RequestLabels, Counter>,
     pub(super) connections: Gauge,
+    pub(super) evicted: Counter,
     running: Gauge,
     waiting: Gauge,
     sandbox_memory: Gauge,
@@ -114,6 +115,12 @@ impl Default for Metrics {
             Family::clone(&requests),
         );
         registry.register("http_connections", "Open connections", connections.clone());
+        let evicted = Counter::default();
+        registry.register(
+            "http_connections_evicted",
+            "Connections that were closed to make room for others",
+            evicted.clone(),
+        );
         Self {
             registry,
             calls,
@@ -121,6 +128,7 @@ impl Default for Metrics {
             memory,
             requests,
             connections,
+            evicted,
             running,
             waiting,
             sandbox_memory,

@@ -20,6 +20,10 @@ pub struct Options {
     /// Origins of web pages that may ask, such as `https://app.example.com`,
     /// besides pages of the server's own origin. Default: none.
     pub allowed_origins: Vec<String>,
+    /// Balancers before the server, by IP address or network (`10.0.0.0/8`).
+    /// Each speaks for many peers, so that the share of one address is not
+    /// theirs. Default: none.
+    pub trusted_proxies: Vec<String>,
     /// What peers may take of the server.
     pub limits: HttpLimits,
 }
@@ -31,13 +35,18 @@ pub struct HttpLimits {
     /// Bytes of a request's body. Meets: a peer that takes the server's memory.
     /// Default: 2 MiB.
     pub body: usize,
-    /// Connections at a time. One more is told that the server is busy. Meets:
-    /// peers that take the server's descriptors. Default: 512.
+    /// Connections at a time. One more takes the place of one that has not shown
+    /// the token, and is told that the server is busy if there is none such.
+    /// Meets: peers that take the server's descriptors. Default: 512.
     pub connections: usize,
-    /// Requests to `/mcp` at a time, from reading the body to the last byte of
-    /// the answer. One more is told that the server is busy. Meets: peers that
-    /// ask faster than guests answer. Default: 128.
+    /// Requests to `/mcp` at a time, from reading the body until the last byte of
+    /// the answer is written. One more is told that the server is busy. Meets:
+    /// peers that ask faster than guests answer. Default: 128.
     pub requests: usize,
+    /// Bytes of answers, from their making until they are written. One that does
+    /// not fit is dropped, and its peer told that the server is busy. Meets: peers
+    /// that ask and do not read. Default: 256 MiB.
+    pub answers: usize,
     /// Streams that tell of changes at a time, which are no
     /// [`requests`](Self::requests). Meets: listeners that leave no room for
     /// calls. Default: 128.
@@ -67,6 +76,7 @@ impl Default for HttpLimits {
             body: 2 << 20,
             connections: 512,
             requests: 128,
+            answers: 256 << 20,
             streams: 128,
             header_time: Duration::from_secs(30),
             body_time: Duration::from_secs(30),

@@ -95,6 +95,7 @@ impl Http {
         options.allowed_hosts.extend(self.allow_host);
         options.allowed_origins = configured.allowed_origins;
         options.allowed_origins.extend(self.allow_origin);
+        options.trusted_proxies = configured.trusted_proxies;
         options.limits = configured.limits;
         Ok(options)
     }

@@ -1,0 +1,48 @@
+//! The thread that takes connections and answers probes. Nothing of the protocol
+//! runs there: a large answer takes longer to be made into JSON than a balancer
+//! waits for a probe.
+
+use std::io;
+use std::sync::mpsc::channel;
+use std::thread;
+
+use tokio::runtime::{Builder, Handle};
+use tokio::sync::oneshot;
+use tokio::task::JoinError;
+use tokio_util::task::AbortOnDropHandle;
+
+/// The thread, until this is dropped. What it is at is given up then.
+pub(super) struct IoThread {
+    runtime: Handle,
+    _end: oneshot::Sender<()>,
+}
+
+impl IoThread {
+    pub(super) fn start() -> io::Result<Self> {
+        let (started, start) = channel();
+        let (end, ended) = oneshot::channel::<()>();
+        // The runtime is made there, and dropped there: it may not be dropped
+        // where something is awaited.
+        thread::Builder::new()
+            .name("skillhost-http".to_owned())
+            .spawn(
+                move || match Builder::new_current_thread().enable_all().build() {
+                    Ok(runtime) => {
+                        let _ = started.send(Ok(runtime.handle().clone()));
+                        let _ = runtime.block_on(ended);
+                    }
+                    Err(error) => drop(started.send(Err(error))),
+                },
+            )?;
+        let runtime = start.recv().map_err(io::Error::other)??;
+        Ok(Self { runtime, _end: end })
+    }
+
+    /// Runs a future there, for as long as this is awaited.
+    pub(super) async fn run<T: Send + 'static>(
+        &self,
+        future: impl Future<Output = T> + Send + 'static,
+    ) -> Result<T, JoinError> {
+        AbortOnDropHandle::new(self.runtime.spawn(future)).await
+    }
+}

@@ -1,0 +1,185 @@
+//! Answers that their peers do not read: what they hold, and what they leave.
+
+use std::fs;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use super::{Started, limited, options, serve_guests, until};
+use crate::support::http::{Answer, Client, Request};
+use crate::support::program::Program;
+
+const MIB: usize = 1 << 20;
+
+/// A call whose answer no socket holds.
+fn large(id: u64) -> Request {
+    let arguments = json!({"skill_name": "a", "file_path": "large.txt"});
+    Request::call(id, "read_file_in_skill", arguments)
+}
+
+fn small(id: u64) -> Request {
+    Request::call(id, "read_skill", json!({"skill_name": "a"}))
+}
+
+/// The same file by the second way to it.
+fn resource(id: u64) -> Request {
+    let params = json!({"uri": "skill://a/large.txt"});
+    let read = json!({"jsonrpc": "2.0", "id": id, "method": "resources/read", "params": params});
+    Request::post(read.to_string()).with("MCP-Protocol-Version", "2025-11-25")
+}
+
+/// Asks, and reads no more than the head of the answer.
+fn unread(client: &mut Client, request: &Request) {
+    client.send(&request.bytes());
+    let head = client.head().unwrap();
+    assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
+}
+
+fn assert_busy(answer: &Answer) {
+    let told = (answer.status, answer.header("retry-after"));
+    assert_eq!(told, (503, Some("1")), "{answer:?}");
+}
+
+#[test]
+fn a_request_keeps_its_place_until_its_answer_is_read() {
+    let (server, folders) = serve_guests(options(|options| {
+        options.limits.requests = 2;
+        // Both places may be one address's.
+        options.trusted_proxies = vec!["127.0.0.1".into()];
+    }));
+    folders.write("a/large.txt", "x".repeat(8 * MIB));
+    let mut readers = [(); 2].map(|()| Client::connect(server.address));
+    for reader in &mut readers {
+        unread(reader, &large(1));
+    }
+    let mut other = Client::connect(server.address);
+    for _ in 0..20 {
+        assert_busy(&other.ask(&small(2)));
+        thread::sleep(Duration::from_millis(10));
+    }
+    // One that is read gives its place back, and so does one that is given up.
+    let [mut read, given_up] = readers;
+    let rest = read.rest(8 * MIB);
+    assert!(rest.ends_with(b"}"), "the answer is whole");
+    until("the place is still taken", || {
+        other.ask(&small(3)).status == 200
+    });
+    thread::sleep(Duration::from_millis(100));
+    unread(&mut read, &large(4));
+    assert_busy(&other.ask(&small(5)));
+    drop(given_up);
+    until("the place is still taken", || {
+        other.ask(&small(6)).status == 200
+    });
+}
+
+#[test]
+fn answers_together_have_so_many_bytes_and_the_next_is_told_to_come_again() {
+    let (server, folders) = serve_guests(limited(|limits| limits.answers = 20 * MIB));
+    folders.write("a/large.txt", "x".repeat(8 * MIB));
+    let mut readers = [(); 2].map(|()| Client::connect(server.address));
+    unread(&mut readers[0], &large(1));
+    unread(&mut readers[1], &resource(2));
+    let mut other = Client::connect(server.address);
+    for _ in 0..3 {
+        assert_busy(&other.ask(&large(3)));
+        assert_busy(&other.ask(&resource(4)));
+        // What is small has room.
+        assert_eq!(other.ask(&small(5)).text(), "# A\n");
+    }
+    drop(readers);
+    until("the room is still taken", || {
+        other.ask(&large(6)).status == 200
+    });
+    assert_eq!(other.ask(&resource(7)).status, 200);
+    // Each byte becomes six: the answer is counted as it is sent.
+    folders.write("a/large.txt", "\u{1}".repeat(4 * MIB));
+    assert_busy(&other.ask(&large(8)));
+    assert_eq!(other.ask(&small(9)).status, 200);
+}
+
+/// Peers that ask for large answers, and the size of these.
+const PEERS: usize = 60;
+const LARGE: usize = 15_000_000;
+
+#[test]
+fn unread_answers_leave_no_memory_behind_and_health_answers_meanwhile() {
+    let program = Program::new();
+    program.write("skills/a/SKILL.md", "# A\n");
+    program.write(
+        "skills/a/large.txt",
+        format!("{}\n", "x".repeat(99)).repeat(LARGE / 100),
+    );
+    // What is in production is the host's to bound.
+    program.write("skillhost.toml", "skills = [\"skills\"]\ncalls = 8\n");
+    let server = Started::new(&program, &[], None);
+    let address = server.address;
+    until("not ready", || {
+        Client::once(address, &Request::get("/readyz")).status == 200
+    });
+    assert_eq!(Client::once(address, &large(1)).text().len(), LARGE);
+    let before = resident(&server, "VmRSS:");
+    // On a machine that does other things, too, a round can be lost to these.
+    let is_in_time = |slowest: &Duration| *slowest < Duration::from_millis(100);
+    let mut slowest = Vec::new();
+    while slowest.len() < 3 || slowest.len() < 10 && !slowest.iter().any(is_in_time) {
+        slowest.push(round(&server));
+    }
+    // Its own 256 MiB, what its calls read, and what is being made into JSON.
+    let peak = resident(&server, "VmHWM:") - before;
+    // What is freed is given back when the connections have ended.
+    let mut after = 0;
+    until("memory is left", || {
+        after = resident(&server, "VmRSS:").saturating_sub(before);
+        after < 64 * MIB
+    });
+    println!(
+        "health: {slowest:?}; {} MiB at most, {} MiB after",
+        peak / MIB,
+        after / MIB
+    );
+    assert!(peak < 512 * MIB, "{} MiB", peak / MIB);
+    assert!(slowest.iter().any(is_in_time), "{slowest:?}");
+}
+
+/// All peers ask at once and read nothing, and then they are gone. How long
+/// the slowest probe took meanwhile.
+fn round(server: &Started) -> Duration {
+    let address = server.address;
+    let asked = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let probe = scope.spawn(|| {
+            let mut slowest = Duration::ZERO;
+            while !asked.load(Ordering::Relaxed) {
+                let start = Instant::now();
+                let answer = Client::once(address, &Request::get("/healthz"));
+                assert_eq!(answer.status, 200);
+                slowest = slowest.max(start.elapsed());
+                thread::sleep(Duration::from_millis(5));
+            }
+            slowest
+        });
+        let mut peers: Vec<_> = (0..PEERS).map(|_| Client::connect(address)).collect();
+        for peer in &mut peers {
+            peer.send(&large(1).bytes());
+        }
+        let heads = peers.iter_mut().map(|peer| peer.head().unwrap());
+        let answered = heads
+            .filter(|head| head.starts_with("HTTP/1.1 200 "))
+            .count();
+        asked.store(true, Ordering::Relaxed);
+        // 256 MiB hold so many, and the others are told that there is no room.
+        assert!((1..=18).contains(&answered), "{answered}");
+        probe.join().unwrap()
+    })
+}
+
+/// Bytes of memory that the server has, or had at most.
+fn resident(server: &Started, line: &str) -> usize {
+    let status = fs::read_to_string(format!("/proc/{}/status", server.child.id())).unwrap();
+    let line = status.lines().find_map(|found| found.strip_prefix(line));
+    let kilobytes = line.unwrap().trim().trim_end_matches(" kB");
+    kilobytes.parse::<usize>().unwrap() << 10
+}

@@ -1,0 +1,280 @@
+//! Peers that take places and do nothing with them, and the peers that they
+//! would shut out.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::{Resource, getrlimit, setrlimit};
+use serde_json::json;
+use skillhost::server::http::{Options, Token};
+
+use super::{TOKEN, limited, options, read, serve, serve_guests, until, wait_for_ever};
+use crate::support::http::{Client, Request, Serving};
+use crate::support::{again, is_again};
+
+fn with_token(set: impl FnOnce(&mut Options)) -> Options {
+    options(|options| {
+        options.token = Some(Token::new(TOKEN).unwrap());
+        set(options);
+    })
+}
+
+fn authorised(request: Request) -> Request {
+    request.with("Authorization", &format!("Bearer {TOKEN}"))
+}
+
+/// A loopback address, of which there are many.
+fn peer(last: u8) -> IpAddr {
+    Ipv4Addr::new(127, 0, 0, last).into()
+}
+
+/// Waits until the server has so many connections.
+fn until_open(server: &Serving, count: usize) {
+    let mut asking = Client::connect(server.address);
+    let shown = format!("skillhost_http_connections {count}\n");
+    until("connections", || {
+        let figures = asking.ask(&authorised(Request::get("/metrics")));
+        figures.body.contains(&shown)
+    });
+}
+
+#[test]
+fn silent_connections_shut_nobody_out() {
+    // Descriptors are a process's.
+    if !is_again() {
+        again("http::places::silent_connections_shut_nobody_out", "");
+        return;
+    }
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    setrlimit(Resource::Nofile, limit).unwrap();
+    for (with_a_token, count, addresses) in [
+        (true, 512, 1),
+        (true, 512, 4),
+        (true, 5000, 1),
+        (true, 5000, 4),
+        (false, 5000, 1),
+        (false, 5000, 4),
+    ] {
+        let server = serve(match with_a_token {
+            true => with_token(|_| {}),
+            false => Options::default(),
+        });
+        let address = server.address;
+        let mut early = Client::connect(address);
+        assert_eq!(early.ask(&authorised(read(1))).status, 200);
+        let flooded = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let asking = scope.spawn(|| {
+                let mut asked = 0;
+                while asked < 20 || !flooded.load(Ordering::Relaxed) {
+                    let call = Client::once(address, &authorised(read(1)));
+                    assert!(call.text().contains("def add"), "{call:?}");
+                    let health = Client::once(address, &Request::get("/healthz"));
+                    assert_eq!(health.status, 200);
+                    asked += 1;
+                }
+            });
+            let mut silent = Vec::new();
+            for number in 0..count {
+                let from = peer(1 + u8::try_from(number % addresses).unwrap());
+                silent.push(Client::connect_from(from, address));
+                if number % 50 == 0 {
+                    // Peers that are far away take longer to ask than these.
+                    thread::sleep(Duration::from_millis(10));
+                }
+            }
+            flooded.store(true, Ordering::Relaxed);
+            asking.join().unwrap();
+        });
+        if with_a_token {
+            assert_eq!(early.ask(&authorised(read(2))).status, 200);
+        }
+    }
+}
+
+#[test]
+fn who_has_shown_the_token_stays_and_the_others_give_way() {
+    let server = serve(with_token(|options| options.limits.connections = 8));
+    let connect = |request: &Request, status| {
+        let mut client = Client::connect(server.address);
+        assert_eq!(client.ask(request).status, status);
+        client
+    };
+    let mut own = [(); 4].map(|()| connect(&authorised(read(1)), 200));
+    let mut asking = connect(&Request::get("/none"), 404);
+    let mut refused = connect(&read(1), 401);
+    let mut wrong = connect(&read(1).with("Authorization", "Bearer wrong"), 401);
+    let mut silent = Client::connect(server.address);
+    // The silent one goes, then the ones that were heard, the oldest first.
+    let mut others = Vec::new();
+    for closed in [&mut silent, &mut asking, &mut refused, &mut wrong] {
+        others.push(connect(&Request::get("/none"), 404));
+        assert!(closed.is_closed());
+    }
+    for client in &mut own {
+        assert_eq!(client.ask(&authorised(read(2))).status, 200);
+    }
+    // What a connection showed counts until its next request.
+    for client in &mut own {
+        assert_eq!(client.ask(&Request::get("/healthz")).status, 200);
+    }
+    let mut newer = [(); 6].map(|()| connect(&authorised(read(3)), 200));
+    let [one, two, rest @ ..] = &mut own;
+    assert!(others.iter_mut().chain([one, two]).all(Client::is_closed));
+    assert!(rest.iter_mut().all(Client::is_open));
+    for client in &mut newer {
+        assert_eq!(client.ask(&authorised(read(4))).status, 200);
+    }
+}
+
+#[test]
+fn a_probe_is_the_one_request_of_its_connection() {
+    let server = serve(Options::default());
+    for path in ["/healthz", "/readyz"] {
+        let mut client = Client::connect(server.address);
+        let probe = Request::get(path).bytes();
+        client.send(&[probe, read(1).bytes()].concat());
+        let answer = client.answer().unwrap();
+        assert_eq!(
+            (answer.status, answer.header("connection")),
+            (200, Some("close"))
+        );
+        assert!(client.is_closed());
+        // On a connection that began with something else, it is one of many.
+        let mut client = Client::connect(server.address);
+        for request in [read(1), Request::get(path), read(2)] {
+            assert_eq!(client.ask(&request).status, 200);
+        }
+    }
+}
+
+#[test]
+fn some_places_are_left_for_probes_whoever_has_the_token() {
+    let server = serve(with_token(|options| options.limits.connections = 8));
+    let connect = || Client::connect(server.address);
+    let own = [(); 6].map(|()| {
+        let mut client = connect();
+        assert_eq!(client.ask(&authorised(read(1))).status, 200);
+        client
+    });
+    let mut seventh = connect();
+    let answer = seventh.ask(&authorised(read(2)));
+    assert_eq!(
+        (answer.status, answer.header("retry-after")),
+        (503, Some("1"))
+    );
+    assert!(seventh.is_closed());
+    for path in ["/healthz", "/readyz"] {
+        let _silent = [connect(), connect(), connect()];
+        assert_eq!(connect().ask(&Request::get(path)).status, 200);
+    }
+    let [first, ..] = own;
+    drop(first);
+    until("the place is still taken", || {
+        connect().ask(&authorised(read(3))).status == 200
+    });
+}
+
+#[test]
+fn an_address_has_its_share_of_connections_and_a_trusted_proxy_has_none() {
+    for trusted in [&[][..], &["127.0.0.3"], &["10.0.0.0/8", "127.0.0.2/31"]] {
+        let server = serve(with_token(|options| {
+            options.limits.connections = 9;
+            options.trusted_proxies = trusted.iter().map(|&text| text.to_owned()).collect();
+        }));
+        let connect = |last| Client::connect_from(peer(last), server.address);
+        let mut one = connect(4);
+        let mut many: Vec<_> = (0..6).map(|_| connect(3)).collect();
+        let kept = if trusted.is_empty() { 5 } else { 6 };
+        until_open(&server, 1 + kept + 1);
+        for (number, silent) in many.iter_mut().enumerate() {
+            assert_eq!(silent.is_open(), number >= 6 - kept, "{number}");
+        }
+        // Who is alone at its address is asked to wait by nobody.
+        assert_eq!(one.ask(&authorised(read(1))).status, 200);
+    }
+}
+
+#[test]
+fn without_a_token_a_call_keeps_its_connection_and_an_address_has_its_share() {
+    for trusted in [false, true] {
+        let (server, _folders) = serve_guests(options(|options| {
+            options.limits.connections = 8;
+            options.limits.requests = 4;
+            options.limits.streams = 2;
+            if trusted {
+                options.trusted_proxies = vec!["127.0.0.1".into()];
+            }
+        }));
+        let most = if trusted { 4 } else { 2 };
+        let mut working: Vec<_> = (0..most)
+            .map(|_| {
+                let mut client = Client::connect(server.address);
+                client.send(&wait_for_ever(1).bytes());
+                client
+            })
+            .collect();
+        until("no call runs", || server.host.occupancy().running == most);
+        let call = Request::call(2, "read_skill", json!({"skill_name": "a"}));
+        let mut same = Client::connect(server.address);
+        assert_eq!(same.ask(&call).status, 503);
+        let mut other = Client::connect_from(peer(2), server.address);
+        assert_eq!(other.ask(&call).status, if trusted { 503 } else { 200 });
+        let silent: Vec<_> = (0..40).map(|_| Client::connect(server.address)).collect();
+        let health = Client::once(server.address, &Request::get("/healthz"));
+        assert_eq!(health.status, 200);
+        drop(silent);
+        assert_eq!(server.host.occupancy().running, most);
+        assert!(working.iter_mut().all(Client::is_open));
+        drop(working);
+        until("the place is still taken", || {
+            Client::once(server.address, &call).status == 200
+        });
+    }
+}
+
+#[test]
+fn a_stream_without_a_token_keeps_its_connection() {
+    let server = serve(limited(|limits| {
+        limits.connections = 4;
+        limits.streams = 4;
+    }));
+    let listen = Request::get("/mcp").with("Accept", "text/event-stream");
+    let listening = |last| {
+        let mut client = Client::connect_from(peer(last), server.address);
+        client.send(&listen.bytes());
+        client.head().unwrap()
+    };
+    let mut clients = Vec::new();
+    for (last, status) in [(1, " 200 "), (1, " 200 "), (1, " 503 "), (2, " 200 ")] {
+        let mut client = Client::connect_from(peer(last), server.address);
+        client.send(&listen.bytes());
+        assert!(client.head().unwrap().contains(status), "{last}");
+        clients.push(client);
+    }
+    // The last place is for probes.
+    assert!(listening(2).contains(" 503 "));
+    let mut silent = [(); 8].map(|()| Client::connect(server.address));
+    assert_eq!(
+        Client::once(server.address, &Request::get("/healthz")).status,
+        200
+    );
+    assert!(silent[0].is_closed());
+    for kept in [0, 1, 3] {
+        assert!(clients[kept].is_open(), "{kept}");
+    }
+}
+
+#[test]
+fn a_proxy_that_is_no_address_is_refused_at_the_start() {
+    let bound = skillhost::server::http::Server::bind(
+        SocketAddr::from(([127, 0, 0, 1], 0)),
+        options(|options| options.trusted_proxies = vec!["balancer.example".into()]),
+    );
+    let error = crate::support::block_on(bound).err().unwrap();
+    let error = format!("{error:#}");
+    assert!(error.contains("`balancer.example`"), "{error}");
+}

@@ -2,6 +2,7 @@
 import sys
 import time
 
+import balancer
 import comparison
 import conformance
 import inspector
@@ -14,6 +15,7 @@ PARTS = {
     "typescript": lambda: programs.run("typescript"),
     "inspector": inspector.run,
     "terminal": terminal.run,
+    "balancer": balancer.run,
     "comparison": comparison.run,
 }
 

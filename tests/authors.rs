@@ -42,7 +42,7 @@ fn a_new_project_has_the_tools_name_and_everything_that_it_needs() {
         for next in [
             "cd find-word\n",
             "skillhost build\n",
-            "skillhost test dist/find_word.wasm --cases cases --skills skills\n",
+            "skillhost test dist/find_word.wasm --cases cases\n",
             "skillhost call find_word '{",
         ] {
             assert!(run.stdout.contains(next), "{language}: {}", run.stdout);

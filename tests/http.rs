@@ -991,6 +991,23 @@ fn the_program_serves_until_it_is_told_to_end() {
 }
 
 #[test]
+fn a_component_that_is_not_served_is_counted() {
+    let program = Program::new();
+    program.write("skills/a/SKILL.md", "# A\n");
+    program.write("tools/bad.wasm", "text");
+    program.write("skillhost.toml", "tools = [\"tools\"]\n");
+    let server = Started::new(&program, &["--config", "skillhost.toml"], None);
+    until("not ready", || {
+        Client::once(server.address, &Request::get("/readyz")).status == 200
+    });
+    let shown = Client::once(server.address, &Request::get("/metrics")).body;
+    assert!(
+        shown.contains("\nskillhost_components_refused 1\n"),
+        "{shown}"
+    );
+}
+
+#[test]
 fn the_program_refuses_to_serve_others_without_a_token() {
     let program = Program::new();
     program.write("open", TOKEN);

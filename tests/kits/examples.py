@@ -154,7 +154,7 @@ def build(project, example):
 def test(project, component):
     # The project's own configuration is a right one, and so are its skills.
     program.run(project, "check").ended(0)
-    seen = program.run(project, "test", str(component), "--cases", "cases", "--skills", "skills",
+    seen = program.run(project, "test", str(component), "--cases", "cases",
                        "--output", "json")
     assert seen.stdout, seen.stderr
     checks = json.loads(seen.stdout)["checks"]

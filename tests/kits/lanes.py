@@ -159,8 +159,7 @@ def build(folder):
 
 
 def test(folder):
-    program.run(folder, "test", "dist/find_word.wasm", "--cases", "cases", "--skills",
-                "skills").ended(0)
+    program.run(folder, "test", "dist/find_word.wasm", "--cases", "cases").ended(0)
 
 
 def call(folder):

@@ -75,7 +75,7 @@ impl New {
             Line::default(),
             format_line!("  cd {}", quoted(&folder.to_string())),
             format_line!("  skillhost build"),
-            format_line!("  skillhost test dist/{tool}.wasm --cases cases --skills skills"),
+            format_line!("  skillhost test dist/{tool}.wasm --cases cases"),
             format_line!(
                 "  skillhost call {tool} \
                  '{{\"skill_name\": \"sailing-terms\", \"term\": \"halyard\"}}'"

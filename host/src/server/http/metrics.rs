@@ -51,6 +51,7 @@ pub struct Metrics {
     running: Gauge,
     waiting: Gauge,
     sandbox_memory: Gauge,
+    refused_components: Gauge,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -78,8 +79,13 @@ impl Default for Metrics {
         let durations = Family::new_with_constructor((|| Histogram::new(SECONDS)) as fn() -> _);
         let memory = Histogram::new(MEMORIES);
         let requests = Family::default();
-        let [connections, running, waiting, sandbox_memory] =
-            std::array::from_fn(|_| Gauge::default());
+        let [
+            connections,
+            running,
+            waiting,
+            sandbox_memory,
+            refused_components,
+        ] = std::array::from_fn(|_| Gauge::default());
         registry.register(
             "calls",
             "Calls that ended, by tool and outcome",
@@ -110,6 +116,11 @@ impl Default for Metrics {
             sandbox_memory.clone(),
         );
         registry.register(
+            "components_refused",
+            "Component files that are not served as they lie on disk",
+            refused_components.clone(),
+        );
+        registry.register(
             "http_requests",
             "Requests that were answered, by endpoint and status",
             Family::clone(&requests),
@@ -132,6 +143,7 @@ impl Default for Metrics {
             running,
             waiting,
             sandbox_memory,
+            refused_components,
         }
     }
 }
@@ -150,6 +162,7 @@ impl Metrics {
                 (&self.running, now.running),
                 (&self.waiting, now.waiting),
                 (&self.sandbox_memory, now.memory),
+                (&self.refused_components, now.refused_components),
             ];
             for (gauge, value) in shown {
                 gauge.set(i64::try_from(value).unwrap_or(i64::MAX));

@@ -19,9 +19,8 @@ use tokio_util::sync::CancellationToken;
 const RESERVE: usize = 16;
 const RESERVED_PART: usize = 4;
 
-/// The part of all places that unprotected connections of one address have, and
-/// of all requests that one address has on a server without a token. Meets: one
-/// peer that takes what all others need.
+/// The part of all places that unprotected connections of one address have.
+/// Meets: one peer that takes what all others need.
 const SHARED_PART: usize = 2;
 
 /// Bits of an IPv6 address that make one peer: a host is given so many to choose
@@ -181,7 +180,7 @@ impl Places {
 }
 
 /// What one address may have of all.
-pub(super) fn part(of: usize) -> usize {
+fn part(of: usize) -> usize {
     of.div_ceil(SHARED_PART)
 }
 

@@ -4,7 +4,10 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use super::places;
+/// One part in so many is what one address leaves to others. Meets: one peer
+/// that takes what all others need. On a server without a token all of a
+/// machine's programs may have one address, so it leaves no more.
+const OTHERS_PART: usize = 4;
 
 /// What may be taken.
 pub(super) struct Quota {
@@ -41,7 +44,7 @@ impl Quota {
         }
         if let Some(address) = address {
             let of = taken.of.entry(address).or_default();
-            if *of >= places::part(self.most) {
+            if *of >= self.most - self.most / OTHERS_PART {
                 return None;
             }
             *of += 1;
@@ -84,11 +87,11 @@ mod tests {
         let quota = Quota::new(4);
         let [one, other, third]: [Option<IpAddr>; 3] =
             [1, 2, 3].map(|last| Some([10, 0, 0, last].into()));
-        let taken = [quota.take(one), quota.take(one)];
+        let taken = [(); 3].map(|()| quota.take(one));
         assert!(taken.iter().all(Option::is_some));
         assert!(quota.take(one).is_none());
-        let rest = [quota.take(other), quota.take(None)];
-        assert!(rest.iter().all(Option::is_some));
+        let rest = quota.take(other);
+        assert!(rest.is_some());
         assert!(quota.take(third).is_none() && quota.take(None).is_none());
         drop((taken, rest));
         let free = [(); 4].map(|()| quota.take(None));

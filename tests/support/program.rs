@@ -82,7 +82,12 @@ pub(crate) fn run_unprivileged(arguments: &[&str]) -> Run {
     let folder = tempfile::tempdir().unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let binary: PathBuf = folder.path().join("skillhost");
-    fs::copy(env!("CARGO_BIN_EXE_skillhost"), &binary).unwrap();
+    // Copied by another process: a file that this one has open for writing is
+    // open in each child that another test starts just then, and cannot be run.
+    let copied = Command::new("cp")
+        .args([env!("CARGO_BIN_EXE_skillhost").as_ref(), &*binary])
+        .status();
+    assert!(copied.unwrap().success());
     let mut command = command(&binary);
     command
         .args(arguments)

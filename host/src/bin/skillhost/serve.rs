@@ -41,7 +41,11 @@ impl Serve {
         // A client need not wait for components to be compiled before it is
         // answered at all; what needs the tools waits for them.
         let served = tokio::select! {
-            served = &mut served => served,
+            served = &mut served => {
+                // Loaded, and asked, before this could say what is wrong.
+                live.loaded().iter().for_each(complain_of);
+                served
+            }
             host = live.load() => match host {
                 Ok(host) => {
                     complain_of(&host);

@@ -75,7 +75,11 @@ impl Http {
         tokio::pin!(served);
         // As over stdin, a client that comes early waits for the tools.
         let broken_off = tokio::select! {
-            broken_off = &mut served => broken_off,
+            broken_off = &mut served => {
+                // Loaded, and ended, before this could say what is wrong.
+                live.loaded().iter().for_each(complain_of);
+                broken_off
+            }
             host = live.load() => {
                 complain_of(&host?);
                 served.await

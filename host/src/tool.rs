@@ -321,7 +321,7 @@ impl CallError {
 }
 
 /// A name as a key of TOML.
-fn toml_key(name: &str) -> String {
+pub(crate) fn toml_key(name: &str) -> String {
     let is_bare = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
     match name.bytes().all(is_bare) {
         true => name.to_owned(),

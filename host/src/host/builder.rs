@@ -1,5 +1,7 @@
 //! Building a host: folders opened, components loaded, grants worked out.
 
+mod checks;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -7,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 
-use super::components::{Components, Loaded, Rules, tools_of};
+use super::components::{Components, Loaded, Rules};
 use super::{Granted, Host, Inner, Resources, Running, SKILL_RESOURCES};
 use crate::audit::{Audit, AuditMode};
 use crate::cache::Cache;
@@ -15,12 +17,11 @@ use crate::catalog::{Catalog, SkillsRoot};
 use crate::compile::{self, Compiler};
 use crate::component::{Loader, Tool};
 use crate::engine::{self, Clocked};
-use crate::grant::{Defaults, Grant, Skills};
+use crate::grant::{Defaults, Grant};
 use crate::guard;
 use crate::known::KnownSkills;
-use crate::limits::{self, Limits, Load};
+use crate::limits::{Limits, Load};
 use crate::observer::Observer;
-use crate::suggest;
 use crate::trust::Trust;
 
 /// Bytes of an answer that say how the file in it is encoded, and a little more.
@@ -420,31 +421,6 @@ impl HostBuilder {
         all.map(|limits| limits.memory).max().unwrap_or_default()
     }
 
-    /// Refuses a limit on a call's memory that all calls together do not have.
-    fn check_memory(&self, all: usize) -> anyhow::Result<()> {
-        let grants = self.grants.iter().filter_map(|(tool, grant)| {
-            let limits = grant.limits.as_ref()?;
-            Some((format!("grants.{tool}.limits.memory"), limits.memory))
-        });
-        let of_all = ("limits.memory".to_owned(), self.defaults.limits.memory);
-        for (key, limit) in std::iter::once(of_all).chain(grants) {
-            // A small machine has less than the default of both.
-            let by_default = limit == limits::DEFAULT_MEMORY && self.load.calls_memory.is_none();
-            if limit > all && !by_default {
-                let by_default = match self.load.calls_memory {
-                    Some(_) => "",
-                    None => ", a quarter of the memory that this process may have",
-                };
-                bail!(
-                    "`{}` is {limit} bytes, and `calls_memory`, which all calls have together, is \
-                     {all}{by_default}: lower the one or raise the other",
-                    key.escape_debug()
-                );
-            }
-        }
-        Ok(())
-    }
-
     /// The `.wasm` files of the tool folders, in order of their names, and the
     /// components that were named themselves.
     fn component_files(&self) -> anyhow::Result<Vec<PathBuf>> {
@@ -475,98 +451,6 @@ impl HostBuilder {
         files.extend_from_slice(&self.components);
         Ok(files)
     }
-
-    /// Refuses a tool that is switched off under a wrong name: it would stay on.
-    fn check_disabled(&self, components: &[Loaded]) -> anyhow::Result<()> {
-        let tools = || tools_of(components).map(|tool| tool.definition.name.as_str());
-        for disabled in &self.disabled {
-            if !tools().any(|tool| tool == disabled) {
-                bail!(
-                    "{} disables the tool `{}`, and there is none of that name{}",
-                    self.configured_in(),
-                    disabled.escape_debug(),
-                    did_you_mean(disabled, tools())
-                );
-            }
-        }
-        Ok(())
-    }
-
-    /// Refuses a grant or a pin of a file that is not there: it would be that of
-    /// whatever comes, or nothing would be pinned.
-    fn check_files(&self, components: &[Loaded], files: &[PathBuf]) -> anyhow::Result<()> {
-        let own = components.iter().filter(|component| component.is_own());
-        let own: Vec<&str> = own.map(|own| own.component.grant_name()).collect();
-        let files = files.iter().filter_map(|file| file.file_name()?.to_str());
-        let files: Vec<&str> = files.collect();
-        for pinned in self.pins.keys() {
-            if !files.contains(&pinned.as_str()) {
-                bail!(
-                    "{} pins `{}`, and there is no component file of that name{}",
-                    self.configured_in(),
-                    pinned.escape_debug(),
-                    did_you_mean(pinned, files.iter().copied())
-                );
-            }
-        }
-        let grantable: Vec<&str> = own.into_iter().chain(files).collect();
-        for granted in self.grants.keys() {
-            if grantable.contains(&granted.as_str()) {
-                continue;
-            }
-            let mut tools = tools_of(components);
-            let defined = tools.find(|tool| tool.definition.name == *granted);
-            let hint = match defined {
-                Some(tool) => format!(
-                    "; the tool of that name is defined by `{}`, and a grant names that file",
-                    tool.component.grant_name()
-                ),
-                None => did_you_mean(granted, grantable.iter().copied()),
-            };
-            let hint = match granted.ends_with(".wasm") && hint.is_empty() {
-                true => "; `skillhost build` makes one of a tool project".to_owned(),
-                false => hint,
-            };
-            bail!(
-                "{} grants something to `{}`, and there is no component file and no built-in tool \
-                 of that name{hint}",
-                self.configured_in(),
-                granted.escape_debug()
-            );
-        }
-        Ok(())
-    }
-
-    /// Skills that grants name and that are not there.
-    fn missing_skills(&self, catalog: &Catalog) -> Vec<String> {
-        let mut missing = Vec::new();
-        for (component, grant) in &self.grants {
-            let names = grant.skills.iter().flat_map(Skills::names);
-            missing.extend(names.filter(|name| !catalog.has(name)).map(|name| {
-                let nearest = catalog.nearest(name);
-                format!(
-                    "{} grants `{}` the skill `{}`, and there is none of that name{}",
-                    self.configured_in(),
-                    component.escape_debug(),
-                    name.escape_debug(),
-                    did_you_mean(name, nearest.iter().map(String::as_str))
-                )
-            }));
-        }
-        missing
-    }
-
-    fn configured_in(&self) -> &str {
-        self.configuration.as_deref().unwrap_or("the configuration")
-    }
-}
-
-fn did_you_mean<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> String {
-    let nearest = suggest::nearest(name, names);
-    let nearest = nearest.first();
-    nearest.map_or_else(String::new, |nearest| {
-        format!("; did you mean `{}`?", nearest.escape_debug())
-    })
 }
 
 /// What reads resources. Its answers may be longer than the operator's limit by

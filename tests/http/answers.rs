@@ -114,7 +114,7 @@ fn unread_answers_leave_no_memory_behind_and_health_answers_meanwhile() {
     );
     // What is in production is the host's to bound.
     program.write("skillhost.toml", "skills = [\"skills\"]\ncalls = 8\n");
-    let server = Started::new(&program, &[], None);
+    let server = Started::new(&program, &["--config", "skillhost.toml"], None);
     let address = server.address;
     until("not ready", || {
         Client::once(address, &Request::get("/readyz")).status == 200

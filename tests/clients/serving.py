@@ -18,7 +18,7 @@ NODE_MODULES = pathlib.Path(os.environ["NODE_MODULES"])
 TOKEN = "a-token-that-only-these-tests-know"
 PATIENCE = 60
 
-# Read by the program where it is started, so that the command is the documented one.
+# What the documented command is given besides.
 CONFIGURATION = """
 tools = ["tools"]
 audit_file = "audit.jsonl"
@@ -83,7 +83,8 @@ def listening(command, cwd=None):
 
 def served(where):
     """The program over HTTP, with the token."""
-    command = [SKILLHOST, "serve", "--http", "127.0.0.1:0", "--token-file", "token"]
+    command = [SKILLHOST, "serve", "--http", "127.0.0.1:0", "--token-file", "token",
+               "--config", "skillhost.toml"]
     return listening(command, where.folder)
 
 
@@ -104,6 +105,11 @@ def configuration(transport, where, url=None):
         if text.count(shown) != 1:
             raise RuntimeError("docs/agents.md: `%s` does not have `%s`" % (transport, shown))
         text = text.replace(shown, real)
+    if transport == "stdio":
+        settings = json.loads(text)
+        settings["mcpServers"]["skillhost"]["args"] += ["--config",
+                                                        str(where.folder / "skillhost.toml")]
+        text = json.dumps(settings)
     file = where.folder / ("%s.json" % transport)
     file.write_text(text)
     return file

@@ -185,7 +185,7 @@ def operate(base, project, component, example):
     with open(configuration, "a") as file:
         file.write("\n[grants.\"%s.wasm\"]\nskills = [%s]\n" % (example.tool, json.dumps(example.skill)))
     call("not-granted", first).ended(3).says(grant)
-    with Session(base) as session:
+    with Session(base, "--config", "skillhost.toml") as session:
         listed = {tool["name"] for tool in session.ask("tools/list")["tools"]}
         assert {example.tool, "read_skill_file"} <= listed, listed
         for expected, code in [(example.answers, 0), (example.failures, 1)]:

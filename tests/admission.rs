@@ -268,7 +268,7 @@ fn a_grant_of_a_skill_that_is_not_there_is_a_problem() {
     assert_eq!(grant(&["a", "b*"]), "");
     let said = grant(&["a", "aa"]);
     assert!(
-        said.contains("grants `u.wasm` the skill `aa`, and there is none"),
+        said.contains("grants `u.wasm` the skill `aa`, which does not exist"),
         "{said}"
     );
 }

@@ -186,8 +186,8 @@ fn a_name_in_the_configuration_that_nothing_has_is_an_error() {
     for (host, message) in [
         (
             builder().disable("get_skil"),
-            "the configuration disables the tool `get_skil`, and there is none of that name; did \
-             you mean `get_skill`?",
+            "the configuration disables the tool `get_skil`, which does not exist; did you mean \
+             `get_skill`?",
         ),
         (
             builder().grant("get_skil", Grant::new()),

@@ -36,7 +36,7 @@ pub const DEFAULT_FILE: &str = "skillhost.toml";
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct Config {
-    /// The file, for messages; none if there is none.
+    /// The file's name, for messages. None if no file was read.
     pub file: Option<String>,
     /// Folders of skills; the first one that has a skill wins.
     pub skills: Vec<LocatedRoot>,

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::Located;
-use super::quantity::{Bytes, Count, Time};
+use super::quantity::{Answers, Bytes, Count, Time};
 use crate::server::http::HttpLimits;
 
 /// How a server over HTTP is set up.
@@ -55,7 +55,7 @@ pub(super) struct Raw {
     body: Option<Bytes>,
     connections: Option<Count>,
     requests: Option<Count>,
-    answers: Option<Bytes>,
+    answers: Option<Answers>,
     streams: Option<Count>,
     header_time: Option<Time>,
     body_time: Option<Time>,
@@ -79,7 +79,7 @@ impl Raw {
                 body: size(self.body, default.body),
                 connections: count(self.connections, default.connections),
                 requests: count(self.requests, default.requests),
-                answers: size(self.answers, default.answers),
+                answers: self.answers.map_or(default.answers, |answers| answers.0),
                 streams: count(self.streams, default.streams),
                 header_time: time(self.header_time, default.header_time),
                 body_time: time(self.body_time, default.body_time),

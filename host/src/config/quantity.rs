@@ -119,6 +119,24 @@ impl<'de, const PLACE: usize> Deserialize<'de> for Limit<PLACE> {
     }
 }
 
+/// Bytes of all answers over HTTP together.
+pub(super) struct Answers(pub(super) usize);
+
+/// Least of them: the lists of the built-in tools fit.
+const LEAST_ANSWERS: usize = 64 << 10;
+
+impl<'de> Deserialize<'de> for Answers {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match usize::try_from(bytes(deserializer)?) {
+            Ok(bytes @ LEAST_ANSWERS..) => Ok(Self(bytes)),
+            _ => Err(de::Error::custom(format!(
+                "`answers` is at least {}: with less, no list would be sent",
+                shown(LEAST_ANSWERS)
+            ))),
+        }
+    }
+}
+
 /// Bytes of memory of all calls together.
 pub(super) struct CallsMemory(pub(super) usize);
 

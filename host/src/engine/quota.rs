@@ -154,7 +154,9 @@ impl Quotas {
     /// asking for their tools.
     pub(super) fn of_host(&self) -> Arc<Quota> {
         Arc::new(Quota {
-            groups: vec![Arc::clone(&self.all)],
+            // Never what is left for built-in tools: the component may be made to
+            // take as long as it can.
+            groups: vec![Arc::clone(&self.strangers), Arc::clone(&self.all)],
             built_in: false,
         })
     }
@@ -297,6 +299,17 @@ mod tests {
             slots.take_now().then_some(slots)
         };
         std::iter::from_fn(one).take(10_000).collect()
+    }
+
+    #[test]
+    fn the_hosts_work_on_strangers_takes_nothing_of_the_built_in_tools() {
+        let quotas = quotas(8, 8, Some(8));
+        let strangers = enter(&quotas.of_tool("stranger", false, 1), 1);
+        assert_eq!(strangers.len(), 7);
+        assert_eq!(enter(&quotas.of_host(), 1).len(), 0);
+        assert_eq!(enter(&quotas.of_tool("read_skill", true, 1), 1).len(), 1);
+        drop(strangers);
+        assert_eq!(enter(&quotas.of_host(), 1).len(), 7);
     }
 
     #[test]

@@ -45,8 +45,11 @@ impl ResourceLimiter for State {
         &mut self,
         current: usize,
         desired: usize,
-        _: Option<usize>,
+        maximum: Option<usize>,
     ) -> wasmtime::Result<bool> {
+        if is_beyond(desired, maximum) {
+            return Ok(false);
+        }
         let more = desired.saturating_sub(current);
         let bytes = self.used.bytes.saturating_add(more);
         if bytes > self.limits.memory {
@@ -89,5 +92,27 @@ impl ResourceLimiter for State {
 
     fn memories(&self) -> usize {
         limits::MEMORIES as usize
+    }
+}
+
+/// Whether the component's own maximum refuses it, whoever asks. Nothing is
+/// counted then: the runtime asks here first.
+fn is_beyond(desired: usize, maximum: Option<usize>) -> bool {
+    maximum.is_some_and(|maximum| desired > maximum)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_components_own_maximum_refuses_is_not_counted() {
+        for (desired, maximum, beyond) in [
+            (2, Some(1), true),
+            (1, Some(1), false),
+            (usize::MAX, None, false),
+        ] {
+            assert_eq!(is_beyond(desired, maximum), beyond);
+        }
     }
 }

@@ -13,6 +13,10 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::terminal;
 
+/// Bytes of an event that are shown. Meets: a peer whose message is in what the
+/// protocol's library says of it.
+const LONGEST: usize = 4096;
+
 /// Starts it.
 pub(crate) fn start(level: LevelFilter) {
     // The protocol's library warns of each request that is refused and of
@@ -58,7 +62,56 @@ where
         let mut text = String::new();
         self.0
             .format_event(context, Writer::new(&mut text), event)?;
-        let text = text.strip_suffix('\n').unwrap_or(&text);
-        writeln!(writer, "{}", Line::new(text))
+        let mut text = text.strip_suffix('\n').unwrap_or(&text);
+        let mut cut = "";
+        if text.len() > LONGEST {
+            text = &text[..text.floor_char_boundary(LONGEST)];
+            cut = "…";
+        }
+        writeln!(writer, "{}{cut}", Line::new(text))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{self, Write};
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Written(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Written {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().extend(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn an_event_is_one_line_of_some_length() {
+        let written = Written::default();
+        let writer = written.clone();
+        let log = tracing_subscriber::fmt()
+            .with_writer(move || writer.clone())
+            .with_ansi(false)
+            .map_event_format(OneLine)
+            .finish();
+        tracing::subscriber::with_default(log, || {
+            tracing::info!("a\nb {}", "\u{200b}".repeat(1 << 20));
+        });
+        let text = String::from_utf8(written.0.lock().unwrap().clone()).unwrap();
+        assert_eq!(text.matches('\n').count(), 1);
+        assert!(text.contains("a\\nb \\u{200b}"), "{text:.100}");
+        assert!(
+            text.ends_with("…\n") && text.len() < 8 * LONGEST,
+            "{}",
+            text.len()
+        );
     }
 }

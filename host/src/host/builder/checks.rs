@@ -48,7 +48,7 @@ impl HostBuilder {
         for disabled in &self.disabled {
             if !tools().any(|tool| tool == disabled) {
                 bail!(
-                    "{} disables the tool `{}`, and there is none of that name{}",
+                    "{} disables the tool `{}`, which does not exist{}",
                     self.configured_in(),
                     disabled.escape_debug(),
                     did_you_mean(disabled, tools())
@@ -115,7 +115,7 @@ impl HostBuilder {
             missing.extend(names.filter(|name| !catalog.has(name)).map(|name| {
                 let nearest = catalog.nearest(name);
                 format!(
-                    "{} grants `{}` the skill `{}`, and there is none of that name{}",
+                    "{} grants `{}` the skill `{}`, which does not exist{}",
                     self.configured_in(),
                     component.escape_debug(),
                     name.escape_debug(),

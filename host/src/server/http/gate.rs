@@ -71,6 +71,9 @@ impl Gate {
             Some(Shown::Wrong) => "Bearer error=\"invalid_token\"",
             Some(Shown::Nothing) => "Bearer",
         };
+        if let Some(connection) = request.extensions().get::<Arc<Place>>() {
+            connection.dismiss();
+        }
         let headers = [(WWW_AUTHENTICATE, challenge)];
         let text = "the bearer token is missing or wrong\n";
         (StatusCode::UNAUTHORIZED, headers, text).into_response()
@@ -124,6 +127,12 @@ pub(super) async fn count(metrics: Arc<Metrics>, request: Request, next: Next) -
         "/readyz" => "readyz",
         _ => "other",
     };
+    if !matches!(endpoint, "mcp" | "metrics")
+        && let Some(connection) = request.extensions().get::<Arc<Place>>()
+    {
+        // Nobody asks for a token there.
+        connection.dismiss();
+    }
     let method = request.method().clone();
     let path: String = request.uri().path().chars().take(LOGGED).collect();
     let answer = match is_framed_once(request.headers()) {

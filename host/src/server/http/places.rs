@@ -248,12 +248,18 @@ impl Place {
         });
     }
 
-    /// A whole request has come: what the one before it showed counts no more.
+    /// A whole request has come. What the one before it showed counts until this
+    /// one shows something: no newcomer takes the place in between.
     pub(super) fn heard(&self) {
         self.places.change(self.id, |entry, turn| {
-            entry.admitted = false;
             entry.rank = (State::Heard, turn);
         });
+    }
+
+    /// The request has not shown the token.
+    pub(super) fn dismiss(&self) {
+        self.places
+            .change(self.id, |entry, _| entry.admitted = false);
     }
 
     /// The request has shown the token. False if no place can be protected any
@@ -398,10 +404,15 @@ mod tests {
             });
             assert_eq!(admitted.count(), protected, "{most}");
             assert_eq!(places.take(address(1)).is_some(), protected < most);
-            // What is protected stays so, and gives way to another.
+            // What is protected stays so, whoever comes between two requests.
             connections[0].heard();
+            if protected < most {
+                assert!(!connections[most - 1].admit());
+            }
             assert!(connections[0].admit());
+            // Without the token, it gives way to another.
             connections[0].heard();
+            connections[0].dismiss();
             if protected < most {
                 assert!(connections[most - 1].admit());
                 assert!(!connections[0].admit());

@@ -30,12 +30,11 @@ pub(super) fn put(
         return Err(Fault::project("it is built, and defines no tool")
             .fix("add one to what the component exports"));
     };
-    let folder = project.folder.join("dist");
+    let folder = project.own_folder(&project.folder.join("dist"))?;
     let file = folder.join(format!("{}.wasm", tool.name));
     // Whoever reads the folder meanwhile sees a whole file.
     let whole = folder.join(format!(".{}.new", tool.name));
     let put = || {
-        fs::create_dir_all(&folder)?;
         fs::copy(component, &whole)?;
         fs::rename(&whole, &file)
     };

@@ -77,14 +77,41 @@ impl Project {
 
     /// A folder for what the build makes on the way.
     pub(super) fn scratch(&self, name: &str) -> Result<PathBuf, Fault> {
-        let folder = self.folder.join("build").join(name);
-        fs::create_dir_all(&folder).map_err(|error| {
+        let build = self.own_folder(&self.folder.join("build"))?;
+        match name {
+            "" => Ok(build),
+            name => self.own_folder(&build.join(name)),
+        }
+    }
+
+    /// Makes a folder of the project that the build writes to. Links in it go,
+    /// and one in its place is refused. Meets: a project whose link has a build
+    /// write over a file of its user's.
+    pub(super) fn own_folder(&self, folder: &Path) -> Result<PathBuf, Fault> {
+        let is_link = |path: &Path| fs::symlink_metadata(path).is_ok_and(|it| it.is_symlink());
+        if is_link(folder) {
+            return Err(Fault::project(format!(
+                "`{}` is a symlink, and a build writes nothing through one",
+                folder.display()
+            ))
+            .fix("put a folder in its place, or remove it"));
+        }
+        let made = || {
+            fs::create_dir_all(folder)?;
+            for entry in fs::read_dir(folder)? {
+                let path = entry?.path();
+                if is_link(&path) {
+                    fs::remove_file(path)?;
+                }
+            }
+            Ok(folder.to_owned())
+        };
+        made().map_err(|error: std::io::Error| {
             Fault::missing(format!(
                 "cannot make the folder `{}`: {error}",
                 folder.display()
             ))
-        })?;
-        Ok(folder)
+        })
     }
 }
 
@@ -117,4 +144,36 @@ pub(super) fn c_files(folder: &Path) -> Vec<PathBuf> {
         .collect();
     files.sort();
     files
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn a_build_writes_through_no_link_that_a_project_brings() {
+        let base = tempfile::tempdir().unwrap();
+        let (folder, outside) = (base.path().join("project"), base.path().join("outside"));
+        fs::create_dir_all(folder.join("build/bindings")).unwrap();
+        fs::create_dir(&outside).unwrap();
+        let file = outside.join("file");
+        fs::write(&file, "mine").unwrap();
+        symlink(&file, folder.join("build/bindings/tool.c")).unwrap();
+        symlink(&file, folder.join("build/component.wasm")).unwrap();
+        symlink(&outside, folder.join("dist")).unwrap();
+        let project = Project {
+            folder: folder.clone(),
+            language: Language::C,
+        };
+        for (name, written) in [("bindings", "tool.c"), ("", "component.wasm")] {
+            let scratch = project.scratch(name).ok().unwrap();
+            fs::write(scratch.join(written), "theirs").unwrap();
+        }
+        assert_eq!(fs::read_to_string(&file).unwrap(), "mine");
+        assert!(project.own_folder(&folder.join("dist")).is_err());
+        fs::remove_dir_all(folder.join("build")).unwrap();
+        symlink(&outside, folder.join("build")).unwrap();
+        assert!(project.scratch("bindings").is_err());
+    }
 }

@@ -1,6 +1,7 @@
 //! Compilers that come from Python's registry: installed into a project's
 //! environment, with the hashes of `requirements.txt`.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -44,6 +45,13 @@ impl Venv {
 }
 
 fn install(environment: &Path, venv: &Path) -> Result<(), Fault> {
+    let locked = fs::read_to_string(environment.join(LOCK)).unwrap_or_default();
+    if let Some(line) = beside_registry(&locked) {
+        return Err(Fault::project(format!(
+            "`{LOCK}` may name packages of the registry alone, by version and hashes: `{line}`"
+        ))
+        .fix("`pip-compile --generate-hashes` writes such a file"));
+    }
     let mut command = isolated(&system()?);
     command
         .args(["-m", "venv", "--clear"])
@@ -73,6 +81,24 @@ fn install(environment: &Path, venv: &Path) -> Result<(), Fault> {
             )
     })?;
     Ok(())
+}
+
+/// A line that names anything but a package of the registry: a path, a URL, an
+/// option. Meets: a compiler that lies in the project.
+fn beside_registry(locked: &str) -> Option<String> {
+    let lines = locked.replace("\\\n", " ").replace("\\\r\n", " ");
+    let lines = lines.lines().map(|line| match line.split_once(" #") {
+        Some((line, _comment)) => line.trim(),
+        None => line.trim(),
+    });
+    let mut lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let is_plain = |line: &str| {
+        let mut words = line.split_whitespace();
+        line.contains("==")
+            && !line.contains(['@', '/', '\\', '$', '%'])
+            && words.all(|word| !word.starts_with('-') || word.starts_with("--hash=sha256:"))
+    };
+    lines.find(|line| !is_plain(line)).map(str::to_owned)
 }
 
 /// A Python that imports no module from the folder that it starts in.
@@ -113,5 +139,36 @@ fn system() -> Result<PathBuf, Fault> {
         ))
         .fix(how)),
         None => Err(Fault::missing(format!("`{}` does not run", python.display())).fix(how)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_file_names_packages_of_the_registry_alone() {
+        let hash = "--hash=sha256:0000";
+        for plain in [
+            "",
+            "# a comment\n",
+            &format!("one==1.0 \\\n    {hash} \\\n    {hash}\n    # via two\n"),
+            &format!("one[more]==1.0 ; python_version < \"3.12\" \\\n    {hash}\n"),
+        ] {
+            assert_eq!(beside_registry(plain), None, "{plain}");
+        }
+        for line in [
+            "one @ file://${PWD}/one.whl --hash=sha256:0000",
+            "./one.whl --hash=sha256:0000",
+            "one.whl",
+            "-r other.txt",
+            "--index-url https://registry.example/simple",
+            "--no-binary :all:",
+            "one==1.0 --hash=sha256:0000 --config-settings=x",
+            "one==${VERSION}",
+        ] {
+            let text = format!("two==2.0 {hash}\n{line}\n");
+            assert_eq!(beside_registry(&text).as_deref(), Some(line));
+        }
     }
 }

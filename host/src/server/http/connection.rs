@@ -6,6 +6,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::AsFd as _;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +17,7 @@ use hyper::server::conn::http1;
 use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, Interest};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -189,6 +190,13 @@ impl Speaking {
         });
         // Answers are small: each goes out at once.
         let _ = stream.set_nodelay(true);
+        let watch = match watch(&stream) {
+            Ok(watch) => watch,
+            Err(error) => {
+                tracing::error!("cannot watch a connection: {error}");
+                return;
+            }
+        };
         let io = TokioIo::new(Unread::new(stream, limits.write_time));
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
@@ -200,14 +208,38 @@ impl Speaking {
         let mut connection = pin!(connection);
         let done = tokio::select! {
             done = &mut connection => done,
+            () = hung_up(&watch) => return,
             () = ending.cancelled() => {
                 connection.as_mut().graceful_shutdown();
-                connection.await
+                tokio::select! {
+                    done = connection => done,
+                    () = hung_up(&watch) => return,
+                }
             }
         };
         if let Err(error) = done {
             tracing::info!("the connection ended: {error}");
         }
+    }
+}
+
+/// A second look at a connection, by which nothing of it is read.
+fn watch(stream: &TcpStream) -> io::Result<TcpStream> {
+    let handle = stream.as_fd().try_clone_to_owned()?;
+    TcpStream::from_std(handle.into())
+}
+
+/// Waits until the peer has closed its side, and so waits for no answer. hyper
+/// does not look for that while bytes stand behind a request. Meets: a peer whose
+/// calls go on when it is gone.
+async fn hung_up(watch: &TcpStream) {
+    while let Ok(seen) = watch.ready(Interest::READABLE).await {
+        if seen.is_read_closed() {
+            return;
+        }
+        // What has come is the connection's to read; the next is waited for.
+        let nothing = || io::Result::<()>::Err(io::ErrorKind::WouldBlock.into());
+        let _ = watch.try_io(Interest::READABLE, nothing);
     }
 }
 

@@ -197,9 +197,16 @@ fn remove_abandoned(environments: &Path) {
         return;
     };
     for environment in entries.flatten().map(|entry| entry.path()) {
+        // One that is being made names its project a moment later.
+        let Ok(handle) = File::open(&environment) else {
+            continue;
+        };
         let Ok(project) = fs::read(environment.join(PROJECT)) else {
             continue;
         };
+        if handle.try_lock().is_err() || project.is_empty() {
+            continue;
+        }
         let there = fs::symlink_metadata(OsStr::from_bytes(&project));
         if there.is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
             // It is in nobody's way.

@@ -187,7 +187,8 @@ impl Schema {
             .find(|name| !arguments.contains_key(*name))
         {
             return Err(CallError::Arguments(format!(
-                "Missing required argument: '{missing}'"
+                "Missing required argument: '{}'",
+                short(missing)
             )));
         }
         if self.closed
@@ -513,6 +514,36 @@ mod tests {
             error.to_string().starts_with("Argument 'mode' is invalid"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn a_message_stays_short_whatever_the_names_in_a_schema() {
+        let long = "x".repeat(5000);
+        let mut choices = json!({"required": [&long]});
+        for _ in 0..20 {
+            choices = json!({"anyOf": [{"type": "object", "required": [&long]}, choices]});
+        }
+        let many: Vec<Value> = (0..50).map(|n| json!({"enum": [n, &long]})).collect();
+        for (schema_source, arguments) in [
+            (json!({"required": [&long]}), json!({})),
+            (
+                json!({"properties": {"x": {"required": [&long]}}}),
+                json!({"x": {}}),
+            ),
+            (
+                json!({"properties": {(&long): {"type": "string"}}}),
+                json!({(&long): 1}),
+            ),
+            (json!({"properties": {"x": choices}}), json!({"x": {}})),
+            (
+                json!({"properties": {"x": {"anyOf": many}}}),
+                json!({"x": "y"}),
+            ),
+        ] {
+            let error = schema(schema_source).check(arguments).unwrap_err();
+            let length = error.to_string().chars().count();
+            assert!(length <= 1000, "{length}: {error}");
+        }
     }
 
     #[test]

@@ -4,10 +4,21 @@ use jsonschema::ValidationError;
 use jsonschema::error::{TypeKind, ValidationErrorKind};
 use serde_json::Value;
 
-/// What is wrong, in the words of the contracts, with the property's name.
+/// The longest name or value that a message repeats, and the longest message, in
+/// characters. A schema is a stranger's: its names and nested choices have no end
+/// of their own.
+const LONGEST_NAME: usize = 200;
+const LONGEST_MESSAGE: usize = 900;
+
+/// Returns what does not fit, in the words of the contracts, with the property's
+/// name.
 pub(super) fn in_words(error: &ValidationError<'_>) -> String {
+    cut(&words(error), LONGEST_MESSAGE)
+}
+
+fn words(error: &ValidationError<'_>) -> String {
     let path = error.instance_path().to_string();
-    let name = path.trim_start_matches('/').replace('/', ".");
+    let name = short(&path.trim_start_matches('/').replace('/', "."));
     match error.kind() {
         ValidationErrorKind::Type { kind } if !name.is_empty() => {
             format!("Argument '{name}' must be {}", expected(kind))
@@ -19,7 +30,7 @@ pub(super) fn in_words(error: &ValidationError<'_>) -> String {
             } else {
                 format!("{name}.")
             };
-            format!("Missing required argument: '{within}{property}'")
+            format!("Missing required argument: '{within}{}'", short(property))
         }
         ValidationErrorKind::AdditionalProperties { unexpected } => {
             format!("Unknown argument: '{}'", short(&unexpected.join("', '")))
@@ -50,7 +61,7 @@ fn of_choices(
         .iter()
         .filter_map(|errors| errors.iter().find(within));
     if let (Some(meant), None) = (meant.next(), meant.next()) {
-        return in_words(meant);
+        return words(meant);
     }
     let (like, unlike): (Vec<_>, Vec<_>) = choices
         .iter()
@@ -61,9 +72,9 @@ fn of_choices(
     // One that takes the type, and not this value of it.
     let other = like.first().and_then(|(errors, _)| errors.first());
     match (other, described.split_last()) {
-        (Some(other), None) => in_words(other),
+        (Some(other), None) => words(other),
         (Some(other), Some(_)) => {
-            format!("{}, and is not {}", in_words(other), described.join(" or "))
+            format!("{}, and is not {}", words(other), described.join(" or "))
         }
         (None, Some((last, []))) => format!("Argument '{name}' must be {last}"),
         (None, Some((last, rest))) => {
@@ -82,7 +93,7 @@ fn described(errors: &[ValidationError<'_>]) -> Option<String> {
             Some(format!("one of {}", short(&options.join(", "))))
         }
         ValidationErrorKind::Required { property } => {
-            Some(format!("an object with '{}'", property.as_str()?))
+            Some(format!("an object with '{}'", short(property.as_str()?)))
         }
         _ => None,
     });
@@ -112,10 +123,13 @@ fn expected(kind: &TypeKind) -> String {
     }
 }
 
-/// A caller's string in a message: bounded.
+/// Returns a caller's string as it stands in a message: bounded.
 pub(super) fn short(text: &str) -> String {
-    const LONGEST: usize = 200;
-    match text.char_indices().nth(LONGEST) {
+    cut(text, LONGEST_NAME)
+}
+
+fn cut(text: &str, longest: usize) -> String {
+    match text.char_indices().nth(longest) {
         None => text.to_owned(),
         Some((end, _)) => format!("{}…", &text[..end]),
     }

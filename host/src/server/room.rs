@@ -26,19 +26,18 @@ impl Room {
         })
     }
 
-    /// Makes it the room for so many bytes. False if there is too little: the
-    /// answer must not be kept.
+    /// Makes it the room for at least so many bytes. False if there is too little:
+    /// the answer must not be kept. It never shrinks: a word on the way, a report
+    /// of progress, must not give away the room of the answer behind it.
     pub(crate) fn fit(&self, bytes: usize) -> bool {
         let mut own = self.own.lock().unwrap_or_else(|broken| broken.into_inner());
-        let less = own.saturating_sub(bytes);
-        self.left.fetch_add(less, Ordering::Relaxed);
         let more = bytes.saturating_sub(*own);
         let take = |left: usize| left.checked_sub(more);
         let taken = self
             .left
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
         match taken {
-            Ok(_) => *own = bytes,
+            Ok(_) => *own += more,
             Err(_) => self.refused.store(true, Ordering::Relaxed),
         }
         taken.is_ok()
@@ -93,13 +92,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_together_have_so_many_bytes_and_give_them_back() {
+    fn answers_share_so_many_bytes_and_give_them_back_at_their_end() {
         let left = Arc::new(AtomicUsize::new(100));
         let (one, other) = (Room::new(&left), Room::new(&left));
         assert!(one.fit(60) && other.fit(40));
         assert!(!other.fit(41));
         assert!(!other.holds(1) && one.holds(60));
-        assert!(one.fit(10) && other.fit(90));
+        assert!(one.fit(10) && !other.fit(90));
         assert!(!one.fit(usize::MAX));
         drop(other);
         assert!(one.fit(100));

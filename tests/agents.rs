@@ -253,7 +253,7 @@ fn a_loop_ends_where_the_model_calls_tools_for_ever_or_the_service_fails() {
 
 #[test]
 fn the_page_shows_the_example_and_no_loop_that_is_not_run() {
-    let example = repository().join("host/examples/agent.rs");
+    let example = repository().join("host/core/examples/agent.rs");
     assert_eq!(block("rust"), fs::read_to_string(example).unwrap());
     let blocks = blocks();
     let loops = blocks

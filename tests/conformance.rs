@@ -9,8 +9,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use skillhost::conformance::{Check, Conformance, Outcome, Report, rules};
 use skillhost::{Limits, SkillsRoot};
+use skillhost_conformance::{Check, Conformance, Outcome, Report, rules};
 
 use crate::support::program::{Program, Run, run_in_repository};
 use crate::support::{block_on, cache, guests, repository};

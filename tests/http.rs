@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use skillhost::Config;
-use skillhost::server::http::{HttpLimits, Options, Server, Token};
+use skillhost_mcp::http::{HttpLimits, Options, Server, Token};
 
 use crate::support::folders::Folders;
 use crate::support::http::{Client, Request, Serving, meta};

@@ -9,8 +9,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use skillhost::server::http::Options;
 use skillhost::{CallError, Grant, Host, HostBuilder, Limits, Load, Output, Stop};
+use skillhost_mcp::http::Options;
 
 use crate::support::folders::Folders;
 use crate::support::http::{Client, Request, Serving};

@@ -4,8 +4,8 @@
 use std::os::unix::fs::symlink;
 
 use serde_json::{Value, json};
-use skillhost::conformance::Conformance;
 use skillhost::{Grant, Host, HostBuilder, SkillsRoot};
+use skillhost_conformance::Conformance;
 
 use crate::support::folders::{CANARY, Folders};
 use crate::support::session::Session;
@@ -50,7 +50,7 @@ fn it_conforms_and_its_cases_pass() {
         });
     let report = block_on(run.run()).unwrap();
     let failed: Vec<_> = report.failed().collect();
-    assert_eq!(failed, [] as [&skillhost::conformance::Check; 0]);
+    assert_eq!(failed, [] as [&skillhost_conformance::Check; 0]);
     let cases = report.checks.iter().filter(|check| check.case.is_some());
     assert_eq!(cases.count(), 10);
 }

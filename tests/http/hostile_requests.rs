@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use skillhost::server::http::Options;
+use skillhost_mcp::http::Options;
 
 use super::{Started, TOKEN, options, read, serve, until};
 use crate::support::http::{Client, Request};

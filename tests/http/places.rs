@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rustix::process::{Resource, getrlimit, setrlimit};
 use serde_json::json;
-use skillhost::server::http::{Options, Token};
+use skillhost_mcp::http::{Options, Token};
 
 use super::{TOKEN, limited, options, read, serve, serve_guests, until, wait_for_ever};
 use crate::support::http::{Client, Request, Serving};
@@ -276,7 +276,7 @@ fn a_stream_without_a_token_keeps_its_connection() {
 
 #[test]
 fn a_proxy_that_is_no_address_is_refused_at_the_start() {
-    let bound = skillhost::server::http::Server::bind(
+    let bound = skillhost_mcp::http::Server::bind(
         SocketAddr::from(([127, 0, 0, 1], 0)),
         options(|options| options.trusted_proxies = vec!["balancer.example".into()]),
     );

@@ -8,9 +8,9 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use skillhost::server::http::{self, Metrics, Options, Shutdown};
-use skillhost::server::{Live, Server};
 use skillhost::{Host, HostBuilder};
+use skillhost_mcp::http::{self, Metrics, Options, Shutdown};
+use skillhost_mcp::{Live, Server};
 use tokio::net::TcpSocket;
 
 /// How long a test waits for an answer before it fails.

@@ -17,7 +17,7 @@ use skillhost::{CallError, Host, HostBuilder, Output};
 
 /// The repository.
 pub(crate) fn repository() -> &'static Path {
-    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
 }
 
 /// Where compiled components are kept between runs of the tests.

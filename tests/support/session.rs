@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use skillhost::HostBuilder;
-use skillhost::server::{Live, Server, stdio};
+use skillhost_mcp::{Live, Server, stdio};
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 

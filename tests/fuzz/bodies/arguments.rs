@@ -6,7 +6,8 @@
 
 use jsonschema::PatternOptions;
 use serde_json::{Map, Value};
-use skillhost::{CallError, check_arguments, parse_arguments};
+use skillhost::internal::check_arguments;
+use skillhost::{CallError, parse_arguments};
 
 /// Characters of a message, from which on a caller floods its own answer.
 const LONGEST_MESSAGE: usize = 1000;

@@ -1,0 +1,216 @@
+//! The languages that a tool can be written in, and the project that each
+//! starts from. The projects lie in `guest-tools/kits/`, whole, under the name
+//! [`NAME`]; here they are only put into the program.
+
+use clap::ValueEnum;
+
+/// What the projects are called where they lie, and what their tool is.
+pub(crate) const NAME: &str = "look-up-term";
+/// The same as the tool's name.
+pub(crate) const TOOL: &str = "look_up_term";
+
+/// A language with a kit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Language {
+    #[value(alias = "rs")]
+    Rust,
+    #[value(alias = "py")]
+    Python,
+    #[value(name = "javascript", alias = "js")]
+    JavaScript,
+    C,
+}
+
+/// A file of a project.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct File {
+    pub(crate) path: &'static str,
+    pub(crate) text: &'static str,
+}
+
+macro_rules! files {
+    ($folder:literal: $($path:literal),+ $(,)?) => {
+        &[$(File {
+            path: $path,
+            text: include_str!(concat!("../../../", $folder, "/", $path)),
+        }),+]
+    };
+}
+
+const COMMON: &[File] = files!("guest-tools/kits/common":
+    "cases/paths.json",
+    "cases/terms.json",
+    "dist/.gitkeep",
+    "skillhost.toml",
+    "skills/sailing-terms/SKILL.md",
+    "skills/sailing-terms/glossary.txt",
+);
+
+const RUST: &[File] = files!("guest-tools/kits/rust":
+    ".gitignore",
+    "Cargo.toml",
+    "README.md",
+    "src/lib.rs",
+);
+
+const PYTHON: &[File] = files!("guest-tools/kits/python":
+    ".gitignore",
+    "README.md",
+    "requirements.txt",
+    "skillhost_kit.py",
+    "tool.py",
+);
+
+const JAVASCRIPT: &[File] = files!("guest-tools/kits/javascript":
+    ".gitignore",
+    ".npmrc",
+    "README.md",
+    "package-lock.json",
+    "package.json",
+    "src/skillhost-kit.js",
+    "src/tool.js",
+    "wit/deps/wasi-filesystem/filesystem.wit",
+    "wit/world.wit",
+);
+
+const C: &[File] = files!("guest-tools/kits/c":
+    ".gitignore",
+    "README.md",
+    "requirements.txt",
+    "src/skillhost_kit.c",
+    "src/skillhost_kit.h",
+    "src/tool.c",
+);
+
+/// The package `skillhost:tool`.
+const WIT: &[File] = files!("wit": "answer.wit", "skills.wit", "tools.wit", "world.wit");
+
+impl Language {
+    /// What people call it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Rust => "Rust",
+            Self::Python => "Python",
+            Self::JavaScript => "JavaScript",
+            Self::C => "C",
+        }
+    }
+
+    fn own(self) -> &'static [File] {
+        match self {
+            Self::Rust => RUST,
+            Self::Python => PYTHON,
+            Self::JavaScript => JAVASCRIPT,
+            Self::C => C,
+        }
+    }
+
+    /// Where the package `skillhost:tool` lies in a project.
+    fn wit(self) -> &'static str {
+        match self {
+            // Beside a world of its own, which imports more.
+            Self::JavaScript => "wit/deps/skillhost-tool",
+            _ => "wit",
+        }
+    }
+
+    /// The files of a project: where each lies, and its text.
+    pub(crate) fn files(self) -> impl Iterator<Item = (String, &'static str)> {
+        let plain = |file: &File| (file.path.to_owned(), file.text);
+        let own = COMMON.iter().chain(self.own()).map(plain);
+        let wit = move |file: &File| (format!("{}/{}", self.wit(), file.path), file.text);
+        own.chain(WIT.iter().map(wit))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::path::Path;
+
+    use super::*;
+
+    fn there(folder: &Path, below: &Path, found: &mut BTreeSet<String>) {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                there(&path, below, found);
+            } else {
+                let path = path.strip_prefix(below).unwrap();
+                found.insert(path.to_str().unwrap().to_owned());
+            }
+        }
+    }
+
+    #[test]
+    fn every_file_of_a_kit_is_in_the_program() {
+        let kits = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../guest-tools/kits");
+        for (folder, files) in [
+            ("common", COMMON),
+            ("rust", RUST),
+            ("python", PYTHON),
+            ("javascript", JAVASCRIPT),
+            ("c", C),
+        ] {
+            let folder = kits.join(folder);
+            let mut found = BTreeSet::new();
+            there(&folder, &folder, &mut found);
+            let known = files.iter().map(|file| file.path.to_owned()).collect();
+            assert_eq!(found, known, "{}", folder.display());
+        }
+    }
+
+    /// What an author does not change in a project, the examples have word for word.
+    #[test]
+    fn examples_are_projects_of_their_kit() {
+        let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../guest-tools/examples");
+        let mut seen = 0;
+        for entry in std::fs::read_dir(examples).unwrap() {
+            let folder = entry.unwrap().path();
+            let language = match folder {
+                _ if folder.join("tool.py").is_file() => Language::Python,
+                _ if folder.join("package.json").is_file() => Language::JavaScript,
+                _ if folder.join("src/skillhost_kit.c").is_file() => Language::C,
+                // In Rust they belong to the workspace of the guests.
+                _ => continue,
+            };
+            seen += 1;
+            for (path, text) in language.files() {
+                let is_the_kits = path.contains("kit.")
+                    || path.starts_with("wit/")
+                    || [".gitignore", ".npmrc", "requirements.txt", "dist/.gitkeep"]
+                        .contains(&path.as_str());
+                if is_the_kits {
+                    let file = folder.join(path);
+                    let found = std::fs::read_to_string(&file)
+                        .unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+                    assert!(found == text, "{} is not the kit's", file.display());
+                }
+            }
+        }
+        assert!(seen > 0);
+    }
+
+    #[test]
+    fn the_whole_wit_package_is_in_the_program() {
+        let wit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../wit");
+        let entries = std::fs::read_dir(wit).unwrap();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let found: BTreeSet<String> = names.filter(|name| name.ends_with(".wit")).collect();
+        let known = WIT.iter().map(|file| file.path.to_owned()).collect();
+        assert_eq!(found, known);
+    }
+
+    #[test]
+    fn nothing_in_a_project_refers_to_this_repository() {
+        for language in Language::value_variants() {
+            for (path, text) in language.files() {
+                for word in ["../", "guest-tools", "CONTRIBUTING", "ARCHITECTURE"] {
+                    // Cases try to leave the skill, and schemas are walked up.
+                    let is_attack = word == "../" && path == "cases/paths.json";
+                    assert!(is_attack || !text.contains(word), "{path}: {word}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! `skillhost serve --http ADDR`: the server over HTTP, set up from options,
+//! configuration and environment.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::{Context as _, bail};
+use clap::Args;
+use rustix::process::{Resource, getrlimit, setrlimit};
+use skillhost::config;
+use skillhost_mcp::http::{Metrics, Options, Server, Shutdown, Token};
+use skillhost_mcp::{self, Live};
+
+use super::memory;
+use crate::exit::Exit;
+use crate::options::{self, TOKEN_VARIABLE, complain_of};
+use crate::terminal::{self, format_line};
+
+/// What can be said of it on the command line; the rest is in `[http]`.
+#[derive(Args)]
+pub(crate) struct Http {
+    /// Serve over HTTP at this address, such as 127.0.0.1:8080, with MCP at
+    /// /mcp
+    #[arg(long = "http", value_name = "ADDR")]
+    pub(crate) address: Option<SocketAddr>,
+    /// File that holds the bearer token which requests must show, in place of
+    /// the configured one; or set SKILLHOST_HTTP_TOKEN
+    #[arg(long, value_name = "FILE", requires = "address")]
+    token_file: Option<PathBuf>,
+    /// Name that the server is asked by, besides the configured ones; repeatable
+    #[arg(long, value_name = "NAME", requires = "address")]
+    allow_host: Vec<String>,
+    /// Origin of web pages that may ask, besides the configured ones; repeatable
+    #[arg(long, value_name = "ORIGIN", requires = "address")]
+    allow_origin: Vec<String>,
+}
+
+impl Http {
+    pub(crate) async fn execute(
+        self,
+        address: SocketAddr,
+        options: &options::Options,
+    ) -> anyhow::Result<Exit> {
+        let metrics = Arc::<Metrics>::default();
+        let config = options.configured()?;
+        let http = config.http.clone();
+        let builder = options.builder(config)?.observer(metrics.clone());
+        let shutdown = Shutdown::on_signals()?;
+        let server = Server::bind(address, self.options(http)?).await?;
+        raise_descriptor_limit();
+        memory::give_back_large_blocks();
+        let live = Arc::new(Live::new(builder));
+        let _watching = live
+            .watch()
+            .inspect_err(|error| tracing::warn!("{error:#}"));
+        terminal::print(&[format_line!("http://{}/mcp", server.address())])?;
+        let (occupied, answering, ending) = (live.clone(), live.clone(), live.clone());
+        let server = match live.is_watched() {
+            true => server.changes(live.changes()),
+            false => server,
+        };
+        let served = server
+            .metrics(metrics)
+            .occupancy(move || occupied.loaded().map(|host| host.occupancy()))
+            .serve(
+                move || Ok(skillhost_mcp::Server::new(Arc::clone(&answering))),
+                &shutdown,
+            );
+        let asked = shutdown.clone();
+        tokio::spawn(async move {
+            asked.asked().await;
+            ending.close();
+        });
+        tokio::pin!(served);
+        // As over stdin, a client that comes early waits for the tools.
+        let broken_off = tokio::select! {
+            broken_off = &mut served => {
+                // Loaded, and ended, before this could say what is wrong.
+                live.loaded().iter().for_each(complain_of);
+                broken_off
+            }
+            host = live.load() => {
+                complain_of(&host?);
+                served.await
+            }
+        };
+        live.stop().await;
+        if broken_off > 0 {
+            tracing::warn!("{broken_off} connections were broken off with requests in flight");
+        }
+        Ok(Exit::Ok)
+    }
+
+    fn options(self, configured: config::Http) -> anyhow::Result<Options> {
+        let mut options = Options::default();
+        options.token = self.token(&configured)?;
+        options.allowed_hosts = configured.allowed_hosts;
+        options.allowed_hosts.extend(self.allow_host);
+        options.allowed_origins = configured.allowed_origins;
+        options.allowed_origins.extend(self.allow_origin);
+        options.trusted_proxies = configured.trusted_proxies;
+        options.limits = configured.limits;
+        Ok(options)
+    }
+
+    /// The one token that was given, and an error if there are two: which of
+    /// them counts would be a guess.
+    fn token(&self, configured: &config::Http) -> anyhow::Result<Option<Token>> {
+        let named = configured.token_file.as_ref();
+        let file = match (&self.token_file, named) {
+            (Some(file), _) => Some((file, "`--token-file`")),
+            (None, Some(located)) => Some((&located.path, located.place.as_str())),
+            (None, None) => None,
+        };
+        match (file, options::token()) {
+            (Some((_, place)), Some(_)) => bail!(
+                "{place}: there is a token in `{TOKEN_VARIABLE}`, too; which of the two counts?"
+            ),
+            (Some((file, place)), None) => Token::read(file).context(place.to_owned()).map(Some),
+            (None, Some(text)) => {
+                let text = text.to_str().context("it is no text");
+                let token = text.and_then(Token::new);
+                token.context(format!("`{TOKEN_VARIABLE}`")).map(Some)
+            }
+            (None, None) => Ok(None),
+        }
+    }
+}
+
+/// Takes as many descriptors as the system lets the process have: connections
+/// and the files that guests open count together.
+fn raise_descriptor_limit() {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    if let Err(error) = setrlimit(Resource::Nofile, limit) {
+        tracing::warn!("cannot raise the limit of descriptors: {error}");
+    }
+}

@@ -1,0 +1,164 @@
+//! The program's stdout and stderr. All that is printed goes through here.
+//!
+//! What people read is made of [`Line`]s, wherever it goes: a terminal, a file
+//! or a pipe. What a model or a program reads goes to a file or a pipe byte for
+//! byte, and is escaped on a terminal. A reader that goes away is no error.
+
+use std::fmt::Display;
+use std::io::{self, IsTerminal as _, Write as _};
+
+use serde_json::Value;
+use skillhost::Line;
+use skillhost::line::{self, is_hidden};
+use unicode_width::UnicodeWidthChar as _;
+
+/// Columns of a table that is not printed to a terminal.
+const DEFAULT_WIDTH: usize = 100;
+
+/// Makes a [`Line`] as `format!` makes a string.
+macro_rules! format_line {
+    ($($text:tt)*) => {
+        ::skillhost::Line::new(format_args!($($text)*))
+    };
+}
+pub(crate) use format_line;
+
+/// Says on stderr, in a line, what is wrong.
+pub(crate) fn complain(message: impl Display) {
+    say(&format_line!("skillhost: {message}"));
+}
+
+/// Shows a line on stderr.
+pub(crate) fn say(line: &Line) {
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
+/// Shows, in place of the one before, a line of what is being done. Only for a
+/// person who [watches](is_watched).
+pub(crate) fn show_progress(line: &Line) {
+    let _ = write!(io::stderr(), "\r\x1b[K{line}");
+}
+
+/// Where the log is written. What makes its lines is in `log.rs`.
+pub(crate) fn log() -> io::Stderr {
+    io::stderr()
+}
+
+/// Whether stderr is a terminal.
+pub(crate) fn is_watched() -> bool {
+    io::stderr().is_terminal()
+}
+
+/// Columns of stdout.
+pub(crate) fn width() -> usize {
+    terminal_size::terminal_size_of(io::stdout()).map_or(DEFAULT_WIDTH, |(width, _)| width.0.into())
+}
+
+/// Prints lines to stdout.
+pub(crate) fn print(lines: &[Line]) -> anyhow::Result<()> {
+    print_or_end(lines).map(drop)
+}
+
+/// Like [`print`]; `false` if nobody reads any more.
+pub(crate) fn print_or_end(lines: &[Line]) -> anyhow::Result<bool> {
+    let lines: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    write(&lines)
+}
+
+/// Prints a value as JSON of many lines, in which what is hidden is escaped.
+pub(crate) fn print_json(value: &Value) -> anyhow::Result<()> {
+    write(&line::json(&format!("{value:#}\n"))).map(drop)
+}
+
+/// Prints a text that is a model's or a program's to read. On a terminal it
+/// has a line end, so that the prompt stands on a line of its own.
+pub(crate) fn print_answer(text: &str) -> anyhow::Result<()> {
+    if !io::stdout().is_terminal() {
+        return write(text).map(drop);
+    }
+    let end = if text.ends_with('\n') { "" } else { "\n" };
+    write(&(line::document(text) + end)).map(drop)
+}
+
+/// Prints a line of JSON that is a model's or a program's to read; `false` if
+/// nobody reads any more.
+pub(crate) fn print_json_answer(json: &str) -> anyhow::Result<bool> {
+    if io::stdout().is_terminal() {
+        write(&(line::json(json) + "\n"))
+    } else {
+        write(&format!("{json}\n"))
+    }
+}
+
+/// Writes to stdout; `false` if nobody reads any more.
+fn write(text: &str) -> anyhow::Result<bool> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(anyhow::Error::from(error).context("cannot write to stdout")),
+    }
+}
+
+/// A name or a path beside other text of a line. It is quoted unless it has
+/// letters, digits, `-`, `_`, `.` and `/` alone, so that nothing in it can pass
+/// for what stands beside it.
+pub(crate) fn name(name: &str) -> Line {
+    let is_plain = |c: char| {
+        c.is_alphanumeric()
+            || "-_./".contains(c)
+            // Marks on letters.
+            || !c.is_ascii() && c.width() == Some(0)
+    };
+    if !name.is_empty() && name.chars().all(|c| is_plain(c) && !is_hidden(c)) {
+        return Line::new(name);
+    }
+    format_line!("\"{}\"", name.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_could_pass_for_more_is_quoted() {
+        for (given, shown) in [
+            ("read-files_2.x", "read-files_2.x"),
+            ("./skills/a", "./skills/a"),
+            ("数据", "数据"),
+            ("cafe\u{301}", "cafe\u{301}"),
+            ("हिन्दी", "हिन्दी"),
+            ("", "\"\""),
+            ("good:3: error: x", "\"good:3: error: x\""),
+            ("a, b", "\"a, b\""),
+            ("a\u{3000}b", "\"a\u{3000}b\""),
+            ("a\u{200b}", "\"a\\u{200b}\""),
+            ("a\u{3164}", "\"a\\u{3164}\""),
+            ("\\u{200b}\"", "\"\\\\u{200b}\\\"\""),
+            ("a\nb", "\"a\\nb\""),
+        ] {
+            assert_eq!(name(given).as_str(), shown);
+        }
+    }
+
+    #[test]
+    fn nothing_is_printed_elsewhere() {
+        let mut folders = vec![concat!(env!("CARGO_MANIFEST_DIR"), "/src").into()];
+        let mut seen = 0;
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir::<std::path::PathBuf>(folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else if !path.ends_with("terminal.rs") {
+                    seen += 1;
+                    let source = std::fs::read_to_string(&path).unwrap();
+                    for way in ["io::stdout", "io::stderr", "print!(", "println!("] {
+                        assert!(!source.contains(way), "{}: {way}", path.display());
+                    }
+                }
+            }
+        }
+        assert!(seen > 20);
+    }
+}

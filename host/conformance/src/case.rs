@@ -1,0 +1,421 @@
+//! The format of an author's cases, read strictly: what is not understood is an
+//! error with its file and line. `docs/testing-tools.md` has it in words.
+
+use std::fmt;
+
+use anyhow::{Result, anyhow, bail};
+use serde::Deserialize;
+use serde::de::{Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+
+use skillhost::Line;
+use skillhost::internal::nearest;
+
+/// A call, and what it must end in.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Case {
+    pub(super) name: String,
+    pub(super) tool: String,
+    /// Where the tool is named, for messages.
+    pub(super) place: String,
+    pub(super) arguments: Map<String, Value>,
+    /// None: it is still to be written.
+    pub(super) expect: Option<Expect>,
+}
+
+/// What a call must end in. What is none or empty is not asked for.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Expect {
+    Answer {
+        text: Option<String>,
+        contains: Vec<String>,
+        record: Option<Value>,
+    },
+    Error {
+        kind: Option<String>,
+        message: Option<String>,
+        contains: Vec<String>,
+    },
+}
+
+const CASE: [&str; 4] = ["name", "tool", "arguments", "expect"];
+const EXPECT: [&str; 4] = ["text", "contains", "record", "error"];
+const ERROR: [&str; 3] = ["kind", "message", "contains"];
+
+/// Why a call can have no answer: what tools say, what the host says of
+/// arguments, and what it stops a tool for.
+const KINDS: [&str; 17] = [
+    "invalid-arguments",
+    "not-found",
+    "refused",
+    "unreadable",
+    "failed",
+    "arguments",
+    "time",
+    "memory",
+    "output",
+    "table-elements",
+    "instances",
+    "tables",
+    "stack",
+    "hostcall-fuel",
+    "handles",
+    "directory-entries",
+    "trap",
+];
+
+/// Reads the cases of a file. `stem` names those that have no name. With
+/// `unfinished`, a case may still expect nothing.
+pub(super) fn read(file: &str, stem: &str, text: &str, unfinished: bool) -> Result<Vec<Case>> {
+    let source = Source { file, text };
+    let whole: &RawValue = serde_json::from_str(text).map_err(|error| {
+        // What stands behind the place is said by the place.
+        let message = error.to_string();
+        let what = message.split(" at line ").next().unwrap_or_default();
+        anyhow!(
+            "`{file}`, line {}, column {}: it is not JSON: {what}",
+            error.line(),
+            error.column()
+        )
+    })?;
+    let parts: Vec<&str> = match whole.get().starts_with('[') {
+        true => source.items(whole.get())?,
+        false => vec![whole.get()],
+    };
+    let cases = parts.into_iter().enumerate();
+    let case = |(index, part)| {
+        let name = match index {
+            0 => stem.to_owned(),
+            index => format!("{stem}#{}", index + 1),
+        };
+        source.case(part, name, unfinished)
+    };
+    cases.map(case).collect()
+}
+
+/// A file's text, of which the parts that are looked at are slices.
+struct Source<'a> {
+    file: &'a str,
+    text: &'a str,
+}
+
+impl<'a> Source<'a> {
+    fn case(&self, part: &'a str, name: String, unfinished: bool) -> Result<Case> {
+        let members = self.object(part, "a case", &CASE)?;
+        let (mut case_name, mut tool) = (name, None);
+        let (mut arguments, mut expect) = (Map::new(), None);
+        for (key, value) in members {
+            match &*key {
+                "name" => case_name = self.value(value, "`name`", "a text")?,
+                "tool" => {
+                    tool = Some((self.value(value, "`tool`", "a text")?, self.place(value)));
+                }
+                "arguments" => arguments = self.value(value, "`arguments`", "an object")?,
+                _ => expect = Some(self.expect(value)?),
+            }
+        }
+        let Some((tool, place)) = tool else {
+            bail!("{}: the case has no `tool`", self.place(part));
+        };
+        if expect.is_none() && !unfinished {
+            bail!(
+                "{}: the case has no `expect`: write one, or have `--update` do it",
+                self.place(part)
+            );
+        }
+        Ok(Case {
+            name: case_name,
+            tool,
+            place,
+            arguments,
+            expect,
+        })
+    }
+
+    fn expect(&self, part: &'a str) -> Result<Expect> {
+        let members = self.object(part, "`expect`", &EXPECT)?;
+        let (mut text, mut contains, mut record, mut error) = (None, Vec::new(), None, None);
+        for (key, value) in &members {
+            match &**key {
+                "text" => text = Some(self.value(value, "`text`", "a text")?),
+                "contains" => contains = self.texts(value)?,
+                "record" => {
+                    let object: Map<String, Value> = self.value(value, "`record`", "an object")?;
+                    record = Some(object.into());
+                }
+                _ => error = Some(self.error(value)?),
+            }
+        }
+        match (error, members.len()) {
+            (Some(error), 1) => Ok(error),
+            (Some(_), _) => bail!(
+                "{}: `error` stands beside other keys: a call is answered or it is not",
+                self.place(part)
+            ),
+            (None, 0) => bail!("{}: `expect` expects nothing", self.place(part)),
+            (None, _) => Ok(Expect::Answer {
+                text,
+                contains,
+                record,
+            }),
+        }
+    }
+
+    fn error(&self, part: &'a str) -> Result<Expect> {
+        let members = self.object(part, "`error`", &ERROR)?;
+        if members.is_empty() {
+            bail!("{}: `error` expects nothing", self.place(part));
+        }
+        let (mut kind, mut message, mut contains) = (None, None, Vec::new());
+        for (key, value) in members {
+            match &*key {
+                "kind" => {
+                    let word: String = self.value(value, "`kind`", "a text")?;
+                    if !KINDS.contains(&&*word) {
+                        bail!(
+                            "{}: there is no kind `{}`{}",
+                            self.place(value),
+                            Line::new(&word),
+                            hint(&word, &KINDS)
+                        );
+                    }
+                    kind = Some(word);
+                }
+                "message" => message = Some(self.value(value, "`message`", "a text")?),
+                _ => contains = self.texts(value)?,
+            }
+        }
+        Ok(Expect::Error {
+            kind,
+            message,
+            contains,
+        })
+    }
+
+    /// The members of an object that has no others than these.
+    fn object(&self, part: &'a str, what: &str, keys: &[&str]) -> Result<Vec<(String, &'a str)>> {
+        if !part.starts_with('{') {
+            bail!("{}: {what} is not an object", self.place(part));
+        }
+        let Members(members) = self.value(part, what, "an object")?;
+        for (index, (key, value)) in members.iter().enumerate() {
+            if !keys.contains(&&**key) {
+                bail!(
+                    "{}: {what} has no key `{}`{}",
+                    self.place(value),
+                    Line::new(key),
+                    hint(key, keys)
+                );
+            }
+            if members[..index].iter().any(|(before, _)| before == key) {
+                bail!("{}: `{key}` stands here again", self.place(value));
+            }
+        }
+        Ok(members)
+    }
+
+    fn texts(&self, part: &'a str) -> Result<Vec<String>> {
+        let what = "`contains`";
+        let texts = match part.starts_with('[') {
+            true => self.value(part, what, "a text or an array of texts")?,
+            false => vec![self.value(part, what, "a text or an array of texts")?],
+        };
+        if texts.is_empty() {
+            bail!("{}: {what} is empty", self.place(part));
+        }
+        Ok(texts)
+    }
+
+    fn items(&self, part: &'a str) -> Result<Vec<&'a str>> {
+        let items: Vec<&RawValue> = self.value(part, "the file", "an array")?;
+        Ok(items.into_iter().map(RawValue::get).collect())
+    }
+
+    fn value<T: Deserialize<'a>>(&self, part: &'a str, what: &str, kind: &str) -> Result<T> {
+        serde_json::from_str(part)
+            .map_err(|_| anyhow!("{}: {what} is not {kind}", self.place(part)))
+    }
+
+    /// Where a part of the text stands.
+    fn place(&self, part: &str) -> String {
+        let at = (part.as_ptr() as usize).checked_sub(self.text.as_ptr() as usize);
+        let before = at.and_then(|at| self.text.get(..at)).unwrap_or_default();
+        format!("`{}`, line {}", self.file, 1 + before.matches('\n').count())
+    }
+}
+
+fn hint(word: &str, words: &[&str]) -> String {
+    match nearest(word, words.iter().copied()).first() {
+        Some(nearest) => format!("; did you mean `{nearest}`?"),
+        None => format!("; there are `{}`", words.join("`, `")),
+    }
+}
+
+/// The members of an object as they stand there, each value unread.
+struct Members<'a>(Vec<(String, &'a str)>);
+
+impl<'de> Deserialize<'de> for Members<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Object;
+
+        impl<'de> Visitor<'de> for Object {
+            type Value = Members<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut members = Vec::new();
+                while let Some((key, value)) = map.next_entry::<String, &'de RawValue>()? {
+                    members.push((key, value.get()));
+                }
+                Ok(Members(members))
+            }
+        }
+
+        deserializer.deserialize_map(Object)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn parsed(text: &str) -> Result<Vec<Case>> {
+        read("c.json", "c", text, false)
+    }
+
+    #[test]
+    fn a_file_holds_a_case_or_an_array_of_them() {
+        let one = r#"{"tool": "t", "expect": {"text": "x"}}"#;
+        let cases = parsed(one).unwrap();
+        assert_eq!(cases.len(), 1);
+        assert_eq!((&*cases[0].name, &*cases[0].tool), ("c", "t"));
+        let both = format!(
+            "\n[{one},\n {{\"name\": \"n\", \"tool\": \"u\", \"arguments\": {{\"a\": [1]}}, \
+             \"expect\": {{\"error\": {{\"kind\": \"not-found\", \"contains\": [\"a\", \"b\"]}}}}}}, {one}]"
+        );
+        let cases = parsed(&both).unwrap();
+        let names: Vec<&str> = cases.iter().map(|case| &*case.name).collect();
+        assert_eq!(names, ["c", "n", "c#3"]);
+        assert_eq!(cases[1].place, "`c.json`, line 3");
+        assert_eq!(Value::from(cases[1].arguments.clone()), json!({"a": [1]}));
+        assert_eq!(
+            cases[1].expect,
+            Some(Expect::Error {
+                kind: Some("not-found".to_owned()),
+                message: None,
+                contains: vec!["a".to_owned(), "b".to_owned()],
+            })
+        );
+        assert_eq!(parsed("[]").unwrap(), []);
+        assert_eq!(
+            read("c", "c", r#"{"tool": "t"}"#, true).unwrap()[0].expect,
+            None
+        );
+    }
+
+    #[test]
+    fn what_is_not_understood_is_an_error_with_its_line_and_what_was_meant() {
+        for (text, message) in [
+            (
+                "",
+                "line 1, column 0: it is not JSON: EOF while parsing a value",
+            ),
+            (
+                "{\n \"tool\": \"t\"\n \"expect\": 1}",
+                "line 3, column 2: it is not JSON: expected `,` or `}`",
+            ),
+            ("7", "line 1: a case is not an object"),
+            ("[\n7]", "line 2: a case is not an object"),
+            ("{}", "line 1: the case has no `tool`"),
+            (
+                "{\"tool\": \"t\"}",
+                "line 1: the case has no `expect`: write one, or have `--update` do it",
+            ),
+            ("{\"tool\":\n 1}", "line 2: `tool` is not a text"),
+            (
+                "{\"tool\": \"t\",\n\"argumnets\": {}}",
+                "line 2: a case has no key `argumnets`; did you mean `arguments`?",
+            ),
+            (
+                "{\"tool\": \"t\",\n\"\\u001b\": {}}",
+                "line 2: a case has no key `\\u{1b}`; there are `name`, `tool`, `arguments`, `expect`",
+            ),
+            (
+                "{\"tool\": \"t\",\n\"tool\": \"t\"}",
+                "line 2: `tool` stands here again",
+            ),
+            (
+                "{\"tool\": \"t\", \"arguments\": []}",
+                "line 1: `arguments` is not an object",
+            ),
+            (
+                "{\"tool\": \"t\", \"expect\": \"x\"}",
+                "line 1: `expect` is not an object",
+            ),
+            (
+                "{\"tool\": \"t\", \"expect\": {}}",
+                "line 1: `expect` expects nothing",
+            ),
+            (
+                "{\"tool\": \"t\",\n\n\"expect\": {\n\"txt\": \"x\"}}",
+                "line 4: `expect` has no key `txt`; did you mean `text`?",
+            ),
+            (
+                "{\"tool\": \"t\", \"expect\": {\"contains\": []}}",
+                "line 1: `contains` is empty",
+            ),
+            (
+                "{\"tool\": \"t\", \"expect\": {\"contains\": [1]}}",
+                "line 1: `contains` is not a text or an array of texts",
+            ),
+            (
+                "{\"tool\": \"t\", \"expect\": {\"record\": 1}}",
+                "line 1: `record` is not an object",
+            ),
+            (
+                "{\"tool\": \"t\", \"expect\": {\"text\": \"x\", \"error\": {\"kind\": \"time\"}}}",
+                "line 1: `error` stands beside other keys: a call is answered or it is not",
+            ),
+            (
+                "{\"tool\": \"t\", \"expect\": {\"error\": {}}}",
+                "line 1: `error` expects nothing",
+            ),
+            (
+                "{\"tool\": \"t\", \"expect\": {\"error\": {\"kind\":\n\"notfound\"}}}",
+                "line 2: there is no kind `notfound`; did you mean `not-found`?",
+            ),
+            (
+                "{\"tool\": \"\\ud800\", \"expect\": {\"text\": \"\"}}",
+                "line 1: `tool` is not a text",
+            ),
+        ] {
+            let error = parsed(text).map_err(|error| error.to_string());
+            assert_eq!(error, Err(format!("`c.json`, {message}")), "{text}");
+        }
+    }
+
+    #[test]
+    fn hostile_files_are_refused_and_never_more() {
+        for text in [
+            "[".repeat(100_000),
+            "{\"tool\":".repeat(50_000),
+            format!(
+                "{{\"tool\": \"t\", \"arguments\": {{\"a\": {}",
+                "[".repeat(100_000)
+            ),
+            format!(
+                "{{\"tool\": \"t\", \"arguments\": {{\"a\": {}{}}}}}",
+                "[".repeat(100_000),
+                "]".repeat(100_000)
+            ),
+        ] {
+            assert!(parsed(&text).is_err());
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! The author's cases: read from their folder, run, and written anew where
+//! they should expect something else.
+
+use std::fs;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, bail};
+use cap_std::ambient_authority;
+use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt as _};
+use rustix::fs::OFlags;
+use serde_json::{Map, Value};
+
+use super::Rule;
+use super::case::{self, Case, Expect};
+use super::report::{Outcome, Recorder};
+use super::subject::Subject;
+use super::trial::in_words;
+use skillhost::Line;
+use skillhost::internal::nearest;
+
+pub(super) const RULES: &[Rule] = &[CASE];
+
+const CASE: Rule = Rule {
+    id: "case",
+    sentence: "a case of the author's ends as it expects, and the same twice",
+};
+
+/// Bytes of a file of cases. Meets: a file that fills the memory.
+const FILE_BYTES: u64 = 16 << 20;
+/// Files of cases in a folder. Meets: a folder that is the wrong one.
+const FILES: usize = 10_000;
+
+/// The files of a folder that hold cases.
+pub(super) struct CaseFiles(Vec<CaseFile>);
+
+struct CaseFile {
+    path: PathBuf,
+    text: String,
+    cases: Vec<Case>,
+}
+
+impl CaseFiles {
+    /// Reads all cases of a folder. With `unfinished`, they may still expect
+    /// nothing.
+    pub(super) fn read(folder: &Path, unfinished: bool) -> Result<Self> {
+        let cannot = || format!("cannot read the cases in `{}`", folder.display());
+        let opened = Dir::open_ambient_dir(folder, ambient_authority()).with_context(cannot)?;
+        let mut names = Vec::new();
+        for entry in opened.entries().with_context(cannot)? {
+            let name = PathBuf::from(entry.with_context(cannot)?.file_name());
+            if name
+                .extension()
+                .is_some_and(|extension| extension == "json")
+            {
+                names.push(name);
+            }
+            if names.len() > FILES {
+                bail!(
+                    "`{}` has more than {FILES} files of cases",
+                    folder.display()
+                );
+            }
+        }
+        names.sort();
+        let files = names.into_iter().map(|name| {
+            let path = folder.join(&name);
+            let shown = path.display().to_string();
+            let text = text(&opened, &name).with_context(|| format!("cannot read `{shown}`"))?;
+            let stem = name.file_stem().unwrap_or_default().to_string_lossy();
+            let cases = case::read(&shown, &stem, &text, unfinished)?;
+            Ok(CaseFile { path, text, cases })
+        });
+        let files = files.collect::<Result<Vec<_>>>()?;
+        if files.iter().all(|file| file.cases.is_empty()) {
+            bail!(
+                "`{}` has no case: no file that ends in `.json` and holds one",
+                folder.display()
+            );
+        }
+        Ok(Self(files))
+    }
+
+    /// Refuses a case of a tool that the component has not.
+    pub(super) fn check_tools(&self, subject: &Subject) -> Result<()> {
+        let names = || subject.tools().map(|tool| &*tool.name);
+        for case in self.cases() {
+            if !names().any(|name| name == case.tool) {
+                let nearest = nearest(&case.tool, names());
+                let hint = match nearest.first() {
+                    Some(nearest) => format!("; did you mean `{nearest}`?"),
+                    None => format!("; it has `{}`", names().collect::<Vec<_>>().join("`, `")),
+                };
+                bail!(
+                    "{}: the component has no tool `{}`{hint}",
+                    case.place,
+                    Line::new(&case.tool)
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// Arguments of a tool that are expected to be answered.
+    pub(super) fn examples<'a>(
+        &'a self,
+        tool: &'a str,
+    ) -> impl Iterator<Item = &'a Map<String, Value>> {
+        let of_tool = self.cases().filter(move |case| case.tool == tool);
+        of_tool
+            .filter(|case| matches!(case.expect, Some(Expect::Answer { .. })))
+            .map(|case| &case.arguments)
+    }
+
+    /// Runs all cases. With `update`, those that are otherwise are written
+    /// anew; the files that this changed are returned.
+    pub(super) async fn run(
+        &self,
+        recorder: &mut Recorder,
+        subject: &Subject,
+        update: bool,
+    ) -> Result<Vec<PathBuf>> {
+        let mut written = Vec::new();
+        for file in &self.0 {
+            let mut changes = Vec::new();
+            for (index, case) in file.cases.iter().enumerate() {
+                let mut change = None;
+                let outcome = run(case, subject, update.then_some(&mut change));
+                recorder.case(&CASE, &case.tool, &case.name, outcome).await;
+                changes.extend(change.map(|expect| (index, expect)));
+            }
+            if !changes.is_empty() {
+                file.rewrite(changes)?;
+                written.push(file.path.clone());
+            }
+        }
+        Ok(written)
+    }
+
+    fn cases(&self) -> impl Iterator<Item = &Case> {
+        self.0.iter().flat_map(|file| &file.cases)
+    }
+}
+
+/// Runs a case, and says what it should expect if it is otherwise and there is
+/// room for that.
+async fn run(case: &Case, subject: &Subject, change: Option<&mut Option<Value>>) -> Outcome {
+    let call = || {
+        let arguments = Value::Object(case.arguments.clone());
+        subject.authors.call(&case.tool, arguments)
+    };
+    let (first, second) = (call().await, call().await);
+    if first != second {
+        return Outcome::failed(
+            format!("first {}, and then {}", in_words(&first), in_words(&second)),
+            "answer from the arguments and the files alone, in a fixed order",
+        );
+    }
+    let seen = match &case.expect {
+        Some(expect) => expect.check(&first),
+        None => Err("it expects nothing".to_owned()),
+    };
+    match (seen, change) {
+        (Ok(()), _) => Outcome::Passed,
+        (Err(_), Some(change)) => {
+            *change = Some(Expect::of(&first, case.expect.as_ref()));
+            Outcome::Passed
+        }
+        (Err(why), None) => Outcome::failed(
+            why,
+            "correct the tool, or the case; `--update` writes down what comes out now",
+        ),
+    }
+}
+
+impl CaseFile {
+    fn rewrite(&self, changes: Vec<(usize, Value)>) -> Result<()> {
+        let cannot = || format!("cannot write `{}`", self.path.display());
+        let mut whole: Value = serde_json::from_str(&self.text).with_context(cannot)?;
+        for (index, expect) in changes {
+            let case = match &mut whole {
+                Value::Array(cases) => cases.get_mut(index),
+                one => Some(one),
+            };
+            if let Some(Value::Object(case)) = case {
+                case.insert("expect".to_owned(), expect);
+            }
+        }
+        fs::write(&self.path, format!("{whole:#}\n")).with_context(cannot)
+    }
+}
+
+fn text(folder: &Dir, name: &Path) -> Result<String> {
+    // To open a FIFO would wait for a writer.
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    let file = folder.open_with(name, OpenOptions::new().read(true).custom_flags(flags))?;
+    let metadata = file.metadata()?;
+    if !metadata.is_file() {
+        bail!("it is not a regular file");
+    }
+    if metadata.len() > FILE_BYTES {
+        bail!("it is larger than {FILE_BYTES} bytes");
+    }
+    let mut text = String::new();
+    file.take(FILE_BYTES).read_to_string(&mut text)?;
+    Ok(text)
+}

@@ -1,0 +1,120 @@
+//! The component under test, loaded once and run under several sets of limits.
+
+use std::time::Duration;
+
+use super::Conformance;
+use super::scratch::Scratch;
+use skillhost::internal::read_component;
+use skillhost::{Definition, Grant, Host, HostBuilder, Limits, Principal, Trust};
+
+/// The component, and hosts that run it.
+pub(super) struct Subject {
+    /// On the scratch skills, with the limits that the run was given.
+    pub(super) host: Host,
+    /// The same with small limits, each host with one.
+    pub(super) limited: Vec<Limited>,
+    /// On the skills of the author's cases.
+    pub(super) authors: Host,
+}
+
+/// A host that gives calls little of something.
+pub(super) struct Limited {
+    /// Which limit: the word of the outcome that is its own.
+    pub(super) stop: &'static str,
+    pub(super) host: Host,
+}
+
+/// Sizes of memory that calls must end properly in: below what a component
+/// starts with, and from there on.
+const MEMORIES: [usize; 5] = [1 << 20, 2 << 20, 4 << 20, 8 << 20, 16 << 20];
+
+impl Subject {
+    /// Loads the component. The inner error is why the host would not load it.
+    pub(super) async fn load(
+        run: &Conformance,
+        scratch: &Scratch,
+    ) -> anyhow::Result<Result<Self, String>> {
+        // What cannot be read is no component that fails.
+        read_component(&run.component)?;
+        let builder = |limits: Limits| {
+            let mut builder = Host::builder()
+                .without_embedded_tools()
+                // It is tried here, and has nothing to lose: anybody may change it.
+                .trust(Trust::new().and(Principal::Everyone))
+                .component(&run.component)
+                .limits(limits);
+            if let Some(cache) = &run.cache {
+                builder = builder.cache(cache);
+            }
+            if let Some(compiler) = &run.compiler {
+                builder = builder.compiler(compiler);
+            }
+            if let Some(time) = run.compile_time {
+                builder = builder.compile_time(time);
+            }
+            builder
+        };
+        let loaded = builder(run.limits.clone()).build().await?;
+        if loaded.tools().next().is_none()
+            && let Some(problem) = loaded.problems().last()
+        {
+            return Ok(Err(problem.clone()));
+        }
+        let file = run.component.file_name().unwrap_or_default();
+        let file = file.to_string_lossy();
+        let granted = |builder: HostBuilder| {
+            let all = Grant::new().skills(["*"]).unwrap_or_default();
+            builder.grant(file.as_ref(), all).rebuild(&loaded)
+        };
+        let on_scratch = |limits| granted(builder(limits).skills(scratch.skills()));
+        let mut limited = Vec::new();
+        for (stop, limits) in small(&run.limits) {
+            let host = on_scratch(limits).await?;
+            limited.push(Limited { stop, host });
+        }
+        let mut authors = builder(run.limits.clone());
+        for root in &run.skills {
+            authors = authors.skills_root(root.clone());
+        }
+        Ok(Ok(Self {
+            host: on_scratch(run.limits.clone()).await?,
+            limited,
+            authors: granted(authors).await?,
+        }))
+    }
+
+    /// Asks the component for its tools once more, in a sandbox of its own.
+    pub(super) async fn definitions(&self) -> anyhow::Result<Vec<Definition>> {
+        let Some(tool) = self.tools().next() else {
+            return Ok(Vec::new());
+        };
+        self.host.redefine(&tool.name).await
+    }
+
+    pub(super) fn tools(&self) -> impl Iterator<Item = &Definition> {
+        self.host.tools()
+    }
+}
+
+/// The limits that a run was given, each time with one of them small.
+fn small(limits: &Limits) -> Vec<(&'static str, Limits)> {
+    let with = |change: &dyn Fn(&mut Limits)| {
+        let mut limits = limits.clone();
+        change(&mut limits);
+        limits
+    };
+    let memories = MEMORIES.iter().map(|bytes| {
+        let memory = with(&|limits| limits.memory = limits.memory.min(*bytes));
+        ("memory", memory)
+    });
+    let mut small = vec![
+        (
+            "time",
+            with(&|limits| limits.time = limits.time.min(Duration::from_millis(2))),
+        ),
+        ("output", with(&|limits| limits.output = 64)),
+        ("handles", with(&|limits| limits.handles = 2)),
+    ];
+    small.extend(memories);
+    small
+}

@@ -1,0 +1,82 @@
+//! What the benchmarks share: folders of skills, components, a runtime.
+#![allow(dead_code, reason = "each benchmark uses some of it")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use tokio::runtime::Runtime;
+
+pub(crate) const SIZES: [(&str, usize); 3] =
+    [("4KiB", 4 << 10), ("64KiB", 64 << 10), ("1MiB", 1 << 20)];
+
+/// A line of text, so long as such lines are.
+const LINE: &str = "A line of ordinary text, as files of skills have them.\n";
+
+/// So many bytes of text.
+pub(crate) fn text(bytes: usize) -> String {
+    LINE.repeat(bytes / LINE.len() + 1)[..bytes].to_owned()
+}
+
+/// Writes a skill with this text in its SKILL.md, of so many bytes with all.
+pub(crate) fn write_skill(root: &Path, name: &str, bytes: usize) -> PathBuf {
+    let folder = root.join(name);
+    fs::create_dir(&folder).unwrap();
+    let head = format!("---\nname: {name}\ndescription: A skill to measure with.\n---\n");
+    let body = text(bytes.saturating_sub(head.len()));
+    fs::write(folder.join("SKILL.md"), format!("{head}{body}")).unwrap();
+    folder
+}
+
+/// A folder of so many skills, `skill-00000` and on, of a kilobyte each.
+pub(crate) fn skills(count: usize) -> tempfile::TempDir {
+    let root = tempfile::tempdir().unwrap();
+    for number in 0..count {
+        write_skill(root.path(), &format!("skill-{number:05}"), 1 << 10);
+    }
+    root
+}
+
+/// Where the components of the tests are.
+pub(crate) fn guests() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/guests/dist")
+}
+
+/// A folder of so many components, each with one tool: `count_00000` and on. No
+/// two are the same.
+pub(crate) fn components(count: usize) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let component = fs::read(guests().join("count_lines.wasm")).unwrap();
+    for number in 0..count {
+        let name = component_tool(number);
+        let other = replaced(&component, b"count_lines", name.as_bytes());
+        fs::write(folder.path().join(format!("{name}.wasm")), other).unwrap();
+    }
+    folder
+}
+
+/// The tool of one of the [`components`].
+pub(crate) fn component_tool(number: usize) -> String {
+    format!("count_{number:05}")
+}
+
+/// These bytes with one name in place of another, which is as long.
+fn replaced(bytes: &[u8], name: &[u8], by: &[u8]) -> Vec<u8> {
+    assert_eq!(name.len(), by.len());
+    let mut bytes = bytes.to_vec();
+    let mut at = 0;
+    while at + name.len() <= bytes.len() {
+        if bytes[at..].starts_with(name) {
+            bytes[at..at + name.len()].copy_from_slice(by);
+        }
+        at += 1;
+    }
+    bytes
+}
+
+/// A runtime for one call after the other.
+pub(crate) fn runtime() -> Runtime {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .unwrap()
+}

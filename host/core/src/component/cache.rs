@@ -1,0 +1,347 @@
+//! Compiled components on disk, and what is known of their tools: keyed by
+//! engine and content, in a folder that only its owner can write. What is in it
+//! is machine code and is trusted, so it is taken from nobody else: a folder or
+//! file of another owner, or one that others may write, is not used.
+
+use std::fs::{self, File};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::io::{self, Read as _, Seek as _, Write as _};
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use anyhow::{Context as _, bail};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use wasmtime::component::Component;
+
+use crate::sandbox::engine::Clocked;
+use crate::tool::limits::Limits;
+
+/// A cache folder.
+#[derive(Debug)]
+pub(crate) struct Cache {
+    /// The folder that was looked at; entries are reached through it only.
+    handle: OwnedFd,
+    /// Where it is, for the operator.
+    path: PathBuf,
+}
+
+/// Largest entry that is read back.
+const MAX_BYTES: u64 = 1 << 30;
+
+/// What entries look like. Entries of another format have other names.
+const FORMAT: u32 = 2;
+
+impl Cache {
+    /// The cache in `folder`, which is made if it is missing.
+    pub(crate) fn open(folder: &Path) -> anyhow::Result<Self> {
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(folder)
+            .with_context(|| format!("cannot make the cache folder `{}`", folder.display()))?;
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let handle = rustix::fs::open(folder, flags, Mode::empty())
+            .with_context(|| format!("cannot open the cache folder `{}`", folder.display()))?;
+        if !is_ours_alone(&rustix::fs::fstat(&handle)?) {
+            bail!(
+                "the cache folder `{}` is not used: it must belong to the user who runs skillhost, \
+                 and nobody else may write in it (mode 0700)",
+                folder.display()
+            );
+        }
+        Ok(Self {
+            handle,
+            path: folder.to_owned(),
+        })
+    }
+
+    /// The compiled component, if it is here and whole.
+    pub(crate) fn code(&self, engine: &Clocked, key: &Key) -> Option<Component> {
+        let component = self.map(engine, key);
+        component
+            .inspect_err(|error| tracing::debug!("not in the cache: {error:#}"))
+            .ok()
+    }
+
+    /// Whether there is a compiled component that looks whole.
+    pub(crate) fn has_code(&self, key: &Key) -> bool {
+        self.open_entry(&key.0).is_ok()
+    }
+
+    /// Maps a compiled component from its file: only what runs is read.
+    fn map(&self, engine: &Clocked, key: &Key) -> anyhow::Result<Component> {
+        let (mut file, length) = self.open_entry(&key.0)?;
+        verify(&mut file, length)?;
+        // The file that was looked at, whatever its name stands for by now.
+        let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+        #[allow(
+            unsafe_code,
+            reason = "the bytes were written by this host: the folder and the file are its \
+                      user's alone, the checksum over them matches, and entries are replaced, \
+                      never written into"
+        )]
+        // SAFETY: as above; wasmtime itself checks version and settings.
+        let component = unsafe { Component::deserialize_file(&engine.engine, path) };
+        let Err(error) = component else {
+            return Ok(component?);
+        };
+        // On a mount without `exec`, code cannot be mapped; its bytes can be
+        // read.
+        tracing::debug!("cannot map a cache entry: {error:#}");
+        file.rewind()?;
+        let bytes = read_body(&mut file, length)?;
+        #[allow(unsafe_code, reason = "as above")]
+        // SAFETY: as above.
+        let component = unsafe { Component::deserialize(&engine.engine, &bytes) };
+        Ok(component?)
+    }
+
+    /// What is known of a component's tools, if it is here and whole.
+    pub(crate) fn definitions(&self, key: &DefinitionsKey) -> Option<Vec<u8>> {
+        let read = || {
+            let (mut file, length) = self.open_entry(&key.0)?;
+            verify(&mut file, length)?;
+            file.rewind()?;
+            read_body(&mut file, length)
+        };
+        read()
+            .inspect_err(|error: &anyhow::Error| tracing::debug!("not in the cache: {error:#}"))
+            .ok()
+    }
+
+    /// Opens an entry that this host can have written, and says how long it is
+    /// without its checksum.
+    fn open_entry(&self, name: &str) -> anyhow::Result<(File, u64)> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(&self.handle, name, flags, Mode::empty())?;
+        let found = rustix::fs::fstat(&file)?;
+        let size = u64::try_from(found.st_size)?;
+        let regular = FileType::from_raw_mode(found.st_mode) == FileType::RegularFile;
+        if !regular || found.st_nlink != 1 || !is_ours_alone(&found) || size > MAX_BYTES {
+            bail!("the file is not one that this host wrote");
+        }
+        let Some(length) = size.checked_sub(CHECKSUM as u64) else {
+            bail!("the file is cut short");
+        };
+        Ok((file.into(), length))
+    }
+
+    /// Keeps a compiled component.
+    pub(crate) fn put_code(&self, key: &Key, component: &Component) {
+        let bytes = component.serialize().map_err(io::Error::other);
+        self.put(&key.0, bytes);
+    }
+
+    /// Keeps what is known of a component's tools.
+    pub(crate) fn put_definitions(&self, key: &DefinitionsKey, definitions: Vec<u8>) {
+        self.put(&key.0, Ok(definitions));
+    }
+
+    /// A cache that cannot be written costs time and nothing else, so this only
+    /// logs.
+    fn put(&self, name: &str, bytes: io::Result<Vec<u8>>) {
+        if let Err(error) = bytes.and_then(|bytes| self.write(name, &bytes)) {
+            tracing::warn!(
+                "cannot write to the cache `{}`: {error}",
+                self.path.display()
+            );
+        }
+    }
+
+    fn write(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        // Threads of this process may write the same entry at a time.
+        static WRITTEN: AtomicU32 = AtomicU32::new(0);
+        let number = WRITTEN.fetch_add(1, Ordering::Relaxed);
+        let unfinished = format!("{name}.{}.{number}.part", std::process::id());
+        // One that a process of this number left when it was ended.
+        let _ = rustix::fs::unlinkat(&self.handle, &unfinished, AtFlags::empty());
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let mode = Mode::RUSR | Mode::WUSR;
+        let mut file = File::from(rustix::fs::openat(&self.handle, &unfinished, flags, mode)?);
+        file.write_all(bytes)?;
+        file.write_all(&checksum(bytes))?;
+        Ok(rustix::fs::renameat(
+            &self.handle,
+            &unfinished,
+            &self.handle,
+            name,
+        )?)
+    }
+}
+
+/// What a compiled component depends on: the component's bytes, and the
+/// engine's version and settings.
+#[derive(Debug)]
+pub(crate) struct Key(String);
+
+impl Key {
+    pub(crate) fn new(engine: &Clocked, digest: &str) -> Self {
+        let mut hasher = DefaultHasher::new();
+        FORMAT.hash(&mut hasher);
+        engine
+            .engine
+            .precompile_compatibility_hash()
+            .hash(&mut hasher);
+        Self(format!("{digest}-{:016x}.cwasm", hasher.finish()))
+    }
+}
+
+/// What a component says of its tools depends on all that its code does, and on
+/// what it could use up while it was asked: the same limits refuse it again.
+#[derive(Debug)]
+pub(crate) struct DefinitionsKey(String);
+
+impl DefinitionsKey {
+    pub(crate) fn new(engine: &Clocked, digest: &str, limits: &Limits) -> Self {
+        let mut hasher = DefaultHasher::new();
+        // What is checked of definitions may be more with each version.
+        (FORMAT, env!("CARGO_PKG_VERSION")).hash(&mut hasher);
+        engine
+            .engine
+            .precompile_compatibility_hash()
+            .hash(&mut hasher);
+        engine.stack().hash(&mut hasher);
+        limits.hash(&mut hasher);
+        Self(format!("{digest}-{:016x}.tools", hasher.finish()))
+    }
+}
+
+const CHECKSUM: usize = 8;
+
+/// A checksum against damage, not against an attacker: who can write here is
+/// trusted already. Speed matters, it runs over a component at its first call:
+/// this takes a tenth of the time of SHA-256. No change of a single word, and
+/// no hole, goes unseen.
+struct Checksum([u64; 4]);
+
+impl Checksum {
+    /// Bytes that are taken at a time. Only the last may be fewer.
+    const BLOCK: usize = 32;
+
+    fn new() -> Self {
+        Self([1, 2, 3, 4])
+    }
+
+    fn update(&mut self, bytes: &[u8]) {
+        let mut blocks = bytes.chunks_exact(Self::BLOCK);
+        for block in &mut blocks {
+            self.take(block);
+        }
+        let rest = blocks.remainder();
+        if !rest.is_empty() {
+            let mut block = [0; Self::BLOCK];
+            block[..rest.len()].copy_from_slice(rest);
+            self.take(&block);
+        }
+    }
+
+    fn take(&mut self, block: &[u8]) {
+        let (words, _) = block.as_chunks::<8>();
+        for (lane, word) in self.0.iter_mut().zip(words) {
+            // Odd, so that no two values of a lane become one.
+            let mixed = (*lane ^ u64::from_le_bytes(*word)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            *lane = mixed.rotate_left(29);
+        }
+    }
+
+    fn end(mut self, length: u64) -> [u8; CHECKSUM] {
+        let all = self.0;
+        for word in all.into_iter().chain([length]) {
+            self.take(&word.to_le_bytes().repeat(4));
+        }
+        self.0.iter().fold(0, |sum, lane| sum ^ lane).to_le_bytes()
+    }
+}
+
+fn checksum(bytes: &[u8]) -> [u8; CHECKSUM] {
+    let mut sum = Checksum::new();
+    sum.update(bytes);
+    sum.end(bytes.len() as u64)
+}
+
+/// Compares the checksum at a file's end with what is before it. A file system
+/// that lost power can hold a file of the right length with holes in it.
+fn verify(file: &mut File, length: u64) -> anyhow::Result<()> {
+    let mut sum = Checksum::new();
+    // Small enough to stay in the processor's cache, and whole blocks.
+    let mut buffer = [0; 32 << 10];
+    let mut left = length;
+    while left > 0 {
+        let part = buffer.len().min(usize::try_from(left)?);
+        file.read_exact(&mut buffer[..part])?;
+        sum.update(&buffer[..part]);
+        left -= part as u64;
+    }
+    let mut end = [0; CHECKSUM];
+    file.read_exact(&mut end)?;
+    if sum.end(length) != end {
+        bail!("the file is damaged");
+    }
+    Ok(())
+}
+
+fn read_body(file: &mut File, length: u64) -> anyhow::Result<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(usize::try_from(length)?);
+    file.take(length).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn is_ours_alone(found: &rustix::fs::Stat) -> bool {
+    found.st_uid == rustix::process::geteuid().as_raw() && found.st_mode & 0o022 == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::Permissions;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    fn cache() -> (tempfile::TempDir, Cache) {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::open(&folder.path().join("cache")).unwrap();
+        (folder, cache)
+    }
+
+    fn key() -> DefinitionsKey {
+        DefinitionsKey("k".to_owned())
+    }
+
+    #[test]
+    fn a_damaged_or_cut_file_is_not_used() {
+        let (_folder, cache) = cache();
+        let long = b"what is known".repeat(10_000);
+        for bytes in [&b"what is known"[..], b"", &long] {
+            cache.put_definitions(&key(), bytes.to_vec());
+            assert_eq!(cache.definitions(&key()).unwrap(), bytes);
+        }
+        let file = cache.path.join(key().0);
+        let mut hole = fs::read(&file).unwrap();
+        hole[70_000..80_000].fill(0);
+        let cut = hole[..hole.len() - 1].to_vec();
+        for damaged in [&b"what is knovn"[..], b"", b"cut", &[1; 64], &hole, &cut] {
+            fs::write(&file, damaged).unwrap();
+            assert_eq!(cache.definitions(&key()), None, "{}", damaged.len());
+        }
+    }
+
+    #[test]
+    fn what_others_may_write_is_not_used() {
+        let (folder, cache) = cache();
+        let put = || cache.put_definitions(&key(), b"what is known".to_vec());
+        put();
+        let file = cache.path.join(key().0);
+        fs::set_permissions(&file, Permissions::from_mode(0o666)).unwrap();
+        assert_eq!(cache.definitions(&key()), None);
+        // It is replaced, not written into.
+        put();
+        assert!(cache.definitions(&key()).is_some());
+        // A link to what would be right elsewhere is not followed.
+        fs::rename(&file, folder.path().join("elsewhere")).unwrap();
+        symlink(folder.path().join("elsewhere"), &file).unwrap();
+        assert_eq!(cache.definitions(&key()), None);
+        fs::set_permissions(folder.path().join("cache"), Permissions::from_mode(0o777)).unwrap();
+        assert!(Cache::open(&folder.path().join("cache")).is_err());
+    }
+}

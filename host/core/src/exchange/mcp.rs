@@ -1,0 +1,40 @@
+//! Definitions as an MCP server lists them, for programs that want to look at
+//! them without a session.
+
+use serde_json::{Map, Value, json};
+
+use crate::tool::Definition;
+
+/// Returns the definitions, as `tools/list` gives them.
+pub fn mcp_tools(definitions: &[Definition]) -> Value {
+    definitions.iter().map(tool).collect()
+}
+
+fn tool(definition: &Definition) -> Value {
+    let mut tool = json!({
+        "name": definition.name,
+        "title": definition.title,
+        "description": definition.description,
+        "inputSchema": of_objects(&definition.input_schema),
+    });
+    if let Some(schema) = definition.structured_schema() {
+        tool["outputSchema"] = of_objects(schema).into();
+    }
+    // True of every component: nothing that it is given can write, or reaches
+    // further than the skills.
+    tool["annotations"] = json!({
+        "readOnlyHint": true,
+        "destructiveHint": false,
+        "idempotentHint": true,
+        "openWorldHint": false,
+    });
+    tool
+}
+
+/// A schema that says that it is one of objects. Arguments and records always
+/// are; a client that misses the word refuses the whole list.
+fn of_objects(schema: &Map<String, Value>) -> Map<String, Value> {
+    let mut schema = schema.clone();
+    schema.insert("type".to_owned(), "object".into());
+    schema
+}

@@ -1,0 +1,69 @@
+//! Running the calls of a message: several at a time, answered in their order,
+//! and bounded together.
+
+use std::collections::VecDeque;
+
+use tokio_util::task::AbortOnDropHandle;
+
+use super::{Answer, Call};
+use crate::host::Host;
+use crate::tool::message;
+
+/// Calls of a message that run at a time, or as many as one tool may. Meets: a
+/// message that finds the host busy with its own calls, or keeps it busy for
+/// others, and the memory of so many answers.
+const CONCURRENT: usize = 16;
+
+/// Bytes of the texts of a message's answers together. Meets: a few hundred
+/// calls that each answer with as much as a call may.
+const ANSWERS_BYTES: usize = 64 << 20;
+
+/// Runs the calls, several at a time, and gives an answer to each, in their
+/// order. Every call ends in an answer that the model can use: broken
+/// arguments, unknown tools and stopped ones say so in the text. The calls'
+/// ids are in the audit log. Dropping the future stops the calls. Needs a
+/// tokio runtime with a timer; one with several threads computes in parallel.
+pub async fn run(host: &Host, calls: Vec<Call>) -> Vec<Answer> {
+    let at_a_time = CONCURRENT.min(host.calls_per_tool()).max(1);
+    let mut answers = Vec::with_capacity(calls.len());
+    let mut bytes = 0;
+    let mut waiting = calls.into_iter();
+    let mut running: VecDeque<(Option<String>, String, AbortOnDropHandle<_>)> = VecDeque::new();
+    loop {
+        while running.len() < at_a_time
+            && let Some(call) = waiting.next()
+        {
+            let (host, id, name) = (host.clone(), call.id.clone(), call.name.clone());
+            let task = tokio::spawn(async move {
+                let id = call.id.as_deref();
+                let outcome = host.call_json(&call.name, &call.arguments, id).await;
+                (outcome.is_err(), message::model_text(outcome))
+            });
+            running.push_back((id, name, AbortOnDropHandle::new(task)));
+        }
+        let Some((id, name, task)) = running.pop_front() else {
+            return answers;
+        };
+        let (mut failed, mut text) = match task.await {
+            Ok(answer) => answer,
+            Err(error) => {
+                tracing::error!("a call broke off: {error}");
+                (true, "ERROR: the call broke off".to_owned())
+            }
+        };
+        if bytes + text.len() > ANSWERS_BYTES {
+            failed = true;
+            text = format!(
+                "ERROR: the results of this message are together larger than {ANSWERS_BYTES} \
+                 bytes; read less at a time"
+            );
+        }
+        bytes += text.len();
+        answers.push(Answer {
+            id,
+            name,
+            text,
+            failed,
+        });
+    }
+}

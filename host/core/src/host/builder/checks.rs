@@ -1,0 +1,140 @@
+//! What an operator has set up and cannot be meant: names that nothing has, and
+//! limits that contradict each other.
+
+use std::path::PathBuf;
+
+use anyhow::bail;
+
+use super::HostBuilder;
+use crate::host::components::{Loaded, tools_of};
+use crate::skill::catalog::Catalog;
+use crate::text::suggest;
+use crate::tool::grant::Skills;
+use crate::tool::limits;
+use crate::tool::toml_key;
+
+impl HostBuilder {
+    /// Refuses a limit on a call's memory that all calls together do not have.
+    pub(super) fn check_memory(&self, all: usize) -> anyhow::Result<()> {
+        let grants = self.grants.iter().filter_map(|(component, grant)| {
+            let limits = grant.limits.as_ref()?;
+            Some((
+                format!("grants.{}.limits.memory", toml_key(component)),
+                limits.memory,
+            ))
+        });
+        let of_all = ("limits.memory".to_owned(), self.defaults.limits.memory);
+        for (key, limit) in std::iter::once(of_all).chain(grants) {
+            // A small machine has less than the default of both.
+            let by_default = limit == limits::DEFAULT_MEMORY && self.load.calls_memory.is_none();
+            if limit > all && !by_default {
+                let by_default = match self.load.calls_memory {
+                    Some(_) => "",
+                    None => ", a quarter of the memory that this process may have",
+                };
+                bail!(
+                    "`{}` is {limit} bytes, and `calls_memory`, which all calls have together, is \
+                     {all}{by_default}: lower the one or raise the other",
+                    key
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses a tool that is switched off under a wrong name: it would stay on.
+    pub(super) fn check_disabled(&self, components: &[Loaded]) -> anyhow::Result<()> {
+        let tools = || tools_of(components).map(|tool| tool.definition.name.as_str());
+        for disabled in &self.disabled {
+            if !tools().any(|tool| tool == disabled) {
+                bail!(
+                    "{} disables the tool `{}`, which does not exist{}",
+                    self.configured_in(),
+                    disabled.escape_debug(),
+                    did_you_mean(disabled, tools())
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses a grant or a pin of a file that is not there: it would be that of
+    /// whatever comes, or nothing would be pinned.
+    pub(super) fn check_files(
+        &self,
+        components: &[Loaded],
+        files: &[PathBuf],
+    ) -> anyhow::Result<()> {
+        let own = components.iter().filter(|component| component.is_own());
+        let own: Vec<&str> = own.map(|own| own.component.grant_name()).collect();
+        let files = files.iter().filter_map(|file| file.file_name()?.to_str());
+        let files: Vec<&str> = files.collect();
+        for pinned in self.pins.keys() {
+            if !files.contains(&pinned.as_str()) {
+                bail!(
+                    "{} pins `{}`, and there is no component file of that name{}",
+                    self.configured_in(),
+                    pinned.escape_debug(),
+                    did_you_mean(pinned, files.iter().copied())
+                );
+            }
+        }
+        let grantable: Vec<&str> = own.into_iter().chain(files).collect();
+        for granted in self.grants.keys() {
+            if grantable.contains(&granted.as_str()) {
+                continue;
+            }
+            let mut tools = tools_of(components);
+            let defined = tools.find(|tool| tool.definition.name == *granted);
+            let hint = match defined {
+                Some(tool) => format!(
+                    "; the tool of that name is defined by `{}`, and a grant names that file",
+                    tool.component.grant_name()
+                ),
+                None => did_you_mean(granted, grantable.iter().copied()),
+            };
+            let hint = match granted.ends_with(".wasm") && hint.is_empty() {
+                true => "; `skillhost build` makes one of a tool project".to_owned(),
+                false => hint,
+            };
+            bail!(
+                "{} grants something to `{}`, and there is no component file and no built-in tool \
+                 of that name{hint}",
+                self.configured_in(),
+                granted.escape_debug()
+            );
+        }
+        Ok(())
+    }
+
+    /// Skills that grants name and that are not there.
+    pub(super) fn missing_skills(&self, catalog: &Catalog) -> Vec<String> {
+        let mut missing = Vec::new();
+        for (component, grant) in &self.grants {
+            let names = grant.skills.iter().flat_map(Skills::names);
+            missing.extend(names.filter(|name| !catalog.has(name)).map(|name| {
+                let nearest = catalog.nearest(name);
+                format!(
+                    "{} grants `{}` the skill `{}`, which does not exist{}",
+                    self.configured_in(),
+                    component.escape_debug(),
+                    name.escape_debug(),
+                    did_you_mean(name, nearest.iter().map(String::as_str))
+                )
+            }));
+        }
+        missing
+    }
+
+    fn configured_in(&self) -> &str {
+        self.configuration.as_deref().unwrap_or("the configuration")
+    }
+}
+
+fn did_you_mean<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> String {
+    let nearest = suggest::nearest(name, names);
+    let nearest = nearest.first();
+    nearest.map_or_else(String::new, |nearest| {
+        format!("; did you mean `{}`?", nearest.escape_debug())
+    })
+}

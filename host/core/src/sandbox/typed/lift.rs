@@ -1,0 +1,168 @@
+//! From a component's values to JSON: written as they are read, so that an
+//! answer is in memory once, and no further than an answer may be long.
+
+use std::io;
+
+use base64::display::Base64Display;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use serde::ser::{Error as _, SerializeMap as _, SerializeSeq as _};
+use serde::{Serialize, Serializer};
+use wasmtime::component::Val;
+
+use super::schema::{EXACT, NO_NUMBERS};
+use super::shape::{Label, Shape};
+use crate::tool::Stop;
+use crate::tool::record;
+
+/// A value as JSON, of at most so many bytes.
+pub(crate) fn to_json(shape: &Shape, value: &Val, limit: usize) -> Result<String, Stop> {
+    let mut bounded = Bounded {
+        bytes: Vec::new(),
+        limit,
+        full: false,
+    };
+    match record::write(&mut bounded, &Lifted(shape, value)) {
+        Ok(()) => Ok(String::from_utf8(bounded.bytes).unwrap_or_default()),
+        Err(_) if bounded.full => Err(Stop::Output(limit)),
+        Err(error) => Err(Stop::Trap(format!(
+            "its answer has no form in JSON: {error}"
+        ))),
+    }
+}
+
+struct Bounded {
+    bytes: Vec<u8>,
+    limit: usize,
+    full: bool,
+}
+
+impl io::Write for Bounded {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if bytes.len() > self.limit - self.bytes.len() {
+            self.full = true;
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        self.bytes.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A value, with its type: by itself it does not say what its names are.
+struct Lifted<'a>(&'a Shape, &'a Val);
+
+impl Serialize for Lifted<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        match (self.0, self.1) {
+            (Shape::Bool, Val::Bool(value)) => to.serialize_bool(*value),
+            (Shape::Integer(_), Val::S8(value)) => to.serialize_i8(*value),
+            (Shape::Integer(_), Val::U8(value)) => to.serialize_u8(*value),
+            (Shape::Integer(_), Val::S16(value)) => to.serialize_i16(*value),
+            (Shape::Integer(_), Val::U16(value)) => to.serialize_u16(*value),
+            (Shape::Integer(_), Val::S32(value)) => to.serialize_i32(*value),
+            (Shape::Integer(_), Val::U32(value)) => to.serialize_u32(*value),
+            (Shape::Integer(_), Val::S64(value)) => match i128::from(*value).abs() <= EXACT {
+                true => to.serialize_i64(*value),
+                false => to.collect_str(value),
+            },
+            (Shape::Integer(_), Val::U64(value)) => match i128::from(*value) <= EXACT {
+                true => to.serialize_u64(*value),
+                false => to.collect_str(value),
+            },
+            (Shape::Float32, Val::Float32(value)) => match value.is_finite() {
+                true => to.serialize_f32(*value),
+                false => to.serialize_str(no_number((*value).into())),
+            },
+            (Shape::Float64, Val::Float64(value)) => match value.is_finite() {
+                true => to.serialize_f64(*value),
+                false => to.serialize_str(no_number(*value)),
+            },
+            (Shape::Char, Val::Char(value)) => to.serialize_char(*value),
+            (Shape::String, Val::String(value)) => to.serialize_str(value),
+            (Shape::Bytes, Val::List(values)) => {
+                let byte = |value: &Val| match value {
+                    Val::U8(byte) => Ok(*byte),
+                    _ => Err(S::Error::custom("a byte is none")),
+                };
+                let bytes: Vec<u8> = values.iter().map(byte).collect::<Result<_, _>>()?;
+                to.collect_str(&Base64Display::new(&bytes, &BASE64))
+            }
+            (Shape::List(shape), Val::List(values)) => {
+                to.collect_seq(values.iter().map(|value| Lifted(shape, value)))
+            }
+            (Shape::Tuple(shapes), Val::Tuple(values)) if shapes.len() == values.len() => {
+                let pairs = shapes.iter().zip(values);
+                to.collect_seq(pairs.map(|(shape, value)| Lifted(shape, value)))
+            }
+            (Shape::Record(fields), Val::Record(values)) if fields.len() == values.len() => {
+                let mut object = to.serialize_map(Some(fields.len()))?;
+                for ((label, shape), (_, value)) in fields.iter().zip(values) {
+                    object.serialize_entry(&label.json, &Lifted(shape, value))?;
+                }
+                object.end()
+            }
+            (Shape::Variant(cases), Val::Variant(name, payload)) => {
+                let case = cases.iter().find(|(label, _)| label.wit == *name);
+                let (label, shape) =
+                    case.ok_or_else(|| S::Error::custom("there is no such case"))?;
+                case_of(to, &label.json, shape.as_ref(), payload.as_deref())
+            }
+            (Shape::Result(cases), Val::Result(result)) => {
+                let [ok, err] = &**cases;
+                match result {
+                    Ok(value) => case_of(to, "ok", ok.as_ref(), value.as_deref()),
+                    Err(value) => case_of(to, "err", err.as_ref(), value.as_deref()),
+                }
+            }
+            (Shape::Enum(labels), Val::Enum(name)) => to.serialize_str(json_name(labels, name)?),
+            (Shape::Flags(labels), Val::Flags(names)) => {
+                let mut flags = to.serialize_seq(Some(names.len()))?;
+                for name in names {
+                    flags.serialize_element(json_name(labels, name)?)?;
+                }
+                flags.end()
+            }
+            (Shape::Option(_), Val::Option(None)) => to.serialize_unit(),
+            (Shape::Option(shape), Val::Option(Some(value))) => match **shape {
+                Shape::Option(_) => case_of(to, "some", Some(shape), Some(value)),
+                _ => Lifted(shape, value).serialize(to),
+            },
+            _ => Err(S::Error::custom(
+                "a value is of another type than its function's",
+            )),
+        }
+    }
+}
+
+/// A case: its name, or an object of the one property.
+fn case_of<S: Serializer>(
+    to: S,
+    name: &str,
+    shape: Option<&Shape>,
+    payload: Option<&Val>,
+) -> Result<S::Ok, S::Error> {
+    match (shape, payload) {
+        (None, None) => to.serialize_str(name),
+        (Some(shape), Some(payload)) => to.collect_map([(name, Lifted(shape, payload))]),
+        _ => Err(S::Error::custom("a case has a payload too many or too few")),
+    }
+}
+
+fn json_name<'a, E: serde::ser::Error>(labels: &'a [Label], name: &str) -> Result<&'a str, E> {
+    let found = labels.iter().find(|label| label.wit == name);
+    found
+        .map(|label| &*label.json)
+        .ok_or_else(|| E::custom("there is no such name"))
+}
+
+fn no_number(value: f64) -> &'static str {
+    let [nan, infinity, minus] = NO_NUMBERS;
+    match value {
+        _ if value.is_nan() => nan,
+        _ if value > 0.0 => infinity,
+        _ => minus,
+    }
+}

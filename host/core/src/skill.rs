@@ -1,0 +1,10 @@
+//! Skills: folders that are found, read and held against the specification.
+//! Nothing here knows tools.
+
+pub(crate) mod catalog;
+pub mod check;
+pub(crate) mod descriptors;
+pub mod frontmatter;
+pub(crate) mod guard;
+pub mod prompt;
+pub(crate) mod skill_md;

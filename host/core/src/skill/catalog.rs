@@ -1,0 +1,428 @@
+//! The skills found under the configured roots. The catalog holds a handle to
+//! each root and looks names up through it: a name is never joined to a path,
+//! and an edit on disk shows at once.
+
+mod kept;
+mod scan;
+
+use std::ffi::OsStr;
+use std::io::{self, Read as _};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use cap_std::ambient_authority;
+use cap_std::fs::Dir;
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+
+use crate::skill::check::{
+    Finding, MAX_DESCRIPTION_CHARS, Severity, check_frontmatter, check_open,
+};
+use crate::skill::descriptors;
+use crate::skill::frontmatter;
+use crate::skill::guard::{Folder, HardLinks};
+use crate::skill::skill_md;
+use crate::text::suggest;
+
+use kept::Kept;
+pub(crate) use scan::{Found, Scan};
+
+/// The roots, in the order in which they are asked: the first wins.
+#[derive(Debug)]
+pub struct Catalog {
+    roots: Vec<Root>,
+    home: Option<Root>,
+    hard_links: HardLinks,
+    kept: Kept,
+}
+
+/// A folder of skills, as configured.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SkillsRoot {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Whether an entry that is a symlink is a skill. Where it leads is then
+    /// the skill's folder, wherever that is.
+    pub follow_links: bool,
+}
+
+#[derive(Debug)]
+struct Root {
+    folder: Folder,
+    follow_links: bool,
+    /// Where it is, as configured; for the operator.
+    path: PathBuf,
+    /// Where it is, without symlinks; to find a caller's absolute path in it.
+    real: PathBuf,
+}
+
+/// A skill, as a listing shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Skill {
+    /// The name of its folder.
+    pub name: String,
+    /// The description in its frontmatter, as much of it as the specification
+    /// allows; empty where there is none.
+    pub description: String,
+    /// The name of its documentation file; none where there is no such file.
+    pub file: Option<String>,
+    /// What is wrong with it, for the operator. It can still be read.
+    pub problems: Vec<String>,
+}
+
+impl Skill {
+    /// Returns whether a skill can have this name: one plain entry of a folder, and
+    /// no hidden one. The guests check names too, independently.
+    pub fn is_name(name: &str) -> bool {
+        !name.is_empty()
+            && !name.starts_with('.')
+            && !name.contains("..")
+            && !name.contains(|c: char| c == '/' || c == '\\' || c.is_control())
+    }
+}
+
+/// A listing: the skills, sorted by name, and what was found beside them.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct Listing {
+    /// The skills, sorted by name.
+    pub skills: Vec<Skill>,
+    /// What cannot be a skill and why, for the operator.
+    pub problems: Vec<String>,
+}
+
+/// Why no folder was opened for a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NoFolder {
+    /// Nothing of that name.
+    Unknown,
+    /// It is there, and this process may not open it.
+    Unreadable,
+    /// No skill was named and there is no home folder.
+    NoHome,
+    /// The path lies in no folder that a call may read.
+    Outside,
+}
+
+/// A folder opened for a call.
+#[derive(Debug)]
+pub(crate) struct OpenFolder {
+    pub(crate) folder: Folder,
+    /// The skill's name; none for the home folder.
+    pub(crate) skill: Option<String>,
+    /// The caller's path in it, where the call named a path and no skill.
+    pub(crate) path: Option<String>,
+}
+
+/// Bytes of a SKILL.md that a listing reads. Frontmatter stands at the start
+/// and has a limit of its own, a little below this.
+const FRONTMATTER_BYTES: u64 = frontmatter::MAX_FRONTMATTER_BYTES as u64 + 1024;
+
+impl Catalog {
+    /// Opens the roots. This is where the file system's ambient authority
+    /// enters; everything behind it works on handles.
+    pub fn open(roots: &[SkillsRoot], home: Option<&Path>) -> anyhow::Result<Self> {
+        let open = |root: &SkillsRoot| {
+            Root::open(&root.path, root.follow_links)
+                .with_context(|| cannot_open("skills folder", &root.path))
+        };
+        let home = home
+            .map(|path| Root::open(path, false).with_context(|| cannot_open("home folder", path)));
+        Ok(Self {
+            roots: roots.iter().map(open).collect::<anyhow::Result<_>>()?,
+            home: home.transpose()?,
+            hard_links: HardLinks::Refused,
+            kept: Kept::new(descriptors::of_process()),
+        })
+    }
+
+    /// Whether a SKILL.md that has several hard links is read for a listing.
+    /// Default: no.
+    pub fn hard_links(mut self, allowed: bool) -> Self {
+        self.hard_links = HardLinks::from(allowed);
+        self
+    }
+
+    /// The skills as they are now.
+    pub fn list(&self) -> Listing {
+        let mut listing = Listing::default();
+        let mut scan = self.scan(|_| true);
+        while let Some(found) = scan.step() {
+            match found {
+                Found::Nothing => {}
+                Found::Skill(skill) => listing.skills.push(skill),
+                Found::Problem(problem) => listing.problems.push(problem),
+            }
+        }
+        listing
+            .skills
+            .sort_by(|one, other| one.name.cmp(&other.name));
+        listing
+    }
+
+    /// Returns the skills one by one, root after root. Each folder is read when
+    /// its turn comes.
+    pub fn skills(&self) -> impl Iterator<Item = Skill> {
+        let mut scan = self.scan(|_| true);
+        let steps = std::iter::from_fn(move || scan.step());
+        steps.filter_map(|found| match found {
+            Found::Skill(skill) => Some(skill),
+            Found::Nothing | Found::Problem(_) => None,
+        })
+    }
+
+    /// Starts to look for the skills with wanted names.
+    pub(crate) fn scan<F: Fn(&str) -> bool>(&self, wanted: F) -> Scan<'_, F> {
+        Scan::new(self, wanted)
+    }
+
+    /// Whether there is a skill of this name.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        Skill::is_name(name) && self.roots.iter().any(|root| root.open_skill(name).is_ok())
+    }
+
+    /// The names of the skills, sorted, without looking into them.
+    pub fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> = self
+            .roots
+            .iter()
+            .flat_map(|root| {
+                root.names()
+                    .into_iter()
+                    .filter(|name| root.open_skill(name).is_ok())
+            })
+            .collect();
+        names.sort();
+        names.dedup();
+        names
+    }
+
+    /// The skills with the names most like this one, best first.
+    pub fn nearest(&self, name: &str) -> Vec<String> {
+        suggest::nearest(name, self.names().iter().map(String::as_str))
+    }
+
+    /// What the Agent Skills specification refuses or recommends against in a
+    /// skill. `None` if there is no skill of that name.
+    pub fn check(&self, name: &str) -> Option<io::Result<Vec<Finding>>> {
+        let open = self.skill(name, self.hard_links).ok()?;
+        Some(check_open(name, &open.folder))
+    }
+
+    /// Opens the folder of a skill.
+    pub(crate) fn skill(&self, name: &str, hard_links: HardLinks) -> Result<OpenFolder, NoFolder> {
+        if !Skill::is_name(name) {
+            return Err(NoFolder::Unknown);
+        }
+        for root in 0..self.roots.len() {
+            match self.skill_in(root, name) {
+                Ok(folder) => {
+                    return Ok(OpenFolder {
+                        folder: folder.with(hard_links),
+                        skill: Some(name.to_owned()),
+                        path: None,
+                    });
+                }
+                // Not here, no folder, or a symlink: which is not followed.
+                Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::NAMETOOLONG) => {}
+                Err(_) => return Err(NoFolder::Unreadable),
+            }
+        }
+        Err(NoFolder::Unknown)
+    }
+
+    /// A skill's folder in the root of this index: the one that stayed open, if
+    /// the name still leads to it, or one that stays open from now on. A folder
+    /// that is a mount of its own does not, or nobody could unmount it.
+    fn skill_in(&self, index: usize, name: &str) -> Result<Folder, Errno> {
+        let root = &self.roots[index];
+        if let Some(folder) = self.kept.find(index, name)
+            && folder.is_still(&root.folder, name, root.follow_links)
+        {
+            return Ok(folder);
+        }
+        let folder = Folder::new(root.open_skill(name)?, HardLinks::Refused)?;
+        if folder.shares_mount(&root.folder) {
+            self.kept.keep(index, name, folder.clone());
+        }
+        Ok(folder)
+    }
+
+    /// Opens the folder that a path belongs to, for a call that names no
+    /// skill: `~/…` and relative paths are the home folder's, an absolute path
+    /// is the home folder's or a skill's that it lies in.
+    pub(crate) fn folder_of_path(
+        &self,
+        path: &str,
+        hard_links: HardLinks,
+    ) -> Result<OpenFolder, NoFolder> {
+        if !path.starts_with('/') {
+            let inside = match path.strip_prefix('~') {
+                None => path,
+                Some("") => ".",
+                Some(rest) => match rest.strip_prefix('/') {
+                    Some(inside) => inside.trim_start_matches('/'),
+                    // `~name`, another user's home.
+                    None => return Err(NoFolder::Outside),
+                },
+            };
+            return self.home_folder(inside, hard_links);
+        }
+        let path = without_dots(path);
+        if let Some(root) = &self.home
+            && let Some(inside) = root.inside(&path)
+        {
+            return self.home_folder(inside, hard_links);
+        }
+        for (index, root) in self.roots.iter().enumerate() {
+            if let Some((name, rest)) = root.inside(&path).and_then(|inside| {
+                let (name, rest) = inside.split_once('/').unwrap_or((inside, "."));
+                Skill::is_name(name).then_some((name, rest))
+            }) {
+                // The path names a folder of this root, and not the skill of
+                // that name in another, which hides it.
+                let mut earlier = self.roots[..index].iter();
+                if earlier.any(|root| root.open_skill(name).is_ok()) {
+                    return Err(NoFolder::Unknown);
+                }
+                return self.skill(name, hard_links).map(|open| OpenFolder {
+                    path: Some(rest.to_owned()),
+                    ..open
+                });
+            }
+        }
+        Err(NoFolder::Outside)
+    }
+
+    fn home_folder(&self, inside: &str, hard_links: HardLinks) -> Result<OpenFolder, NoFolder> {
+        let home = self.home.as_ref().ok_or(NoFolder::NoHome)?;
+        Ok(OpenFolder {
+            folder: home.folder.with(hard_links),
+            skill: None,
+            path: Some(inside.to_owned()),
+        })
+    }
+}
+
+impl Root {
+    fn open(path: &Path, follow_links: bool) -> io::Result<Self> {
+        let folder = Dir::open_ambient_dir(path, ambient_authority())?;
+        Ok(Self {
+            folder: Folder::new(folder.into_std_file().into(), HardLinks::Refused)?,
+            follow_links,
+            path: path.to_owned(),
+            real: std::fs::canonicalize(path)?,
+        })
+    }
+
+    /// Opens a skill's folder, by looking its name up in the root. A symlink
+    /// is not followed unless the root is configured so.
+    fn open_skill(&self, name: &str) -> Result<OwnedFd, Errno> {
+        let mut flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        if !self.follow_links {
+            flags |= OFlags::NOFOLLOW;
+        }
+        rustix::fs::openat(self.folder.handle(), name, flags, Mode::empty())
+    }
+
+    /// The rest of an absolute path that lies in this root, by its letters.
+    fn inside<'a>(&self, path: &'a str) -> Option<&'a str> {
+        [&self.path, &self.real].into_iter().find_map(|root| {
+            let rest = path.strip_prefix(root.to_str()?.trim_end_matches('/'))?;
+            match rest {
+                "" => Some("."),
+                rest => rest.strip_prefix('/'),
+            }
+        })
+    }
+}
+
+/// An absolute path without doubled separators and `.`; `..` stays.
+fn without_dots(path: &str) -> String {
+    let parts = path.split('/').filter(|part| !matches!(*part, "" | "."));
+    parts.flat_map(|part| ["/", part]).collect()
+}
+
+/// A folder's name as a skill's: hidden folders are none.
+fn skill_name_of(name: &OsStr) -> Result<Option<String>, &'static str> {
+    let Some(name) = name.to_str() else {
+        return Err("its name is not UTF-8");
+    };
+    if name.starts_with('.') {
+        return Ok(None);
+    }
+    if !Skill::is_name(name) {
+        return Err("its name holds `..`, a backslash or a control character");
+    }
+    Ok(Some(name.to_owned()))
+}
+
+fn describe(name: String, handle: OwnedFd, hard_links: HardLinks) -> Skill {
+    let mut skill = Skill {
+        name,
+        description: String::new(),
+        file: None,
+        problems: Vec::new(),
+    };
+    let folder = Folder::new(handle, hard_links).map_err(io::Error::from);
+    match folder.and_then(|folder| read_start(&folder)) {
+        Ok(Some((file, text))) => {
+            let reading = frontmatter::read(&text);
+            skill.file = Some(file);
+            skill.problems = check_frontmatter(&skill.name, &reading)
+                .into_iter()
+                .filter(|finding| finding.severity == Severity::Error)
+                .map(|finding| finding.message)
+                .collect();
+            let description = reading.frontmatter.description;
+            let description = description.map(|found| found.value).unwrap_or_default();
+            skill.description = description.chars().take(MAX_DESCRIPTION_CHARS).collect();
+        }
+        Ok(None) => skill.problems.push("there is no `SKILL.md`".to_owned()),
+        Err(error) => skill
+            .problems
+            .push(format!("`SKILL.md` cannot be read: {error}")),
+    }
+    skill
+}
+
+/// The start of a folder's SKILL.md, as far as a listing looks.
+fn read_start(folder: &Folder) -> io::Result<Option<(String, String)>> {
+    let Some((name, file)) = skill_md::open(folder)? else {
+        return Ok(None);
+    };
+    let mut bytes = Vec::new();
+    file.take(FRONTMATTER_BYTES).read_to_end(&mut bytes)?;
+    Ok(Some((name, String::from_utf8_lossy(&bytes).into_owned())))
+}
+
+fn cannot_open(what: &str, path: &Path) -> String {
+    format!("cannot open the {what} `{}`", path.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_stays_open_unless_it_is_a_mount_of_its_own() {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::create_dir(root.path().join("skill")).unwrap();
+        // And a mount that every Linux has.
+        for (root, name, expected) in [
+            (root.path(), "skill", true),
+            (Path::new("/"), "proc", false),
+        ] {
+            let root = SkillsRoot {
+                path: root.to_owned(),
+                follow_links: false,
+            };
+            let catalog = Catalog::open(&[root], None).unwrap();
+            assert!(catalog.kept.find(0, name).is_none(), "{name}");
+            catalog.skill(name, HardLinks::Refused).unwrap();
+            assert_eq!(catalog.kept.find(0, name).is_some(), expected, "{name}");
+        }
+    }
+}

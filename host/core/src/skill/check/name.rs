@@ -1,0 +1,141 @@
+//! The rules for a skill's name.
+//!
+//! Not here: what a host takes for a name. A skill is found by its folder's name
+//! whatever this file says about it.
+
+use super::Finding;
+use crate::skill::frontmatter::{Field, quoted};
+
+/// Characters of a name, from the specification.
+const MAX_NAME_CHARS: usize = 64;
+
+/// What the specification has against a `name`. One finding for each rule that
+/// it breaks, so that one edit can mend them all.
+pub(super) fn findings(folder_name: &str, field: Option<&Field<String>>, into: &mut Vec<Finding>) {
+    let Some(field) = field.filter(|field| !field.value.is_empty()) else {
+        into.push(required(folder_name, field));
+        return;
+    };
+    let (name, line) = (field.value.as_str(), Some(field.line));
+    let shown = quoted(name);
+
+    let chars = name.chars().count();
+    if chars > MAX_NAME_CHARS {
+        let message =
+            format!("`name` has {chars} characters: at most {MAX_NAME_CHARS} are allowed");
+        into.push(Finding::error("name-length", line, message));
+    }
+    if let Some(char) = name.chars().find(|&char| !is_allowed(char)) {
+        let not = quoted(&char.to_string());
+        let message = format!(
+            "`name` is {shown}: only lowercase letters, digits and hyphens are allowed, not {not}"
+        );
+        into.push(Finding::error("name-characters", line, message));
+    } else if let Some(char) = name.chars().find(|char| !char.is_ascii()) {
+        let not = quoted(&char.to_string());
+        let message = format!(
+            "`name` is {shown}: letters other than `a` to `z`, such as {not}, \
+             are not taken everywhere"
+        );
+        into.push(Finding::warning("name-ascii", line, message));
+    }
+    if name.starts_with('-') || name.ends_with('-') || name.contains("--") {
+        let message =
+            format!("`name` is {shown}: a hyphen is allowed only between two letters or digits");
+        into.push(Finding::error("name-hyphens", line, message));
+    }
+    if name != folder_name {
+        let folder = quoted(folder_name);
+        let message =
+            format!("`name` is {shown}, and the folder is {folder}: they must be the same");
+        into.push(Finding::error("name-folder", line, message));
+    }
+}
+
+fn required(folder_name: &str, field: Option<&Field<String>>) -> Finding {
+    let (is, line) = match field {
+        Some(field) => ("empty", Some(field.line)),
+        None => ("missing", None),
+    };
+    let folder = quoted(folder_name);
+    let message = format!("`name` is {is}: {folder}, the folder's name, is expected");
+    Finding::error("name-required", line, message)
+}
+
+/// A hyphen, a digit, or a letter with no lowercase form but itself. The
+/// specification speaks of Unicode's lowercase letters and of `a-z` in one
+/// sentence; its validator takes the former, so no error is made of them.
+fn is_allowed(char: char) -> bool {
+    char == '-' || char.is_alphanumeric() && char.to_lowercase().eq([char])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_held_to_each_rule() {
+        let long = "a".repeat(65);
+        let cases = [
+            ("plain", "pdf-2-text", "pdf-2-text", &[][..]),
+            ("one letter", "a", "a", &[]),
+            ("64 characters", &long[1..], &long[1..], &[]),
+            ("65 characters", &long, &long, &["name-length"]),
+            ("underscore", "test_data", "test_data", &["name-characters"]),
+            ("uppercase", "PDF", "PDF", &["name-characters"]),
+            ("blank", "a b", "a b", &["name-characters"]),
+            (
+                "control character",
+                "a\u{1b}b",
+                "a\u{1b}b",
+                &["name-characters"],
+            ),
+            ("path", "../a", "a", &["name-characters", "name-folder"]),
+            (
+                "uppercase, not ascii",
+                "École",
+                "École",
+                &["name-characters"],
+            ),
+            ("not ascii", "école", "école", &["name-ascii"]),
+            ("no case", "数据", "数据", &["name-ascii"]),
+            ("leading hyphen", "-a", "-a", &["name-hyphens"]),
+            ("trailing hyphen", "a-", "a-", &["name-hyphens"]),
+            ("double hyphen", "a--b", "a--b", &["name-hyphens"]),
+            ("other folder", "a", "b", &["name-folder"]),
+            (
+                "everything",
+                "-A_",
+                "b",
+                &["name-characters", "name-hyphens", "name-folder"],
+            ),
+        ];
+        for (case, name, folder, want) in cases {
+            let mut findings_ = Vec::new();
+            let field = Field {
+                value: name.to_owned(),
+                line: 2,
+            };
+            findings(folder, Some(&field), &mut findings_);
+            let rules: Vec<_> = findings_.iter().map(|finding| finding.rule).collect();
+            assert_eq!(rules, want, "{case}");
+        }
+    }
+
+    #[test]
+    fn the_message_names_what_is_wrong() {
+        let mut findings_ = Vec::new();
+        let field = Field {
+            value: "test_data_factory".to_owned(),
+            line: 2,
+        };
+        findings("test_data_factory", Some(&field), &mut findings_);
+        let messages: Vec<_> = findings_.iter().map(|finding| &*finding.message).collect();
+        assert_eq!(
+            messages,
+            [
+                "`name` is `test_data_factory`: only lowercase letters, digits and hyphens are allowed, not `_`"
+            ]
+        );
+    }
+}

@@ -1,0 +1,415 @@
+//! Reads a SKILL.md: what its frontmatter says, where its body is, and what
+//! stood in the way of reading it.
+//!
+//! Lives here: the types that a caller sees, and [`read`], which tries YAML first
+//! and the lenient reader where YAML refuses. Below it, one file per step:
+//! `split` (fences and body), `yaml` (strict), `lenient` and `text` (line by
+//! line), `fields` (keys to fields, and their types). [`verbatim`] is for those who
+//! pass frontmatter on: it is strict, and leaves nothing out.
+//!
+//! Not here: the rules of the Agent Skills specification, which are `check`'s.
+//! A frontmatter without a name is read without a problem. Nor are files: what
+//! comes in is text, and it may be hostile, so every step is bounded by the
+//! constants of this module tree and takes time in proportion to the text.
+
+mod entry;
+mod fields;
+#[cfg(test)]
+pub(crate) mod hostile;
+mod lenient;
+mod split;
+mod text;
+mod yaml;
+
+pub use split::{Split, split};
+
+use serde_json::{Map, Value};
+
+use crate::text::line::Line;
+
+/// Bytes of frontmatter that are read. Against a skill folder that makes a
+/// listing of all skills parse megabytes: the specification's own limits add up
+/// to less than two kilobytes of text. A caller that wants no body need not read
+/// more of a file than this and the two fence lines.
+pub const MAX_FRONTMATTER_BYTES: usize = 64 * 1024;
+
+/// Characters of a skill's text that go into a message. Against a message that
+/// is as long as a file.
+const MAX_QUOTED_CHARS: usize = 80;
+
+/// The keys that the format defines, in the specification's order.
+pub const KEYS: [&str; 6] = [
+    "name",
+    "description",
+    "license",
+    "compatibility",
+    "metadata",
+    "allowed-tools",
+];
+
+/// A value and the 1-based line of the file on which its key stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Field<T> {
+    /// The value, without blanks around it.
+    pub value: T,
+    /// The line of the key.
+    pub line: u32,
+}
+
+/// A key that is not one of [`KEYS`], or one inside `metadata`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pair {
+    /// The key.
+    pub key: String,
+    /// The value; for a list or a map, its source text.
+    pub value: String,
+    /// The line of the key.
+    pub line: u32,
+}
+
+/// What the frontmatter of a SKILL.md says. All of it was written by the skill's
+/// author and is not to be trusted: a name may be any text, of any length up to
+/// [`MAX_FRONTMATTER_BYTES`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Frontmatter {
+    /// `name`.
+    pub name: Option<Field<String>>,
+    /// `description`.
+    pub description: Option<Field<String>>,
+    /// `license`.
+    pub license: Option<Field<String>>,
+    /// `compatibility`.
+    pub compatibility: Option<Field<String>>,
+    /// `allowed-tools`; where it is written as a list, its items with a blank
+    /// between them.
+    pub allowed_tools: Option<Field<String>>,
+    /// `metadata`, in the order of the file.
+    pub metadata: Option<Field<Vec<Pair>>>,
+    /// Keys that the format does not define, in the order of the file.
+    pub unknown: Vec<Pair>,
+}
+
+/// What kind of thing stood in the way of reading.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProblemKind {
+    /// A first line `---` without a second one: nothing was read.
+    Unclosed,
+    /// More than [`MAX_FRONTMATTER_BYTES`]: nothing was read.
+    TooLarge,
+    /// Not YAML: read line by line.
+    NotYaml,
+    /// A key stands there twice: the first one was taken.
+    DuplicateKey,
+    /// A number, boolean, date or null where text belongs: taken as written.
+    NotText,
+    /// A list or map where text belongs, or text where a map belongs.
+    WrongType,
+    /// `allowed-tools` as a list and not as one text: its items were joined.
+    ToolList,
+    /// A map in braces, which YAML allows and the reference validator refuses.
+    Braces,
+}
+
+/// Something that stood in the way of reading a frontmatter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// What it is, for a program.
+    pub kind: ProblemKind,
+    /// The 1-based line of the file.
+    pub line: u32,
+    /// What it is, for an operator.
+    pub message: String,
+}
+
+/// A SKILL.md, read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reading<'a> {
+    /// Where the frontmatter and the body are.
+    pub split: Split<'a>,
+    /// What the frontmatter says; all of it absent where there is none.
+    pub frontmatter: Frontmatter,
+    /// What stood in the way, in the order it was found.
+    pub problems: Vec<Problem>,
+}
+
+/// Reads the text of a SKILL.md. There is no failure: what cannot be read is a
+/// problem in the reading. Only the frontmatter is looked at, so that the length
+/// of the body does not matter.
+pub fn read(text: &str) -> Reading<'_> {
+    let split = split(text);
+    let mut problems = Vec::new();
+    let frontmatter = match split.yaml {
+        Some(yaml) if yaml.len() <= MAX_FRONTMATTER_BYTES => parse(yaml, &mut problems),
+        Some(yaml) => {
+            problems.push(too_large(yaml.len()));
+            Frontmatter::default()
+        }
+        None => {
+            problems.extend(split.unclosed.then(unclosed));
+            Frontmatter::default()
+        }
+    };
+    Reading {
+        split,
+        frontmatter,
+        problems,
+    }
+}
+
+/// The frontmatter of a SKILL.md as JSON, with every key that its author wrote
+/// and each value of the type that YAML gives it. `None` where there is none.
+///
+/// Nothing is guessed here: what is not valid YAML, or has no like in JSON, is
+/// the problem that is returned.
+pub fn verbatim(text: &str) -> Result<Option<Map<String, Value>>, Problem> {
+    let split = split(text);
+    match split.yaml {
+        Some(yaml) if yaml.len() <= MAX_FRONTMATTER_BYTES => {
+            let object = yaml::object(yaml, Split::YAML_LINE);
+            object.map(Some).map_err(|refusal| Problem {
+                kind: ProblemKind::NotYaml,
+                line: refusal.line,
+                message: format!("not YAML that JSON can say: {}", visible(&refusal.message)),
+            })
+        }
+        Some(yaml) => Err(too_large(yaml.len())),
+        None if split.unclosed => Err(unclosed()),
+        None => Ok(None),
+    }
+}
+
+fn parse(yaml: &str, problems: &mut Vec<Problem>) -> Frontmatter {
+    let refusal = match yaml::entries(yaml, Split::YAML_LINE) {
+        Ok(entries) => return fields::assemble(entries, problems),
+        Err(refusal) => refusal,
+    };
+    let reading = lenient::entries(yaml, Split::YAML_LINE);
+    problems.push(not_yaml(refusal, reading.loose_key));
+    fields::assemble(reading.entries, problems)
+}
+
+fn not_yaml(refusal: yaml::Refusal, loose_key: Option<&str>) -> Problem {
+    let advice = match loose_key {
+        _ if refusal.message.starts_with("tabs") => "; indent with blanks".to_owned(),
+        Some(key) => format!("; put the value of {} in quotes", quoted(key)),
+        None => String::new(),
+    };
+    Problem {
+        kind: ProblemKind::NotYaml,
+        line: refusal.line,
+        message: format!(
+            "not valid YAML, read line by line: {}{advice}",
+            // The parser's words may hold a character of the text.
+            visible(&refusal.message)
+        ),
+    }
+}
+
+fn too_large(bytes: usize) -> Problem {
+    Problem {
+        kind: ProblemKind::TooLarge,
+        line: 1,
+        message: format!(
+            "the frontmatter is {bytes} bytes long and was not read: \
+             at most {MAX_FRONTMATTER_BYTES} are allowed"
+        ),
+    }
+}
+
+fn unclosed() -> Problem {
+    Problem {
+        kind: ProblemKind::Unclosed,
+        line: 1,
+        message: "the frontmatter is never closed: a second line `---` is missing".to_owned(),
+    }
+}
+
+/// A piece of the skill's text for a message: in backquotes, cut, as a [`Line`].
+pub(crate) fn quoted(text: &str) -> String {
+    format!("`{}`", visible(text))
+}
+
+fn visible(text: &str) -> Line {
+    let mut chars = text.chars();
+    let start: String = chars.by_ref().take(MAX_QUOTED_CHARS).collect();
+    let end = if chars.next().is_some() { "…" } else { "" };
+    Line::new(start + end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A reading's frontmatter and problems, written as one text.
+    fn shown(text: &str) -> String {
+        let Reading {
+            frontmatter,
+            problems,
+            ..
+        } = read(text);
+        let mut shown = String::new();
+        let fields = [
+            ("name", frontmatter.name),
+            ("description", frontmatter.description),
+            ("license", frontmatter.license),
+            ("compatibility", frontmatter.compatibility),
+            ("allowed-tools", frontmatter.allowed_tools),
+        ];
+        for (key, field) in fields {
+            if let Some(field) = field {
+                shown.push_str(&format!("{} {key}: {}\n", field.line, field.value));
+            }
+        }
+        for pair in frontmatter.metadata.map_or(Vec::new(), |field| field.value) {
+            shown.push_str(&format!(
+                "{} metadata.{}: {}\n",
+                pair.line, pair.key, pair.value
+            ));
+        }
+        for pair in frontmatter.unknown {
+            shown.push_str(&format!("{} ? {}: {}\n", pair.line, pair.key, pair.value));
+        }
+        for problem in problems {
+            shown.push_str(&format!(
+                "{} ! {:?}: {}\n",
+                problem.line, problem.kind, problem.message
+            ));
+        }
+        shown
+    }
+
+    #[test]
+    fn frontmatter_is_read() {
+        let cases = [
+            (
+                "the two required keys",
+                "---\nname: calculator\ndescription: Adds numbers. Use for sums.\n---\n# Body\n",
+                "2 name: calculator\n3 description: Adds numbers. Use for sums.\n",
+            ),
+            (
+                "every key, byte order mark, crlf",
+                "\u{feff}---\r\nname: a\r\ndescription: >-\r\n  one\r\n  two\r\nlicense: MIT\r\n\
+                 compatibility: \"needs: git\"\r\nallowed-tools: Read Bash(git:*)\r\nmetadata:\r\n  \
+                 author: me\r\n  version: \"1.0\"\r\nmodel: x\r\n---\r\nbody",
+                "2 name: a\n3 description: one two\n6 license: MIT\n7 compatibility: needs: git\n\
+                 8 allowed-tools: Read Bash(git:*)\n10 metadata.author: me\n11 metadata.version: 1.0\n\
+                 12 ? model: x\n",
+            ),
+            ("no frontmatter", "# Title\n\nname: a\n", ""),
+            ("empty frontmatter", "---\n---\nbody", ""),
+            (
+                "keys without values",
+                "---\nname:\ndescription: ''\nlicense: ~\n---\n",
+                "2 name: \n3 description: \n4 license: \n4 ! NotText: `license` is null, not text: put it in quotes, or leave it out\n",
+            ),
+            (
+                "unclosed",
+                "---\nname: a\n",
+                "1 ! Unclosed: the frontmatter is never closed: a second line `---` is missing\n",
+            ),
+            (
+                "colon in a value",
+                "---\nname: a\ndescription: Use when: the user asks\n---\n",
+                "2 name: a\n3 description: Use when: the user asks\n\
+                 3 ! NotYaml: not valid YAML, read line by line: mapping values are not allowed in \
+                 this context; put the value of `description` in quotes\n",
+            ),
+            (
+                "tabs",
+                "---\nname: a\nmetadata:\n\tauthor: me\n---\n",
+                "2 name: a\n4 metadata.author: me\n\
+                 4 ! NotYaml: not valid YAML, read line by line: tabs disallowed within this context \
+                 (block indentation); indent with blanks\n",
+            ),
+            (
+                "scalars that are no text",
+                "---\nname: 123\ndescription: true\nlicense: 2024-01-31\nmetadata:\n  version: 1.10\n  on: yes\n---\n",
+                "2 name: 123\n3 description: true\n4 license: 2024-01-31\n6 metadata.version: 1.10\n7 metadata.on: yes\n\
+                 2 ! NotText: `name` is a number, `123`, not text: put it in quotes\n\
+                 3 ! NotText: `description` is a boolean, `true`, not text: put it in quotes\n\
+                 4 ! NotText: `license` is a date, `2024-01-31`, not text: put it in quotes\n\
+                 6 ! NotText: `metadata.version` is a number, `1.10`, not text: put it in quotes\n\
+                 7 ! NotText: `metadata.on` is a boolean, `yes`, not text: put it in quotes\n",
+            ),
+            (
+                "lists and maps where text belongs",
+                "---\nname: [a, b]\ndescription:\n  use: it # now\nmetadata:\n  a:\n    b: c\n  d: [e]\n---\n",
+                "2 name: [a, b]\n3 description: use: it # now\n6 metadata.a: b: c\n8 metadata.d: [e]\n\
+                 2 ! WrongType: `name` is a list, not text\n\
+                 3 ! WrongType: `description` is a map, not text\n\
+                 6 ! WrongType: `metadata.a` is a map, not text\n\
+                 8 ! WrongType: `metadata.d` is a list, not text\n",
+            ),
+            (
+                "duplicates",
+                "---\nname: a\nname: b\nx: 1\nx: 2\nmetadata:\n  c: d\n  c: e\nmetadata: {}\n---\n",
+                "2 name: a\n7 metadata.c: d\n4 ? x: 1\n\
+                 3 ! DuplicateKey: `name` stands here again: the one on line 2 is taken\n\
+                 5 ! DuplicateKey: `x` stands here again: the one on line 4 is taken\n\
+                 8 ! DuplicateKey: `metadata.c` stands here again: the one on line 7 is taken\n\
+                 9 ! DuplicateKey: `metadata` stands here again: the one on line 6 is taken\n",
+            ),
+            (
+                "tools as a list, metadata in braces",
+                "---\nallowed-tools: [Read, Grep]\nmetadata: {author: me}\n---\n",
+                "2 allowed-tools: Read Grep\n3 metadata.author: me\n\
+                 2 ! ToolList: `allowed-tools` is a list: one text, with blanks between the tools, is expected\n\
+                 3 ! Braces: `metadata` is written in braces, which the reference validator refuses: put each key on its own line\n",
+            ),
+            (
+                "tools that are no list of text",
+                "---\nallowed-tools:\n  - Read: x\n---\n",
+                "2 allowed-tools: - Read: x\n2 ! WrongType: `allowed-tools` is a list of more than text\n",
+            ),
+            (
+                "metadata that is no map",
+                "---\nmetadata: text\n---\n",
+                "2 ! WrongType: `metadata` is text, not a map of keys to text\n",
+            ),
+            (
+                "unknown keys keep their source",
+                "---\nhooks:\n  - a: [b]\nversion: 1.0\n---\n",
+                "2 ? hooks: - a: [b]\n4 ? version: 1.0\n",
+            ),
+        ];
+        for (name, text, want) in cases {
+            assert_eq!(shown(text), want, "{name}");
+        }
+    }
+
+    #[test]
+    fn frontmatter_beyond_the_limit_is_not_read() {
+        let line = "description: x\n";
+        let fits = "x: ".to_owned() + &"y".repeat(MAX_FRONTMATTER_BYTES - line.len() - 4) + "\n";
+        let text = format!("---\n{line}{fits}---\nbody");
+        let reading = read(&text);
+        assert_eq!(reading.problems, []);
+        assert!(reading.frontmatter.description.is_some());
+
+        let text = format!("---\n{line}{fits}\n---\nbody");
+        let reading = read(&text);
+        assert_eq!(reading.problems.len(), 1);
+        assert_eq!(reading.problems[0].kind, ProblemKind::TooLarge);
+        assert_eq!(reading.frontmatter, Frontmatter::default());
+        assert_eq!(reading.split.body, "body");
+    }
+
+    /// What YAML takes, the lenient reader takes the same way: it is asked only
+    /// where YAML refuses, and there it must not change what was good.
+    #[test]
+    fn both_readers_agree_where_both_can_read() {
+        let yaml = "name: a # b\ndescription: >-\n  c\n  d\n\nlicense: 'e'\nmetadata:\n  f: 1\n  g:\n\
+                    \x20   h: i\nallowed-tools: [j, k]\nx: |\n  y: z\n";
+        let strict =
+            yaml::entries(yaml, 2).map(|entries| fields::assemble(entries, &mut Vec::new()));
+        let lenient = fields::assemble(lenient::entries(yaml, 2).entries, &mut Vec::new());
+        assert_eq!(strict, Ok(lenient));
+    }
+
+    #[test]
+    fn quoted_text_is_cut_and_visible() {
+        assert_eq!(quoted("a\u{1b}[1m\nb"), "`a\\u{1b}[1m\\nb`");
+        assert_eq!(quoted(&"é".repeat(80)).chars().count(), 82);
+        assert_eq!(quoted(&"é".repeat(81)).chars().count(), 83);
+    }
+}

@@ -1,0 +1,196 @@
+//! A text as a JSON string, byte for byte as serde_json writes it. A text can be a
+//! mebibyte, and to look at each of its bytes takes longer than all else that is done
+//! with it in the process. Here blocks are looked at, in a way that the compiler makes
+//! into a few instructions.
+
+/// Bytes that are looked at together: a bit of a word for each.
+const BLOCK: usize = 64;
+
+/// Bytes for which room is made at a time.
+const CHUNK: usize = 64 * BLOCK;
+
+const DIGITS: &[u8; 16] = b"0123456789abcdef";
+
+/// How each byte is written.
+static WRITTEN: [Written; 256] = written();
+
+#[derive(Clone, Copy)]
+struct Written {
+    bytes: [u8; 2],
+    length: usize,
+    /// Whether it takes six bytes, and is not to be had here.
+    long: bool,
+}
+
+const fn written() -> [Written; 256] {
+    let as_it_is = Written {
+        bytes: [0, 0],
+        length: 1,
+        long: false,
+    };
+    let mut all = [as_it_is; 256];
+    let mut byte: u8 = 0;
+    loop {
+        let short = match byte {
+            b'"' | b'\\' => byte,
+            b'\n' => b'n',
+            b'\r' => b'r',
+            b'\t' => b't',
+            0x08 => b'b',
+            0x0c => b'f',
+            _ => 0,
+        };
+        let entry = &mut all[byte as usize];
+        if short == 0 {
+            entry.bytes[0] = byte;
+            entry.long = byte < 0x20;
+        } else {
+            entry.bytes = [b'\\', short];
+            entry.length = 2;
+        }
+        if byte == u8::MAX {
+            return all;
+        }
+        byte += 1;
+    }
+}
+
+/// Bytes of memory that a text should find: one in sixteen of it is escaped, and
+/// what is written last has room to spare.
+pub fn room(text: &str) -> usize {
+    text.len() + text.len() / 16 + text.len().min(CHUNK) + BLOCK
+}
+
+/// Writes a text, with its quotation marks.
+pub fn push(json: &mut Vec<u8>, text: &str) {
+    json.push(b'"');
+    let mut rest = text.as_bytes();
+    // A block's worth is copied from anywhere in a block, so another one follows.
+    while rest.len() >= 2 * BLOCK {
+        let length = (rest.len() - BLOCK).min(CHUNK) / BLOCK * BLOCK;
+        let start = json.len();
+        json.resize(start + 2 * length + BLOCK, 0);
+        match write_blocks(&mut json[start..], rest, length) {
+            Some(written) => json.truncate(start + written),
+            None => {
+                json.truncate(start);
+                push_bytes(json, &rest[..length]);
+            }
+        }
+        rest = &rest[length..];
+    }
+    push_bytes(json, rest);
+    json.push(b'"');
+}
+
+/// Writes the blocks in the first `length` bytes of a text, and tells how many
+/// bytes they take. Nothing, if one of them takes six.
+fn write_blocks(to: &mut [u8], text: &[u8], length: usize) -> Option<usize> {
+    let mut at = 0;
+    let mut long = false;
+    for start in (0..length).step_by(BLOCK) {
+        let text = &text[start..];
+        let block = text.first_chunk()?;
+        let mut escaped = escaped(block);
+        let mut done = 0;
+        loop {
+            // As much as a block, which is quicker than as much as is needed: what is
+            // too much is written over.
+            let plain = text[done..].first_chunk::<BLOCK>()?;
+            *to[at..].first_chunk_mut()? = *plain;
+            if escaped == 0 {
+                break;
+            }
+            let next = escaped.trailing_zeros() as usize;
+            escaped &= escaped - 1;
+            let written = &WRITTEN[usize::from(block[next])];
+            long |= written.long;
+            at += next - done;
+            *to[at..].first_chunk_mut()? = written.bytes;
+            at += 2;
+            done = next + 1;
+        }
+        at += BLOCK - done;
+    }
+    (!long).then_some(at)
+}
+
+/// Which bytes of a block are not written as they are.
+fn escaped(block: &[u8; BLOCK]) -> u64 {
+    let flags = block.map(|byte| u8::from((byte < 0x20) | (byte == b'"') | (byte == b'\\')));
+    let (words, _) = flags.as_chunks::<8>();
+    // The product has the lowest bits of the eight bytes in its highest byte.
+    let bits = words
+        .iter()
+        .map(|word| u64::from_le_bytes(*word).wrapping_mul(0x0102_0408_1020_4080) >> 56);
+    bits.rev().fold(0, |all, bits| all << 8 | bits)
+}
+
+fn push_bytes(json: &mut Vec<u8>, text: &[u8]) {
+    for &byte in text {
+        let written = &WRITTEN[usize::from(byte)];
+        if written.long {
+            let digit = |bits: u8| DIGITS[usize::from(bits)];
+            json.extend_from_slice(b"\\u00");
+            json.extend_from_slice(&[digit(byte >> 4), digit(byte & 0xf)]);
+        } else {
+            json.extend_from_slice(&written.bytes[..written.length]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn check(text: &str) {
+        let mut json = b"before".to_vec();
+        push(&mut json, text);
+        let expected = format!("before{}", serde_json::to_string(text).unwrap());
+        assert!(json == expected.as_bytes(), "{text:?}");
+    }
+
+    #[test]
+    fn every_character_is_written_as_serde_json_does_wherever_it_stands() {
+        let escaped = (0..=0x7f).map(char::from);
+        for character in escaped.chain(['\u{80}', 'é', '\u{2028}', '€', '\u{10ffff}']) {
+            for before in (0..3 * BLOCK).chain([CHUNK - 1, CHUNK, CHUNK + BLOCK]) {
+                let text = format!("{}{character}{}", "x".repeat(before), "y".repeat(BLOCK));
+                check(&text);
+            }
+        }
+    }
+
+    #[test]
+    fn texts_of_every_length_are_written_whole() {
+        for length in (0..4 * BLOCK).chain([CHUNK, CHUNK + BLOCK, CHUNK + 2 * BLOCK, 3 * CHUNK + 7])
+        {
+            check(&"a".repeat(length));
+            check(&"\"".repeat(length));
+            check(&"\u{1}".repeat(length));
+        }
+    }
+
+    #[test]
+    fn room_is_made_once() {
+        let line = "A line of \"ordinary\" text, as the files of skills have them.\n";
+        for times in [0, 1, 3, 100, 20_000] {
+            let text = line.repeat(times);
+            let mut json = Vec::with_capacity(room(&text));
+            let capacity = json.capacity();
+            push(&mut json, &text);
+            assert_eq!(json.capacity(), capacity, "{times}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_written_as_serde_json_does(
+            parts in prop::collection::vec("[ -~\n\t\\\\\"]{0,90}|\\PC{0,30}|[\u{0}-\u{1f}]{1,3}", 0..90),
+        ) {
+            check(&parts.concat());
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! What an operator allows a component: which skills, and at what cost. Nothing
+//! that an agent can call changes a grant.
+
+mod pattern;
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::skill::guard::HardLinks;
+use crate::tool::limits::Limits;
+use pattern::Pattern;
+
+pub use pattern::PatternError;
+
+/// What a component's tools may do. A built-in tool may read every skill unless
+/// its grant says otherwise. The tools of any other component may read the
+/// skills that its grant names, and none without a grant.
+#[derive(Debug, Clone, Default)]
+pub struct Grant {
+    pub(crate) skills: Option<Skills>,
+    pub(crate) home: Option<bool>,
+    pub(crate) hard_links: Option<bool>,
+    pub(crate) limits: Option<Limits>,
+    pub(crate) environment: Vec<(String, String)>,
+}
+
+/// A set of skills, by name.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Skills(Vec<Pattern>);
+
+/// A grant with every default filled in: what holds for a tool.
+#[derive(Debug, Clone)]
+pub(crate) struct Terms {
+    pub(crate) skills: Skills,
+    pub(crate) home: bool,
+    pub(crate) hard_links: HardLinks,
+    pub(crate) limits: Limits,
+    pub(crate) environment: Arc<[(String, String)]>,
+}
+
+/// What a tool may do, for the operator to look at.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct EffectiveGrant {
+    /// The tool.
+    pub tool: String,
+    /// The component that defines it.
+    pub origin: String,
+    /// SHA-256 of that component, in hex.
+    pub digest: String,
+    /// The names and patterns of the skills that it may read.
+    pub skills: String,
+    /// The skills of the catalog that it may read.
+    pub allowed: Vec<String>,
+    /// The skills of the catalog that it may not read.
+    pub refused: Vec<String>,
+    /// Whether calls that name no skill may read the home folder.
+    pub home: bool,
+    /// Whether files with several hard links may be read.
+    pub hard_links: bool,
+    /// What a call may cost.
+    pub limits: Limits,
+}
+
+/// What holds for tools whose grant does not say.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Defaults {
+    pub(crate) hard_links: bool,
+    pub(crate) limits: Limits,
+}
+
+impl Grant {
+    /// A grant that says nothing yet: the defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The skills that the component may read, by name: `*` stands for any
+    /// characters, `?` for any one, and every other character for itself.
+    /// Replaces what was said before.
+    pub fn skills<S: AsRef<str>>(
+        mut self,
+        patterns: impl IntoIterator<Item = S>,
+    ) -> Result<Self, PatternError> {
+        self.skills = Some(Skills::new(patterns)?);
+        Ok(self)
+    }
+
+    /// Whether calls that name no skill may read the home folder.
+    pub fn home(mut self, allowed: bool) -> Self {
+        self.home = Some(allowed);
+        self
+    }
+
+    /// Whether files that have several hard links may be read. One of their
+    /// names may lie outside the skill. Default: what the host allows.
+    pub fn hard_links(mut self, allowed: bool) -> Self {
+        self.hard_links = Some(allowed);
+        self
+    }
+
+    /// What a call may cost. Default: the host's limits.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = Some(limits);
+        self
+    }
+
+    /// Sets an environment variable that calls see.
+    pub fn environment(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.environment.push((name.into(), value.into()));
+        self
+    }
+
+    /// What holds for a component's tools. The host trusts its own with every
+    /// skill, and others with nothing.
+    pub(crate) fn terms(&self, own: bool, defaults: &Defaults) -> Terms {
+        let skills = if own {
+            Skills::all()
+        } else {
+            Skills::default()
+        };
+        Terms {
+            skills: self.skills.clone().unwrap_or(skills),
+            home: self.home.unwrap_or(own),
+            hard_links: self.hard_links.unwrap_or(defaults.hard_links).into(),
+            limits: self.limits.as_ref().unwrap_or(&defaults.limits).clone(),
+            environment: self.environment.clone().into(),
+        }
+    }
+}
+
+impl Skills {
+    pub(crate) fn all() -> Self {
+        Self(vec![Pattern::all()])
+    }
+
+    pub(crate) fn new<S: AsRef<str>>(
+        patterns: impl IntoIterator<Item = S>,
+    ) -> Result<Self, PatternError> {
+        let patterns = patterns.into_iter();
+        let patterns = patterns.map(|text| Pattern::new(text.as_ref()));
+        patterns.collect::<Result<_, _>>().map(Self)
+    }
+
+    /// The skills that are named in full.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().filter_map(Pattern::name)
+    }
+
+    pub(crate) fn allow(&self, name: &str) -> bool {
+        self.0.iter().any(|pattern| pattern.matches(name))
+    }
+}
+
+impl fmt::Display for Skills {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return f.write_str("none");
+        }
+        for (index, pattern) in self.0.iter().enumerate() {
+            let comma = if index == 0 { "" } else { ", " };
+            write!(f, "{comma}{pattern}")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_grant_allows_what_it_names_and_nothing_else() {
+        let granted = Grant::new()
+            .skills(["calculator", "data_*", "v?", "team[1]"])
+            .unwrap()
+            .skills
+            .unwrap();
+        for (name, allowed) in [
+            ("calculator", true),
+            ("Calculator", false),
+            ("calculator2", false),
+            ("data_analysis", true),
+            ("my_data_analysis", false),
+            ("v1", true),
+            ("v10", false),
+            ("team[1]", true),
+            ("team1", false),
+            ("", false),
+        ] {
+            assert_eq!(granted.allow(name), allowed, "{name}");
+        }
+        assert!(!Skills::default().allow("calculator"));
+        assert!(Skills::all().allow("calculator"));
+        let names: Vec<&str> = granted.names().collect();
+        assert_eq!(names, ["calculator", "team[1]"]);
+    }
+}

@@ -1,0 +1,181 @@
+//! The program's form of an answer: the tool's own record with the text put
+//! back where it belongs, as JSON.
+
+use std::fmt;
+use std::io;
+
+use serde::Serialize;
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde_json::ser::Formatter;
+use serde_json::value::RawValue;
+
+use crate::text::json_string;
+
+/// The record of an output. `details` comes from a guest: what is no JSON
+/// object is shown as a string beside the text, and not believed. Values are
+/// passed on as they are written: taking them apart could take a hundred times
+/// their size.
+pub(crate) fn assemble(details: Option<&str>, text_property: Option<&str>, text: &str) -> String {
+    let Some(details) = details else {
+        return object(&[(text_property.unwrap_or("text").into(), Part::Text(text))]);
+    };
+    let Pairs(mut pairs) = serde_json::from_str(details)
+        .unwrap_or_else(|_| Pairs(vec![("details".to_owned(), Part::Text(details))]));
+    if let Some(property) = text_property {
+        match pairs.iter_mut().find(|(key, _)| key == property) {
+            // In its place, as the tool kept one.
+            Some((_, value)) => *value = Part::Text(text),
+            None => pairs.push((property.to_owned(), Part::Text(text))),
+        }
+    }
+    object(&pairs)
+}
+
+/// The record of a failure.
+pub(crate) fn assemble_failure(details: Option<&str>, message: &str) -> String {
+    match details.map(serde_json::from_str) {
+        Some(Ok(Pairs(pairs))) => object(&pairs),
+        _ => object(&[("error".to_owned(), Part::Text(message))]),
+    }
+}
+
+/// A value of a record.
+enum Part<'a> {
+    /// JSON, as it is written.
+    Json(&'a str),
+    /// A text, to be written as a string.
+    Text(&'a str),
+}
+
+impl Part<'_> {
+    /// About how many bytes it takes.
+    fn room(&self) -> usize {
+        match self {
+            Self::Json(json) => json.len(),
+            Self::Text(text) => json_string::room(text),
+        }
+    }
+}
+
+/// A JSON object. A text can be large, so it is written once, to its place.
+fn object(pairs: &[(String, Part<'_>)]) -> String {
+    let room = pairs.iter().map(|(key, part)| key.len() + part.room() + 8);
+    let mut json = Vec::with_capacity(room.sum::<usize>() + 2);
+    json.push(b'{');
+    for (index, (key, part)) in pairs.iter().enumerate() {
+        if index > 0 {
+            json.extend_from_slice(b", ");
+        }
+        json_string::push(&mut json, key);
+        json.extend_from_slice(b": ");
+        match part {
+            Part::Json(value) => json.extend_from_slice(value.as_bytes()),
+            Part::Text(text) => json_string::push(&mut json, text),
+        }
+    }
+    json.push(b'}');
+    String::from_utf8(json).unwrap_or_default()
+}
+
+/// The keys of a JSON object, and its values as they are written.
+struct Pairs<'a>(Vec<(String, Part<'a>)>);
+
+impl<'de> Deserialize<'de> for Pairs<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Object;
+
+        impl<'de> Visitor<'de> for Object {
+            type Value = Pairs<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a JSON object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut pairs = Vec::new();
+                while let Some((key, value)) = map.next_entry::<String, &RawValue>()? {
+                    pairs.push((key, Part::Json(value.get())));
+                }
+                Ok(Pairs(pairs))
+            }
+        }
+
+        deserializer.deserialize_map(Object)
+    }
+}
+
+/// JSON on one line, with a space after each comma and colon: the contracts'
+/// examples are written so.
+pub(crate) fn to_string(value: &impl Serialize) -> String {
+    let mut bytes = Vec::with_capacity(128);
+    // A `Value` and our own structs always serialise, and a `Vec` takes all.
+    if write(&mut bytes, value).is_err() {
+        return String::new();
+    }
+    String::from_utf8(bytes).unwrap_or_default()
+}
+
+/// Like [`to_string`], to where there may be no room for it all.
+pub(crate) fn write(to: &mut impl io::Write, value: &impl Serialize) -> serde_json::Result<()> {
+    value.serialize(&mut serde_json::Serializer::with_formatter(to, Spaced))
+}
+
+struct Spaced;
+
+impl Formatter for Spaced {
+    fn begin_array_value<W: ?Sized + io::Write>(
+        &mut self,
+        out: &mut W,
+        first: bool,
+    ) -> io::Result<()> {
+        out.write_all(if first { b"" } else { b", " })
+    }
+
+    fn begin_object_key<W: ?Sized + io::Write>(
+        &mut self,
+        out: &mut W,
+        first: bool,
+    ) -> io::Result<()> {
+        out.write_all(if first { b"" } else { b", " })
+    }
+
+    fn begin_object_value<W: ?Sized + io::Write>(&mut self, out: &mut W) -> io::Result<()> {
+        out.write_all(b": ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_goes_back_to_the_place_that_was_kept_for_it() {
+        let details = r#"{"a":1,"content":null,"z":{"b":[2]}}"#;
+        assert_eq!(
+            assemble(Some(details), Some("content"), "é\n"),
+            r#"{"a": 1, "content": "é\n", "z": {"b":[2]}}"#
+        );
+    }
+
+    #[test]
+    fn text_without_details_is_still_a_record() {
+        assert_eq!(assemble(None, None, "x"), r#"{"text": "x"}"#);
+        assert_eq!(assemble(None, Some("out"), "x"), r#"{"out": "x"}"#);
+    }
+
+    #[test]
+    fn details_that_are_no_object_are_not_believed() {
+        for details in ["[1]", "nonsense", "\"text\"", "", "{\"a\":}", "{} x"] {
+            let shown = to_string(&details);
+            let record = assemble(Some(details), Some("content"), "x");
+            assert_eq!(
+                record,
+                format!("{{\"details\": {shown}, \"content\": \"x\"}}")
+            );
+            assert_eq!(
+                assemble_failure(Some(details), "why"),
+                r#"{"error": "why"}"#
+            );
+        }
+    }
+}

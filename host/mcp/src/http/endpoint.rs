@@ -1,0 +1,274 @@
+//! `/mcp`: a request's body read within its bounds, handed to the protocol, and
+//! the answer on its way, with what the request takes held until the last byte
+//! of it.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+
+use axum::body::{Body, Bytes, HttpBody as _, to_bytes};
+use axum::extract::{Request, State};
+use axum::http::header::{ALLOW, CONTENT_LENGTH, CONTENT_TYPE};
+use axum::http::{HeaderMap, Method, StatusCode};
+use axum::response::{IntoResponse as _, Response};
+use rmcp::ServerHandler;
+use rmcp::transport::streamable_http_server::StreamableHttpService;
+use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::json;
+use serde_json::value::RawValue;
+use tokio::sync::watch::Receiver;
+use tokio_util::sync::CancellationToken;
+
+use super::answer::{Answer, Hold, at_shutdown, in_time};
+use super::places::Place;
+use super::quota::Quota;
+use super::reply::{busy, closing, refusal};
+use super::sessions::{Asked, LABEL, Sessions};
+use super::{HttpLimits, Options, changes, reply};
+use crate::live::Changes;
+use crate::room::Room;
+use crate::{labels, values};
+
+/// The header in which a request says what it asks for, and the one request
+/// whose answer has no end.
+pub(super) const METHOD: &str = "mcp-method";
+const LISTEN: &str = "subscriptions/listen";
+
+/// What every request to `/mcp` shares.
+pub(super) struct Endpoint<S> {
+    service: StreamableHttpService<S, NeverSessionManager>,
+    requests: Arc<Quota>,
+    streams: Arc<Quota>,
+    /// Bytes that answers may still take.
+    room: Arc<AtomicUsize>,
+    /// Whether who comes here has shown a token.
+    admitted: bool,
+    sessions: Arc<Sessions>,
+    changes: Option<Receiver<Changes>>,
+    limits: HttpLimits,
+    ending: CancellationToken,
+    broken_off: CancellationToken,
+}
+
+impl<S: ServerHandler> Endpoint<S> {
+    pub(super) fn new(
+        service: StreamableHttpService<S, NeverSessionManager>,
+        sessions: Arc<Sessions>,
+        changes: Option<Receiver<Changes>>,
+        options: &Options,
+        ending: &CancellationToken,
+        broken_off: &CancellationToken,
+    ) -> Self {
+        let limits = options.limits.clone();
+        Self {
+            service,
+            requests: Quota::new(limits.requests),
+            streams: Quota::new(limits.streams),
+            room: Arc::new(AtomicUsize::new(limits.answers)),
+            admitted: options.token.is_some(),
+            sessions,
+            changes,
+            limits,
+            ending: ending.clone(),
+            broken_off: broken_off.clone(),
+        }
+    }
+
+    /// Takes what a request needs until its answer is written. None if there is
+    /// too little.
+    fn hold(&self, quota: &Arc<Quota>, connection: Option<&Arc<Place>>) -> Option<Hold> {
+        // Who has shown the token has no share to keep to, and is protected.
+        let connection = connection.filter(|_| !self.admitted);
+        let address = connection.and_then(|connection| connection.address());
+        let place = quota.take(address)?;
+        let work = match connection {
+            Some(connection) => Some(connection.work()?),
+            None => None,
+        };
+        Some(Hold {
+            _place: place,
+            _work: work,
+            _in_flight: None,
+            room: Room::new(&self.room),
+        })
+    }
+}
+
+/// Answers one request.
+pub(super) async fn answer<S: ServerHandler>(
+    State(endpoint): State<Arc<Endpoint<S>>>,
+    mut request: Request,
+) -> Response {
+    let connection = request.extensions_mut().remove::<Arc<Place>>();
+    let changes = endpoint.changes.as_ref();
+    let told =
+        changes.filter(|_| request.method() == Method::GET && changes::is_asked(request.headers()));
+    if let Some(changes) = told {
+        let Some(hold) = endpoint.hold(&endpoint.streams, connection.as_ref()) else {
+            return busy();
+        };
+        let end = at_shutdown(endpoint.ending.clone());
+        return changes::stream(changes.clone()).map(|body| Answer::body(body, end, hold));
+    }
+    if request.method() != Method::POST {
+        // Nothing else is kept that could be got or deleted.
+        let allowed = if changes.is_some() {
+            "GET, POST"
+        } else {
+            "POST"
+        };
+        let text = "only messages are answered here, and they are sent by POST\n";
+        return (StatusCode::METHOD_NOT_ALLOWED, [(ALLOW, allowed)], text).into_response();
+    }
+    let listens = request
+        .headers()
+        .get(METHOD)
+        .is_some_and(|value| value == LISTEN);
+    let quota = match listens {
+        true => &endpoint.streams,
+        false => &endpoint.requests,
+    };
+    let Some(mut hold) = endpoint.hold(quota, connection.as_ref()) else {
+        return busy();
+    };
+    let (mut parts, body) = request.into_parts();
+    let body = match read(body, &parts.headers, &endpoint.limits).await {
+        Ok(body) => body,
+        Err(refused) => return refused,
+    };
+    let is_json = is_json(&parts.headers);
+    if is_json && values::too_many(&body) {
+        return malformed(&body, Some("the body has too many values"));
+    }
+    if let Some(why) = is_json.then(|| labels::too_long(&body)).flatten() {
+        return malformed(&body, Some(&why));
+    }
+    let asked = is_json.then(|| endpoint.sessions.look(&parts.headers, &body));
+    let (handshake, in_flight) = match asked {
+        Some(Asked::Handshake(label)) => (Some(label), None),
+        Some(Asked::Request(in_flight)) => (None, Some(in_flight)),
+        Some(Asked::Other) | None => (None, None),
+    };
+    let cancelled = in_flight.as_ref().map(|request| request.cancelled.clone());
+    let cancelled = cancelled.unwrap_or_default();
+    hold._in_flight = in_flight;
+    parts.extensions.insert(Arc::downgrade(&hold.room));
+    let asked = Request::from_parts(parts, Body::from(body.clone()));
+    let request_time = endpoint.limits.request_time;
+    let answer = tokio::time::timeout(request_time, endpoint.service.handle(asked));
+    // Dropped before it ends, the request is given up, and its guest stopped.
+    let answer = tokio::select! {
+        answer = answer => answer,
+        () = endpoint.broken_off.cancelled() => return reply::ending(),
+        () = cancelled.cancelled() => return nothing(),
+    };
+    let mut answer = match answer {
+        // What is said of a body that is no message, in the protocol's words.
+        Ok(answer) if answer.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE && is_json => {
+            return malformed(&body, None);
+        }
+        Ok(answer) => answer,
+        Err(_) => {
+            let text = format!("no answer within {request_time:?}\n");
+            return (StatusCode::GATEWAY_TIMEOUT, text).into_response();
+        }
+    };
+    drop(body);
+    // A plain answer, or an error in the place of one that had no room.
+    if let Some(length) = answer.body().size_hint().exact()
+        && !hold.room.holds(length)
+    {
+        tracing::info!("an answer was dropped: there is no room for it");
+        return busy();
+    }
+    if let (StatusCode::OK, Some(label)) = (answer.status(), handshake) {
+        answer.headers_mut().insert(LABEL, label);
+    }
+    let end = match listens {
+        true => at_shutdown(endpoint.ending.clone()),
+        false => in_time(request_time, cancelled),
+    };
+    answer.map(|body| Answer::body(Body::new(body), end, hold))
+}
+
+/// The answer to a request that its client has cancelled, and so waits for no
+/// more: a stream without an event.
+fn nothing() -> Response {
+    ([(CONTENT_TYPE, "text/event-stream")], "").into_response()
+}
+
+/// The whole body of a request, if it is not too large and not too slow.
+async fn read(body: Body, headers: &HeaderMap, limits: &HttpLimits) -> Result<Bytes, Response> {
+    let too_large = || {
+        let text = format!("a request has {} bytes at most\n", limits.body);
+        closing(refusal(StatusCode::PAYLOAD_TOO_LARGE, text))
+    };
+    let announced = headers
+        .get(CONTENT_LENGTH)
+        .and_then(|value| value.to_str().ok());
+    let announced: Option<u64> = announced.and_then(|value| value.parse().ok());
+    if announced.is_some_and(|length| length > limits.body as u64) {
+        return Err(too_large());
+    }
+    match tokio::time::timeout(limits.body_time, to_bytes(body, limits.body)).await {
+        Ok(Ok(bytes)) => Ok(bytes),
+        Ok(Err(error)) if is_too_large(&error) => Err(too_large()),
+        Ok(Err(_)) => {
+            let text = "the body broke off\n";
+            Err(closing(refusal(StatusCode::BAD_REQUEST, text)))
+        }
+        Err(_) => {
+            let text = format!("the body took longer than {:?}\n", limits.body_time);
+            Err(closing(refusal(StatusCode::REQUEST_TIMEOUT, text)))
+        }
+    }
+}
+
+fn is_too_large(error: &axum::Error) -> bool {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(error) = cause {
+        if error.is::<http_body_util::LengthLimitError>() {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let media_type = headers
+        .get(CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok());
+    let essence = media_type.and_then(|value| value.split(';').next());
+    essence.is_some_and(|essence| essence.trim().eq_ignore_ascii_case("application/json"))
+}
+
+/// The answer to a body that is no message of the protocol: an error of
+/// JSON-RPC, with the request's id if it has one that can be read.
+fn malformed(body: &[u8], why: Option<&str>) -> Response {
+    // Taken as text: an id could be what the refusal spares.
+    #[derive(Deserialize)]
+    struct Identified<'a> {
+        #[serde(borrow)]
+        id: &'a RawValue,
+    }
+    let text = str::from_utf8(body).unwrap_or_default();
+    let invalid = |why| (-32600, format!("Invalid request: {why}"));
+    let (code, message) = match why {
+        Some(why) => invalid(why),
+        None if serde_json::from_str::<IgnoredAny>(text).is_ok() => {
+            invalid("the body is no message of MCP")
+        }
+        None => (-32700, "Parse error: the body is not JSON".to_owned()),
+    };
+    let id = serde_json::from_str::<Identified<'_>>(text);
+    let id = id.ok().map(|request| request.id);
+    let id = id.filter(|id| {
+        let is_id = |first: char| matches!(first, '"' | '-' | '0'..='9');
+        id.get().starts_with(is_id) && id.get().len() <= labels::LABEL_BYTES
+    });
+    let error = json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}});
+    let headers = [(CONTENT_TYPE, "application/json")];
+    (StatusCode::BAD_REQUEST, headers, error.to_string()).into_response()
+}

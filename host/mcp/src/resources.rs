@@ -1,0 +1,291 @@
+//! `resources/list`, `resources/templates/list`, `resources/read` and
+//! `resources/directory/read`: every file of every skill at
+//! `skill://<skill>/<path>`, read as a tool's call would read it.
+//!
+//! Lives here: the methods. [`uri`] reads and writes addresses, [`cursor`] says
+//! where a page ended, `media_type` knows extensions. Not here: what a skill is
+//! to the skills extension, which is `super::skills`'s.
+
+pub(super) mod cursor;
+mod media_type;
+pub(super) mod uri;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use rmcp::model::{
+    DIRECTORY_MIME_TYPE, ErrorCode, ErrorData, ListResourceTemplatesResult, ListResourcesResult,
+    PaginatedRequestParams, ReadResourceDirectoryRequestParams, ReadResourceDirectoryResult,
+    ReadResourceRequestParams, ReadResourceResult, Resource, ResourceContents, ResourceTemplate,
+    SKILL_MD,
+};
+use serde_json::json;
+
+use self::cursor::BadCursor;
+use self::uri::SkillUri;
+use super::calls::Guest;
+use super::live::{Live, blocking};
+use super::room::AnswerRoom;
+use skillhost::Line;
+use skillhost::Stop;
+use skillhost::frontmatter;
+use skillhost::{Contents, EntryKind, ResourceError, SkillResources};
+
+/// Resources of a page. Meets: a listing that fills a client's buffers.
+const PAGE: usize = 200;
+/// Skills that are walked through for a page, each by a call. Meets: a listing
+/// of many skills with nothing in them.
+const WALKED: usize = 64;
+/// Characters of an address, and of what is wrong with it, that an error tells.
+const LONGEST: usize = 512;
+
+/// A page of all files of all skills, sorted by skill, then by path. The order
+/// is of bytes, so that it is the same everywhere.
+pub(crate) async fn list(
+    live: &Live,
+    request: Option<PaginatedRequestParams>,
+    id: &str,
+) -> Result<ListResourcesResult, ErrorData> {
+    const LISTING: &str = "resources";
+    let place = request.and_then(|request| request.cursor);
+    let place = place.map(|cursor| cursor::decode(LISTING, &cursor));
+    let [from, after] = place.transpose().map_err(bad_cursor)?.unwrap_or_default();
+    let resources = serving(live, id).await?;
+    let mut result = ListResourcesResult::default();
+    let mut last = String::new();
+    for (walked, skill) in skills_from(&resources, &from).await?.iter().enumerate() {
+        if walked == WALKED {
+            // From the start of this skill: no path is empty.
+            result.next_cursor = Some(cursor::encode(LISTING, [skill, ""]));
+            break;
+        }
+        let (reader, name) = (resources.clone(), skill.clone());
+        let files = match live
+            .run(Guest::BuiltIn, async move { reader.files(&name).await })
+            .await?
+        {
+            Ok(files) => files,
+            Err(error) => {
+                // One skill that cannot be read hides no other.
+                check_host(&error)?;
+                tracing::info!(
+                    "the files of `{}` are not listed: {error}",
+                    Line::new(skill)
+                );
+                continue;
+            }
+        };
+        let after = if *skill == from { &*after } else { "" };
+        let start = files.skill_md.as_deref();
+        for file in files.files.into_iter().filter(|file| *file.path > *after) {
+            if result.resources.len() == PAGE {
+                // The last one is of this skill, or this skill starts here.
+                result.next_cursor = Some(cursor::encode(LISTING, [skill, &last]));
+                return Ok(result);
+            }
+            let uri = SkillUri::file(skill, &file.path);
+            result.resources.push(resource(&uri, file.size, start));
+            last = file.path;
+        }
+        last.clear();
+    }
+    Ok(result)
+}
+
+/// The one form that all addresses have.
+pub(crate) fn templates() -> ListResourceTemplatesResult {
+    let template = ResourceTemplate::new("skill://{skill}/{+path}", "skill-file")
+        .with_title("File of a skill")
+        .with_description(
+            "Any file in a skill's folder, by its path there. SKILL.md says what the skill is for.",
+        );
+    ListResourceTemplatesResult::with_all_items(vec![template])
+}
+
+/// A file: text if it is UTF-8, byte by byte, and else base64.
+pub(crate) async fn read(
+    live: &Live,
+    request: ReadResourceRequestParams,
+    id: &str,
+    room: AnswerRoom,
+) -> Result<ReadResourceResult, ErrorData> {
+    let refused = ErrorCode::RESOURCE_NOT_FOUND;
+    let uri = parse(&request.uri, refused)?;
+    let Some(path) = uri.path else {
+        return Err(not_served(
+            refused,
+            &request.uri,
+            &ResourceError::IsDirectory,
+        ));
+    };
+    let resources = serving(live, id).await?;
+    let read = async move {
+        let read = resources.read(&uri.skill, &path).await;
+        let bytes = read.as_ref().map_or(0, |contents| match contents {
+            Contents::Text(text) => text.len(),
+            Contents::Binary(bytes) => bytes.len(),
+        });
+        room.fit(bytes)?;
+        Ok(read.map(|contents| (media_type::of_contents(&path, &contents), contents)))
+    };
+    let read = live.run(Guest::BuiltIn, read).await??;
+    let (media_type, contents) = read.map_err(|error| failed(refused, &request.uri, &error))?;
+    let contents = match contents {
+        Contents::Text(text) => ResourceContents::text(text, request.uri),
+        Contents::Binary(bytes) => {
+            ResourceContents::blob(BASE64_STANDARD.encode(bytes), request.uri)
+        }
+    };
+    Ok(ReadResourceResult::new(vec![
+        contents.with_mime_type(media_type),
+    ]))
+}
+
+/// A page of a folder's entries, sorted by name.
+pub(crate) async fn directory(
+    live: &Live,
+    request: ReadResourceDirectoryRequestParams,
+    id: &str,
+) -> Result<ReadResourceDirectoryResult, ErrorData> {
+    const LISTING: &str = "directory";
+    let refused = ErrorCode::INVALID_PARAMS;
+    let uri = parse(&request.uri, refused)?;
+    let place = request.cursor.map(|cursor| {
+        let [folder, after] = cursor::decode(LISTING, &cursor)?;
+        if folder == request.uri {
+            Ok(after)
+        } else {
+            Err(BadCursor)
+        }
+    });
+    let after = place.transpose().map_err(bad_cursor)?.unwrap_or_default();
+    let resources = serving(live, id).await?;
+    let folder = uri.clone();
+    let directory = async move {
+        let path = folder.path.as_deref();
+        resources.directory(&folder.skill, path).await
+    };
+    let directory = live.run(Guest::BuiltIn, directory).await?;
+    let directory = directory.map_err(|error| failed(refused, &request.uri, &error))?;
+    let mut entries = directory.entries;
+    entries.retain(|entry| entry.name > after);
+    let mut result = ListResourcesResult::default();
+    if entries.len() > PAGE {
+        entries.truncate(PAGE);
+        let last = entries.last().map_or("", |entry| &entry.name);
+        result.next_cursor = Some(cursor::encode(LISTING, [&request.uri, last]));
+    }
+    let start = directory.skill_md.as_deref();
+    let child = |entry: skillhost::DirectoryEntry| {
+        let child = uri.child(&entry.name);
+        match entry.kind {
+            EntryKind::File { size } => resource(&child, size, start),
+            EntryKind::Directory => {
+                Resource::new(child.to_string(), entry.name).with_mime_type(DIRECTORY_MIME_TYPE)
+            }
+        }
+    };
+    result.resources = entries.into_iter().map(child).collect();
+    Ok(result)
+}
+
+/// What reads skills, on behalf of a request.
+pub(super) async fn serving(live: &Live, id: &str) -> Result<SkillResources, ErrorData> {
+    let resources = live.host_to_list().await.skill_resources();
+    let resources = resources.map(|resources| resources.with_id(id));
+    resources.ok_or_else(|| {
+        let message = "this server serves no resources";
+        ErrorData::new(ErrorCode::METHOD_NOT_FOUND, message, None)
+    })
+}
+
+/// The names of the skills, from this one on.
+pub(super) async fn skills_from(
+    resources: &SkillResources,
+    from: &str,
+) -> Result<Vec<String>, ErrorData> {
+    let (resources, from) = (resources.clone(), from.to_owned());
+    blocking(move || {
+        let mut skills = resources.skills();
+        skills.retain(|skill| *skill >= from);
+        skills
+    })
+    .await
+}
+
+/// A file of a skill. `start` is that of its SKILL.md, which names and describes
+/// the whole skill.
+fn resource(uri: &SkillUri, size: u64, start: Option<&str>) -> Resource {
+    let path = uri.path.as_deref().unwrap_or_default();
+    let name = path.rsplit('/').next().unwrap_or_default();
+    let mut resource = Resource::new(uri.to_string(), name).with_size(size);
+    resource.mime_type = media_type::of_path(path).map(str::to_owned);
+    if let (SKILL_MD, Some(start)) = (path, start) {
+        let (name, description) = about(start);
+        if let Some(name) = name {
+            resource.name = name;
+        }
+        resource.description = description;
+    }
+    resource
+}
+
+/// The name and the description in a SKILL.md: as a reader of YAML has them, or
+/// as far as they can be made out.
+fn about(start: &str) -> (Option<String>, Option<String>) {
+    if let Ok(Some(object)) = frontmatter::verbatim(start) {
+        let text = |key| object.get(key).and_then(|value| value.as_str());
+        return (
+            text("name").map(str::to_owned),
+            text("description").map(str::to_owned),
+        );
+    }
+    let read = frontmatter::read(start).frontmatter;
+    (
+        read.name.map(|field| field.value),
+        read.description.map(|field| field.value),
+    )
+}
+
+pub(super) fn bad_cursor(bad: BadCursor) -> ErrorData {
+    ErrorData::invalid_params(bad.to_string(), None)
+}
+
+/// Reads an address. `refused` is the method's code for what is not there.
+pub(super) fn parse(uri: &str, refused: ErrorCode) -> Result<SkillUri, ErrorData> {
+    SkillUri::parse(uri).map_err(|error| not_served(refused, uri, &error))
+}
+
+/// The error for an address at which there is nothing of the kind.
+pub(super) fn not_served(refused: ErrorCode, uri: &str, why: &dyn std::fmt::Display) -> ErrorData {
+    let shown = |text: &str| text.chars().take(LONGEST).collect::<String>();
+    let (start, why) = (shown(uri), shown(&why.to_string()));
+    // Only a whole one is of use to a program.
+    let data = (start == uri).then(|| json!({"uri": uri}));
+    let start = Line::new(start);
+    let message = format!("nothing is served at '{start}': {why}");
+    ErrorData::new(refused, message, data)
+}
+
+/// The error for a read that failed: what the host has stopped is not the
+/// caller's to mend.
+pub(super) fn failed(refused: ErrorCode, uri: &str, error: &ResourceError) -> ErrorData {
+    match check_host(error) {
+        Err(error) => error,
+        Ok(()) => match error {
+            ResourceError::Stopped(_) => ErrorData::internal_error(error.to_string(), None),
+            // Of a skill that is not granted, not even whether it is there.
+            ResourceError::NotGranted => not_served(refused, uri, &ResourceError::UnknownSkill),
+            error => not_served(refused, uri, error),
+        },
+    }
+}
+
+/// Whether it is the host that cannot answer now, whatever the skill.
+pub(super) fn check_host(error: &ResourceError) -> Result<(), ErrorData> {
+    match error {
+        ResourceError::Stopped(Stop::Busy | Stop::HostMemory | Stop::NotRecorded) => {
+            Err(ErrorData::internal_error(error.to_string(), None))
+        }
+        _ => Ok(()),
+    }
+}

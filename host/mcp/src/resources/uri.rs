@@ -1,0 +1,316 @@
+//! The address of a skill's file or folder: `skill://<skill>/<path>`.
+//!
+//! Everything has exactly one address, the one that is written here, and only
+//! that is taken: whoever keeps an approval by address must not be shown the
+//! same file under another. No step of a path can lead up, and none is joined
+//! to another by the reader: what is decoded is checked again as it is, and the
+//! skill's name is looked up.
+
+use std::fmt;
+
+use skillhost::Skill;
+use skillhost::limits;
+
+/// A skill, or something in its folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SkillUri {
+    /// The skill's name.
+    pub(crate) skill: String,
+    /// The path in its folder; none for the folder itself.
+    pub(crate) path: Option<String>,
+}
+
+/// Why a text is no address of a skill's file.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum UriError {
+    #[error("it does not start with `skill://`, in lower case")]
+    Scheme,
+    #[error("it is too long")]
+    TooLong,
+    #[error("it names no skill that there can be")]
+    Skill,
+    #[error(
+        "it has a name in its path that is empty, `.`, `..`, or holds a character that no name here has"
+    )]
+    Path,
+    #[error(
+        "it has a percent sign that is not followed by two hexadecimal digits, or bytes that are not UTF-8"
+    )]
+    Encoding,
+    #[error("it is written otherwise than `{0}`")]
+    Spelling(String),
+}
+
+const SCHEME: &str = "skill://";
+
+/// Bytes of an address: of a path in which each byte is three. Meets: a text
+/// that costs something before it is refused.
+const MOST_BYTES: usize = 4 * limits::PATH_BYTES;
+
+/// What stands for itself in a path, besides letters and digits: RFC 3986's
+/// `pchar`. In a skill's name, which is where others have a host's, all but the
+/// last two.
+const PLAIN: &[u8] = b"-._~!$&'()*+,;=:@";
+
+impl SkillUri {
+    pub(crate) fn file(skill: &str, path: &str) -> Self {
+        Self {
+            skill: skill.to_owned(),
+            path: Some(path.to_owned()),
+        }
+    }
+
+    /// Reads an address.
+    pub(crate) fn parse(text: &str) -> Result<Self, UriError> {
+        if text.len() > MOST_BYTES {
+            return Err(UriError::TooLong);
+        }
+        let rest = text.strip_prefix(SCHEME).ok_or(UriError::Scheme)?;
+        let (skill, path) = match rest.split_once('/') {
+            Some((skill, path)) => (skill, Some(path)),
+            None => (rest, None),
+        };
+        let skill = decode(skill)?;
+        if !Skill::is_name(&skill) {
+            return Err(UriError::Skill);
+        }
+        let path = path.map(|path| {
+            let names = path.split('/').map(decode);
+            let names = names.collect::<Result<Vec<_>, _>>()?;
+            names
+                .iter()
+                .all(|name| is_name(name))
+                .then(|| names.join("/"))
+                .ok_or(UriError::Path)
+        });
+        let uri = Self {
+            skill,
+            path: path.transpose()?,
+        };
+        // Of all the ways to write it, the one.
+        let written = uri.to_string();
+        if written != text {
+            return Err(UriError::Spelling(written));
+        }
+        Ok(uri)
+    }
+
+    /// The entry of this name in this folder.
+    pub(crate) fn child(&self, name: &str) -> Self {
+        let path = match &self.path {
+            Some(path) => format!("{path}/{name}"),
+            None => name.to_owned(),
+        };
+        Self::file(&self.skill, &path)
+    }
+}
+
+impl fmt::Display for SkillUri {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(SCHEME)?;
+        encode(f, &self.skill, &PLAIN[..PLAIN.len() - 2])?;
+        for name in self.path.iter().flat_map(|path| path.split('/')) {
+            f.write_str("/")?;
+            encode(f, name, PLAIN)?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether this is one name of a path, with nothing in it that could make it
+/// two, here or on another system.
+fn is_name(name: &str) -> bool {
+    !matches!(name, "" | "." | "..")
+        && !name.contains(|c: char| c == '/' || c == '\\' || c.is_control())
+}
+
+fn encode(f: &mut fmt::Formatter<'_>, name: &str, plain: &[u8]) -> fmt::Result {
+    for byte in name.bytes() {
+        if byte.is_ascii_alphanumeric() || plain.contains(&byte) {
+            write!(f, "{}", char::from(byte))?;
+        } else {
+            write!(f, "%{byte:02X}")?;
+        }
+    }
+    Ok(())
+}
+
+/// Decodes once: what comes out may hold percent signs, and they are not looked
+/// at again.
+fn decode(text: &str) -> Result<String, UriError> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        if byte != b'%' {
+            bytes.push(byte);
+            continue;
+        }
+        let mut digit = || {
+            let digit = rest.next().map(char::from).and_then(|c| c.to_digit(16));
+            digit.and_then(|digit| u8::try_from(digit).ok())
+        };
+        let (Some(high), Some(low)) = (digit(), digit()) else {
+            return Err(UriError::Encoding);
+        };
+        bytes.push(high << 4 | low);
+    }
+    String::from_utf8(bytes).map_err(|_| UriError::Encoding)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_read_back_as_it_was_written() {
+        for (skill, path, written) in [
+            ("a", None, "skill://a"),
+            (
+                "calculator",
+                Some("SKILL.md"),
+                "skill://calculator/SKILL.md",
+            ),
+            ("a", Some("docs/deep/x.md"), "skill://a/docs/deep/x.md"),
+            (
+                "data_analysis",
+                Some(".hidden"),
+                "skill://data_analysis/.hidden",
+            ),
+            ("A", Some("..."), "skill://A/..."),
+            (
+                "ä b",
+                Some("städte.md"),
+                "skill://%C3%A4%20b/st%C3%A4dte.md",
+            ),
+            ("a:b@c", Some("d:e@f"), "skill://a%3Ab%40c/d:e@f"),
+            ("a", Some("100%25?#[x]"), "skill://a/100%2525%3F%23%5Bx%5D"),
+            ("a+b", Some("(x)'!$&*,;=~"), "skill://a+b/(x)'!$&*,;=~"),
+            ("a", Some("\u{202e}x"), "skill://a/%E2%80%AEx"),
+        ] {
+            let uri = SkillUri {
+                skill: skill.to_owned(),
+                path: path.map(str::to_owned),
+            };
+            assert_eq!(uri.to_string(), written);
+            assert_eq!(SkillUri::parse(written), Ok(uri), "{written}");
+        }
+    }
+
+    #[test]
+    fn every_other_text_is_refused() {
+        let other = |written: &str| UriError::Spelling(written.to_owned());
+        for (text, error) in [
+            // No scheme, other schemes, and this one otherwise.
+            ("", UriError::Scheme),
+            ("a/SKILL.md", UriError::Scheme),
+            ("/etc/passwd", UriError::Scheme),
+            ("file:///etc/passwd", UriError::Scheme),
+            ("http://a/SKILL.md", UriError::Scheme),
+            ("SKILL://a/SKILL.md", UriError::Scheme),
+            ("Skill://a/SKILL.md", UriError::Scheme),
+            ("skill:/a/SKILL.md", UriError::Scheme),
+            ("skill:a/SKILL.md", UriError::Scheme),
+            ("skill:\\\\a\\SKILL.md", UriError::Scheme),
+            (" skill://a/SKILL.md", UriError::Scheme),
+            ("skill%3A//a/SKILL.md", UriError::Scheme),
+            ("skills://a/SKILL.md", UriError::Scheme),
+            // No skill.
+            ("skill://", UriError::Skill),
+            ("skill:///SKILL.md", UriError::Skill),
+            ("skill:////a/SKILL.md", UriError::Skill),
+            ("skill://./SKILL.md", UriError::Skill),
+            ("skill://../SKILL.md", UriError::Skill),
+            ("skill://%2e%2e/SKILL.md", UriError::Skill),
+            ("skill://.hidden/SKILL.md", UriError::Skill),
+            ("skill://a..b/SKILL.md", UriError::Skill),
+            ("skill://a%2Fb/SKILL.md", UriError::Skill),
+            ("skill://a%2F../SKILL.md", UriError::Skill),
+            ("skill://a\\b/SKILL.md", UriError::Skill),
+            ("skill://a%5Cb/SKILL.md", UriError::Skill),
+            ("skill://a%00/SKILL.md", UriError::Skill),
+            ("skill://a\0/SKILL.md", UriError::Skill),
+            ("skill://a%0A/SKILL.md", UriError::Skill),
+            // What other addresses have besides: these are characters of a name.
+            (
+                "skill://user@a/SKILL.md",
+                other("skill://user%40a/SKILL.md"),
+            ),
+            (
+                "skill://user:x@a/SKILL.md",
+                other("skill://user%3Ax%40a/SKILL.md"),
+            ),
+            ("skill://a:80/SKILL.md", other("skill://a%3A80/SKILL.md")),
+            ("skill://a:/SKILL.md", other("skill://a%3A/SKILL.md")),
+            (
+                "skill://[::1]/SKILL.md",
+                other("skill://%5B%3A%3A1%5D/SKILL.md"),
+            ),
+            ("skill://a?x=/SKILL.md", other("skill://a%3Fx=/SKILL.md")),
+            ("skill://a#/SKILL.md", other("skill://a%23/SKILL.md")),
+            ("skill://a/SKILL.md?", other("skill://a/SKILL.md%3F")),
+            (
+                "skill://a/SKILL.md?raw=1",
+                other("skill://a/SKILL.md%3Fraw=1"),
+            ),
+            ("skill://a/SKILL.md#top", other("skill://a/SKILL.md%23top")),
+            ("skill://a/SKILL.md#", other("skill://a/SKILL.md%23")),
+            // Up, out, nothing, and separators in disguise.
+            ("skill://a/", UriError::Path),
+            ("skill://a//SKILL.md", UriError::Path),
+            ("skill://a/docs/", UriError::Path),
+            ("skill://a/docs//x", UriError::Path),
+            ("skill://a/.", UriError::Path),
+            ("skill://a/./SKILL.md", UriError::Path),
+            ("skill://a/..", UriError::Path),
+            ("skill://a/../b/SKILL.md", UriError::Path),
+            ("skill://a/docs/../SKILL.md", UriError::Path),
+            ("skill://a/%2e%2e/b/SKILL.md", UriError::Path),
+            ("skill://a/%2E./b/SKILL.md", UriError::Path),
+            ("skill://a/.%2e/b/SKILL.md", UriError::Path),
+            ("skill://a/%2e", UriError::Path),
+            ("skill://a/..%2Fb%2FSKILL.md", UriError::Path),
+            ("skill://a/docs%2Fx.md", UriError::Path),
+            ("skill://a/%2Fetc%2Fpasswd", UriError::Path),
+            ("skill://a/..\\b\\SKILL.md", UriError::Path),
+            ("skill://a/..%5Cb", UriError::Path),
+            ("skill://a/docs%5C..%5C..%5Cb", UriError::Path),
+            ("skill://a/SKILL.md%00", UriError::Path),
+            ("skill://a/SKILL.md\0.txt", UriError::Path),
+            ("skill://a/x%0D%0Ay", UriError::Path),
+            ("skill://a/\u{1b}[2J", UriError::Path),
+            ("skill://a/%C2%85", UriError::Path),
+            // Percent signs: broken, overlong, halves, and encoded once more.
+            ("skill://a/%", UriError::Encoding),
+            ("skill://a/%2", UriError::Encoding),
+            ("skill://a/%zz", UriError::Encoding),
+            ("skill://a/%+2e", UriError::Encoding),
+            ("skill://a/%u002e", UriError::Encoding),
+            ("skill://a/%C0%AE%C0%AE", UriError::Encoding),
+            ("skill://a/%E0%80%AF", UriError::Encoding),
+            ("skill://a/%FF", UriError::Encoding),
+            ("skill://a/%ED%A0%80", UriError::Encoding),
+            ("skill://%/SKILL.md", UriError::Encoding),
+            // The right thing, written otherwise.
+            ("skill://%61/SKILL.md", other("skill://a/SKILL.md")),
+            ("skill://a/%53KILL.md", other("skill://a/SKILL.md")),
+            (
+                "skill://a/st%c3%a4dte.md",
+                other("skill://a/st%C3%A4dte.md"),
+            ),
+            ("skill://a/städte.md", other("skill://a/st%C3%A4dte.md")),
+            ("skill://a/a b", other("skill://a/a%20b")),
+            ("skill://a/x%2By", other("skill://a/x+y")),
+            ("skill://a/x%3Ay", other("skill://a/x:y")),
+        ] {
+            assert_eq!(SkillUri::parse(text), Err(error), "{text:?}");
+        }
+        let long = format!("skill://a/{}", "x/".repeat(MOST_BYTES));
+        assert_eq!(SkillUri::parse(&long), Err(UriError::TooLong));
+    }
+
+    #[test]
+    fn what_is_encoded_twice_is_decoded_once_and_names_what_it_says() {
+        let uri = SkillUri::parse("skill://a/%252e%252e/%252Fx").unwrap();
+        assert_eq!(uri.path.as_deref(), Some("%2e%2e/%2Fx"));
+    }
+}

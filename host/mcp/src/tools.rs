@@ -1,0 +1,164 @@
+//! `tools/list` and `tools/call`: definitions and outcomes in the protocol's
+//! shapes.
+//!
+//! An answer is sent once, as the text that the model reads. A tool whose model
+//! reads its whole record, and whose record carries no text of its own, has its
+//! output schema declared, and the record is beside the text as structured
+//! content. Of the other tools the schema is not declared: with it the protocol
+//! wants the record beside the text, and the file would be sent twice; or, with
+//! the text left out of the record, not be seen by the clients that show a
+//! model structured content in place of text.
+
+use std::sync::Arc;
+
+use rmcp::model::{
+    CallToolRequestParams, CallToolResult, ContentBlock, ErrorData, ListToolsResult,
+    PaginatedRequestParams, Tool, ToolAnnotations,
+};
+use serde_json::{Map, Value};
+
+use super::calls::Guest;
+use super::live::{Live, blocking};
+use super::room::AnswerRoom;
+use super::{page, values};
+use skillhost::{CallError, Definition, Output};
+
+/// Most values in a record that is sent as structured content. Meets: a record
+/// of brackets, which takes fifty times its size when it is taken apart.
+const RECORD_VALUES: usize = 200_000;
+
+/// The tools, as they are at this moment.
+pub(crate) async fn list(
+    live: &Live,
+    request: Option<PaginatedRequestParams>,
+) -> Result<ListToolsResult, ErrorData> {
+    let host = live.host_to_list().await;
+    let definitions = blocking(move || host.definitions()).await?;
+    let cursor = request.and_then(|request| request.cursor);
+    let (page, next) = page::cut(definitions, cursor.as_deref(), |definition| {
+        &definition.name
+    })?;
+    let tools = page.into_iter().map(tool).collect();
+    let mut result = ListToolsResult::with_all_items(tools);
+    result.next_cursor = next;
+    Ok(result)
+}
+
+/// Calls a tool. What the tool, its limits or its grant say is a result; only
+/// a call of no tool is an error of the protocol.
+pub(crate) async fn call(
+    live: &Live,
+    request: CallToolRequestParams,
+    id: &str,
+    room: AnswerRoom,
+) -> Result<CallToolResult, ErrorData> {
+    let host = live.host().await;
+    let structured = host
+        .definition(&request.name)
+        .is_some_and(|tool| tool.structured_schema().is_some());
+    let guest = match host.is_built_in(&request.name) {
+        true => Guest::BuiltIn,
+        false => Guest::Stranger,
+    };
+    let (name, id) = (request.name, id.to_owned());
+    let arguments = Value::Object(request.arguments.unwrap_or_default());
+    let call = async move {
+        let called = host.call_with_id(&name, arguments, Some(&id)).await;
+        // In the turn in which the call ends: what has no room is never kept.
+        let output = called.as_ref().map_or(0, Output::size);
+        room.fit(output).map(|()| called)
+    };
+    match live.run(guest, call).await?? {
+        Ok(output) => Ok(answer(output, structured)),
+        Err(error @ CallError::UnknownTool { .. }) => {
+            Err(ErrorData::invalid_params(error.to_string(), None))
+        }
+        Err(error) => Ok(failure(error.model_text())),
+    }
+}
+
+/// Converts a definition to the protocol's shape.
+fn tool(definition: Definition) -> Tool {
+    let output = definition.structured_schema().cloned();
+    let mut tool = Tool::new(
+        definition.name,
+        definition.description,
+        Arc::new(of_objects(definition.input_schema)),
+    )
+    .with_title(definition.title)
+    // True of every component: nothing that it is given can write, or reaches
+    // further than the skills.
+    .with_annotations(
+        ToolAnnotations::new()
+            .read_only(true)
+            .destructive(false)
+            .idempotent(true)
+            .open_world(false),
+    );
+    tool.output_schema = output.map(of_objects).map(Arc::new);
+    tool
+}
+
+/// A schema that says that it is one of objects. Arguments and records always
+/// are; a client that misses the word refuses the whole list.
+fn of_objects(mut schema: Map<String, Value>) -> Map<String, Value> {
+    schema.insert("type".to_owned(), "object".into());
+    schema
+}
+
+fn answer(output: Output, structured: bool) -> CallToolResult {
+    if !structured {
+        return CallToolResult::success(vec![ContentBlock::text(output.into_model_text())]);
+    }
+    let json = output.record_json();
+    if values::count(json.as_bytes()) > RECORD_VALUES {
+        return failure(format!(
+            "ERROR: the tool's record has more than {RECORD_VALUES} values"
+        ));
+    }
+    match serde_json::from_str(&json) {
+        Ok(record) => {
+            let mut result = CallToolResult::success(vec![ContentBlock::text(json)]);
+            result.structured_content = Some(record);
+            result
+        }
+        // One nested too deeply.
+        Err(_) => failure("ERROR: the tool's record cannot be read".to_owned()),
+    }
+}
+
+fn failure(text: String) -> CallToolResult {
+    CallToolResult::error(vec![ContentBlock::text(text)])
+}
+
+#[cfg(test)]
+mod tests {
+    use skillhost::Form;
+
+    use super::*;
+
+    fn output(details: &str) -> Output {
+        Output::new("", Some(details.to_owned()), Form::Record)
+    }
+
+    #[test]
+    fn a_record_that_would_take_the_memory_is_a_failure() {
+        let many = format!(r#"{{"a": [{}0]}}"#, "0,".repeat(RECORD_VALUES));
+        let deep = format!(r#"{{"a": {}{}}}"#, "[".repeat(10_000), "]".repeat(10_000));
+        for details in [many, deep] {
+            let result = answer(output(&details), true);
+            assert_eq!(result.is_error, Some(true));
+            assert_eq!(result.structured_content, None);
+        }
+    }
+
+    #[test]
+    fn a_record_is_sent_as_text_and_as_structured_content() {
+        let result = answer(output(r#"{"skills": [{"name": "a"}]}"#), true);
+        assert_eq!(result.is_error, Some(false));
+        let record = result.structured_content.unwrap();
+        assert_eq!(record, serde_json::json!({"skills": [{"name": "a"}]}));
+        let text = &result.content[0].as_text().unwrap().text;
+        assert_eq!(serde_json::from_str::<Value>(text).unwrap(), record);
+    }
+}

@@ -1,6 +1,6 @@
-"""The examples in guest-tools/examples that `skillhost build` builds: each one from its
-sources, tested with its own cases, and called as an operator has it called, from the
-command line and over MCP."""
+"""The examples in guest-tools/examples that `skillhost build` builds: each one made from its
+kit and built as its README says, tested with its own cases, and called as an operator has it
+called, from the command line and over MCP."""
 import dataclasses
 import json
 import pathlib
@@ -10,12 +10,14 @@ import tempfile
 import time
 import typing
 
+import document
 import program
 from session import Session
 
 SOURCES = program.REPOSITORY / "guest-tools/examples"
-# Compilers are installed for a path: the same one takes those of the run before.
-BUILT = program.REPOSITORY / "target/kits/examples"
+# Where the READMEs have them made. Compilers are installed for a path: the same one takes
+# those of the run before.
+BUILT = program.REPOSITORY / "target/examples"
 
 
 @dataclasses.dataclass
@@ -125,30 +127,23 @@ EXAMPLES = {
 
 def run():
     for name, example in EXAMPLES.items():
-        project = sources(name)
         start = time.monotonic()
-        component = build(project, example)
-        print("%s: built in %.0f s, %.1f MB" % (
+        project, component = build(name, example)
+        print("%s: made and built in %.0f s, %.1f MB" % (
             name, time.monotonic() - start, component.stat().st_size / 1e6), flush=True)
         test(project, component)
         with tempfile.TemporaryDirectory(prefix="kits-") as base:
             operate(pathlib.Path(base), project, component, example)
 
 
-def sources(name):
-    """The project as it is committed."""
+def build(name, example):
+    """Does what the README says: a new project, the example's files over it, and a build."""
     project = BUILT / name
     shutil.rmtree(project, ignore_errors=True)
-    made = shutil.ignore_patterns("build", "node_modules", "*.wasm", "__pycache__")
-    shutil.copytree(SOURCES / name, project, ignore=made)
-    return project
-
-
-def build(project, example):
-    seen = program.run(project, "build").ended(0)
+    seen = document.follow(SOURCES / name / "README.md", program.REPOSITORY)
     assert "  %s: reads the skill named by " % example.tool in seen.stdout, seen.stdout
     seen.says_not("REFUSED", "lies there, too")
-    return project / ("dist/%s.wasm" % example.tool)
+    return project, project / ("dist/%s.wasm" % example.tool)
 
 
 def test(project, component):

@@ -126,7 +126,7 @@ impl Language {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
-    use std::path::Path;
+    use std::path::{Path, PathBuf};
 
     use super::*;
 
@@ -160,35 +160,75 @@ mod tests {
         }
     }
 
-    /// What an author does not change in a project, the examples have word for word.
-    #[test]
-    fn examples_are_projects_of_their_kit() {
+    /// The examples that are made from a kit. Those in Rust are none: they belong to the
+    /// workspace of the guests.
+    fn examples() -> Vec<(Language, PathBuf)> {
         let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../guest-tools/examples");
-        let mut seen = 0;
-        for entry in std::fs::read_dir(examples).unwrap() {
-            let folder = entry.unwrap().path();
-            let language = match folder {
-                _ if folder.join("tool.py").is_file() => Language::Python,
-                _ if folder.join("package.json").is_file() => Language::JavaScript,
-                _ if folder.join("src/skillhost_kit.c").is_file() => Language::C,
-                // In Rust they belong to the workspace of the guests.
-                _ => continue,
+        let folders = std::fs::read_dir(examples).unwrap();
+        let folders = folders.map(|entry| entry.unwrap().path());
+        let projects = folders.filter(|folder| folder.join("skillhost.toml").is_file());
+        let found: Vec<_> = projects
+            .map(|folder| {
+                let language = match folder {
+                    _ if folder.join("tool.py").is_file() => Language::Python,
+                    _ if folder.join("src/tool.js").is_file() => Language::JavaScript,
+                    _ if folder.join("src/tool.c").is_file() => Language::C,
+                    _ => panic!("{} has no tool's source", folder.display()),
+                };
+                (language, folder)
+            })
+            .collect();
+        assert!(!found.is_empty());
+        found
+    }
+
+    /// An example is laid over a new project, which brings the rest.
+    #[test]
+    fn examples_hold_no_copy_of_their_kit() {
+        // What an author of a tool writes anew.
+        const REWRITTEN: [&str; 7] = [
+            "README.md",
+            "cases/",
+            "package",
+            "skillhost.toml",
+            "skills/",
+            "src/tool.",
+            "tool.py",
+        ];
+        for (language, folder) in examples() {
+            for (path, _) in language.files() {
+                let rewritten = REWRITTEN.iter().any(|start| path.starts_with(start));
+                let file = folder.join(path);
+                assert!(
+                    rewritten || !file.exists(),
+                    "{} comes from the kit",
+                    file.display()
+                );
+            }
+        }
+    }
+
+    /// A lock file is whole, so an example with packages of its own locks the kit's, too.
+    #[test]
+    fn examples_lock_the_packages_of_their_kit() {
+        let mut compared = 0;
+        let parse = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
+        for (language, folder) in examples() {
+            let Ok(text) = std::fs::read_to_string(folder.join("package-lock.json")) else {
+                continue;
             };
-            seen += 1;
-            for (path, text) in language.files() {
-                let is_the_kits = path.contains("kit.")
-                    || path.starts_with("wit/")
-                    || [".gitignore", ".npmrc", "requirements.txt", "dist/.gitkeep"]
-                        .contains(&path.as_str());
-                if is_the_kits {
-                    let file = folder.join(path);
-                    let found = std::fs::read_to_string(&file)
-                        .unwrap_or_else(|error| panic!("{}: {error}", file.display()));
-                    assert!(found == text, "{} is not the kit's", file.display());
+            let mut files = language.files();
+            let (_, kit) = files.find(|(path, _)| path == "package-lock.json").unwrap();
+            let (example, kit) = (parse(&text), parse(kit));
+            for (place, package) in kit["packages"].as_object().unwrap() {
+                // Without a place it is the project itself.
+                if !place.is_empty() {
+                    assert_eq!(example["packages"][place], *package, "{place}");
+                    compared += 1;
                 }
             }
         }
-        assert!(seen > 0);
+        assert!(compared > 0);
     }
 
     #[test]

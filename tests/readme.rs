@@ -1,19 +1,36 @@
-//! The README's commands, run as they stand there, and its example of a tool.
+//! The commands of the README and of docs/guide.md, run as they stand there,
+//! and the guide's example of a tool.
 
 use std::fs;
 
 use crate::support::program::run_in_repository_with;
 use crate::support::repository;
 
-/// The fenced blocks of the README, with their languages.
+/// How a command starts in the README, whose reader has installed nothing, and
+/// in the guide.
+const STARTS: [&str; 2] = ["cargo run --release -- ", "skillhost "];
+
+/// How the commands start that need a network or serve for ever.
+/// `tests/clients/run` runs the client and the server, `.ci/run` the tests.
+const NOT_RUN: [&str; 4] = [
+    "cargo test\n",
+    "cargo install --locked --path host",
+    "npx @modelcontextprotocol/inspector --cli skillhost serve --skills ",
+    "(umask 077 && head -c 32 /dev/urandom | base64 > token)\nskillhost serve --http ",
+];
+
+/// The fenced blocks of the README, then those of the guide, with their
+/// languages.
 fn blocks() -> Vec<(String, String)> {
-    let readme = fs::read_to_string(repository().join("README.md")).unwrap();
     let mut blocks = Vec::new();
-    let mut parts = readme.split("```");
-    parts.next();
-    while let (Some(block), Some(_)) = (parts.next(), parts.next()) {
-        let (language, text) = block.split_once('\n').unwrap();
-        blocks.push((language.to_owned(), text.to_owned()));
+    for page in ["README.md", "docs/guide.md"] {
+        let page = fs::read_to_string(repository().join(page)).unwrap();
+        let mut parts = page.split("```");
+        parts.next();
+        while let (Some(block), Some(_)) = (parts.next(), parts.next()) {
+            let (language, text) = block.split_once('\n').unwrap();
+            blocks.push((language.to_owned(), text.to_owned()));
+        }
     }
     blocks
 }
@@ -48,10 +65,11 @@ fn every_command_runs_and_prints_what_stands_under_it() {
         .filter(|(_, (language, _))| language == "sh")
     {
         let (stdin, command) = fed(command);
-        let Some(arguments) = command.strip_prefix("cargo run --release -- ") else {
-            // The other one fetches a client; `tests/clients/run` has it pinned.
-            let inspector = "npx @modelcontextprotocol/inspector --cli skillhost serve --skills ";
-            assert!(command == "cargo test\n" || command.starts_with(inspector));
+        let Some(arguments) = STARTS.iter().find_map(|start| command.strip_prefix(start)) else {
+            assert!(
+                NOT_RUN.iter().any(|start| command.starts_with(start)),
+                "{command}"
+            );
             continue;
         };
         let seen = run_in_repository_with(&words(arguments), stdin);
@@ -72,7 +90,7 @@ fn every_command_runs_and_prints_what_stands_under_it() {
         }
         run += 1;
     }
-    assert!(run >= 6, "only {run} commands were found");
+    assert!(run >= 12, "only {run} commands were found");
 }
 
 /// The other file's block is what `tests/clients/run` configures real clients
@@ -126,11 +144,12 @@ fn the_example_of_a_tool_is_the_guest_that_the_tests_run() {
 #[test]
 fn the_example_configuration_is_valid_and_names_every_key() {
     let blocks = blocks();
-    let (_, text) = blocks
-        .iter()
-        .find(|(language, _)| language == "toml")
-        .unwrap();
-    let config = skillhost::Config::parse(text, "README.md", repository()).unwrap();
+    let configs = blocks.iter().filter(|(language, _)| language == "toml");
+    let mut configs = configs.map(|(_, text)| {
+        skillhost::Config::parse(text, "docs/guide.md", repository())
+            .unwrap_or_else(|error| panic!("{error}: {text}"))
+    });
+    let config = configs.find(|config| config.grants.len() == 2).unwrap();
     assert_eq!(config.limits, skillhost::Limits::default());
     let granted: Vec<&String> = config.grants.keys().collect();
     assert_eq!(granted, ["count_lines.wasm", "read_skill"]);

@@ -76,7 +76,7 @@ mod path_checks;
 mod paths;
 // The fuzz targets, each for a moment.
 mod fuzzing;
-// The README's commands.
+// The commands of the README and docs/guide.md.
 mod readme;
 // docs/performance.md, and the figures beside it.
 mod performance;

@@ -14,7 +14,7 @@ const STARTS: [&str; 2] = ["cargo run --release -- ", "skillhost "];
 /// `tests/clients/run` runs the client and the server, `.ci/run` the tests.
 const NOT_RUN: [&str; 4] = [
     "cargo test\n",
-    "cargo install --locked --path host",
+    "cargo install --locked --path host/cli",
     "npx @modelcontextprotocol/inspector --cli skillhost serve --skills ",
     "(umask 077 && head -c 32 /dev/urandom | base64 > token)\nskillhost serve --http ",
 ];

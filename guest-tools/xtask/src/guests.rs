@@ -3,6 +3,7 @@
 
 use anyhow::{Result, ensure};
 
+use crate::Outcome;
 use crate::build::build;
 use crate::compare::compare;
 use crate::digest::{Digest, Sums};
@@ -32,12 +33,6 @@ pub(crate) struct Arguments {
     /// Only this guest, by its package's name; may be given several times
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
-}
-
-/// How a run ended that had no trouble.
-pub(crate) enum Outcome {
-    Fine,
-    Different,
 }
 
 pub(crate) fn execute(arguments: &Arguments) -> Result<Outcome> {

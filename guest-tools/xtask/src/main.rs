@@ -1,7 +1,7 @@
 //! `cargo xtask`: what the project needs beside cargo's own commands.
 //!
-//! This file reads the command line and sets the exit code. What is built, and
-//! with what, lives in the modules.
+//! This file reads the command line and sets the exit code. What is built or
+//! checked, and with what, lives in the modules.
 
 mod build;
 mod compare;
@@ -9,6 +9,7 @@ mod digest;
 mod dist;
 mod environment;
 mod guests;
+mod layers;
 mod toolchain;
 mod workspace;
 
@@ -28,6 +29,13 @@ struct Arguments {
 enum Task {
     // Described where its arguments are.
     Guests(guests::Arguments),
+    Layers(layers::Arguments),
+}
+
+/// How a task ended that had no trouble.
+enum Outcome {
+    Fine,
+    Different,
 }
 
 /// As diff(1) has it: a difference is an answer, trouble is none.
@@ -37,12 +45,13 @@ mod exit {
 }
 
 fn main() -> ExitCode {
-    let Arguments {
-        task: Task::Guests(arguments),
-    } = Arguments::parse();
-    match guests::execute(&arguments) {
-        Ok(guests::Outcome::Fine) => ExitCode::SUCCESS,
-        Ok(guests::Outcome::Different) => ExitCode::from(exit::DIFFERENT),
+    let done = match Arguments::parse().task {
+        Task::Guests(arguments) => guests::execute(&arguments),
+        Task::Layers(arguments) => layers::execute(&arguments),
+    };
+    match done {
+        Ok(Outcome::Fine) => ExitCode::SUCCESS,
+        Ok(Outcome::Different) => ExitCode::from(exit::DIFFERENT),
         Err(error) => {
             eprintln!("error: {error:#}");
             ExitCode::from(exit::TROUBLE)

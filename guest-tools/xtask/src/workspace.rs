@@ -1,5 +1,5 @@
-//! The guest workspace: which of its members are components, and where their
-//! components belong.
+//! What cargo says of workspaces: which members of the guests' are components,
+//! and where their components belong.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -52,6 +52,18 @@ pub(crate) fn root() -> Result<PathBuf> {
 /// Asks cargo for the members of the guest workspace that are components.
 pub(crate) fn find(root: &Path) -> Result<Vec<Guest>> {
     let manifest = root.join("guest-tools/Cargo.toml");
+    let metadata = metadata(&manifest)?;
+    let guests = read_metadata(&metadata, root)?;
+    ensure!(
+        !guests.is_empty(),
+        "no member of `{}` has a `cdylib` target",
+        manifest.display()
+    );
+    Ok(guests)
+}
+
+/// Asks cargo for the members of a workspace and their targets.
+pub(crate) fn metadata(manifest: &Path) -> Result<Value> {
     let output = Command::new(cargo_program())
         .args([
             "metadata",
@@ -60,7 +72,7 @@ pub(crate) fn find(root: &Path) -> Result<Vec<Guest>> {
             "1",
             "--manifest-path",
         ])
-        .arg(&manifest)
+        .arg(manifest)
         .output()
         .context("cannot run `cargo metadata`")?;
     ensure!(
@@ -68,15 +80,7 @@ pub(crate) fn find(root: &Path) -> Result<Vec<Guest>> {
         "cargo metadata: {}",
         String::from_utf8_lossy(&output.stderr).trim()
     );
-    let metadata: Value =
-        serde_json::from_slice(&output.stdout).context("cannot read `cargo metadata`")?;
-    let guests = read_metadata(&metadata, root)?;
-    ensure!(
-        !guests.is_empty(),
-        "no member of `{}` has a `cdylib` target",
-        manifest.display()
-    );
-    Ok(guests)
+    serde_json::from_slice(&output.stdout).context("cannot read `cargo metadata`")
 }
 
 fn read_metadata(metadata: &Value, root: &Path) -> Result<Vec<Guest>> {

@@ -126,7 +126,7 @@ fn the_configuration_for_mcp_clients_is_the_tested_one_and_starts_a_server() {
 #[test]
 fn ci_runs_the_readmes_test_command() {
     let ci = fs::read_to_string(repository().join(".ci/run")).unwrap();
-    assert!(ci.lines().any(|line| line == "cargo test"));
+    assert!(ci.lines().any(|line| line.trim() == "cargo test"));
 }
 
 #[test]

@@ -27,7 +27,7 @@ impl Session {
     pub(crate) fn open(builder: HostBuilder) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
-            .enable_time()
+            .enable_all()
             .build()
             .unwrap();
         let live = Arc::new(Live::new(builder));

@@ -90,7 +90,6 @@ pub use trust::{Principal, Trust, Untrusted};
 #[doc(hidden)]
 pub mod internal {
     pub use crate::component::read as read_component;
-    pub use crate::text::json_string;
     pub use crate::text::suggest::nearest;
     pub use crate::tool::arguments::{check_arguments, validator};
     pub use crate::tool::observer::kind;

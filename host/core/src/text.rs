@@ -1,6 +1,6 @@
 //! Text that people or programs read: names that look alike, strings as JSON, and
 //! lines without hidden characters.
 
-pub mod json_string;
+pub(crate) mod json_string;
 pub mod line;
 pub(crate) mod suggest;

@@ -1,36 +1,58 @@
-//! Messages on standard input and output, one JSON-RPC message a line. What
-//! rmcp's own transport for this leaves open is settled here: a line that is no
-//! message is answered, a message before the session is opened does not end the
-//! server, no more requests are taken than are being answered, and the end of
-//! the input waits for the answers.
+//! Serving one client on standard input and output, one JSON-RPC message a
+//! line. rmcp runs the session; this is the [`Transport`] that it reads from and
+//! writes to, because its own leaves open what a hostile client can use.
 //!
-//! rmcp keeps the session, and sees notifications and subscriptions; all other
-//! requests are answered where they are read, by the same handler.
+//! rmcp's loop calls [`Stdio::receive`], gives each request to the handler in a
+//! task of its own, and calls [`Stdio::send`] with the answer. Nothing is queued
+//! here. What holds:
+//!
+//! - A line has a bound, and is read only when the one before it has its place:
+//!   128 requests are in flight at most, from the line to the written answer.
+//! - A request that rmcp is given is in [`InFlight`] under its id, alone. It
+//!   leaves when rmcp hands its answer to [`Stdio::send`], and each request gets
+//!   exactly one, those that are cancelled or panic too. So an answer is never
+//!   taken for that of a later request with the same id.
+//! - `notifications/cancelled` ends here and does not reach rmcp, which would
+//!   forget the id before the handler has ended. [`Answering`] gives the handler
+//!   the token that is cancelled.
+//! - [`Stdio::receive`] ends when the input has ended, or is not to be read any
+//!   more, and no request is in flight. rmcp would wait five seconds.
+//! - A message is written whole, whoever gives up waiting for that, and no task
+//!   waits for the client with a thread of the protocol.
 
 mod frame;
 mod hang_up;
 mod in_flight;
-mod outgoing;
-mod pulse;
 mod reader;
-mod waiting;
+mod stream;
 mod writer;
 
-use std::io::{self, Read, Write};
-use std::pin::Pin;
+use std::borrow::Cow;
+use std::future::poll_fn;
+use std::io;
+use std::os::fd::AsFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use rmcp::model::{ClientJsonRpcMessage, JsonRpcMessage, ServerJsonRpcMessage};
-use rmcp::service::{QuitReason, RoleServer, ServerInitializeError, serve_server_with_ct};
+use rmcp::model::{
+    ClientJsonRpcMessage, ClientNotification, ClientRequest, ErrorData, JsonRpcMessage,
+    ProtocolVersion, ServerConfig, ServerJsonRpcMessage, ServerResult,
+};
+use rmcp::service::{
+    NotificationContext, QuitReason, RequestContext, RoleServer, ServerInitializeError, Service,
+    serve_server_with_ct,
+};
 use rmcp::transport::Transport;
-use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::Server;
+use frame::Lines;
 use in_flight::InFlight;
 use reader::Reader;
-use waiting::Waiting;
+use stream::{Input, Output};
 use writer::Writer;
 
 /// How long calls in flight may go on when the process is told to end.
@@ -41,18 +63,16 @@ const GRACE: Duration = Duration::from_secs(2);
 pub async fn serve_process(server: Server, end: CancellationToken) -> anyhow::Result<()> {
     let (input, output) = (io::stdin(), io::stdout());
     let hung_up = hang_up::hung_up(&output)?.cancelled_owned();
-    let (input, output) = (Waiting::new(input)?, Waiting::new(output)?);
     serve_until(server, input, output, hung_up, end).await
 }
 
 /// Serves one client until its input ends, or until `end` is cancelled. Calls
-/// in flight are answered first; at `end` they have two seconds for it. Threads
-/// of their own read and write, and wait for both; the one that reads stays
-/// until its input ends.
+/// in flight are answered first; at `end` they have two seconds for it. Wants a
+/// runtime of several threads, with time, input and output.
 pub async fn serve(
     server: Server,
-    input: impl Read + Send + 'static,
-    output: impl Write + Send + 'static,
+    input: impl AsFd,
+    output: impl AsFd,
     end: CancellationToken,
 ) -> anyhow::Result<()> {
     serve_until(server, input, output, std::future::pending(), end).await
@@ -60,8 +80,8 @@ pub async fn serve(
 
 async fn serve_until(
     server: Server,
-    input: impl Read + Send + 'static,
-    output: impl Write + Send + 'static,
+    input: impl AsFd,
+    output: impl AsFd,
     hung_up: impl Future<Output = ()>,
     end: CancellationToken,
 ) -> anyhow::Result<()> {
@@ -72,19 +92,18 @@ async fn serve_until(
     // Nothing more is read once nobody waits for this.
     let _closing = closing.clone().drop_guard();
     let live = Arc::clone(server.live());
-    let (writer, written) = Writer::start(output, gone.clone())?;
-    let (inbox, messages) = mpsc::channel(1);
-    let reader = Arc::new(Reader::new(
-        server.clone(),
-        input,
-        writer.clone(),
-        inbox,
-        closing.clone(),
-        gone.clone(),
-    ));
+    let in_flight = Arc::new(InFlight::new(gone.clone()));
+    let writer = Writer::new(Output::new(output)?, gone.clone());
+    let reader = Reader {
+        lines: Lines::new(Input::new(input)?),
+        in_flight: Arc::clone(&in_flight),
+        writer: writer.clone(),
+        closing: closing.clone(),
+        opened: false,
+    };
     let transport = Stdio {
-        messages,
-        in_flight: Arc::clone(reader.in_flight()),
+        reading: Some(reading(reader)),
+        in_flight: Arc::clone(&in_flight),
         writer: writer.clone(),
         closing: closing.clone(),
     };
@@ -109,21 +128,19 @@ async fn serve_until(
     };
     // Boxed: the type of all that a session awaits is too deep for what awaits
     // this to be compiled.
-    let session: Pin<Box<dyn Future<Output = anyhow::Result<()>> + Send>> =
-        Box::pin(session(server, transport, &reader, gone.clone()));
+    let session: Pin<Box<dyn Future<Output = anyhow::Result<()>> + Send>> = Box::pin(session(
+        Answering { server, in_flight },
+        transport,
+        gone.clone(),
+    ));
     let ended = tokio::select! {
         ended = session => ended,
-        failed = Arc::clone(&reader).read() => failed.map_err(anyhow::Error::from),
         () = ending => Ok(()),
         () = losing => Ok(()),
     };
     // The last messages are on their way, unless nobody takes them.
-    let last = async {
-        writer.finish().await;
-        let _ = written.await;
-    };
     tokio::select! {
-        () = last => {}
+        () = writer.finish() => {}
         () = gone.cancelled() => {}
         () = writer.stalled() => {}
     }
@@ -131,22 +148,18 @@ async fn serve_until(
 }
 
 async fn session(
-    server: Server,
-    transport: impl Transport<RoleServer> + 'static,
-    reader: &Reader,
+    service: Answering,
+    transport: Stdio,
     gone: CancellationToken,
 ) -> anyhow::Result<()> {
     // Of its own: rmcp cancels it when the session ends, and what is written
     // then is still of use.
     let ended = gone.child_token();
-    match serve_server_with_ct(server, transport, ended).await {
-        Ok(service) => {
-            reader.answer(service.peer().clone());
-            match service.waiting().await? {
-                QuitReason::JoinError(error) => Err(error.into()),
-                _ => Ok(()),
-            }
-        }
+    match serve_server_with_ct(service, transport, ended).await {
+        Ok(service) => match service.waiting().await? {
+            QuitReason::JoinError(error) => Err(error.into()),
+            _ => Ok(()),
+        },
         // The input ended, or the process was told to, before a session.
         Err(ServerInitializeError::ConnectionClosed(_)) => Ok(()),
         Err(_) if gone.is_cancelled() => Ok(()),
@@ -156,12 +169,22 @@ async fn session(
 
 /// rmcp's view of the two streams.
 struct Stdio {
-    /// What the reader leaves to rmcp.
-    messages: mpsc::Receiver<ClientJsonRpcMessage>,
+    /// None once nothing more comes.
+    reading: Option<Reading>,
     in_flight: Arc<InFlight>,
     writer: Writer,
-    /// The input has ended, or is not read any more.
     closing: CancellationToken,
+}
+
+/// The reader at work, which comes back with the next message. Kept, because
+/// rmcp drops what it receives by whenever it has something else to do.
+type Reading = Pin<Box<dyn Future<Output = (Reader, Option<ClientJsonRpcMessage>)> + Send>>;
+
+fn reading(mut reader: Reader) -> Reading {
+    Box::pin(async move {
+        let message = reader.next().await;
+        (reader, message)
+    })
 }
 
 impl Transport<RoleServer> for Stdio {
@@ -171,34 +194,111 @@ impl Transport<RoleServer> for Stdio {
         &mut self,
         message: ServerJsonRpcMessage,
     ) -> impl Future<Output = io::Result<()>> + Send + 'static {
-        // The request counts as in flight until its answer is written.
         let answered = match &message {
             JsonRpcMessage::Response(response) => self.in_flight.end(&response.id),
             JsonRpcMessage::Error(error) => error.id.as_ref().and_then(|id| self.in_flight.end(id)),
             _ => None,
         };
-        self.writer.write(message.into(), answered)
+        // Nobody waits for the answer to what was cancelled.
+        let due = !answered.as_ref().is_some_and(|it| it.is_cancelled());
+        let written = due.then(|| self.writer.write(message, answered));
+        async move {
+            match written {
+                Some(written) => written.await,
+                None => Ok(()),
+            }
+        }
     }
 
-    /// The next message. Whatever is waited for here can be waited for again:
-    /// rmcp gives up in the middle whenever it has something else to do.
     async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
-        let message = tokio::select! {
-            biased;
-            message = self.messages.recv() => message,
-            () = self.closing.cancelled() => {
-                // What was handed in before this is still there.
-                self.messages.close();
-                self.messages.recv().await
+        if let Some(kept) = &mut self.reading {
+            let (reader, message) = kept.await;
+            self.reading = message.is_some().then(|| reading(reader));
+            if message.is_some() {
+                return message;
             }
-        };
-        if message.is_none() {
-            self.in_flight.none().await;
         }
-        message
+        self.closing.cancel();
+        self.in_flight.none().await;
+        None
     }
 
     async fn close(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+/// The handler, with the cancellation of [`InFlight`] in place of rmcp's, and an
+/// answer even where it panics.
+struct Answering {
+    server: Server,
+    in_flight: Arc<InFlight>,
+}
+
+impl Service<RoleServer> for Answering {
+    async fn handle_request(
+        &self,
+        request: ClientRequest,
+        mut context: RequestContext<RoleServer>,
+    ) -> Result<ServerResult, ErrorData> {
+        if let Some(cancelled) = self.in_flight.cancellation(&context.id) {
+            context.ct = cancelled;
+        }
+        let cancelled = context.ct.clone();
+        let mut answer = pin!(self.server.handle_request(request, context));
+        let answer = poll_fn(|task| turn_of(answer.as_mut(), task)).await;
+        match answer {
+            // It goes nowhere, and rmcp would log an error as one.
+            Err(_) if cancelled.is_cancelled() => Ok(ServerResult::empty(())),
+            answer => answer,
+        }
+    }
+
+    async fn handle_notification(
+        &self,
+        notification: ClientNotification,
+        context: NotificationContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.server.handle_notification(notification, context).await
+    }
+
+    fn get_info(&self) -> ServerConfig {
+        Service::get_info(&self.server)
+    }
+
+    fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
+        Service::supported_protocol_versions(&self.server)
+    }
+}
+
+/// A turn of what answers a request, which is lost if it panics.
+fn turn_of(
+    answer: Pin<&mut impl Future<Output = Result<ServerResult, ErrorData>>>,
+    task: &mut Context<'_>,
+) -> Poll<Result<ServerResult, ErrorData>> {
+    match catch_unwind(AssertUnwindSafe(|| answer.poll(task))) {
+        Ok(turn) => turn,
+        Err(_) => {
+            tracing::error!("what answers a request panicked");
+            let error = ErrorData::internal_error("the request broke off", None);
+            Poll::Ready(Err(error))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use super::*;
+
+    #[test]
+    fn what_panics_is_answered() {
+        let mut here = Context::from_waker(Waker::noop());
+        let answer = pin!(async { panic!("on purpose") });
+        let Poll::Ready(Err(error)) = turn_of(answer, &mut here) else {
+            panic!("no answer");
+        };
+        assert_eq!(error.message, "the request broke off");
     }
 }

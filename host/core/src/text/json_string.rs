@@ -57,12 +57,12 @@ const fn written() -> [Written; 256] {
 
 /// Bytes of memory that a text should find: one in sixteen of it is escaped, and
 /// what is written last has room to spare.
-pub fn room(text: &str) -> usize {
+pub(crate) fn room(text: &str) -> usize {
     text.len() + text.len() / 16 + text.len().min(CHUNK) + BLOCK
 }
 
 /// Writes a text, with its quotation marks.
-pub fn push(json: &mut Vec<u8>, text: &str) {
+pub(crate) fn push(json: &mut Vec<u8>, text: &str) {
     json.push(b'"');
     let mut rest = text.as_bytes();
     // A block's worth is copied from anywhere in a block, so another one follows.

@@ -1,32 +1,43 @@
 //! Lines of input, each of bounded length, and the messages that they hold.
 
-use std::fmt;
-use std::io::{self, BufRead as _, BufReader, Read};
-use std::marker::PhantomData;
+use std::ops::Range;
 
-use rmcp::model::{
-    CallToolRequest, CallToolRequestMethod, CallToolRequestParams, ClientJsonRpcMessage,
-    ConstString as _, ErrorCode, JsonObject, JsonRpcMessage, RequestId, RequestMetaObject,
-};
-use serde::de::value::MapAccessDeserializer;
-use serde::de::{IgnoredAny, MapAccess, Visitor};
+use rmcp::model::{ClientJsonRpcMessage, ErrorCode, RequestId};
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use crate::{labels, values};
+use super::stream::Input;
 use skillhost::MAX_ARGUMENTS;
+
+use crate::{labels, values};
 
 /// Longest line that is read. Meets: a line without end. It holds the largest
 /// arguments, with every second character escaped.
 pub(crate) const MAX_LINE: usize = 4 * MAX_ARGUMENTS;
 
-/// Bytes that the buffer keeps between lines.
+/// Bytes that are read at a time, and that the buffer keeps between lines.
 const KEPT: usize = 64 << 10;
 
 /// Lines of a stream.
-pub(crate) struct Lines<R> {
-    stream: BufReader<R>,
+pub(crate) struct Lines {
+    input: Input,
+    read: Box<[u8]>,
+    /// What was read and has not been looked at.
+    left: Range<usize>,
     line: Vec<u8>,
+    state: State,
+}
+
+/// What stands in the buffer of the line.
+#[derive(Clone, Copy, PartialEq)]
+enum State {
+    /// The beginning of a line.
+    Part,
+    /// A line that was given out.
+    Done,
+    /// Nothing: what is left of a line that is too long is being skipped.
+    Skipping,
 }
 
 /// What came next.
@@ -40,11 +51,14 @@ pub(crate) enum Line {
     End,
 }
 
-impl<R: Read> Lines<R> {
-    pub(crate) fn new(stream: R) -> Self {
+impl Lines {
+    pub(crate) fn new(input: Input) -> Self {
         Self {
-            stream: BufReader::new(stream),
+            input,
+            read: vec![0; KEPT].into(),
+            left: 0..0,
             line: Vec::new(),
+            state: State::Part,
         }
     }
 
@@ -53,38 +67,54 @@ impl<R: Read> Lines<R> {
         self.line.trim_ascii()
     }
 
-    /// Reads the next line that is not empty. The last one counts without a
-    /// line feed, too.
-    pub(crate) fn next(&mut self) -> Line {
+    /// Reads the next line that is not empty. Dropped in the middle, it goes on
+    /// from there when it is called again. The last line counts without a line
+    /// feed, too.
+    pub(crate) async fn next(&mut self) -> Line {
         loop {
-            self.line.clear();
-            self.line.shrink_to(KEPT);
-            match self.read() {
-                Ok(Line::Text) if self.text().is_empty() => {}
-                Ok(Line::End) if !self.text().is_empty() => return Line::Text,
-                Ok(line) => return line,
-                Err(error) => {
-                    tracing::error!("the input cannot be read: {error}");
-                    return Line::End;
+            if self.state == State::Done {
+                self.line.clear();
+                self.line.shrink_to(KEPT);
+                self.state = State::Part;
+            }
+            if self.left.is_empty() && !self.fill().await {
+                let last = self.state == State::Part && !self.text().is_empty();
+                self.state = State::Done;
+                return if last { Line::Text } else { Line::End };
+            }
+            let found = &self.read[self.left.clone()];
+            let end = found.iter().position(|byte| *byte == b'\n');
+            let taken = end.map_or(found.len(), |end| end + 1);
+            if self.state == State::Part {
+                self.line.extend_from_slice(&found[..taken]);
+            }
+            self.left.start += taken;
+            if self.line.len() > MAX_LINE + usize::from(end.is_some()) {
+                self.line = Vec::new();
+                self.state = match end {
+                    Some(_) => State::Done,
+                    None => State::Skipping,
+                };
+                return Line::TooLong;
+            }
+            if end.is_some() {
+                self.state = State::Done;
+                if !self.text().is_empty() {
+                    return Line::Text;
                 }
             }
         }
     }
 
-    /// Reads up to the next line feed or the end.
-    fn read(&mut self) -> io::Result<Line> {
-        let limit = MAX_LINE as u64 + 1;
-        let stream = &mut self.stream;
-        stream.take(limit).read_until(b'\n', &mut self.line)?;
-        if self.line.ends_with(b"\n") {
-            return Ok(Line::Text);
-        }
-        if self.line.len() <= MAX_LINE {
-            return Ok(Line::End);
-        }
-        self.line = Vec::new();
-        self.stream.skip_until(b'\n')?;
-        Ok(Line::TooLong)
+    /// Reads more; false where there is none.
+    async fn fill(&mut self) -> bool {
+        let read = self.input.read(&mut self.read).await;
+        let read = read.unwrap_or_else(|error| {
+            tracing::error!("the input cannot be read: {error}");
+            0
+        });
+        self.left = 0..read;
+        read > 0
     }
 }
 
@@ -124,64 +154,7 @@ pub(crate) fn read(line: &[u8]) -> Result<ClientJsonRpcMessage, NoMessage> {
             message,
         });
     }
-    match call(line) {
-        Some(call) => Ok(call),
-        None => serde_json::from_slice(line).map_err(|_| why_not(line)),
-    }
-}
-
-/// A call as most are. rmcp tries a message as each of the protocol's in turn,
-/// and keeps it in between in a form that takes longer to make than the rest.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Call<'a> {
-    jsonrpc: &'a str,
-    id: RequestId,
-    method: &'a str,
-    #[serde(deserialize_with = "object")]
-    params: CallParams,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct CallParams {
-    name: String,
-    arguments: Option<JsonObject>,
-    _meta: Option<JsonObject>,
-}
-
-/// Reads a message that is a call with nothing unusual in it.
-fn call(line: &[u8]) -> Option<ClientJsonRpcMessage> {
-    let mut json = serde_json::Deserializer::from_slice(line);
-    let call: Call<'_> = object(&mut json).ok()?;
-    json.end().ok()?;
-    if (call.jsonrpc, call.method) != ("2.0", CallToolRequestMethod::VALUE) {
-        return None;
-    }
-    let mut params = CallToolRequestParams::new(call.params.name);
-    params.arguments = call.params.arguments;
-    let mut request = CallToolRequest::new(params);
-    if let Some(meta) = call.params._meta {
-        request.extensions.insert(RequestMetaObject::from(meta));
-    }
-    Some(JsonRpcMessage::request(request.into(), call.id))
-}
-
-/// Reads what is an object. A derived reader takes a list of its fields, too.
-fn object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(json: D) -> Result<T, D::Error> {
-    struct Object<T>(PhantomData<T>);
-    impl<'de, T: Deserialize<'de>> Visitor<'de> for Object<T> {
-        type Value = T;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("an object")
-        }
-
-        fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
-            T::deserialize(MapAccessDeserializer::new(map))
-        }
-    }
-    json.deserialize_map(Object(PhantomData))
+    serde_json::from_slice(line).map_err(|_| why_not(line))
 }
 
 /// What is read of a line that is no message.
@@ -249,38 +222,41 @@ mod tests {
     use super::*;
 
     /// A stream that gives what it has in parts.
-    fn lines(parts: &[&[u8]]) -> Vec<(Line, usize)> {
-        let (reader, mut writer) = io::pipe().unwrap();
-        thread::scope(|scope| {
-            scope.spawn(move || {
-                for part in parts {
-                    writer.write_all(part).unwrap();
-                }
-            });
-            let mut lines = Lines::new(reader);
-            let next = || match lines.next() {
-                Line::End => None,
-                line => Some((line, lines.text().len())),
-            };
-            std::iter::from_fn(next).collect()
-        })
+    async fn lines(parts: Vec<Vec<u8>>) -> Vec<(Line, usize)> {
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        let written = thread::spawn(move || {
+            for part in parts {
+                writer.write_all(&part).unwrap();
+            }
+        });
+        let mut lines = Lines::new(Input::new(reader).unwrap());
+        let mut found = Vec::new();
+        loop {
+            match lines.next().await {
+                Line::End => break,
+                line => found.push((line, lines.text().len())),
+            }
+        }
+        written.join().unwrap();
+        found
     }
 
-    #[test]
-    fn a_line_is_given_whole_or_skipped_whole() {
+    #[tokio::test]
+    async fn a_line_is_given_whole_or_skipped_whole() {
         let long = vec![b'x'; MAX_LINE];
         let longer = vec![b'x'; MAX_LINE + 1];
+        let parts = [
+            b"a\n\n \r\nbc\r\n".as_slice(),
+            &longer,
+            &longer,
+            b"\nd\n",
+            &long[1..],
+            b"\n",
+            &longer,
+            b"\nlast",
+        ];
         assert_eq!(
-            lines(&[
-                b"a\n\n \r\nbc\r\n",
-                &longer,
-                &longer,
-                b"\nd\n",
-                &long[1..],
-                b"\n",
-                &longer,
-                b"\nlast"
-            ]),
+            lines(parts.map(<[u8]>::to_vec).to_vec()).await,
             [
                 (Line::Text, 1),
                 (Line::Text, 2),
@@ -399,70 +375,6 @@ mod tests {
         for line in [by_id, by_token, told] {
             let short = line.replace(&long, &long[..1000]);
             assert!(read(short.as_bytes()).is_ok(), "{short}");
-        }
-    }
-
-    #[test]
-    fn a_call_is_read_as_rmcp_reads_it() {
-        let cases = [
-            (r#""params":{"name":"a"}"#, true),
-            (r#""params":{"name":"a","arguments":{}}"#, true),
-            (
-                r#""params":{"name":"a","arguments":null,"_meta":null}"#,
-                true,
-            ),
-            (
-                r#""params":{"_meta":{"progressToken":"t","x":{"y":[1]}},"arguments":{
-                    "text":"\u00e9\ud83d\ude00","list":[1,-1,1.5,1e300,18446744073709551615,
-                    18446744073709551616,-0],"map":{"a":null,"a":true}},"name":"\u0061\"b"}"#,
-                true,
-            ),
-            // What is left to rmcp, one way or the other.
-            (
-                r#""params":{"name":"a","arguments":{},"requestState":"s"}"#,
-                false,
-            ),
-            (r#""params":{"name":"a","unheard":1}"#, false),
-            (r#""params":{"name":"a"},"unheard":1"#, false),
-            (r#""params":{"name":"a","arguments":[]}"#, false),
-            (r#""params":{"name":"a","arguments":{"n":1e999}}"#, false),
-            (r#""params":{"name":"a","name":"b"}"#, false),
-            (r#""params":{"name":1}"#, false),
-            (r#""params":{}"#, false),
-            (r#""params":null"#, false),
-            (r#""params":["a",{},null]"#, false),
-            (r#""result":{},"params":{"name":"a"}"#, false),
-        ];
-        let heads = [
-            (r#""jsonrpc":"2.0","id":1,"method":"tools/call""#, true),
-            (
-                r#""method":"tools/call","id":"\u0061","jsonrpc":"2.0""#,
-                true,
-            ),
-            (r#""jsonrpc":"2.0","id":null,"method":"tools/call""#, false),
-            (r#""jsonrpc":"2.0","id":1.5,"method":"tools/call""#, false),
-            (r#""jsonrpc":"1.0","id":1,"method":"tools/call""#, false),
-            (r#""jsonrpc":"2.0","id":1,"method":"tools/list""#, false),
-            (r#""jsonrpc":"2.0","method":"tools/call""#, false),
-        ];
-        for (head, usual) in heads {
-            for (rest, also) in cases {
-                let line = format!("{{{head},{rest}}}");
-                let read = call(line.as_bytes());
-                assert_eq!(read.is_some(), usual && also, "{line}");
-                if let Some(read) = read {
-                    let theirs: ClientJsonRpcMessage = serde_json::from_str(&line).unwrap();
-                    assert_eq!(format!("{read:?}"), format!("{theirs:?}"), "{line}");
-                    let [read, theirs] = [read, theirs].map(|it| serde_json::to_string(&it));
-                    assert_eq!(read.unwrap(), theirs.unwrap(), "{line}");
-                }
-            }
-        }
-        for line in [
-            r#"["2.0",1,"tools/call",{"name":"a"}]"#,
-            r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a"}} {}"#,
-        ] {
-            assert!(call(line.as_bytes()).is_none(), "{line}");
         }
     }
 

@@ -6,13 +6,13 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use rmcp::model::{ClientRequest, RequestId};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 /// Requests in flight; while there are so many, no further line is read.
 /// Meets: a client that floods. More than run at a time, so that none waits
 /// for the pipe.
-pub(crate) const REQUESTS: u32 = 128;
+const REQUESTS: u32 = 128;
 
 /// Subscriptions, which stay in flight until they are cancelled. Meets: a
 /// client that subscribes again and again.
@@ -23,13 +23,23 @@ pub(crate) struct InFlight {
     room: Arc<Semaphore>,
     subscriptions: Arc<Semaphore>,
     requests: Mutex<HashMap<RequestId, Place>>,
+    /// Told when a cancelled request has ended.
+    ended: Notify,
+    gone: CancellationToken,
 }
 
 /// The place of a request in flight, until this is dropped.
 pub(crate) struct Place {
-    _room: OwnedSemaphorePermit,
-    /// Cancelled when nobody waits for the answer any more.
-    pub(crate) cancelled: CancellationToken,
+    /// None once it is cancelled: it is not answered.
+    room: Option<OwnedSemaphorePermit>,
+    cancelled: CancellationToken,
+}
+
+impl Place {
+    /// Whether nobody waits for the answer any more.
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.cancelled.is_cancelled()
+    }
 }
 
 /// Why a request is not taken.
@@ -39,78 +49,72 @@ pub(crate) enum Refused {
     TooManySubscriptions,
 }
 
-impl Default for InFlight {
-    fn default() -> Self {
+impl InFlight {
+    /// No requests yet; all are cancelled by `gone`.
+    pub(crate) fn new(gone: CancellationToken) -> Self {
         Self {
             room: Arc::new(Semaphore::new(REQUESTS as usize)),
             subscriptions: Arc::new(Semaphore::new(SUBSCRIPTIONS)),
             requests: Mutex::default(),
+            ended: Notify::new(),
+            gone,
         }
     }
-}
 
-impl InFlight {
-    /// Room for a request, if there is some.
-    pub(crate) fn room_now(&self, request: &ClientRequest) -> Option<OwnedSemaphorePermit> {
-        let room = match is_subscription(request) {
-            true => &self.subscriptions,
-            false => &self.room,
-        };
-        Arc::clone(room).try_acquire_owned().ok()
-    }
-
-    /// Waits until there is room for a request; not for that of a subscription.
-    pub(crate) async fn room(&self, request: &ClientRequest) -> Option<OwnedSemaphorePermit> {
-        if is_subscription(request) {
-            return None;
-        }
-        Arc::clone(&self.room).acquire_owned().await.ok()
-    }
-
-    /// Counts a request, with the room that it has.
-    pub(crate) fn begin(
+    /// Gives a request a place. Waits until there is room, except for that of a
+    /// subscription, and until a cancelled request with its id has ended. One
+    /// request waits at a time.
+    pub(crate) async fn begin(
         &self,
         id: &RequestId,
-        room: Option<OwnedSemaphorePermit>,
-        cancelled: CancellationToken,
+        request: &ClientRequest,
     ) -> Result<(), Refused> {
-        let mut requests = self.requests();
-        if requests.contains_key(id) {
-            return Err(Refused::SameId);
+        let is_subscription = matches!(request, ClientRequest::SubscriptionsListenRequest(_));
+        let room = match is_subscription {
+            true => Arc::clone(&self.subscriptions).try_acquire_owned().ok(),
+            false => Arc::clone(&self.room).acquire_owned().await.ok(),
+        };
+        loop {
+            match self.requests().get(id) {
+                None => break,
+                Some(same) if same.is_cancelled() => {}
+                Some(_) => return Err(Refused::SameId),
+            }
+            self.ended.notified().await;
         }
         let place = Place {
-            _room: room.ok_or(Refused::TooManySubscriptions)?,
-            cancelled,
+            room: Some(room.ok_or(Refused::TooManySubscriptions)?),
+            cancelled: self.gone.child_token(),
         };
-        requests.insert(id.clone(), place);
+        self.requests().insert(id.clone(), place);
         Ok(())
     }
 
-    /// Ends a request: it is answered once its place is dropped.
-    pub(crate) fn end(&self, id: &RequestId) -> Option<Place> {
-        self.requests().remove(id)
+    /// Returns what cancels a request.
+    pub(crate) fn cancellation(&self, id: &RequestId) -> Option<CancellationToken> {
+        let requests = self.requests();
+        Some(requests.get(id)?.cancelled.clone())
     }
 
-    /// Ends a request that nobody waits for any more, all at once: its id is
-    /// another's when it is used again.
+    /// Cancels a request. It gives its room up and keeps its id until it
+    /// [ends](Self::end).
     pub(crate) fn cancel(&self, id: &RequestId) {
-        let mut requests = self.requests();
-        if let Some(place) = requests.remove(id) {
+        if let Some(place) = self.requests().get_mut(id) {
             place.cancelled.cancel();
+            place.room = None;
         }
     }
 
-    /// Ends the request that was [begun](Self::begin) with this token, unless it
-    /// was cancelled: then what has its id is another.
-    pub(crate) fn end_own(&self, id: &RequestId, own: &CancellationToken) -> Option<Place> {
-        let mut requests = self.requests();
-        let found = requests.get(id)?;
-        // Both are at the end of all.
-        let same = found.cancelled.is_cancelled() == own.is_cancelled();
-        same.then(|| requests.remove(id)).flatten()
+    /// Ends a request: its id is free, and its room once the place is dropped.
+    pub(crate) fn end(&self, id: &RequestId) -> Option<Place> {
+        let place = self.requests().remove(id)?;
+        if place.is_cancelled() {
+            self.ended.notify_one();
+        }
+        Some(place)
     }
 
-    /// Waits until everything is answered.
+    /// Waits until everything is answered, and what waits for room before that.
     pub(crate) async fn none(&self) {
         let _ = self.room.acquire_many(REQUESTS).await;
         let _ = self.subscriptions.acquire_many(SUBSCRIPTIONS as u32).await;
@@ -123,6 +127,50 @@ impl InFlight {
     }
 }
 
-fn is_subscription(request: &ClientRequest) -> bool {
-    matches!(request, ClientRequest::SubscriptionsListenRequest(_))
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Waker};
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn request(method: &str) -> ClientRequest {
+        let params = json!({"notifications": {}});
+        serde_json::from_value(json!({"method": method, "params": params})).unwrap()
+    }
+
+    #[tokio::test]
+    async fn an_id_is_free_when_the_cancelled_request_that_has_it_has_ended() {
+        let in_flight = InFlight::new(CancellationToken::new());
+        let (id, ping) = (RequestId::Number(1), request("ping"));
+        in_flight.begin(&id, &ping).await.unwrap();
+        assert_eq!(in_flight.begin(&id, &ping).await, Err(Refused::SameId));
+        let first = in_flight.cancellation(&id).unwrap();
+        in_flight.cancel(&id);
+        assert!(first.is_cancelled());
+        let mut second = pin!(in_flight.begin(&id, &ping));
+        let mut task = Context::from_waker(Waker::noop());
+        assert!(second.as_mut().poll(&mut task).is_pending());
+        assert!(in_flight.end(&id).unwrap().is_cancelled());
+        second.await.unwrap();
+        assert!(!in_flight.end(&id).unwrap().is_cancelled());
+        in_flight.none().await;
+    }
+
+    #[tokio::test]
+    async fn a_cancelled_subscription_makes_room_at_once() {
+        let in_flight = InFlight::new(CancellationToken::new());
+        let listen = request("subscriptions/listen");
+        let ids = |number: usize| RequestId::String(number.to_string().into());
+        for number in 0..SUBSCRIPTIONS {
+            in_flight.begin(&ids(number), &listen).await.unwrap();
+        }
+        let next = ids(SUBSCRIPTIONS);
+        let refused = in_flight.begin(&next, &listen).await;
+        assert_eq!(refused, Err(Refused::TooManySubscriptions));
+        in_flight.cancel(&ids(3));
+        in_flight.begin(&next, &listen).await.unwrap();
+    }
 }

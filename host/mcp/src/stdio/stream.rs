@@ -1,0 +1,169 @@
+//! A pipe, socket, terminal or file of this process. Whether reading or writing
+//! it waits in the kernel is a setting that it shares with other processes, so
+//! that setting is neither changed nor relied on: the kernel is asked first.
+
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::AsFd;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::ioctl_fionread;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+/// Most bytes that are written without a thread that may wait for it: what an
+/// empty pipe, or a socket that takes anything, has room for.
+const AT_ONCE: usize = 16 << 10;
+
+/// A stream that is read.
+pub(crate) enum Input {
+    Polled(AsyncFd<File>),
+    /// A file, say, which the kernel does not tell of and nobody waits for.
+    Ready(File),
+}
+
+/// A stream that is written.
+pub(crate) struct Output(File);
+
+impl Input {
+    /// Of a stream that stays open. Wants a runtime with input and output.
+    pub(crate) fn new(stream: impl AsFd) -> io::Result<Self> {
+        let file = own(&stream)?;
+        #[expect(
+            deprecated,
+            reason = "what takes its place is unsafe, for types that may close what they hold; a \
+                      file does not"
+        )]
+        let polled = AsyncFd::try_with_interest(file, Interest::READABLE);
+        match polled {
+            Ok(polled) => Ok(Self::Polled(polled)),
+            Err(error) => {
+                let (file, error) = error.into_parts();
+                match error.kind() {
+                    io::ErrorKind::PermissionDenied => Ok(Self::Ready(file)),
+                    _ => Err(error),
+                }
+            }
+        }
+    }
+
+    /// Reads what there is. Dropped before it returns, it has read nothing.
+    pub(crate) async fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let polled = match self {
+            Self::Ready(file) => return file.read(into),
+            Self::Polled(polled) => polled,
+        };
+        loop {
+            let mut ready = polled.readable_mut().await?;
+            if is_ready(ready.get_inner(), PollFlags::IN)? {
+                match ready.get_inner_mut().read(into) {
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                    read => return read,
+                }
+            }
+            ready.clear_ready();
+        }
+    }
+}
+
+impl Output {
+    /// Of a stream that stays open.
+    pub(crate) fn new(stream: impl AsFd) -> io::Result<Self> {
+        own(&stream).map(Self)
+    }
+
+    /// Whether so many bytes can be written and nobody has to wait.
+    pub(crate) fn takes(&self, bytes: usize) -> bool {
+        bytes <= AT_ONCE
+            && is_ready(&self.0, PollFlags::OUT).unwrap_or(false)
+            // A pipe that somebody else writes, too, or that has not been read.
+            && ioctl_fionread(&self.0).is_ok_and(|unread| unread == 0)
+    }
+
+    /// Writes all of it, and waits where it must.
+    pub(crate) fn write(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            match self.0.write(bytes) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(written) => bytes = &bytes[written..],
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    poll(&mut [PollFd::new(&self.0, PollFlags::OUT)], None)?;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+fn own(stream: &impl AsFd) -> io::Result<File> {
+    Ok(stream.as_fd().try_clone_to_owned()?.into())
+}
+
+/// Whether a stream has come to this, or to its end.
+fn is_ready(stream: &File, wanted: PollFlags) -> io::Result<bool> {
+    let at_once = Timespec::default();
+    let ready = poll(&mut [PollFd::new(stream, wanted)], Some(&at_once))?;
+    Ok(ready > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{PipeReader, PipeWriter};
+    use std::thread;
+    use std::time::Duration;
+
+    use rustix::fs::{OFlags, fcntl_setfl};
+
+    use super::*;
+
+    const LARGE: usize = 1 << 20;
+
+    fn pipe(flags: OFlags) -> (PipeReader, PipeWriter) {
+        let (reader, writer) = io::pipe().unwrap();
+        fcntl_setfl(&reader, flags).unwrap();
+        fcntl_setfl(&writer, flags).unwrap();
+        (reader, writer)
+    }
+
+    #[tokio::test]
+    async fn streams_are_waited_for_whether_or_not_they_are_made_for_it() {
+        for flags in [OFlags::NONBLOCK, OFlags::empty()] {
+            let (reader, writer) = pipe(flags);
+            let written = thread::spawn(move || {
+                // The reader is there first and finds nothing.
+                thread::sleep(Duration::from_millis(20));
+                Output::new(writer).unwrap().write(&[7; LARGE])
+            });
+            let mut input = Input::new(reader).unwrap();
+            let (mut read, mut part) = (Vec::new(), [0; 1000]);
+            while let bytes @ 1.. = input.read(&mut part).await.unwrap() {
+                read.extend_from_slice(&part[..bytes]);
+            }
+            written.join().unwrap().unwrap();
+            assert_eq!(read, [7; LARGE]);
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_not_taken_at_once_is_told() {
+        let (_reader, writer) = io::pipe().unwrap();
+        let mut output = Output::new(writer).unwrap();
+        assert!(output.takes(AT_ONCE));
+        assert!(!output.takes(AT_ONCE + 1));
+        output.write(b"unread").unwrap();
+        assert!(!output.takes(1));
+    }
+
+    #[tokio::test]
+    async fn a_file_is_read_to_its_end() {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(b"text").unwrap();
+        rustix::fs::seek(&file, rustix::fs::SeekFrom::Start(0)).unwrap();
+        let mut input = Input::new(file).unwrap();
+        let mut part = [0; 10];
+        assert_eq!(input.read(&mut part).await.unwrap(), 4);
+        assert_eq!(input.read(&mut part).await.unwrap(), 0);
+    }
+}

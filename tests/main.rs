@@ -28,7 +28,7 @@ mod typed;
 mod conformance;
 // The example of a tool in Rust.
 mod search_in_skill;
-// What calls share, and what no tool takes of it.
+// Shares of slots, queue and memory.
 mod quotas;
 // What an operator grants, and what is denied without.
 mod grants;
@@ -48,15 +48,15 @@ mod home;
 mod start;
 // A host in the place of another.
 mod rebuild;
-// The server on standard input and output, as raw lines.
+// The server over stdio, as raw lines.
 mod mcp;
-// The server over HTTP: clients that follow the rules, and others.
+// The server over HTTP.
 mod http;
 // Folders that change while they are read.
 mod races;
 // Skills' files as resources, through the Rust API.
 mod resources;
-// The same over MCP, and the skills extension.
+// Resources over MCP, and the skills extension.
 mod skills_over_mcp;
 // The Rust API.
 mod api;

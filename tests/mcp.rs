@@ -1,20 +1,21 @@
-//! `skillhost serve`, by the lines that go in and out.
+//! `skillhost serve` over stdio, by the lines that it reads and writes.
 
-// Tools and prompts: lists, calls, answers and failures.
+// Tools and prompts: listings, calls, answers and failures.
 mod answers;
-// Lines that are no messages, and requests that are no good.
+// Lines that are not messages, and bad requests.
 mod bad_input;
-// Calls beside each other: cancelled, reported, many at once.
+// Concurrent calls, cancellation and progress.
 mod calls;
-// Skills and components that come, change and go.
+// Changes of skills and components.
 mod changes;
-// How the server ends.
+// The end of the server.
 mod endings;
 
 use crate::support::mcp::Client;
 use crate::support::program::Program;
 
-/// The options for the test guests, of which these component files are granted every skill.
+/// Returns the options for the test guests, with every skill granted to these
+/// component files.
 fn guests(granted: &[&str]) -> Vec<String> {
     let mut options = vec![
         "--tools".to_owned(),
@@ -27,7 +28,7 @@ fn guests(granted: &[&str]) -> Vec<String> {
     options
 }
 
-/// A folder with one skill, and what the server is told in `skillhost.toml`.
+/// Returns a folder with one skill and this `skillhost.toml`.
 fn folder(config: &str) -> Program {
     let program = Program::new();
     program.write(
@@ -38,7 +39,7 @@ fn folder(config: &str) -> Program {
     program
 }
 
-/// A server in such a folder, with the test guests, which are loaded.
+/// Starts a server in such a folder, and waits until the test guests are loaded.
 fn with_guests(program: &Program, granted: &[&str], revision: &'static str) -> Client {
     let options = guests(granted);
     let options: Vec<&str> = options.iter().map(String::as_str).collect();
@@ -47,8 +48,8 @@ fn with_guests(program: &Program, granted: &[&str], revision: &'static str) -> C
     client
 }
 
-/// Bytes with a text in them replaced by one of the same length: a component
-/// whose tools have other names, say.
+/// Replaces text in bytes by text of the same length, such as the names of a
+/// component's tools.
 fn replaced(bytes: &[u8], old: &[u8], new: &[u8]) -> Vec<u8> {
     assert_eq!(old.len(), new.len());
     let mut bytes = bytes.to_vec();

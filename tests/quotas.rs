@@ -1,5 +1,5 @@
-//! What calls share: slots, places in the queue, turns and memory. No tool keeps
-//! another from its own, and strangers' tools keep none from the built-in ones.
+//! Shares of slots, places in the queue, turns and memory. No tool takes another
+//! tool's share, and no stranger's tool takes that of the built-in tools.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,23 +10,24 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use skillhost::{CallError, Grant, Host, HostBuilder, Limits, Load, Output, Stop};
-use skillhost_mcp::http::Options;
+use skillhost_mcp::http::HttpOptions;
 
 use crate::support::folders::Folders;
-use crate::support::http::{Client, Request, Serving};
+use crate::support::http::{Client, Request, TestServer};
 use crate::support::mcp;
+use crate::support::memory::resident;
 use crate::support::program::Program;
 use crate::support::{again, build, builder, builder_with_guests, call, is_again, on_two_threads};
 
-/// Tools that each do the same: more than share the strangers' slots.
+/// Tools that do the same: more than can share the strangers' slots.
 const TOOLS: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
 
-/// Longest that a small call may take beside whatever runs.
+/// The longest time of a small call, whatever runs beside it.
 const SMALL: Duration = Duration::from_millis(250);
 
-/// A component of functions that need no skill, and so no grant: `compute_a` to
-/// `compute_h` loop; `take_a` to `take_h` take memory until there is no more, and
-/// loop then; `give_up` breaks off then.
+/// Returns a component of functions without a skill, and so without a grant:
+/// `compute_a` to `compute_h` loop; `take_a` to `take_h` take all memory and then
+/// loop; `give_up` takes all memory and then traps.
 fn greedy() -> Vec<u8> {
     let functions: String = TOOLS
         .iter()
@@ -59,7 +60,7 @@ fn greedy() -> Vec<u8> {
     wat::parse_str(text).unwrap()
 }
 
-/// A component of one function, `heavy`, with as many memories as there may be.
+/// Returns a component of one function, `heavy`, with the most memories allowed.
 fn heavy() -> Vec<u8> {
     let instances: String = (0..8)
         .map(|number| format!("(core instance $i{number} (instantiate $m))\n"))
@@ -73,7 +74,7 @@ fn heavy() -> Vec<u8> {
     wat::parse_str(text).unwrap()
 }
 
-/// A skill, and these two components in a folder beside it.
+/// Returns a skill, and a folder with these two components.
 fn folders() -> (Folders, PathBuf) {
     let folders = Folders::new();
     folders.write("a/SKILL.md", "---\nname: a\ndescription: A.\n---\n# A\n");
@@ -96,7 +97,7 @@ fn load(change: impl FnOnce(&mut Load)) -> Load {
     load
 }
 
-/// One small call that is not built in, and two that are.
+/// Returns two small calls of built-in tools.
 fn small_calls() -> [(&'static str, Value); 2] {
     [
         ("read_skill", json!({"skill_name": "a"})),
@@ -104,7 +105,7 @@ fn small_calls() -> [(&'static str, Value); 2] {
     ]
 }
 
-/// Starts calls, so many at a time, of each of these tools.
+/// Starts so many calls of each of these tools.
 fn start(
     host: &Host,
     tools: &[String],
@@ -130,12 +131,12 @@ fn is_stopped(outcome: &Result<Output, CallError>, why: impl Fn(&Stop) -> bool) 
     matches!(outcome, Err(CallError::Stopped { stop, .. }) if why(stop))
 }
 
-/// At least half of them are below the bound: other tests run beside this one.
+/// Asserts that at least half are below the bound: other tests run beside this one.
 fn assert_small(what: &str, mut times: Vec<Duration>) {
     times.sort();
     let median = times[times.len() / 2];
     assert!(median < SMALL, "{what}: {times:?}");
-    // None had to wait for a loop to end.
+    // None waited for a loop to end.
     assert!(times[times.len() - 1] < 20 * SMALL, "{what}: {times:?}");
 }
 
@@ -218,7 +219,7 @@ fn over_http_a_built_in_call_is_answered_beside_64_looping_guests() {
         .skills(&folders.root)
         .tools(&tools)
         .limits(limits(time));
-    let serving = Serving::start(builder, Options::default());
+    let serving = TestServer::start(builder, HttpOptions::default());
     let mut client = Client::connect(serving.address);
     let mut ask = |id: u64, tool: &str, arguments: Value| {
         let answer = client.ask(&Request::call(id, tool, arguments));
@@ -250,7 +251,7 @@ fn over_http_a_built_in_call_is_answered_beside_64_looping_guests() {
 }
 
 #[test]
-fn a_tool_that_is_called_too_often_takes_neither_slots_nor_places_of_another() {
+fn a_flood_of_one_tool_leaves_slots_and_places_to_others() {
     let (folders, tools) = folders();
     let load = load(|load| (load.calls, load.queue) = (8, 16));
     let time = Duration::from_millis(500);
@@ -284,7 +285,7 @@ fn a_tool_that_is_called_too_often_takes_neither_slots_nor_places_of_another() {
 }
 
 #[test]
-fn a_share_is_set_by_its_key() {
+fn calls_per_tool_sets_the_share_of_a_tool() {
     let text = "calls = 8\ncalls_per_tool = 5\n";
     let config = skillhost::Config::parse(text, "skillhost.toml", Path::new("/")).unwrap();
     let (folders, tools) = folders();
@@ -306,7 +307,7 @@ fn a_share_is_set_by_its_key() {
 }
 
 #[test]
-fn a_component_with_all_memories_that_there_may_be_runs_however_small_the_shares() {
+fn a_component_with_the_most_memories_runs_with_the_smallest_share() {
     let (folders, tools) = folders();
     for (calls, per_tool) in [
         (0, None),
@@ -329,7 +330,7 @@ fn a_component_with_all_memories_that_there_may_be_runs_however_small_the_shares
     }
 }
 
-/// A host whose calls have so many MiB together, and each as much as all.
+/// Returns a host whose calls have so many MiB together, and each call as many.
 fn of_mib(folders: &Folders, tools: &PathBuf, mib: usize, time: Duration) -> HostBuilder {
     let mut limits = limits(time);
     limits.memory = limits.memory.min(mib << 20);
@@ -341,7 +342,7 @@ fn of_mib(folders: &Folders, tools: &PathBuf, mib: usize, time: Duration) -> Hos
 }
 
 #[test]
-fn memory_that_is_short_stops_the_call_that_wants_it_and_names_the_key() {
+fn a_call_that_exceeds_the_memory_of_all_calls_is_stopped_with_the_key() {
     let (folders, tools) = folders();
     let host = build(of_mib(&folders, &tools, 64, Duration::from_secs(10)));
     let outcome = call(&host, "give_up", json!({}));
@@ -359,9 +360,9 @@ fn memory_that_is_short_stops_the_call_that_wants_it_and_names_the_key() {
         operator.ends_with("`calls_memory` in skillhost.toml would change it"),
         "{operator}"
     );
-    // It is given back.
+    // The memory is given back.
     assert_eq!(host.occupancy().memory, 0);
-    // Where there is enough, a call's own limit is the one that it meets.
+    // If there is enough, the call reaches its own limit.
     let host = build(of_mib(&folders, &tools, 128, Duration::from_secs(10)));
     let outcome = call(&host, "give_up", json!({}));
     assert!(
@@ -370,25 +371,11 @@ fn memory_that_is_short_stops_the_call_that_wants_it_and_names_the_key() {
     );
 }
 
-/// Bytes of memory that this process has.
-fn resident() -> usize {
-    let status = fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kib: usize = line
-        .unwrap()
-        .trim()
-        .strip_suffix(" kB")
-        .unwrap()
-        .parse()
-        .unwrap();
-    kib << 10
-}
-
 #[test]
-fn calls_that_take_all_memory_are_bounded_together_and_built_in_ones_are_answered() {
+fn calls_that_take_all_memory_are_bounded_and_built_in_calls_are_answered() {
     if !is_again() {
         again(
-            "quotas::calls_that_take_all_memory_are_bounded_together_and_built_in_ones_are_answered",
+            "quotas::calls_that_take_all_memory_are_bounded_and_built_in_calls_are_answered",
             "alone",
         );
         return;
@@ -415,7 +402,7 @@ fn calls_that_take_all_memory_are_bounded_together_and_built_in_ones_are_answere
         tokio::time::sleep(Duration::from_secs(2)).await;
         let all = host.occupancy().memory;
         assert!(all <= MIB << 20, "{all}");
-        // What is not for built-in tools is taken but for a piece of each call.
+        // All but the built-in tools' part is taken, up to a piece of each call.
         assert!(all >= (MIB << 20) * 5 / 8, "{all}");
         for (tool, arguments) in small_calls() {
             let answer = host.call(tool, arguments).await;
@@ -427,14 +414,14 @@ fn calls_that_take_all_memory_are_bounded_together_and_built_in_ones_are_answere
         }
         ended.store(true, Ordering::Relaxed);
         let most = watch.join().unwrap() - before;
-        // And a quarter that may be kept between calls.
+        // With the quarter that may be kept between calls.
         assert!(most <= (MIB << 20) * 5 / 4 + (16 << 20), "{most}");
         assert_eq!(host.occupancy().memory, 0);
     });
 }
 
 #[test]
-fn one_tool_takes_its_share_of_the_memory_and_leaves_the_rest() {
+fn one_tool_takes_no_more_than_its_share_of_the_memory() {
     let (folders, tools) = folders();
     const MIB: usize = 256;
     let mut small = limits(Duration::from_secs(5));
@@ -456,7 +443,7 @@ fn one_tool_takes_its_share_of_the_memory_and_leaves_the_rest() {
 }
 
 #[test]
-fn a_limit_of_a_call_that_all_calls_do_not_have_is_refused_with_both_keys() {
+fn a_memory_limit_above_calls_memory_is_refused_with_both_keys() {
     for (key, value, refused) in [
         ("limits.memory", "65MiB", true),
         ("limits.memory", "64MiB", false),
@@ -479,7 +466,7 @@ fn a_limit_of_a_call_that_all_calls_do_not_have_is_refused_with_both_keys() {
             assert_eq!(named, refused, "{about}");
         }
     }
-    // More than the machine has, by far.
+    // Far more than the machine has.
     let mut much = Limits::default();
     much.memory = usize::MAX / 2;
     let grant = Grant::new().limits(much);

@@ -1,19 +1,20 @@
-//! Answers that their peers do not read: what they hold, and what they leave.
+//! Answers that peers do not read: the places and memory that they hold.
 
-use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::{Started, limited, options, serve_guests, until};
+use super::program::ServerProcess;
+use super::{options, serve_guests, wait_until, with_limits};
 use crate::support::http::{Answer, Client, Request};
+use crate::support::memory::status;
 use crate::support::program::Program;
 
 const MIB: usize = 1 << 20;
 
-/// A call whose answer no socket holds.
+/// Returns a call whose answer is larger than any socket buffer.
 fn large(id: u64) -> Request {
     let arguments = json!({"skill_name": "a", "file_path": "large.txt"});
     Request::call(id, "read_file_in_skill", arguments)
@@ -23,14 +24,14 @@ fn small(id: u64) -> Request {
     Request::call(id, "read_skill", json!({"skill_name": "a"}))
 }
 
-/// The same file by the second way to it.
+/// Returns a read of the same file as a resource.
 fn resource(id: u64) -> Request {
     let params = json!({"uri": "skill://a/large.txt"});
     let read = json!({"jsonrpc": "2.0", "id": id, "method": "resources/read", "params": params});
     Request::post(read.to_string()).with("MCP-Protocol-Version", "2025-11-25")
 }
 
-/// Asks, and reads no more than the head of the answer.
+/// Sends a request, and reads only the head of the answer.
 fn unread(client: &mut Client, request: &Request) {
     client.send(&request.bytes());
     let head = client.head().unwrap();
@@ -46,7 +47,7 @@ fn assert_busy(answer: &Answer) {
 fn a_request_keeps_its_place_until_its_answer_is_read() {
     let (server, folders) = serve_guests(options(|options| {
         options.limits.requests = 2;
-        // Both places may be one address's.
+        // One address may have both places.
         options.trusted_proxies = vec!["127.0.0.1".into()];
     }));
     folders.write("a/large.txt", "x".repeat(8 * MIB));
@@ -59,25 +60,25 @@ fn a_request_keeps_its_place_until_its_answer_is_read() {
         assert_busy(&other.ask(&small(2)));
         thread::sleep(Duration::from_millis(10));
     }
-    // One that is read gives its place back, and so does one that is given up.
+    // An answer that is read or dropped gives its place back.
     let [mut read, given_up] = readers;
     let rest = read.rest(8 * MIB);
     assert!(rest.ends_with(b"}"), "the answer is whole");
-    until("the place is still taken", || {
+    wait_until("the place is still taken", || {
         other.ask(&small(3)).status == 200
     });
     thread::sleep(Duration::from_millis(100));
     unread(&mut read, &large(4));
     assert_busy(&other.ask(&small(5)));
     drop(given_up);
-    until("the place is still taken", || {
+    wait_until("the place is still taken", || {
         other.ask(&small(6)).status == 200
     });
 }
 
 #[test]
-fn answers_together_have_so_many_bytes_and_the_next_is_told_to_come_again() {
-    let (server, folders) = serve_guests(limited(|limits| limits.answers = 20 * MIB));
+fn unread_answers_are_bounded_and_the_next_gets_503() {
+    let (server, folders) = serve_guests(with_limits(|limits| limits.answers = 20 * MIB));
     folders.write("a/large.txt", "x".repeat(8 * MIB));
     let mut readers = [(); 2].map(|()| Client::connect(server.address));
     unread(&mut readers[0], &large(1));
@@ -86,11 +87,11 @@ fn answers_together_have_so_many_bytes_and_the_next_is_told_to_come_again() {
     for _ in 0..3 {
         assert_busy(&other.ask(&large(3)));
         assert_busy(&other.ask(&resource(4)));
-        // What is small has room.
+        // A small answer has room.
         assert_eq!(other.ask(&small(5)).text(), "# A\n");
     }
     drop(readers);
-    until("the room is still taken", || {
+    wait_until("the room is still taken", || {
         other.ask(&large(6)).status == 200
     });
     assert_eq!(other.ask(&resource(7)).status, 200);
@@ -100,39 +101,40 @@ fn answers_together_have_so_many_bytes_and_the_next_is_told_to_come_again() {
     assert_eq!(other.ask(&small(9)).status, 200);
 }
 
-/// Peers that ask for large answers, and the size of these.
+/// The peers that request large answers, and the size of an answer.
 const PEERS: usize = 60;
 const LARGE: usize = 15_000_000;
 
 #[test]
-fn unread_answers_leave_no_memory_behind_and_health_answers_meanwhile() {
+fn unread_answers_leave_no_memory_and_delay_no_probe() {
     let program = Program::new();
     program.write("skills/a/SKILL.md", "# A\n");
     program.write(
         "skills/a/large.txt",
         format!("{}\n", "x".repeat(99)).repeat(LARGE / 100),
     );
-    // What is in production is the host's to bound.
+    // The host bounds the answers of running calls.
     program.write("skillhost.toml", "skills = [\"skills\"]\ncalls = 8\n");
-    let server = Started::new(&program, &["--config", "skillhost.toml"], None);
+    let server = ServerProcess::new(&program, &["--config", "skillhost.toml"], None);
     let address = server.address;
-    until("not ready", || {
+    wait_until("not ready", || {
         Client::once(address, &Request::get("/readyz")).status == 200
     });
     assert_eq!(Client::once(address, &large(1)).text().len(), LARGE);
-    let before = resident(&server, "VmRSS:");
-    // On a machine that does other things, too, a round can be lost to these.
+    let process = server.child.id().to_string();
+    let before = status(&process, "VmRSS:");
+    // A busy machine can spoil a round.
     let is_in_time = |slowest: &Duration| *slowest < Duration::from_millis(100);
     let mut slowest = Vec::new();
     while slowest.len() < 3 || slowest.len() < 10 && !slowest.iter().any(is_in_time) {
         slowest.push(round(&server));
     }
-    // Its own 256 MiB, what its calls read, and what is being made into JSON.
-    let peak = resident(&server, "VmHWM:") - before;
-    // What is freed is given back when the connections have ended.
+    // Its own 256 MiB, the output of its calls, and answers being made into JSON.
+    let peak = status(&process, "VmHWM:") - before;
+    // Freed memory is given back when the connections have ended.
     let mut after = 0;
-    until("memory is left", || {
-        after = resident(&server, "VmRSS:").saturating_sub(before);
+    wait_until("memory is left", || {
+        after = status(&process, "VmRSS:").saturating_sub(before);
         after < 64 * MIB
     });
     println!(
@@ -144,9 +146,9 @@ fn unread_answers_leave_no_memory_behind_and_health_answers_meanwhile() {
     assert!(slowest.iter().any(is_in_time), "{slowest:?}");
 }
 
-/// All peers ask at once and read nothing, and then they are gone. How long
-/// the slowest probe took meanwhile.
-fn round(server: &Started) -> Duration {
+/// Has all peers send a request at once, read nothing and disconnect. Returns the
+/// time of the slowest probe meanwhile.
+fn round(server: &ServerProcess) -> Duration {
     let address = server.address;
     let asked = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -170,16 +172,8 @@ fn round(server: &Started) -> Duration {
             .filter(|head| head.starts_with("HTTP/1.1 200 "))
             .count();
         asked.store(true, Ordering::Relaxed);
-        // 256 MiB hold so many, and the others are told that there is no room.
+        // 256 MiB hold so many; the others get 503.
         assert!((1..=18).contains(&answered), "{answered}");
         probe.join().unwrap()
     })
-}
-
-/// Bytes of memory that the server has, or had at most.
-fn resident(server: &Started, line: &str) -> usize {
-    let status = fs::read_to_string(format!("/proc/{}/status", server.child.id())).unwrap();
-    let line = status.lines().find_map(|found| found.strip_prefix(line));
-    let kilobytes = line.unwrap().trim().trim_end_matches(" kB");
-    kilobytes.parse::<usize>().unwrap() << 10
 }

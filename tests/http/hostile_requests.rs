@@ -1,18 +1,19 @@
-//! Requests that are made to be taken for something else, or to cost more than
-//! they show.
+//! Requests that try to pass as something else, or that cost more than their size
+//! shows.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use skillhost_mcp::http::Options;
+use skillhost_mcp::http::HttpOptions;
 
-use super::{Started, TOKEN, options, read, serve, until};
+use super::program::ServerProcess;
+use super::{TOKEN, options, read, serve, wait_until};
 use crate::support::http::{Client, Request};
 use crate::support::program::Program;
 
 #[test]
-fn a_page_of_another_site_opens_no_stream_though_its_browser_sends_no_origin() {
-    let server = serve(Options::default());
+fn a_cross_site_request_without_origin_is_refused() {
+    let server = serve(HttpOptions::default());
     let listen = Request::get("/mcp").with("Accept", "text/event-stream");
     let status = |request: &Request| {
         let mut client = Client::connect(server.address);
@@ -40,13 +41,13 @@ fn a_page_of_another_site_opens_no_stream_though_its_browser_sends_no_origin() {
         }
         assert_eq!(status(&request), "200", "{}", request.line);
     }
-    // A probe is told nothing that a page could use.
+    // A probe's answer is of no use to a page.
     let probe = Request::get("/healthz").with("Sec-Fetch-Site", "cross-site");
     assert_eq!(status(&probe), "200");
 }
 
 #[test]
-fn an_allowed_page_of_another_site_is_answered() {
+fn a_cross_site_request_of_an_allowed_origin_is_answered() {
     let page = "https://app.example";
     let server = serve(options(|options| {
         options.allowed_origins = vec![page.into()];
@@ -57,16 +58,16 @@ fn an_allowed_page_of_another_site_is_answered() {
     assert_eq!(Client::once(server.address, &asked).status, 200);
 }
 
-/// What a balancer might take for a request of its own.
+/// The request that a balancer might not see.
 const SMUGGLED: &str = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
 #[test]
-fn a_body_that_can_be_read_two_ways_is_refused_or_ends_its_connection() {
-    let server = serve(Options::default());
+fn ambiguous_framing_is_refused_or_ends_the_connection() {
+    let server = serve(HttpOptions::default());
     let body = String::from_utf8(read(1).body).unwrap();
     let chunked = format!("{:x}\r\n{body}\r\n0\r\n\r\n", body.len());
     let all = format!("{chunked}{SMUGGLED}");
-    // What the headers say of the body, the first answer, and how many there are.
+    // The framing headers, the status of the first answer, the number of answers.
     let cases: &[(&[&str], &str, u16, usize)] = &[
         (&["Transfer-Encoding: chunked"], &all, 200, 2),
         (&["Transfer-Encoding: Chunked"], &all, 200, 2),
@@ -148,8 +149,8 @@ fn a_body_that_can_be_read_two_ways_is_refused_or_ends_its_connection() {
 }
 
 #[test]
-fn ids_and_progress_tokens_have_a_kibibyte_and_no_more() {
-    let server = serve(Options::default());
+fn ids_and_progress_tokens_have_at_most_a_kibibyte() {
+    let server = serve(HttpOptions::default());
     let call = |id: &str, token: &str| {
         let arguments = json!({"skill_name": "calculator", "file_path": "examples/basic.py"});
         let params = json!({
@@ -188,10 +189,10 @@ fn ids_and_progress_tokens_have_a_kibibyte_and_no_more() {
 fn a_hang_up_signal_ends_no_server() {
     let program = Program::new();
     program.write("skills/a/SKILL.md", "# A\n");
-    let mut server = Started::new(&program, &["--skills", "skills"], Some(TOKEN));
+    let mut server = ServerProcess::new(&program, &["--skills", "skills"], Some(TOKEN));
     let address = server.address;
     let probe = |path| Client::once(address, &Request::get(path)).status;
-    until("not ready", || probe("/readyz") == 200);
+    wait_until("not ready", || probe("/readyz") == 200);
     let id = rustix::process::Pid::from_child(&server.child);
     for _ in 0..3 {
         rustix::process::kill_process(id, rustix::process::Signal::HUP).unwrap();

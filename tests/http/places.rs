@@ -1,5 +1,5 @@
-//! Peers that take places and do nothing with them, and the peers that they
-//! would shut out.
+//! Peers that take places and do nothing with them, and the peers that still get
+//! one.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use rustix::process::{Resource, getrlimit, setrlimit};
 use serde_json::json;
-use skillhost_mcp::http::{Options, Token};
+use skillhost_mcp::http::{HttpOptions, Token};
 
-use super::{TOKEN, limited, options, read, serve, serve_guests, until, wait_for_ever};
-use crate::support::http::{Client, Request, Serving};
+use super::{TOKEN, endless, options, read, serve, serve_guests, wait_until, with_limits};
+use crate::support::http::{Client, Request, TestServer};
 use crate::support::{again, is_again};
 
-fn with_token(set: impl FnOnce(&mut Options)) -> Options {
+fn with_token(set: impl FnOnce(&mut HttpOptions)) -> HttpOptions {
     options(|options| {
         options.token = Some(Token::new(TOKEN).unwrap());
         set(options);
@@ -25,16 +25,16 @@ fn authorised(request: Request) -> Request {
     request.with("Authorization", &format!("Bearer {TOKEN}"))
 }
 
-/// A loopback address, of which there are many.
+/// Returns one of the many addresses of loopback.
 fn peer(last: u8) -> IpAddr {
     Ipv4Addr::new(127, 0, 0, last).into()
 }
 
 /// Waits until the server has so many connections.
-fn until_open(server: &Serving, count: usize) {
+fn until_open(server: &TestServer, count: usize) {
     let mut asking = Client::connect(server.address);
     let shown = format!("skillhost_http_connections {count}\n");
-    until("connections", || {
+    wait_until("connections", || {
         let figures = asking.ask(&authorised(Request::get("/metrics")));
         figures.body.contains(&shown)
     });
@@ -60,7 +60,7 @@ fn silent_connections_shut_nobody_out() {
     ] {
         let server = serve(match with_a_token {
             true => with_token(|_| {}),
-            false => Options::default(),
+            false => HttpOptions::default(),
         });
         let address = server.address;
         let mut early = Client::connect(address);
@@ -82,7 +82,7 @@ fn silent_connections_shut_nobody_out() {
                 let from = peer(1 + u8::try_from(number % addresses).unwrap());
                 silent.push(Client::connect_from(from, address));
                 if number % 50 == 0 {
-                    // Peers that are far away take longer to ask than these.
+                    // Peers that are far away need more time than these.
                     thread::sleep(Duration::from_millis(10));
                 }
             }
@@ -96,7 +96,7 @@ fn silent_connections_shut_nobody_out() {
 }
 
 #[test]
-fn who_has_shown_the_token_stays_and_the_others_give_way() {
+fn connections_with_the_token_stay_and_others_are_closed() {
     let server = serve(with_token(|options| options.limits.connections = 8));
     let connect = |request: &Request, status| {
         let mut client = Client::connect(server.address);
@@ -108,7 +108,7 @@ fn who_has_shown_the_token_stays_and_the_others_give_way() {
     let mut refused = connect(&read(1), 401);
     let mut wrong = connect(&read(1).with("Authorization", "Bearer wrong"), 401);
     let mut silent = Client::connect(server.address);
-    // The silent one goes, then the ones that were heard, the oldest first.
+    // The silent one is closed first, then those that sent requests, oldest first.
     let mut others = Vec::new();
     for closed in [&mut silent, &mut asking, &mut refused, &mut wrong] {
         others.push(connect(&Request::get("/none"), 404));
@@ -117,7 +117,7 @@ fn who_has_shown_the_token_stays_and_the_others_give_way() {
     for client in &mut own {
         assert_eq!(client.ask(&authorised(read(2))).status, 200);
     }
-    // What a connection showed counts until its next request.
+    // A connection stays protected until its next request.
     for client in &mut own {
         assert_eq!(client.ask(&Request::get("/healthz")).status, 200);
     }
@@ -132,7 +132,7 @@ fn who_has_shown_the_token_stays_and_the_others_give_way() {
 
 #[test]
 fn a_probe_is_the_one_request_of_its_connection() {
-    let server = serve(Options::default());
+    let server = serve(HttpOptions::default());
     for path in ["/healthz", "/readyz"] {
         let mut client = Client::connect(server.address);
         let probe = Request::get(path).bytes();
@@ -143,7 +143,7 @@ fn a_probe_is_the_one_request_of_its_connection() {
             (200, Some("close"))
         );
         assert!(client.is_closed());
-        // On a connection that began with something else, it is one of many.
+        // On a connection that began with another request, it is one of many.
         let mut client = Client::connect(server.address);
         for request in [read(1), Request::get(path), read(2)] {
             assert_eq!(client.ask(&request).status, 200);
@@ -152,7 +152,7 @@ fn a_probe_is_the_one_request_of_its_connection() {
 }
 
 #[test]
-fn some_places_are_left_for_probes_whoever_has_the_token() {
+fn some_places_are_left_for_probes_beside_peers_with_the_token() {
     let server = serve(with_token(|options| options.limits.connections = 8));
     let connect = || Client::connect(server.address);
     let own = [(); 6].map(|()| {
@@ -173,13 +173,13 @@ fn some_places_are_left_for_probes_whoever_has_the_token() {
     }
     let [first, ..] = own;
     drop(first);
-    until("the place is still taken", || {
+    wait_until("the place is still taken", || {
         connect().ask(&authorised(read(3))).status == 200
     });
 }
 
 #[test]
-fn an_address_has_its_share_of_connections_and_a_trusted_proxy_has_none() {
+fn an_address_has_a_share_of_connections_but_not_a_trusted_proxy() {
     for trusted in [&[][..], &["127.0.0.3"], &["10.0.0.0/8", "127.0.0.2/31"]] {
         let server = serve(with_token(|options| {
             options.limits.connections = 9;
@@ -193,13 +193,13 @@ fn an_address_has_its_share_of_connections_and_a_trusted_proxy_has_none() {
         for (number, silent) in many.iter_mut().enumerate() {
             assert_eq!(silent.is_open(), number >= 6 - kept, "{number}");
         }
-        // Who is alone at its address is asked to wait by nobody.
+        // A peer that is alone at its address does not wait.
         assert_eq!(one.ask(&authorised(read(1))).status, 200);
     }
 }
 
 #[test]
-fn without_a_token_a_call_keeps_its_connection_and_an_address_has_its_share() {
+fn without_a_token_a_call_protects_its_connection_and_an_address_has_a_share() {
     for trusted in [false, true] {
         let (server, _folders) = serve_guests(options(|options| {
             options.limits.connections = 8;
@@ -213,11 +213,11 @@ fn without_a_token_a_call_keeps_its_connection_and_an_address_has_its_share() {
         let mut working: Vec<_> = (0..most)
             .map(|_| {
                 let mut client = Client::connect(server.address);
-                client.send(&wait_for_ever(1).bytes());
+                client.send(&endless(1).bytes());
                 client
             })
             .collect();
-        until("no call runs", || server.host.occupancy().running == most);
+        wait_until("no call runs", || server.host.occupancy().running == most);
         let call = Request::call(2, "read_skill", json!({"skill_name": "a"}));
         let mut same = Client::connect(server.address);
         assert_eq!(same.ask(&call).status, 503);
@@ -230,15 +230,15 @@ fn without_a_token_a_call_keeps_its_connection_and_an_address_has_its_share() {
         assert_eq!(server.host.occupancy().running, most);
         assert!(working.iter_mut().all(Client::is_open));
         drop(working);
-        until("the place is still taken", || {
+        wait_until("the place is still taken", || {
             Client::once(server.address, &call).status == 200
         });
     }
 }
 
 #[test]
-fn a_stream_without_a_token_keeps_its_connection() {
-    let server = serve(limited(|limits| {
+fn without_a_token_a_stream_protects_its_connection() {
+    let server = serve(with_limits(|limits| {
         limits.connections = 5;
         limits.streams = 4;
     }));
@@ -261,7 +261,7 @@ fn a_stream_without_a_token_keeps_its_connection() {
         assert!(client.head().unwrap().contains(status), "{last}");
         clients.push(client);
     }
-    // None is left, and probes are answered.
+    // No place is left for a stream, and probes are answered.
     assert!(listening(2).contains(" 503 "));
     let mut silent = [(); 8].map(|()| Client::connect(server.address));
     assert_eq!(
@@ -275,7 +275,7 @@ fn a_stream_without_a_token_keeps_its_connection() {
 }
 
 #[test]
-fn a_proxy_that_is_no_address_is_refused_at_the_start() {
+fn a_trusted_proxy_that_is_no_address_is_refused() {
     let bound = skillhost_mcp::http::Server::bind(
         SocketAddr::from(([127, 0, 0, 1], 0)),
         options(|options| options.trusted_proxies = vec!["balancer.example".into()]),

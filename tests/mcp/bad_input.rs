@@ -3,10 +3,10 @@ use serde_json::{Value, json};
 use super::folder;
 use crate::support::mcp::{Client, NEWEST, REVISIONS};
 
-/// A line, and what it is answered: nothing, or an id and a code.
+/// A line, and its answer: none, or an id and a code.
 type Case = (String, Option<(Value, i64)>);
 
-fn no_messages() -> Vec<Case> {
+fn malformed_lines() -> Vec<Case> {
     let case = |line: &str, id: Value, code: i64| (line.to_owned(), Some((id, code)));
     let silent = |line: &str| (line.to_owned(), None);
     let null = Value::Null;
@@ -47,7 +47,7 @@ fn no_messages() -> Vec<Case> {
             json!("x"),
             -32600,
         ),
-        // Ids and tokens of progress: 1 KiB each, and a refusal repeats none that is longer.
+        // Ids and progress tokens have at most 1 KiB; a refusal repeats no longer one.
         case(
             &format!(
                 r#"{{"jsonrpc":"2.0","id":"{}","method":"ping"}}"#,
@@ -73,7 +73,7 @@ fn no_messages() -> Vec<Case> {
             null,
             -32600,
         ),
-        // Answers that nobody asked for, and notifications that nobody knows.
+        // Unexpected answers and unknown notifications.
         silent(r#"{"jsonrpc":"2.0","id":99,"result":{}}"#),
         silent(r#"{"jsonrpc":"2.0","id":99,"error":{"code":1,"message":"x"}}"#),
         silent(r#"{"jsonrpc":"2.0","method":"unheard/of"}"#),
@@ -87,7 +87,7 @@ fn no_messages() -> Vec<Case> {
     ]
 }
 
-/// Sends lines; after each the next request is answered.
+/// Sends lines, and checks that the next request is answered after each.
 fn check(client: &mut Client, cases: Vec<Case>) {
     for (line, expected) in cases {
         let shown: String = line.chars().take(100).collect();
@@ -98,7 +98,7 @@ fn check(client: &mut Client, cases: Vec<Case>) {
             assert_eq!(answer["error"]["code"], code, "{shown}: {answer}");
         }
         let id = client.send("tools/list", json!({}));
-        // Had the line been answered, that would have come first.
+        // An answer to the line would have come first.
         let next = client.message();
         assert_eq!(next["id"], id, "{shown}: {next}");
         assert!(next["result"]["tools"].is_array(), "{shown}: {next}");
@@ -106,11 +106,11 @@ fn check(client: &mut Client, cases: Vec<Case>) {
 }
 
 #[test]
-fn a_line_that_is_no_message_is_answered_if_one_is_due_and_the_next_request_too() {
+fn a_malformed_line_does_not_affect_the_next_request() {
     let program = folder("");
     for revision in REVISIONS {
         let mut client = Client::start(program.folder.path(), &[], revision);
-        check(&mut client, no_messages());
+        check(&mut client, malformed_lines());
         client.logged("a line that is no message was skipped");
         client.logged("a message of more than");
         assert_eq!(client.end().1, Some(0));
@@ -118,10 +118,10 @@ fn a_line_that_is_no_message_is_answered_if_one_is_due_and_the_next_request_too(
 }
 
 #[test]
-fn nothing_before_a_session_ends_the_server() {
+fn no_line_before_a_session_ends_the_server() {
     let program = folder("");
     let mut client = Client::start_unopened(program.folder.path(), &[], "2025-11-25");
-    for (line, expected) in no_messages() {
+    for (line, expected) in malformed_lines() {
         client.line(&line);
         if let Some((id, code)) = expected {
             let answer = client.message();
@@ -131,7 +131,7 @@ fn nothing_before_a_session_ends_the_server() {
             );
         }
     }
-    // A request that needs a session, or what stands for one.
+    // A request that needs a session.
     let early = client.request("tools/list", json!({}));
     assert_eq!(early["error"]["code"], -32602);
     let initialize = json!({"protocolVersion": 7});
@@ -150,7 +150,7 @@ fn nothing_before_a_session_ends_the_server() {
 }
 
 #[test]
-fn a_request_that_is_no_good_is_a_protocol_error_that_says_why() {
+fn a_bad_request_is_a_protocol_error_with_a_reason() {
     let program = folder("");
     let cases = [
         (
@@ -200,7 +200,7 @@ fn a_request_that_is_no_good_is_a_protocol_error_that_says_why() {
 }
 
 #[test]
-fn versions_that_there_are_not_are_refused_or_answered_with_one_that_there_is() {
+fn an_unknown_revision_is_refused_or_answered_with_a_known_one() {
     let program = folder("");
     let mut client = Client::start_unopened(program.folder.path(), &[], "none");
     let meta = json!({"_meta": {
@@ -236,7 +236,7 @@ fn the_id_of_a_request_in_flight_cannot_be_used_again() {
             (&refused["id"], &refused["error"]["code"]),
             (&Value::Null, &json!(-32600))
         );
-        // The first is answered, once; after that the id is free.
+        // The first request is answered once; then the id is free.
         let answered = client.message();
         assert_eq!(
             (&answered["id"], &answered["result"]["isError"]),
@@ -250,7 +250,7 @@ fn the_id_of_a_request_in_flight_cannot_be_used_again() {
 }
 
 #[test]
-fn the_id_of_a_cancelled_request_is_the_next_ones() {
+fn the_id_of_a_cancelled_request_can_be_used_again() {
     let program = folder("");
     let mut client = Client::start(program.folder.path(), &[], REVISIONS[0]);
     client.request("tools/list", json!({}));
@@ -261,7 +261,7 @@ fn the_id_of_a_cancelled_request_is_the_next_ones() {
             "method": "notifications/cancelled",
             "params": {"requestId": id},
         });
-        // At once, so that the first is cancelled in the middle.
+        // In one write, so that the first request is cancelled while it runs.
         client.line(format!(
             "{}\n{cancelled}\n{}",
             client.written(&id, "tools/list", json!({})),
@@ -269,7 +269,7 @@ fn the_id_of_a_cancelled_request_is_the_next_ones() {
         ));
         let mut answer = client.message();
         if answer["result"]["tools"].is_array() {
-            // Before the word of it came.
+            // It was answered before the cancellation arrived.
             answer = client.message();
         }
         assert_eq!(answer["id"], id);
@@ -279,7 +279,7 @@ fn the_id_of_a_cancelled_request_is_the_next_ones() {
 }
 
 #[test]
-fn what_clients_get_wrong_is_logged_where_the_operator_asks_for_it() {
+fn errors_of_clients_are_logged_at_level_info() {
     for (log, told) in [(&[][..], false), (&["--log", "info"], true)] {
         let program = folder("");
         let mut client = Client::start(program.folder.path(), log, NEWEST);

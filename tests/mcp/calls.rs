@@ -25,8 +25,8 @@ fn send_endless(client: &mut Client, tool: &str) -> u64 {
     id
 }
 
-/// How long it takes until the record of a call that was cancelled is there:
-/// it is written when the guest is gone.
+/// Returns the time until the records of so many cancelled calls are written, which
+/// happens when the guest is gone.
 fn until_recorded(audit: &Path, count: usize, start: Instant) -> Duration {
     loop {
         let records = fs::read_to_string(audit).unwrap_or_default();
@@ -66,7 +66,7 @@ fn a_cancelled_call_stops_its_guest_within_100_ms_and_is_not_answered() {
 }
 
 #[test]
-fn a_call_that_takes_long_is_reported_to_a_client_that_asks() {
+fn a_long_call_sends_progress_if_the_client_asks() {
     let program = folder("[limits]\ntime = \"2500ms\"\n");
     for revision in [REVISIONS[0], NEWEST] {
         let mut client = with_guests(&program, &["unchecked.wasm"], revision);
@@ -90,7 +90,7 @@ fn a_call_that_takes_long_is_reported_to_a_client_that_asks() {
             client.answer(id);
         }
         let mut reports = Vec::new();
-        while client.come("notifications/progress") > 0 {
+        while client.arrived("notifications/progress") > 0 {
             reports.push(client.notification("notifications/progress")["params"].clone());
         }
         assert_eq!(reports.len(), 2, "{reports:?}");
@@ -105,7 +105,7 @@ fn a_call_that_takes_long_is_reported_to_a_client_that_asks() {
 }
 
 #[test]
-fn calls_that_compute_hold_up_neither_each_other_nor_a_small_question() {
+fn calls_that_compute_delay_neither_each_other_nor_a_small_request() {
     let program = folder("[limits]\ntime = \"5s\"\n");
     let mut client = with_guests(&program, &["unchecked.wasm"], "2025-11-25");
     let looping: Vec<u64> = (0..16)
@@ -132,14 +132,14 @@ fn calls_that_compute_hold_up_neither_each_other_nor_a_small_question() {
 }
 
 #[test]
-fn a_flood_is_answered_each_with_its_own() {
+fn each_request_of_a_flood_gets_its_own_answer() {
     const CALLS: u64 = 3000;
     let program = folder("calls = 4\nqueue = 1024\n");
     for n in 0..10 {
         program.write(&format!("skills/a/{n}.txt"), format!("file {n}"));
     }
     let mut client = Client::start(program.folder.path(), &[], NEWEST);
-    // Nothing is read until all is sent, but what the pipes hold.
+    // Only what the pipes hold is read before everything is sent.
     for n in 0..CALLS {
         let path = format!("{}.txt", n % 10);
         client.send(
@@ -162,9 +162,9 @@ fn a_flood_is_answered_each_with_its_own() {
 }
 
 #[test]
-fn input_is_read_on_while_an_answer_is_not_taken() {
+fn input_is_read_while_an_answer_is_not() {
     let program = folder("");
-    // Neither an answer nor the lines fit into a pipe.
+    // Neither the answer nor the lines fit into a pipe.
     let text = "x".repeat(1 << 20);
     program.write("skills/a/large.txt", &text);
     let lines = format!(

@@ -10,15 +10,15 @@ use crate::support::program::Program;
 
 const TOOLS_CHANGED: &str = "notifications/tools/list_changed";
 
-/// A client that is told of changes; where it has to ask for that, by this
-/// request.
+/// Returns a client that gets notifications of changes, and its subscription if
+/// the revision needs one.
 fn listening(
     program: &Program,
     arguments: &[&str],
     revision: &'static str,
 ) -> (Client, Option<u64>) {
     let mut client = Client::start(program.folder.path(), arguments, revision);
-    // What is there at the start is no change.
+    // The first listing is not a change.
     client.request("tools/list", json!({}));
     if revision != NEWEST {
         return (client, None);
@@ -34,8 +34,8 @@ fn listening(
     (client, Some(id))
 }
 
-/// The next change of this kind, told in the way of the revision.
-fn told(client: &mut Client, method: &str, subscription: Option<u64>) {
+/// Waits for a notification, in the form of the revision.
+fn expect_notification(client: &mut Client, method: &str, subscription: Option<u64>) {
     let notification = client.notification(method);
     let id = &notification["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"];
     match subscription {
@@ -59,7 +59,7 @@ fn copy(program: &Program, guest: &str, name: &str) {
 }
 
 #[test]
-fn clients_are_told_of_files_of_skills_that_come_and_change() {
+fn clients_are_notified_of_changed_files() {
     const CHANGED: &str = "notifications/resources/list_changed";
     for revision in REVISIONS {
         let program = folder("");
@@ -70,39 +70,39 @@ fn clients_are_told_of_files_of_skills_that_come_and_change() {
         };
         let before = manifest(&mut client);
         program.write("skills/a/docs/new.md", "new");
-        told(&mut client, CHANGED, subscription);
+        expect_notification(&mut client, CHANGED, subscription);
         let after = manifest(&mut client);
         assert_eq!(after[0], before[0]);
         assert_eq!(after[1]["uri"], "skill://a/docs/new.md");
-        // A change may be told twice: once for the folder, once for the file.
-        while client.come(CHANGED) > 0 {
-            told(&mut client, CHANGED, subscription);
+        // There may be two notifications: for the folder and for the file.
+        while client.arrived(CHANGED) > 0 {
+            expect_notification(&mut client, CHANGED, subscription);
         }
         program.write("skills/a/docs/new.md", "newer");
-        told(&mut client, CHANGED, subscription);
+        expect_notification(&mut client, CHANGED, subscription);
         assert_ne!(manifest(&mut client), after);
-        assert_eq!(client.come(TOOLS_CHANGED), 0);
+        assert_eq!(client.arrived(TOOLS_CHANGED), 0);
         assert_eq!(client.end().1, Some(0));
     }
 }
 
 #[test]
-fn clients_are_told_of_skills_that_come_and_go() {
+fn clients_are_notified_of_added_and_removed_skills() {
     for revision in REVISIONS {
         let program = folder("");
         let (mut client, subscription) = listening(&program, &[], revision);
         program.write("skills/b/SKILL.md", "---\nname: b\ndescription: B.\n---\n");
         let start = Instant::now();
-        told(&mut client, TOOLS_CHANGED, subscription);
+        expect_notification(&mut client, TOOLS_CHANGED, subscription);
         assert!(start.elapsed() < Duration::from_secs(3));
         let listed = client.request("tools/list", json!({}))["result"]["tools"].to_string();
         assert!(listed.contains(r#""enum":["a","b"]"#), "{listed}");
         fs::remove_dir_all(program.folder.path().join("skills/b")).unwrap();
-        told(&mut client, TOOLS_CHANGED, subscription);
-        // The last one goes, and with it the prompt.
+        expect_notification(&mut client, TOOLS_CHANGED, subscription);
+        // Without skills there is no prompt.
         fs::remove_dir_all(program.folder.path().join("skills/a")).unwrap();
-        told(&mut client, TOOLS_CHANGED, subscription);
-        told(
+        expect_notification(&mut client, TOOLS_CHANGED, subscription);
+        expect_notification(
             &mut client,
             "notifications/prompts/list_changed",
             subscription,
@@ -121,25 +121,25 @@ fn clients_are_told_of_skills_that_come_and_go() {
 }
 
 #[test]
-fn a_folder_of_skills_that_is_replaced_is_followed() {
+fn a_replaced_folder_of_skills_is_watched() {
     let program = folder("");
     let (mut client, subscription) = listening(&program, &[], NEWEST);
     program.write("new/c/SKILL.md", "---\nname: c\ndescription: C.\n---\n");
     let path = |name: &str| program.folder.path().join(name);
     fs::rename(path("skills"), path("old")).unwrap();
     fs::rename(path("new"), path("skills")).unwrap();
-    told(&mut client, TOOLS_CHANGED, subscription);
+    expect_notification(&mut client, TOOLS_CHANGED, subscription);
     let result = client.call("read_skill", json!({"skill_name": "c"}));
     assert_eq!(result["isError"], false);
     let result = client.call("read_skill", json!({"skill_name": "a"}));
     assert_eq!(result["isError"], true);
-    // What changes in the new one is seen, too.
+    // Changes in the new folder are noticed too.
     program.write("skills/d/SKILL.md", "---\nname: d\ndescription: D.\n---\n");
-    told(&mut client, TOOLS_CHANGED, subscription);
+    expect_notification(&mut client, TOOLS_CHANGED, subscription);
 }
 
 #[test]
-fn components_are_taken_up_as_they_come_change_and_go() {
+fn components_are_reloaded_when_files_are_added_changed_or_removed() {
     for revision in [REVISIONS[1], NEWEST] {
         let program = folder("");
         fs::create_dir(program.folder.path().join("tools")).unwrap();
@@ -148,7 +148,7 @@ fn components_are_taken_up_as_they_come_change_and_go() {
         assert_eq!(tools(&mut client).len(), 5);
 
         copy(&program, "count_lines.wasm", "one.wasm");
-        told(&mut client, TOOLS_CHANGED, subscription);
+        expect_notification(&mut client, TOOLS_CHANGED, subscription);
         assert!(tools(&mut client).contains(&"count_lines".to_owned()));
 
         let bytes = fs::read(guests().join("count_lines.wasm")).unwrap();
@@ -156,25 +156,25 @@ fn components_are_taken_up_as_they_come_change_and_go() {
             "tools/one.wasm",
             replaced(&bytes, b"count_lines", b"lines_count"),
         );
-        told(&mut client, TOOLS_CHANGED, subscription);
+        expect_notification(&mut client, TOOLS_CHANGED, subscription);
         let names = tools(&mut client);
         assert!(names.contains(&"lines_count".to_owned()), "{names:?}");
         assert!(!names.contains(&"count_lines".to_owned()), "{names:?}");
 
-        // One that is broken changes nothing but the log.
+        // A broken component changes nothing but the log.
         program.write("tools/one.wasm", &bytes[..bytes.len() / 2]);
         client.logged("its earlier tools stay");
         assert!(tools(&mut client).contains(&"lines_count".to_owned()));
 
         fs::remove_file(program.folder.path().join("tools/one.wasm")).unwrap();
-        told(&mut client, TOOLS_CHANGED, subscription);
+        expect_notification(&mut client, TOOLS_CHANGED, subscription);
         assert_eq!(tools(&mut client).len(), 5);
-        assert_eq!(client.come(TOOLS_CHANGED), 0);
+        assert_eq!(client.arrived(TOOLS_CHANGED), 0);
     }
 }
 
 #[test]
-fn calls_in_flight_end_on_the_component_that_they_began_with() {
+fn calls_in_flight_keep_their_component() {
     let program = folder("[limits]\ntime = \"4s\"\n");
     copy(&program, "unchecked.wasm", "unchecked.wasm");
     let options = ["--tools", "tools", "--grant", "unchecked.wasm=*"];
@@ -183,8 +183,8 @@ fn calls_in_flight_end_on_the_component_that_they_began_with() {
     let sleeping = client.send("tools/call", params.clone());
     std::thread::sleep(Duration::from_millis(200));
     fs::remove_file(program.folder.path().join("tools/unchecked.wasm")).unwrap();
-    told(&mut client, TOOLS_CHANGED, subscription);
-    // It is gone for new calls, and the old one sleeps on to its limit.
+    expect_notification(&mut client, TOOLS_CHANGED, subscription);
+    // New calls do not find the tool; the call in flight sleeps up to its limit.
     let unknown = client.request("tools/call", params);
     assert_eq!(unknown["error"]["code"], -32602);
     let result = client.answer(sleeping)["result"].clone();
@@ -193,22 +193,22 @@ fn calls_in_flight_end_on_the_component_that_they_began_with() {
 }
 
 #[test]
-fn a_change_that_is_no_change_of_a_list_is_not_told() {
+fn a_change_outside_of_the_listings_sends_no_notification() {
     let program = folder("");
     program.write("skills/a/notes.txt", "one");
     let (mut client, _) = listening(&program, &[], NEWEST);
     program.write("skills/a/notes.txt", "two");
-    // Reading is no change either, or there would be no end.
+    // Reading is no change either, or notifications would never end.
     for _ in 0..10 {
         client.call("read_skill", json!({"skill_name": "a"}));
         std::thread::sleep(Duration::from_millis(100));
     }
-    assert_eq!(client.come(TOOLS_CHANGED), 0);
-    assert_eq!(client.come("notifications/prompts/list_changed"), 0);
+    assert_eq!(client.arrived(TOOLS_CHANGED), 0);
+    assert_eq!(client.arrived("notifications/prompts/list_changed"), 0);
 }
 
 #[test]
-fn a_client_has_so_many_subscriptions_and_no_more() {
+fn subscriptions_of_a_client_are_bounded() {
     let program = folder("");
     let mut client = Client::start(program.folder.path(), &[], NEWEST);
     client.request("tools/list", json!({}));
@@ -218,7 +218,7 @@ fn a_client_has_so_many_subscriptions_and_no_more() {
         .collect();
     let refused = client.request("subscriptions/listen", listen());
     assert_eq!(refused["error"]["code"], -32600);
-    // One that is cancelled makes room.
+    // A cancelled subscription makes room.
     client.notify("notifications/cancelled", json!({"requestId": first[3]}));
     let again = client.send("subscriptions/listen", listen());
     program.write("skills/b/SKILL.md", "---\nname: b\ndescription: B.\n---\n");

@@ -18,7 +18,7 @@ fn signal(client: &Client, signal: Signal) {
 
 #[test]
 fn the_end_of_input_waits_for_calls_in_flight() {
-    // Longer than rmcp would wait.
+    // Longer than rmcp waits.
     let program = folder("[limits]\ntime = \"6s\"\n");
     for revision in [REVISIONS[0], NEWEST] {
         let mut client = with_guests(&program, &["unchecked.wasm"], revision);
@@ -46,7 +46,7 @@ fn the_end_of_input_waits_for_calls_in_flight() {
 }
 
 #[test]
-fn the_end_of_input_waits_for_what_is_written_behind_an_answer() {
+fn the_end_of_input_waits_for_messages_behind_a_large_answer() {
     let program = folder("");
     program.write("skills/a/large.txt", "x".repeat(1 << 18));
     let mut server = server(program.folder.path()).spawn().unwrap();
@@ -96,13 +96,13 @@ fn the_end_of_input_waits_for_what_is_written_behind_an_answer() {
 }
 
 #[test]
-fn input_that_ends_at_once_or_in_the_middle_of_a_line_ends_the_server() {
+fn empty_or_unfinished_input_ends_the_server() {
     let program = folder("");
     let client = Client::start_unopened(program.folder.path(), &[], NEWEST);
     assert_eq!(client.end(), (vec![], Some(0)));
     let client = Client::start(program.folder.path(), &[], REVISIONS[0]);
     assert_eq!(client.end(), (vec![], Some(0)));
-    // The last line counts without its line feed, and is answered.
+    // A last line without a line feed is answered.
     let mut client = Client::start(program.folder.path(), &[], NEWEST);
     let request = client.written(&json!(1), "tools/list", json!({}));
     client.part(&request);
@@ -134,7 +134,7 @@ fn a_signal_ends_the_server_and_the_guests() {
                 json!({"name": "raw_loop", "arguments": {"skill_name": "a", "path": ""}}),
             );
         }
-        // A subscription does not keep it from ending either.
+        // A subscription does not delay the end.
         busy.send(
             "subscriptions/listen",
             json!({"notifications": {"toolsListChanged": true}}),
@@ -168,7 +168,7 @@ fn a_hang_up_signal_ends_nothing() {
 }
 
 #[test]
-fn a_request_that_waits_for_others_is_answered_at_a_signal() {
+fn a_waiting_request_is_answered_at_a_signal() {
     let program = folder("");
     program.write("skills/a/file.txt", "x".repeat(9000));
     let mut server = server(program.folder.path()).spawn().unwrap();
@@ -208,7 +208,7 @@ fn a_request_that_waits_for_others_is_answered_at_a_signal() {
 }
 
 #[test]
-fn a_client_that_goes_away_in_mid_call_leaves_no_server_behind() {
+fn a_client_that_exits_during_a_call_leaves_no_server_behind() {
     let program = folder("[limits]\ntime = \"1s\"\n");
     let mut client = with_guests(&program, &["unchecked.wasm"], NEWEST);
     client.request("tools/list", json!({}));
@@ -223,7 +223,7 @@ fn a_client_that_goes_away_in_mid_call_leaves_no_server_behind() {
 }
 
 #[test]
-fn a_client_that_reads_no_more_in_mid_call_ends_server_and_guests_at_once() {
+fn a_client_that_closes_its_output_during_a_call_ends_the_server() {
     let program = folder("audit_file = \"audit.jsonl\"\n[limits]\ntime = \"60s\"\n");
     let pipe = || {
         let (read, write) = std::io::pipe().unwrap();
@@ -240,7 +240,7 @@ fn a_client_that_reads_no_more_in_mid_call_ends_server_and_guests_at_once() {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        // The input stays open: that it ends must not be what is noticed.
+        // The input stays open, so that its end is not what the server notices.
         let mut stdin = child.stdin.take().unwrap();
         for line in [
             json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
@@ -276,7 +276,7 @@ fn a_client_that_reads_no_more_in_mid_call_ends_server_and_guests_at_once() {
 }
 
 #[test]
-fn a_host_that_cannot_be_loaded_ends_the_server_with_the_reason() {
+fn a_host_that_cannot_be_loaded_ends_the_server_with_a_reason() {
     let program = folder("audit_file = \"/proc/none/audit.jsonl\"\n");
     let mut client = Client::start_unopened(program.folder.path(), &[], NEWEST);
     assert_eq!(client.wait(), Some(4));

@@ -1,5 +1,5 @@
-//! A server over HTTP in this process, and a client that says exactly what a
-//! test wants said.
+//! A server over HTTP in this process, and a client that sends exactly the bytes of
+//! a test.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpStream};
@@ -9,27 +9,27 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use skillhost::{Host, HostBuilder};
-use skillhost_mcp::http::{self, Metrics, Options, Shutdown};
-use skillhost_mcp::{Live, Server};
+use skillhost_mcp::http::{self, HttpOptions, Metrics, Shutdown};
+use skillhost_mcp::{Handler, LiveHost};
 use tokio::net::TcpSocket;
 
-/// How long a test waits for an answer before it fails.
+/// The time after which a test without an answer fails.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A server that runs. It ends when this is dropped.
-pub(crate) struct Serving {
+/// A running server. It ends when this is dropped.
+pub(crate) struct TestServer {
     pub(crate) address: SocketAddr,
     pub(crate) host: Host,
     pub(crate) shutdown: Shutdown,
     thread: Option<JoinHandle<usize>>,
 }
 
-impl Serving {
-    /// Serves a host at a port of loopback. The host has no problems.
-    pub(crate) fn start(builder: HostBuilder, options: Options) -> Self {
-        let (told, hears) = std::sync::mpsc::channel();
+impl TestServer {
+    /// Serves a host without problems at a port of loopback.
+    pub(crate) fn start(builder: HostBuilder, options: HttpOptions) -> Self {
+        let (ready, started) = std::sync::mpsc::channel();
         let shutdown = Shutdown::default();
-        let asked = shutdown.clone();
+        let requested = shutdown.clone();
         let thread = thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_multi_thread()
                 .worker_threads(2)
@@ -38,27 +38,27 @@ impl Serving {
                 .unwrap();
             runtime.block_on(async {
                 let metrics = Arc::<Metrics>::default();
-                let live = Arc::new(Live::new(builder.observer(metrics.clone())));
+                let live = Arc::new(LiveHost::new(builder.observer(metrics.clone())));
                 let _watching = live.watch().unwrap();
                 let host = live.load().await.unwrap();
                 assert_eq!(host.problems(), [] as [String; 0]);
                 let address = SocketAddr::from(([127, 0, 0, 1], 0));
                 let server = http::Server::bind(address, options).await.unwrap();
-                told.send((server.address(), host)).unwrap();
-                let (occupied, ending, end) = (live.clone(), live.clone(), asked.clone());
+                ready.send((server.address(), host)).unwrap();
+                let (occupied, ending, end) = (live.clone(), live.clone(), requested.clone());
                 tokio::spawn(async move {
-                    end.asked().await;
+                    end.requested().await;
                     ending.close();
                 });
                 let server = server
                     .changes(live.changes())
                     .occupancy(move || occupied.loaded().map(|host| host.occupancy()))
                     .metrics(metrics);
-                let handler = move || Ok(Server::new(live.clone()));
-                server.serve(handler, &asked).await
+                let handler = move || Ok(Handler::new(live.clone()));
+                server.serve(handler, &requested).await
             })
         });
-        let (address, host) = hears.recv().unwrap();
+        let (address, host) = started.recv().unwrap();
         Self {
             address,
             host,
@@ -67,17 +67,17 @@ impl Serving {
         }
     }
 
-    /// Waits for the end. The answer is how many connections were broken off.
+    /// Waits for the end. Returns the number of connections that were broken off.
     pub(crate) fn wait(mut self) -> usize {
         self.thread.take().unwrap().join().unwrap()
     }
 }
 
-impl Drop for Serving {
+impl Drop for TestServer {
     fn drop(&mut self) {
-        // Asked twice, it waits for nobody.
-        self.shutdown.ask();
-        self.shutdown.ask();
+        // Requested twice, the end waits for nothing.
+        self.shutdown.request();
+        self.shutdown.request();
         if let Some(thread) = self.thread.take() {
             let ended = thread.join();
             assert!(ended.is_ok() || thread::panicking());
@@ -104,7 +104,7 @@ impl Answer {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
-    /// What the model reads of the call that this answers.
+    /// Returns the text of a call's result.
     pub(crate) fn text(&self) -> String {
         let json = self.json();
         let text = json["result"]["content"][0]["text"].as_str();
@@ -118,7 +118,7 @@ pub(crate) struct Client {
     unread: Vec<u8>,
 }
 
-/// A request, with what every proper one has.
+/// A request with the headers of a well-formed one.
 #[derive(Clone)]
 pub(crate) struct Request {
     pub(crate) line: String,
@@ -149,14 +149,14 @@ impl Request {
         }
     }
 
-    /// A call as clients of before 2026-07-28 make it, after their handshake.
+    /// Returns a call as clients of a revision before 2026-07-28 send it.
     pub(crate) fn call(id: u64, tool: &str, arguments: Value) -> Self {
         let params = json!({"name": tool, "arguments": arguments});
         let body = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params});
         Self::post(body.to_string()).with("MCP-Protocol-Version", "2025-11-25")
     }
 
-    /// The same in the revision 2026-07-28: everything is in the one request.
+    /// Returns a call of the revision 2026-07-28, which has everything in one request.
     pub(crate) fn call_2026(id: u64, tool: &str, arguments: Value) -> Self {
         let mut params = json!({"name": tool, "arguments": arguments});
         params["_meta"] = meta();
@@ -167,7 +167,7 @@ impl Request {
             .with("Mcp-Name", tool)
     }
 
-    /// With this header in place of one of that name.
+    /// Sets a header.
     pub(crate) fn with(mut self, name: &'static str, value: &str) -> Self {
         self.headers.retain(|(given, _)| *given != name);
         self.headers.push((name, value.into()));
@@ -190,7 +190,7 @@ impl Request {
     }
 }
 
-/// What a request of the revision 2026-07-28 says of itself.
+/// Returns the `_meta` of a request of the revision 2026-07-28.
 pub(crate) fn meta() -> Value {
     json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -213,7 +213,7 @@ impl Client {
         }
     }
 
-    /// A connection from an address of this machine.
+    /// Connects from an address of this machine.
     pub(crate) fn connect_from(from: IpAddr, address: SocketAddr) -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
@@ -229,7 +229,7 @@ impl Client {
         Self::over(stream)
     }
 
-    /// One request on a connection of its own.
+    /// Sends one request on a new connection.
     pub(crate) fn once(address: SocketAddr, request: &Request) -> Answer {
         Self::connect(address).ask(request)
     }
@@ -243,12 +243,12 @@ impl Client {
         self.stream.write_all(bytes).unwrap();
     }
 
-    /// Like [`Client::send`], to a server that may have closed already.
+    /// Sends bytes to a server that may have closed the connection.
     pub(crate) fn try_send(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.stream.write_all(bytes)
     }
 
-    /// The next answer. An error if the connection ends before it does.
+    /// Reads the next answer. Returns an error if the connection ends before.
     pub(crate) fn answer(&mut self) -> io::Result<Answer> {
         let head = self.until(b"\r\n\r\n")?;
         let head = String::from_utf8(head).unwrap();
@@ -267,7 +267,7 @@ impl Client {
         if answer.header("transfer-encoding") == Some("chunked") {
             let start = Instant::now();
             while let Some(chunk) = self.chunk()? {
-                // A stream without end is no answer.
+                // An endless stream is not an answer.
                 if start.elapsed() > PATIENCE {
                     return Err(io::ErrorKind::TimedOut.into());
                 }
@@ -280,7 +280,7 @@ impl Client {
         Ok(answer)
     }
 
-    /// The next chunk of a body that is sent in chunks.
+    /// Reads the next chunk of a chunked body.
     pub(crate) fn chunk(&mut self) -> io::Result<Option<Vec<u8>>> {
         let line = self.until(b"\r\n")?;
         let line = String::from_utf8(line).unwrap();
@@ -290,12 +290,12 @@ impl Client {
         Ok((length > 0).then_some(chunk))
     }
 
-    /// The head of the next answer, as it stands.
+    /// Reads the head of the next answer.
     pub(crate) fn head(&mut self) -> io::Result<String> {
         Ok(String::from_utf8(self.until(b"\r\n\r\n")?).unwrap())
     }
 
-    /// What follows a head, of this length at least, up to the first pause.
+    /// Reads at least so many bytes, and more up to the first pause.
     pub(crate) fn rest(&mut self, length: usize) -> Vec<u8> {
         let mut rest = self.exactly(length).unwrap();
         let pause = Some(Duration::from_millis(200));
@@ -306,7 +306,7 @@ impl Client {
         rest
     }
 
-    /// Whether the connection goes on, and nothing more was said.
+    /// Returns whether the connection is open and nothing more was sent.
     pub(crate) fn is_open(&mut self) -> bool {
         self.stream.set_nonblocking(true).unwrap();
         let read = self.read();
@@ -314,7 +314,7 @@ impl Client {
         matches!(read, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
     }
 
-    /// Whether the server closes the connection, and says nothing more.
+    /// Returns whether the server closes the connection and sends nothing more.
     pub(crate) fn is_closed(&mut self) -> bool {
         matches!(self.read(), Ok(0) | Err(_)) && self.unread.is_empty()
     }

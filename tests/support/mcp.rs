@@ -1,5 +1,5 @@
-//! A client that speaks lines of JSON-RPC with `skillhost serve`, as written:
-//! what a client of the protocol would hide is what the tests look at.
+//! A client of `skillhost serve` that sends and reads lines of JSON-RPC as they are,
+//! because an SDK would hide what the tests check.
 
 use std::collections::VecDeque;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -18,10 +18,10 @@ pub(crate) const NEWEST: &str = "2026-07-28";
 /// Revisions, old and new.
 pub(crate) const REVISIONS: [&str; 3] = ["2025-06-18", "2025-11-25", NEWEST];
 
-/// Longest that anything is waited for.
+/// The longest wait for anything.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The configuration of a folder that has one. A server uses none but that.
+/// Returns the options for the configuration of a folder, if it has one.
 fn configured(folder: &Path) -> &'static [&'static str] {
     match folder.join("skillhost.toml").exists() {
         true => &["--config", "skillhost.toml"],
@@ -29,7 +29,7 @@ fn configured(folder: &Path) -> &'static [&'static str] {
     }
 }
 
-/// All that a client says which calls these tools and ends.
+/// Returns the whole input of a client that calls these tools.
 pub(crate) fn session(calls: &[(&str, Value)]) -> String {
     let hello = json!({
         "protocolVersion": "2025-11-25", "capabilities": {},
@@ -46,7 +46,7 @@ pub(crate) fn session(calls: &[(&str, Value)]) -> String {
     lines.iter().map(|line| format!("{line}\n")).collect()
 }
 
-/// The server in a folder, whose input and output are pipes.
+/// Returns the server in a folder, with pipes for input and output.
 pub(crate) fn server(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_skillhost"));
     command
@@ -66,10 +66,10 @@ pub(crate) struct Client {
     stdin: Option<ChildStdin>,
     lines: Receiver<String>,
     stderr: Arc<Mutex<String>>,
-    /// Whether the output is closed when the next line comes.
+    /// True if the output is closed at the next line.
     hung_up: Arc<AtomicBool>,
-    /// What came while something else was waited for.
-    kept: VecDeque<Value>,
+    /// Messages that arrived while another was waited for.
+    unclaimed: VecDeque<Value>,
     revision: &'static str,
     next_id: u64,
 }
@@ -83,7 +83,7 @@ impl Client {
         client
     }
 
-    /// Starts the server, and says nothing yet.
+    /// Starts the server, and sends nothing.
     pub(crate) fn start_unopened(
         folder: &Path,
         arguments: &[&str],
@@ -122,7 +122,7 @@ impl Client {
             lines,
             stderr,
             hung_up,
-            kept: VecDeque::new(),
+            unclaimed: VecDeque::new(),
             revision,
             next_id: 1,
         }
@@ -173,7 +173,7 @@ impl Client {
         id
     }
 
-    /// A request as it is written, with what the revision wants in each.
+    /// Returns the line of a request, with the `_meta` that the revision needs.
     pub(crate) fn written(&self, id: &Value, method: &str, mut params: Value) -> String {
         if self.revision == NEWEST {
             params["_meta"]["io.modelcontextprotocol/protocolVersion"] = NEWEST.into();
@@ -186,7 +186,7 @@ impl Client {
         self.line(json!({"jsonrpc": "2.0", "method": method, "params": params}).to_string());
     }
 
-    /// Sends a request and waits for what answers it.
+    /// Sends a request and waits for its answer.
     pub(crate) fn request(&mut self, method: &str, params: Value) -> Value {
         let id = self.send(method, params);
         self.answer(id)
@@ -200,33 +200,33 @@ impl Client {
         answer["result"].clone()
     }
 
-    /// What answers a request. Other messages are kept.
+    /// Waits for the answer to a request. Other messages are kept.
     pub(crate) fn answer(&mut self, id: u64) -> Value {
         self.find(|message| message["id"] == id)
     }
 
-    /// A notification of this method, which came or will.
+    /// Waits for a notification, unless it has arrived already.
     pub(crate) fn notification(&mut self, method: &str) -> Value {
         self.find(|message| message["method"] == method)
     }
 
-    /// The next message that nobody has asked for yet.
+    /// Waits for the next message of any kind.
     pub(crate) fn message(&mut self) -> Value {
         self.find(|_| true)
     }
 
-    /// Messages of this method that have come by now.
-    pub(crate) fn come(&mut self, method: &str) -> usize {
+    /// Returns the number of notifications of this method that have arrived.
+    pub(crate) fn arrived(&mut self, method: &str) -> usize {
         while let Ok(line) = self.lines.try_recv() {
-            self.kept.push_back(frame(&line));
+            self.unclaimed.push_back(frame(&line));
         }
         let of_method = |message: &&Value| message["method"] == method;
-        self.kept.iter().filter(of_method).count()
+        self.unclaimed.iter().filter(of_method).count()
     }
 
     fn find(&mut self, wanted: impl Fn(&Value) -> bool) -> Value {
-        if let Some(index) = self.kept.iter().position(&wanted) {
-            return self.kept.remove(index).unwrap();
+        if let Some(index) = self.unclaimed.iter().position(&wanted) {
+            return self.unclaimed.remove(index).unwrap();
         }
         let end = Instant::now() + PATIENCE;
         loop {
@@ -234,7 +234,7 @@ impl Client {
             let Ok(line) = self.lines.recv_timeout(left) else {
                 panic!(
                     "nothing more came but {:?}; stderr: {}",
-                    self.kept,
+                    self.unclaimed,
                     self.stderr()
                 );
             };
@@ -242,11 +242,11 @@ impl Client {
             if wanted(&message) {
                 return message;
             }
-            self.kept.push_back(message);
+            self.unclaimed.push_back(message);
         }
     }
 
-    /// What the server has logged.
+    /// Returns the log of the server.
     pub(crate) fn stderr(&self) -> String {
         self.stderr.lock().unwrap().clone()
     }
@@ -264,12 +264,12 @@ impl Client {
         self.child.id()
     }
 
-    /// Ends the input and waits for the server to end. What it still said, and
+    /// Ends the input and waits for the server to end. Returns its last messages and
     /// its exit code.
     pub(crate) fn end(mut self) -> (Vec<Value>, Option<i32>) {
         drop(self.stdin.take());
         let code = self.wait();
-        let mut messages: Vec<Value> = self.kept.drain(..).collect();
+        let mut messages: Vec<Value> = self.unclaimed.drain(..).collect();
         messages.extend(self.lines.iter().map(|line| frame(&line)));
         (messages, code)
     }
@@ -294,7 +294,7 @@ impl Drop for Client {
     }
 }
 
-/// A line of output: a message of the protocol, and nothing else ever.
+/// Reads a line of output, which must be a message of the protocol.
 fn frame(line: &str) -> Value {
     let message: Value = serde_json::from_str(line).unwrap_or_else(|_| panic!("no frame: {line}"));
     assert_eq!(message["jsonrpc"], "2.0", "{line}");

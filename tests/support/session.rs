@@ -1,12 +1,11 @@
-//! A client of the MCP server that speaks to it in this process, line by line,
-//! and takes nothing of what it says for granted.
+//! A client of the MCP server in this process, line by line.
 
 use std::io::{BufRead as _, BufReader, Lines, PipeReader, PipeWriter, Write as _, pipe};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 use skillhost::HostBuilder;
-use skillhost_mcp::{Live, Server, stdio};
+use skillhost_mcp::{Handler, LiveHost, stdio};
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 
@@ -18,25 +17,25 @@ pub(crate) struct Session {
     input: PipeWriter,
     output: Lines<BufReader<PipeReader>>,
     id: u64,
-    /// What each request says of itself, where it does.
+    /// The `_meta` of each request, if the revision needs it.
     meta: Option<Value>,
 }
 
 impl Session {
-    /// One whose requests are of the revision 2026-07-28.
+    /// Opens a session of the revision 2026-07-28.
     pub(crate) fn open(builder: HostBuilder) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .enable_all()
             .build()
             .unwrap();
-        let live = Arc::new(Live::new(builder));
+        let live = Arc::new(LiveHost::new(builder));
         runtime.block_on(live.load()).unwrap();
         let (server_input, input) = pipe().unwrap();
         let (output, server_output) = pipe().unwrap();
         let end = CancellationToken::new();
         runtime.spawn(stdio::serve(
-            Server::new(live),
+            Handler::new(live),
             server_input,
             server_output,
             end,
@@ -50,7 +49,7 @@ impl Session {
         }
     }
 
-    /// One of an earlier revision, with its handshake done.
+    /// Opens a session of an earlier revision, with its handshake.
     pub(crate) fn of_revision(revision: &str, builder: HostBuilder) -> Self {
         let mut session = Self::open(builder);
         session.meta = None;
@@ -65,7 +64,7 @@ impl Session {
         session
     }
 
-    /// One request: its result, or its error.
+    /// Sends a request. Returns its result or its error.
     pub(crate) fn ask(&mut self, method: &str, mut params: Value) -> Result<Value, Value> {
         self.id += 1;
         if let Some(meta) = &self.meta {
@@ -85,7 +84,7 @@ impl Session {
         }
     }
 
-    /// The code and the message of the error that a request ends in.
+    /// Sends a request that fails. Returns the code and message of its error.
     pub(crate) fn error(&mut self, method: &str, params: Value) -> (i64, String) {
         let error = self.ask(method, params.clone());
         let error = error.expect_err(&format!("{method} {params}"));
@@ -93,7 +92,7 @@ impl Session {
         (error["code"].as_i64().unwrap(), message)
     }
 
-    /// All entries of a listing under this key, and how many a page had.
+    /// Returns all entries of a listing under this key, and the number in each page.
     pub(crate) fn all(
         &mut self,
         method: &str,

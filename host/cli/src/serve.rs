@@ -6,7 +6,7 @@ mod memory;
 use std::sync::Arc;
 
 use clap::Args;
-use skillhost_mcp::{Live, Server, stdio};
+use skillhost_mcp::{Handler, LiveHost, stdio};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
@@ -32,11 +32,11 @@ impl Serve {
             return self.http.execute(address, &options).await;
         }
         let end = end_by_signal()?;
-        let live = Arc::new(Live::new(options.builder(options.configured()?)?));
+        let live = Arc::new(LiveHost::new(options.builder(options.configured()?)?));
         let _watching = live
             .watch()
             .inspect_err(|error| tracing::warn!("{error:#}"));
-        let served = stdio::serve_process(Server::new(Arc::clone(&live)), end);
+        let served = stdio::serve_process(Handler::new(Arc::clone(&live)), end);
         tokio::pin!(served);
         // A client need not wait for components to be compiled before it is
         // answered at all; what needs the tools waits for them.

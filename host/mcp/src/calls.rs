@@ -1,13 +1,12 @@
-//! Where guests run while a server answers: on threads of their own. Guests
-//! that compute take turns of 10 ms each there, and so many of them would keep a
-//! small question, or the word that one of them is cancelled, waiting for its
-//! turn; the system's scheduler lets the threads of the protocol through. It does
-//! the same for those of the built-in tools' calls, which are others than those
-//! of strangers' guests.
+//! The threads that run guests. Guests that compute take turns of 10 ms each; on
+//! the protocol's threads, many of them would delay a small request or a
+//! cancellation. On threads of their own, the system's scheduler lets the
+//! protocol's threads through. Calls of built-in tools have other threads than
+//! those of strangers' guests, for the same reason.
 //!
-//! A call that is alone has its first turn where its message was read, and most
-//! calls end in it: two changes of threads would take as long as they do. One
-//! thread of the protocol is kept by it at most.
+//! A call that is alone is polled once on the thread that read its message, and
+//! most calls end there: two changes of threads would take as long as the call.
+//! At most one thread of the protocol is busy with that.
 
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -22,25 +21,26 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
-/// Longest that stopping waits for calls. A guest is stopped at its next turn,
-/// in 10 ms. Meets: a file system that does not answer.
-const LAST: Duration = Duration::from_secs(1);
+/// The longest time that stopping waits for calls. A guest is stopped at its next
+/// turn, within 10 ms. Guards against: a file system that does not answer.
+const STOP_TIME: Duration = Duration::from_secs(1);
 
-/// Whose guest runs.
+/// The origin of a guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Guest {
-    /// It comes with the host.
+    /// The component comes with the host.
     BuiltIn,
+    /// The component is any other.
     Stranger,
 }
 
-/// The threads of the guests.
+/// The calls that run, and their threads.
 pub(crate) struct Calls {
     built_in: Option<Runtime>,
     strangers: Option<Runtime>,
     running: TaskTracker,
-    /// Held by the call that has its turn on a thread of the protocol.
-    here: Mutex<()>,
+    /// Held by the call that is polled on a thread of the protocol.
+    inline: Mutex<()>,
     stop: CancellationToken,
 }
 
@@ -55,16 +55,16 @@ impl Calls {
             built_in: Some(threads("skillhost-own")?),
             strangers: Some(threads("skillhost-call")?),
             running: TaskTracker::new(),
-            here: Mutex::default(),
+            inline: Mutex::default(),
             stop: CancellationToken::new(),
         })
     }
 
-    /// Stops what runs, and waits until it is recorded.
+    /// Stops all calls, and waits until they are recorded.
     pub(crate) async fn stop(&self) {
         self.stop.cancel();
         self.running.close();
-        if timeout(LAST, self.running.wait()).await.is_err() {
+        if timeout(STOP_TIME, self.running.wait()).await.is_err() {
             tracing::warn!("{} calls did not stop in time", self.running.len());
         }
     }
@@ -90,8 +90,8 @@ impl Calls {
         let call = self.stop.clone().run_until_cancelled_owned(call);
         let mut call = Box::pin(self.running.track_future(call));
         if alone {
-            let turn = poll_fn(|task| Poll::Ready(self.first_turn(call.as_mut(), task)));
-            if let Some(done) = turn.await {
+            let polled = poll_fn(|task| Poll::Ready(self.poll_inline(call.as_mut(), task)));
+            if let Some(done) = polled.await {
                 let done = done.map_err(|_| broken(&"it panicked"))?;
                 return done.ok_or_else(ending);
             }
@@ -100,15 +100,15 @@ impl Calls {
         done.map_err(|error| broken(&error))?.ok_or_else(ending)
     }
 
-    /// Lets a call have a turn on this thread, unless another one has it.
-    /// Nothing, if it did not end in it.
-    fn first_turn<T>(
+    /// Polls a call once on this thread, unless another call is polled there.
+    /// Returns its outcome if it ended.
+    fn poll_inline<T>(
         &self,
         call: Pin<&mut impl Future<Output = T>>,
         task: &mut Context<'_>,
     ) -> Option<std::thread::Result<T>> {
-        let _here = self.here.try_lock().ok()?;
-        // Of a call that has panicked, nothing is used any more.
+        let _inline = self.inline.try_lock().ok()?;
+        // Unwind safe: nothing of a call that has panicked is used again.
         match catch_unwind(AssertUnwindSafe(|| call.poll(task))) {
             Ok(Poll::Pending) => None,
             Ok(Poll::Ready(done)) => Some(Ok(done)),
@@ -119,7 +119,7 @@ impl Calls {
 
 impl Drop for Calls {
     fn drop(&mut self) {
-        // Not waited for: this may be dropped where waiting is not allowed.
+        // Without waiting: a runtime may not wait where this is dropped.
         for threads in [self.built_in.take(), self.strangers.take()] {
             threads.into_iter().for_each(Runtime::shutdown_background);
         }
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_call_alone_that_ends_in_its_first_turn_changes_no_thread() {
+    async fn runs_a_short_call_that_is_alone_on_the_same_thread() {
         let calls = Calls::start().unwrap();
         assert_eq!(
             calls.run(Guest::Stranger, here()).await.unwrap(),
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_call_that_goes_on_after_its_first_turn_does_so_elsewhere() {
+    async fn moves_a_call_that_goes_on_to_another_thread() {
         let calls = Calls::start().unwrap();
         let call = async {
             let first = here().await;
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_call_beside_another_has_no_turn_on_a_thread_of_the_protocol() {
+    async fn runs_a_call_beside_another_on_another_thread() {
         let calls = Calls::start().unwrap();
         let (end, ended) = oneshot::channel();
         let beside = async {
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_call_of_a_built_in_tool_runs_beside_strangers_that_let_nothing_through() {
+    async fn runs_a_built_in_call_beside_strangers_that_block_every_thread() {
         let calls = Calls::start().unwrap();
         let (end, ended) = std::sync::mpsc::channel::<()>();
         let ended = std::sync::Arc::new(Mutex::new(ended));
@@ -200,7 +200,7 @@ mod tests {
             yield_now().await;
             7
         });
-        assert_eq!(timeout(LAST, answer).await.unwrap().unwrap(), 7);
+        assert_eq!(timeout(STOP_TIME, answer).await.unwrap().unwrap(), 7);
         drop(end);
         for stranger in strangers {
             stranger.await.unwrap();
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_call_that_panics_is_answered_wherever_it_runs() {
+    async fn answers_a_call_that_panics_on_any_thread() {
         let calls = Calls::start().unwrap();
         for turns in [0, 1] {
             let call = async move {

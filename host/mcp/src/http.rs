@@ -1,25 +1,26 @@
-//! MCP over streamable HTTP, as an operator needs it: bound to loopback unless
-//! there is a token, bounded in every way, observable, and ended without
-//! breaking off what is in flight. What is asked and answered is the handler's:
-//! any of rmcp's will do, and one is made for each request, because nothing is
-//! kept between requests.
+//! MCP over streamable HTTP: bound to loopback unless there is a token, with
+//! limits, metrics, and an end that waits for requests in flight. The handler
+//! answers: any of rmcp's, made anew for each request, because nothing is kept
+//! between requests.
 
-mod answer;
-mod changes;
-mod connection;
-mod endpoint;
-mod gate;
-mod io_thread;
-mod metrics;
+mod token;
 mod options;
-mod peers;
+mod shutdown;
+mod metrics;
+mod headers;
+mod reply;
+mod network;
 mod places;
 mod quota;
-mod reply;
 mod sessions;
-mod shutdown;
-mod token;
-mod unread;
+mod answer;
+mod changes;
+mod endpoint;
+mod peers;
+mod gate;
+mod write_timeout;
+mod connection;
+mod io_thread;
 
 use std::io;
 use std::net::SocketAddr;
@@ -43,7 +44,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::live::Changes;
-use connection::Connections;
+use connection::Acceptor;
 use endpoint::Endpoint;
 use gate::Gate;
 use io_thread::IoThread;
@@ -54,42 +55,46 @@ use sessions::Sessions;
 use skillhost::Occupancy;
 
 pub use metrics::Metrics;
-pub use options::Options;
+pub use options::HttpOptions;
 pub use shutdown::Shutdown;
 pub use skillhost::config::HttpLimits;
 pub use token::Token;
 
-/// What a peer is given, when its request is broken off or its stream ended, to
-/// hear of it.
+/// The time in which a peer can read that its request was broken off or its stream
+/// ended.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
-/// Says what the host has in hand; none while there is no host yet.
-type Source = Arc<dyn Fn() -> Option<Occupancy> + Send + Sync>;
+/// Returns the occupancy of the host. None until the host is loaded.
+type OccupancySource = Arc<dyn Fn() -> Option<Occupancy> + Send + Sync>;
 
 /// A server that listens, and answers once it [serves](Server::serve).
 pub struct Server {
     thread: IoThread,
     listener: TcpListener,
     address: SocketAddr,
-    options: Options,
+    options: HttpOptions,
     peers: Peers,
     places: Arc<Places>,
     sessions: Arc<Sessions>,
     metrics: Arc<Metrics>,
-    source: Option<Source>,
+    occupancy: Option<OccupancySource>,
     changes: Option<Receiver<Changes>>,
 }
 
 impl Server {
-    /// Listens at an address. One that others can reach takes a token, and one
-    /// that stands for every address takes the names that peers ask by: without
-    /// these it is an error.
-    pub async fn bind(address: SocketAddr, options: Options) -> anyhow::Result<Self> {
+    /// Listens at an address.
+    ///
+    /// # Errors
+    ///
+    /// If the address is not loopback and there is no token, or it stands for
+    /// every address and there are no allowed hosts; if an option is not valid;
+    /// or if the system refuses.
+    pub async fn bind(address: SocketAddr, options: HttpOptions) -> anyhow::Result<Self> {
         let cannot = || format!("cannot serve at `{address}`");
         ensure!(
             options.token.is_some() || address.ip().to_canonical().is_loopback(),
-            "{}: others than this machine can reach it, and there is no token that they must \
-             show; set `token_file` in `[http]`, or `SKILLHOST_HTTP_TOKEN`",
+            "{}: it is reachable from other machines but without a token; set `token_file` in \
+             `[http]`, or `SKILLHOST_HTTP_TOKEN`",
             cannot()
         );
         let (hosts, origins) = (&options.allowed_hosts, &options.allowed_origins);
@@ -108,47 +113,48 @@ impl Server {
             places,
             sessions: Sessions::new().with_context(cannot)?,
             metrics: Arc::default(),
-            source: None,
+            occupancy: None,
             changes: None,
         })
     }
 
-    /// The address, with the port that the system chose where 0 was asked for.
+    /// Returns the address, with the port that the system chose for port 0.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Shows these figures at `/metrics`, in place of the requests alone.
+    /// Serves these metrics at `/metrics`. Without, only requests are counted.
     #[must_use]
     pub fn metrics(mut self, metrics: Arc<Metrics>) -> Self {
         self.metrics = metrics;
         self
     }
 
-    /// Shows at `/metrics` what the host has in hand. While this says that
-    /// there is no host yet, the server is not ready.
+    /// Serves the host's occupancy at `/metrics`. While the source returns None,
+    /// the server is not ready.
     #[must_use]
     pub fn occupancy(
         mut self,
         source: impl Fn() -> Option<Occupancy> + Send + Sync + 'static,
     ) -> Self {
-        self.source = Some(Arc::new(source));
+        self.occupancy = Some(Arc::new(source));
         self
     }
 
-    /// Tells clients of protocol revisions with sessions of these changes, on
-    /// the stream that such a client opens by GET. Without, there is none.
+    /// Notifies clients of protocol revisions with sessions of these changes, on
+    /// the stream that such a client opens by GET. Without, a GET is refused.
     #[must_use]
     pub fn changes(mut self, changes: Receiver<Changes>) -> Self {
         self.changes = Some(changes);
         self
     }
 
-    /// Serves until it is told to end, and then until the requests in flight
-    /// are answered or the time for that has passed. The answer is the number
-    /// of connections that were broken off. Connections are taken and probes
-    /// answered by a thread of their own; the handler is asked where this is
-    /// awaited.
+    /// Serves until the end is requested, and then until the requests in flight
+    /// are answered or the time for that has passed. Returns the number of
+    /// connections that were broken off.
+    ///
+    /// A thread of its own accepts connections and answers probes. The handler
+    /// runs on the caller's runtime.
     pub async fn serve<S: ServerHandler>(
         self,
         handler: impl Fn() -> io::Result<S> + Send + Sync + 'static,
@@ -162,7 +168,7 @@ impl Server {
             places,
             sessions,
             metrics,
-            source,
+            occupancy,
             changes,
             ..
         } = self;
@@ -172,7 +178,7 @@ impl Server {
             .with_legacy_session_mode(false)
             .with_json_response(true)
             .with_max_request_body_bytes(limits.body)
-            // The gate looks at both, for `/metrics` too.
+            // The gate checks both, for `/metrics` too.
             .disable_allowed_hosts()
             .disable_allowed_origins();
         let service =
@@ -190,15 +196,15 @@ impl Server {
             token: options.token,
         });
         let scrape = {
-            let (metrics, source) = (Arc::clone(&metrics), source.clone());
+            let (metrics, occupancy) = (Arc::clone(&metrics), occupancy.clone());
             move || {
-                let now = source.as_ref().and_then(|source| source());
+                let now = occupancy.as_ref().and_then(|occupancy| occupancy());
                 std::future::ready(scrape(&metrics, now))
             }
         };
         let ready = {
             let ending = shutdown.begun().clone();
-            move || std::future::ready(ready(&ending, source.as_ref()))
+            move || std::future::ready(ready(&ending, occupancy.as_ref()))
         };
         let guarded = Router::new()
             .route("/mcp", any(endpoint::answer::<S>))
@@ -208,14 +214,12 @@ impl Server {
         let router = guarded
             .route("/healthz", get("ok\n"))
             .route("/readyz", get(ready))
-            .fallback(|| {
-                std::future::ready(refusal(StatusCode::NOT_FOUND, "there is nothing here\n"))
-            });
+            .fallback(|| std::future::ready(refusal(StatusCode::NOT_FOUND, "no such path\n")));
         let counted = Arc::clone(&metrics);
         let router = router.layer(from_fn(move |request, next| {
             gate::count(Arc::clone(&counted), request, next)
         }));
-        let connections = Connections {
+        let acceptor = Acceptor {
             router,
             runtime: Handle::current(),
             limits: limits.clone(),
@@ -223,13 +227,13 @@ impl Server {
             metrics,
             ending: shutdown.begun().clone(),
         };
-        let hurried = shutdown.hurried().clone();
+        let forced = shutdown.forced().clone();
         let served = thread.run(async move {
-            let mut open = connections.take(listener).await;
+            let mut open = acceptor.accept(listener).await;
             tokio::select! {
                 () = all(&mut open) => return 0,
                 () = tokio::time::sleep(limits.shutdown_time) => {}
-                () = hurried.cancelled() => {}
+                () = forced.cancelled() => {}
             }
             let left = open.len();
             broken_off.cancel();
@@ -238,7 +242,7 @@ impl Server {
             left
         });
         served.await.unwrap_or_else(|error| {
-            tracing::error!("the server broke off: {error}");
+            tracing::error!("the server failed: {error}");
             0
         })
     }
@@ -248,12 +252,12 @@ async fn all(open: &mut JoinSet<()>) {
     while open.join_next().await.is_some() {}
 }
 
-/// Whether new requests are welcome: a balancer asks.
-fn ready(ending: &CancellationToken, source: Option<&Source>) -> Response {
+/// Answers `/readyz`: whether a balancer may send new requests.
+fn ready(ending: &CancellationToken, occupancy: Option<&OccupancySource>) -> Response {
     if ending.is_cancelled() {
         return reply::ending();
     }
-    match source.is_none_or(|source| source().is_some()) {
+    match occupancy.is_none_or(|occupancy| occupancy().is_some()) {
         true => "ready\n".into_response(),
         false => refusal(
             StatusCode::SERVICE_UNAVAILABLE,
@@ -266,7 +270,7 @@ fn scrape(metrics: &Metrics, now: Option<Occupancy>) -> Response {
     match metrics.scrape(now) {
         Ok(figures) => ([(CONTENT_TYPE, metrics::MEDIA_TYPE)], figures).into_response(),
         Err(error) => {
-            tracing::error!("cannot show the metrics: {error}");
+            tracing::error!("cannot write the metrics: {error}");
             StatusCode::INTERNAL_SERVER_ERROR.into_response()
         }
     }

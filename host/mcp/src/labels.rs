@@ -1,6 +1,6 @@
-//! What a client names its requests by: ids, and tokens of progress. The server
-//! keeps them and repeats them, so they are bounded, for every transport alike,
-//! before a message is taken apart.
+//! Bounds on the labels that a client chooses: request ids and progress tokens.
+//! The server keeps and repeats them, so every transport checks their length
+//! before it reads a message.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,41 +8,41 @@ use std::fmt;
 use serde::de::{Deserializer as _, Error as _, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-/// Longest id, and longest token of progress, in bytes as they are sent. Meets:
-/// a name that is kept, and repeated with every report, as large as a message.
+/// The most bytes of an id or progress token, as it is sent. Guards against: a
+/// label as large as a message, which is repeated with every report.
 pub(crate) const LABEL_BYTES: usize = 1024;
 
-/// What of a message is longer.
+/// Returns an error message if a label in this message is too long.
 pub(crate) fn too_long(message: &[u8]) -> Option<String> {
-    // Most messages are shorter than one label may be.
+    // Most messages are shorter than a label may be.
     if message.len() <= LABEL_BYTES {
         return None;
     }
     let mut found = None;
     let mut json = serde_json::Deserializer::from_slice(message);
-    // What is no JSON, or no object, is said elsewhere.
-    let _ = json.deserialize_map(Object {
+    // Others refuse what is not JSON, or not an object.
+    let _ = json.deserialize_map(LabelVisitor {
         level: &MESSAGE,
         found: &mut found,
     });
     found.map(|what| format!("{what} has {LABEL_BYTES} bytes at most"))
 }
 
-/// Where labels are in a message.
-struct Level {
-    /// Keys of labels, and what they are.
+/// The labels in one object of a message.
+struct LabelScope {
+    /// The keys of labels, and their names in an error.
     labels: &'static [(&'static str, &'static str)],
-    /// The one key below which there are more.
-    below: Option<(&'static str, &'static Level)>,
+    /// The one key below which there are more labels.
+    below: Option<(&'static str, &'static LabelScope)>,
 }
 
-const MESSAGE: Level = Level {
+const MESSAGE: LabelScope = LabelScope {
     labels: &[("id", "a request's `id`")],
     below: Some(("params", &PARAMS)),
 };
 
-const PARAMS: Level = Level {
-    // Those of notifications; `_meta` has those of requests.
+const PARAMS: LabelScope = LabelScope {
+    // Labels of notifications; those of requests are in `_meta`.
     labels: &[
         ("requestId", "a `requestId`"),
         ("progressToken", "a `progressToken`"),
@@ -50,19 +50,19 @@ const PARAMS: Level = Level {
     below: Some(("_meta", &META)),
 };
 
-const META: Level = Level {
+const META: LabelScope = LabelScope {
     labels: &[("progressToken", "a `progressToken`")],
     below: None,
 };
 
-/// Reads an object as far as labels go. A key that is there twice is looked at
-/// twice: which of them counts is for others to say.
-struct Object<'a> {
-    level: &'static Level,
+/// Reads an object up to the first label that is too long. It checks both values
+/// of a duplicate key, because another reader decides which one counts.
+struct LabelVisitor<'a> {
+    level: &'static LabelScope,
     found: &'a mut Option<&'static str>,
 }
 
-impl<'de> Visitor<'de> for Object<'_> {
+impl<'de> Visitor<'de> for LabelVisitor<'_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -77,12 +77,12 @@ impl<'de> Visitor<'de> for Object<'_> {
                 let value: &RawValue = map.next_value()?;
                 if value.get().len() > LABEL_BYTES {
                     *self.found = Some(what);
-                    return Err(A::Error::custom("enough was seen"));
+                    return Err(A::Error::custom("a label is too long"));
                 }
             } else if let Some((_, level)) = below {
                 let value: &RawValue = map.next_value()?;
                 let mut json = serde_json::Deserializer::from_str(value.get());
-                let _ = json.deserialize_map(Object {
+                let _ = json.deserialize_map(LabelVisitor {
                     level,
                     found: self.found,
                 });
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn labels_are_bounded_wherever_they_stand_and_nothing_else_is() {
+    fn finds_long_labels_and_nothing_else() {
         let fits = format!("\"{}\"", "x".repeat(LABEL_BYTES - 2));
         let long = format!("\"{}\"", "x".repeat(LABEL_BYTES - 1));
         let escaped = format!("\"{}\"", "\\u0061".repeat(200));

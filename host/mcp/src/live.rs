@@ -1,8 +1,8 @@
-//! The host of the moment: loaded once, replaced when folders change, and
-//! those who are told of that.
+//! The current host: loaded once, replaced when folders change. Clients are
+//! notified of each change.
 //!
-//! A request takes the host as it is when it comes and keeps it: what is
-//! replaced lives until the last of its calls has ended.
+//! A request takes the host that is current when it arrives, and keeps it. A
+//! replaced host lives until the last of its calls ends.
 
 use std::sync::{Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
@@ -14,84 +14,83 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::calls::{Calls, Guest};
-use super::prompts;
-use super::skills::Told;
+use super::faults::FaultLog;
 use skillhost::Definition;
 use skillhost::Line;
+use skillhost::prompt;
 use skillhost::{Host, HostBuilder};
 
-/// Longest that a session's client may take to be told of a change, before the
-/// others' turn is not waited for any more. Meets: a client that does not read.
-const TELLING: Duration = Duration::from_secs(5);
+/// The longest time that a session's client may take to read a notification.
+/// Guards against: a client that does not read.
+const NOTIFY_TIME: Duration = Duration::from_secs(5);
 
 /// A host that can be replaced while it answers.
-pub struct Live {
+pub struct LiveHost {
     builder: HostBuilder,
     calls: OnceLock<Calls>,
     watched: OnceLock<()>,
     host: watch::Sender<Option<Host>>,
-    /// Whether folders are still to be watched.
-    following: watch::Sender<bool>,
-    /// Whether there is something to compare later offers with.
-    looked: watch::Sender<bool>,
-    /// What was offered when it was last looked at.
+    /// True while the first scan of the folders goes on.
+    scanning: watch::Sender<bool>,
+    /// True once there is an offer to compare later ones with.
+    offer_known: watch::Sender<bool>,
+    /// The last offer that was compared.
     offer: Mutex<Option<Offer>>,
     changes: watch::Sender<Changes>,
-    /// Clients of protocol revisions with sessions, which are told unasked.
+    /// Clients of protocol revisions with sessions, which need not subscribe.
     sessions: Mutex<Vec<Peer<RoleServer>>>,
     closing: CancellationToken,
-    /// What the operator was told of skills.
-    told: Told,
+    faults: FaultLog,
 }
 
-/// How often each listing has changed.
+/// The number of times that each listing has changed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Changes {
-    /// Tools: which there are, and their definitions.
+    /// Changes of tools or their definitions.
     pub tools: u64,
-    /// Prompts.
+    /// Changes of prompts.
     pub prompts: u64,
-    /// Skills and their files.
+    /// Changes of skills or their files.
     pub resources: u64,
 }
 
-/// What lists show.
+/// The content of `tools/list` and `prompts/list`.
 #[derive(PartialEq)]
 struct Offer {
     tools: Vec<Definition>,
     prompts: bool,
 }
 
-impl Live {
-    /// A host that is not loaded yet. Requests wait until it [is](Self::load).
+impl LiveHost {
+    /// Returns a host that is not loaded yet. Requests wait until it [is](Self::load).
     pub fn new(builder: HostBuilder) -> Self {
         Self {
             builder,
             calls: OnceLock::new(),
             watched: OnceLock::new(),
             host: watch::Sender::new(None),
-            following: watch::Sender::new(false),
-            looked: watch::Sender::new(false),
+            scanning: watch::Sender::new(false),
+            offer_known: watch::Sender::new(false),
             offer: Mutex::default(),
             changes: watch::Sender::default(),
             sessions: Mutex::default(),
             closing: CancellationToken::new(),
-            told: Told::default(),
+            faults: FaultLog::default(),
         }
     }
 
-    /// What the host is built from.
+    /// Returns what the host is built from.
     pub(crate) fn builder(&self) -> &HostBuilder {
         &self.builder
     }
 
-    /// What the operator was told of skills, by whichever request.
-    pub(crate) fn told(&self) -> &Told {
-        &self.told
+    /// Returns the faults of skills that were logged, by any request.
+    pub(crate) fn faults(&self) -> &FaultLog {
+        &self.faults
     }
 
-    /// Whether folders are [watched](Self::watch), and so clients told of
-    /// changes.
+    /// Returns whether folders are [watched](Self::watch). If so, clients are
+    /// notified of changes.
     pub fn is_watched(&self) -> bool {
         self.watched.get().is_some()
     }
@@ -100,12 +99,15 @@ impl Live {
         self.watched.get_or_init(|| ());
     }
 
-    pub(crate) fn set_following(&self, following: bool) {
-        self.following.send_replace(following);
+    pub(crate) fn set_scanning(&self, scanning: bool) {
+        self.scanning.send_replace(scanning);
     }
 
-    /// Loads the host, which takes as long as components take to compile. The
-    /// error is the builder's; there is no host then.
+    /// Loads the host, which takes as long as components take to compile.
+    ///
+    /// # Errors
+    ///
+    /// Those of the builder. Requests go on waiting then.
     pub async fn load(&self) -> anyhow::Result<Host> {
         if self.calls.get().is_none() {
             let calls = Calls::start().context("cannot start the threads of calls")?;
@@ -113,22 +115,22 @@ impl Live {
         }
         let builder = self.builder.clone();
         let host = on_a_thread(move |runtime| runtime.block_on(builder.build())).await??;
-        // A call waits neither for what lists show nor for other components.
+        // A call waits neither for listings nor for other components.
         self.host.send_replace(Some(host.clone()));
         let preparing = host.clone();
         tokio::spawn(async move { preparing.prepare().await });
-        // What is looked at before it is watched could change unseen.
-        let mut following = self.following.subscribe();
-        // An error says that this is gone, which it is not.
-        let _ = following.wait_for(|following| !following).await;
+        // A change before the folders are watched would go unseen.
+        let mut scanning = self.scanning.subscribe();
+        // The sender lives as long as `self`.
+        let _ = scanning.wait_for(|scanning| !scanning).await;
         let offer = offer(&host).await;
         self.compare(offer).await;
-        self.looked.send_replace(true);
+        self.offer_known.send_replace(true);
         Ok(host)
     }
 
-    /// Loads what has changed and puts it in the host's place. What cannot be
-    /// loaded is logged, and stays as it was.
+    /// Loads what has changed and replaces the host. What cannot be loaded is
+    /// logged, and stays as it was.
     pub async fn reload(&self) {
         let Some(earlier) = self.loaded() else { return };
         let builder = self.builder.clone();
@@ -139,16 +141,16 @@ impl Live {
                 for problem in host.problems().iter().filter(|new| !known.contains(new)) {
                     tracing::warn!("{}", Line::new(problem));
                 }
-                self.put(host).await;
+                self.replace(host).await;
             }
             Err(error) => {
                 let error = Line::new(format_args!("{error:#}"));
-                tracing::error!("nothing is reloaded, all stays as it was: {error}");
+                tracing::error!("cannot reload, everything stays as it was: {error}");
             }
         }
     }
 
-    /// The host, once it is loaded.
+    /// Returns the host, once it is loaded.
     pub async fn host(&self) -> Host {
         let mut host = self.host.subscribe();
         loop {
@@ -156,110 +158,110 @@ impl Live {
                 return host;
             }
             if host.changed().await.is_err() {
-                // The sender lives as long as this does.
+                // The sender lives as long as `self`.
                 std::future::pending::<()>().await;
             }
         }
     }
 
-    /// The host, once it was looked at what it offers: what changes after a
-    /// client has listed must show as a change.
+    /// Returns the host, once its offer is known: a change after a client has
+    /// listed must be seen as one.
     pub(crate) async fn host_to_list(&self) -> Host {
-        let mut looked = self.looked.subscribe();
-        if looked.wait_for(|looked| *looked).await.is_err() {
+        let mut known = self.offer_known.subscribe();
+        if known.wait_for(|known| *known).await.is_err() {
             std::future::pending::<()>().await;
         }
         self.host().await
     }
 
-    /// Runs what a guest answers where it keeps nothing of the protocol waiting.
-    /// Dropping the future stops the guest.
+    /// Runs a call of a guest where it keeps no message waiting. Dropping the
+    /// future stops the guest.
     pub(crate) fn run<T: Send + 'static>(
         &self,
         guest: Guest,
         call: impl Future<Output = T> + Send + 'static,
     ) -> impl Future<Output = Result<T, ErrorData>> + Send {
-        // Moved this once: it is large.
+        // Boxed at once: it is large and would be moved several times.
         let call = Box::pin(call);
         async move {
             match self.calls.get() {
                 Some(calls) => calls.run(guest, call).await,
-                None => Err(ErrorData::internal_error("nothing is loaded", None)),
+                None => Err(ErrorData::internal_error("the tools are not loaded", None)),
             }
         }
     }
 
-    /// Stops the calls that still run, at the end of a server, and waits until
-    /// they are recorded.
+    /// Stops the calls that still run and waits until they are recorded. For the
+    /// end of a server.
     pub async fn stop(&self) {
         if let Some(calls) = self.calls.get() {
             calls.stop().await;
         }
     }
 
-    /// The host, if it is loaded.
+    /// Returns the host, if it is loaded.
     pub fn loaded(&self) -> Option<Host> {
         self.host.borrow().clone()
     }
 
-    /// Counts of changes, to wait on.
+    /// Returns the counts of changes, to wait on.
     pub fn changes(&self) -> watch::Receiver<Changes> {
         self.changes.subscribe()
     }
 
-    /// Says that files of skills have changed.
-    pub async fn skills_changed(&self) {
-        self.changed(|changes| changes.resources += 1).await;
+    /// Notifies clients that files of skills have changed.
+    pub(crate) async fn notify_skills_changed(&self) {
+        self.count(|changes| changes.resources += 1).await;
     }
 
-    /// Ends what waits for changes: subscriptions, so that their requests can
-    /// be answered before the server ends.
+    /// Ends subscriptions, so that their requests are answered before the server
+    /// ends.
     pub fn close(&self) {
         self.closing.cancel();
     }
 
-    /// Whether it is [closed](Self::close).
+    /// Returns whether it is [closed](Self::close).
     pub fn is_closing(&self) -> bool {
         self.closing.is_cancelled()
     }
 
-    /// Tells a subscriber of what it asked for, until one side ends that.
-    pub(crate) async fn tell_subscriber(&self, subscription: &SubscriptionContext) {
+    /// Notifies a subscriber of what it asked for, until one side ends that.
+    pub(crate) async fn notify_subscriber(&self, subscription: &SubscriptionContext) {
         let mut changes = self.changes();
-        let mut told = *changes.borrow_and_update();
+        let mut sent = *changes.borrow_and_update();
         let accepted = subscription.accepted();
         let (tools, prompts, resources) = (
             accepted.tools_list_changed == Some(true),
             accepted.prompts_list_changed == Some(true),
             accepted.resources_list_changed == Some(true),
         );
-        let tell = async {
+        let notify = async {
             while changes.changed().await.is_ok() {
                 let now = *changes.borrow_and_update();
                 let sink = subscription.sink();
-                if tools && now.tools != told.tools {
+                if tools && now.tools != sent.tools {
                     sink.notify_tool_list_changed().await?;
                 }
-                if prompts && now.prompts != told.prompts {
+                if prompts && now.prompts != sent.prompts {
                     sink.notify_prompt_list_changed().await?;
                 }
-                if resources && now.resources != told.resources {
+                if resources && now.resources != sent.resources {
                     sink.notify_resource_list_changed().await?;
                 }
-                told = now;
+                sent = now;
             }
             Ok::<_, rmcp::service::SubscriptionSendError>(())
         };
         tokio::select! {
             () = subscription.cancelled() => {}
             () = self.closing.cancelled() => {}
-            told = tell => if let Err(error) = told {
+            notified = notify => if let Err(error) = notified {
                 tracing::debug!("a subscription ended: {error}");
             }
         }
     }
 
-    /// Tells a client of all changes, for as long as its session lasts.
+    /// Notifies a client of all changes, for as long as its session lasts.
     pub(crate) fn add_session(&self, peer: Peer<RoleServer>) {
         if self.is_watched() {
             let mut sessions = lock(&self.sessions);
@@ -268,17 +270,18 @@ impl Live {
         }
     }
 
-    /// Puts a host in the place of the one before.
-    async fn put(&self, host: Host) {
-        // Looked at before anybody can list it: what changes after a client has
-        // listed must show as a change.
+    /// Replaces the host.
+    async fn replace(&self, host: Host) {
+        // Before anybody can list it: a change after a client has listed must be
+        // seen as one.
         let offer = offer(&host).await;
         self.host.send_replace(Some(host));
         self.compare(offer).await;
     }
 
-    /// Looks at what is offered, and tells of what has changed.
-    pub(crate) async fn look(&self) {
+    /// Compares the current offer with the last one, and notifies clients of what
+    /// has changed.
+    pub(crate) async fn check_offer(&self) {
         if let Some(host) = self.loaded() {
             self.compare(offer(&host).await).await;
         }
@@ -296,14 +299,15 @@ impl Live {
             *last = Some(offer);
             changed
         };
-        self.changed(|changes| {
+        self.count(|changes| {
             changes.tools += u64::from(tools);
             changes.prompts += u64::from(prompts);
         })
         .await;
     }
 
-    async fn changed(&self, change: impl FnOnce(&mut Changes)) {
+    /// Counts changes, and notifies clients if there are any.
+    async fn count(&self, change: impl FnOnce(&mut Changes)) {
         let before = *self.changes.borrow();
         let mut now = before;
         change(&mut now);
@@ -316,9 +320,9 @@ impl Live {
             sessions.retain(|session| !session.is_transport_closed());
             sessions.clone()
         };
-        let mut told = tokio::task::JoinSet::new();
+        let mut notifications = tokio::task::JoinSet::new();
         for session in sessions {
-            told.spawn(tokio::time::timeout(TELLING, async move {
+            notifications.spawn(tokio::time::timeout(NOTIFY_TIME, async move {
                 if now.tools != before.tools {
                     session.notify_tool_list_changed().await?;
                 }
@@ -331,26 +335,33 @@ impl Live {
                 Ok::<_, rmcp::ServiceError>(())
             }));
         }
-        while let Some(told) = told.join_next().await {
-            if !matches!(told, Ok(Ok(Ok(())))) {
-                tracing::debug!("a client could not be told of a change: {told:?}");
+        while let Some(notified) = notifications.join_next().await {
+            if !matches!(notified, Ok(Ok(Ok(())))) {
+                tracing::debug!("a client could not be notified of a change: {notified:?}");
             }
         }
     }
 }
 
-/// What lists show now; nothing when the process is ending.
+/// Returns the current offer. None when the process is ending.
 async fn offer(host: &Host) -> Option<Offer> {
     let host = host.clone();
     let offer = blocking(move || Offer {
         tools: host.definitions(),
-        prompts: prompts::offered(&host),
+        prompts: has_prompt(&host),
     });
     offer.await.ok()
 }
 
-/// Runs what waits for the file system where that holds up no call.
-pub async fn blocking<T: Send + 'static>(
+/// Returns whether a host offers the prompt: whether a skill would be in it.
+pub(crate) fn has_prompt(host: &Host) -> bool {
+    let mut skills = host.catalog().skills();
+    skills.any(|skill| prompt::has_any(&[skill]))
+}
+
+/// Runs work that waits for the file system on a thread where it holds up no
+/// call.
+pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, ErrorData> {
     tokio::task::spawn_blocking(work)

@@ -1,10 +1,10 @@
-//! Requests that rmcp could not read as one of the protocol's: of another
-//! method, or of a known one with the wrong parameters.
+//! Errors for requests that rmcp could not read: those of an unknown method, and
+//! those of a known method with wrong parameters.
 
 use rmcp::model::{ErrorCode, ErrorData, ProtocolVersion};
 
-/// Methods with parameters that rmcp reads. A request of one of these that it
-/// hands on unread has parameters that do not fit.
+/// The methods whose parameters rmcp reads. If it hands on a request of one of
+/// these unread, the parameters are wrong.
 const WITH_PARAMETERS: [&str; 16] = [
     "initialize",
     "completion/complete",
@@ -24,28 +24,29 @@ const WITH_PARAMETERS: [&str; 16] = [
     "tools/list",
 ];
 
-/// Those of them that the revision 2026-07-28 has no more.
-const OF_OLDER_REVISIONS: [&str; 4] = [
+/// The methods that the revision 2026-07-28 removed.
+const REMOVED_METHODS: [&str; 4] = [
     "initialize",
     "logging/setLevel",
     "resources/subscribe",
     "resources/unsubscribe",
 ];
 
-/// Longest part of a method's name that an answer repeats.
-const LONGEST: usize = 64;
+/// The most characters of a method's name that an error repeats.
+const MOST_CHARACTERS: usize = 64;
 
-/// The error that answers such a request, which may say its protocol revision.
-pub(crate) fn not_served(method: &str, revision: Option<&ProtocolVersion>) -> ErrorData {
-    let name: String = method.chars().take(LONGEST).collect();
+/// Returns the error for a request that rmcp could not read. `revision` is the
+/// one that the request names, if any.
+pub(crate) fn error(method: &str, revision: Option<&ProtocolVersion>) -> ErrorData {
+    let name: String = method.chars().take(MOST_CHARACTERS).collect();
     let removed = revision.is_some_and(|revision| *revision >= ProtocolVersion::V_2026_07_28)
-        && OF_OLDER_REVISIONS.contains(&method);
+        && REMOVED_METHODS.contains(&method);
     if WITH_PARAMETERS.contains(&method) && !removed {
-        ErrorData::invalid_params(format!("the parameters of '{name}' do not fit it"), None)
+        ErrorData::invalid_params(format!("the parameters of '{name}' are wrong"), None)
     } else {
         ErrorData::new(
             ErrorCode::METHOD_NOT_FOUND,
-            format!("there is no method '{name}'"),
+            format!("unknown method: '{name}'"),
             None,
         )
     }

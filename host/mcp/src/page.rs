@@ -1,21 +1,21 @@
-//! Long listings, a page at a time. A cursor says where a page starts and of
-//! which listing; it holds nothing that a client could not know, and every
-//! instance of the server reads it alike.
+//! Pages of a long listing. A cursor names the listing and where in it a page
+//! starts. It holds no secret, and every instance of the server reads it alike.
 
 use std::fmt::Write as _;
 
 use rmcp::model::ErrorData;
 use sha2::{Digest as _, Sha256};
 
-/// Entries of a page. Meets: a listing that fills a client's buffers.
-pub const PAGE: usize = 100;
+/// The most entries of a page. Guards against: a listing that fills a client's
+/// buffers.
+const PAGE: usize = 100;
 
-/// Digits of a cursor that stand for the listing.
+/// The digits of a cursor that stand for the listing.
 const DIGITS: usize = 16;
 
-/// One page of `items`, and the cursor of the next if there are more. `name`
-/// tells entries apart: a cursor is good for the very listing that it is of.
-pub fn cut<T>(
+/// Returns one page of `items`, and the cursor of the next page if there is one.
+/// A cursor is good only for a listing with the same `name`s.
+pub(crate) fn cut<T>(
     mut items: Vec<T>,
     cursor: Option<&str>,
     name: impl Fn(&T) -> &str,
@@ -25,7 +25,7 @@ pub fn cut<T>(
         None => 0,
         Some(cursor) => position(cursor, &listing, items.len()).ok_or_else(|| {
             ErrorData::invalid_params(
-                "the cursor is none of this listing's: list again from the start",
+                "the cursor is not of this listing; list again without one",
                 None,
             )
         })?,
@@ -39,7 +39,7 @@ pub fn cut<T>(
 fn position(cursor: &str, listing: &str, length: usize) -> Option<usize> {
     let digits = cursor.strip_prefix(listing)?;
     let start = usize::from_str_radix(digits, 16).ok()?;
-    // Only what was given out: no leading sign or zero, the start of a page.
+    // Only cursors that were given out: the start of a page, no sign or leading zero.
     let given = start > 0 && start < length && start.is_multiple_of(PAGE);
     (given && format!("{start:x}") == digits).then_some(start)
 }
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn only_cursors_that_were_given_out_are_taken() {
+    fn accepts_only_cursors_that_were_given_out() {
         let (_, cursor) = cut(names(PAGE + 1), None, |name| name).unwrap();
         let good = cursor.unwrap();
         assert!(cut(names(PAGE + 1), Some(&good), |name| name).is_ok());

@@ -1,5 +1,5 @@
-//! Work that a request waits for: stopped when the client cancels it, and
-//! reported while it goes on, if the client asked for that.
+//! The work of a request: stopped when the client cancels it, with reports of
+//! progress if the client asked for them.
 
 use std::pin::{Pin, pin};
 use std::time::{Duration, Instant};
@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 use rmcp::model::{ErrorData, ProgressNotificationParam, ProgressToken};
 use rmcp::service::{RequestContext, RoleServer};
 
-/// How long work goes on before it is reported, and between reports.
+/// The time before the first report, and between reports.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Does the work of a request. When the request is cancelled the work is
-/// dropped where it stands: its sandbox with it. Nobody gets the error then.
+/// Does the work of a request. When the request is cancelled, the work is
+/// dropped, and its sandbox with it. Nobody reads the error then.
 ///
-/// The work is boxed at once: it is moved several times on its way, and large.
-pub(crate) fn during<'a, T: Send + 'a>(
+/// The work is boxed at once, because it is large and is moved several times.
+pub(crate) fn run<'a, T: Send + 'a>(
     context: &'a RequestContext<RoleServer>,
     work: impl Future<Output = Result<T, ErrorData>> + Send + 'a,
 ) -> impl Future<Output = Result<T, ErrorData>> + Send + 'a {
@@ -22,7 +22,7 @@ pub(crate) fn during<'a, T: Send + 'a>(
     async move {
         let work = async {
             match context.meta.get_progress_token() {
-                Some(token) => reported(context, token, work).await,
+                Some(token) => run_reported(context, token, work).await,
                 None => work.await,
             }
         };
@@ -34,7 +34,7 @@ pub(crate) fn during<'a, T: Send + 'a>(
     }
 }
 
-async fn reported<T>(
+async fn run_reported<T>(
     context: &RequestContext<RoleServer>,
     token: ProgressToken,
     work: impl Future<Output = T>,
@@ -54,11 +54,11 @@ async fn reported<T>(
         tokio::select! {
             biased;
             done = &mut work => {
-                // A report that is on its way goes before the answer.
+                // A report that was begun goes out before the answer.
                 let _ = report.await;
                 return done;
             }
-            // That it cannot be sent shows when the answer cannot be either.
+            // A report that cannot be sent is no error: the answer cannot be either.
             _ = &mut report => {}
         }
     }

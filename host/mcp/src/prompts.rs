@@ -1,14 +1,13 @@
-//! `prompts/list` and `prompts/get`: one prompt, which tells a model what
-//! skills there are. With no skills it is not offered.
+//! `prompts/list` and `prompts/get`: one prompt, which lists the skills for a
+//! model. It is not offered without skills.
 
 use rmcp::model::{
     ErrorData, GetPromptRequestParams, GetPromptResult, ListPromptsResult, PaginatedRequestParams,
     Prompt, PromptMessage, Role,
 };
 
-use super::live::{Live, blocking};
+use super::live::{LiveHost, blocking, has_prompt};
 use super::page;
-use skillhost::Host;
 use skillhost::prompt;
 
 /// The prompt's name.
@@ -16,14 +15,14 @@ const SKILLS: &str = "skills";
 
 const DESCRIPTION: &str = "The skills that there are, each with when and how to load it";
 
-/// The prompts that there are.
+/// Returns the prompts.
 pub(crate) async fn list(
-    live: &Live,
+    live: &LiveHost,
     request: Option<PaginatedRequestParams>,
 ) -> Result<ListPromptsResult, ErrorData> {
     let host = live.host_to_list().await;
-    let offered = blocking(move || offered(&host)).await?;
-    let prompts = match offered {
+    let has_prompt = blocking(move || has_prompt(&host)).await?;
+    let prompts = match has_prompt {
         true => vec![Prompt::new(SKILLS, Some(DESCRIPTION), Some(Vec::new())).with_title("Skills")],
         false => Vec::new(),
     };
@@ -34,12 +33,12 @@ pub(crate) async fn list(
     Ok(result)
 }
 
-/// A prompt.
+/// Returns a prompt.
 pub(crate) async fn get(
-    live: &Live,
+    live: &LiveHost,
     request: GetPromptRequestParams,
 ) -> Result<GetPromptResult, ErrorData> {
-    let unknown = || ErrorData::invalid_params("there is no prompt of this name", None);
+    let unknown = || ErrorData::invalid_params("unknown prompt", None);
     if request.name != SKILLS {
         return Err(unknown());
     }
@@ -50,10 +49,4 @@ pub(crate) async fn get(
     }
     let message = PromptMessage::new_text(Role::User, prompt::list(&skills));
     Ok(GetPromptResult::new(vec![message]).with_description(DESCRIPTION))
-}
-
-/// Whether the prompt has anything to tell.
-pub(crate) fn offered(host: &Host) -> bool {
-    let mut skills = host.catalog().skills();
-    skills.any(|skill| prompt::has_any(&[skill]))
 }

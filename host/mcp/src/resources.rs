@@ -2,9 +2,8 @@
 //! `resources/directory/read`: every file of every skill at
 //! `skill://<skill>/<path>`, read as a tool's call would read it.
 //!
-//! Lives here: the methods. [`uri`] reads and writes addresses, [`cursor`] says
-//! where a page ended, `media_type` knows extensions. Not here: what a skill is
-//! to the skills extension, which is `super::skills`'s.
+//! The methods live here, addresses in [`uri`], page ends in [`cursor`], and
+//! extensions in `media_type`. The skills extension is in `super::skills`.
 
 pub(super) mod cursor;
 mod media_type;
@@ -23,38 +22,39 @@ use serde_json::json;
 use self::cursor::BadCursor;
 use self::uri::SkillUri;
 use super::calls::Guest;
-use super::live::{Live, blocking};
+use super::live::{LiveHost, blocking};
 use super::room::AnswerRoom;
 use skillhost::Line;
 use skillhost::Stop;
 use skillhost::frontmatter;
 use skillhost::{Contents, EntryKind, ResourceError, SkillResources};
 
-/// Resources of a page. Meets: a listing that fills a client's buffers.
+/// The most resources of a page. Guards against: a listing that fills a client's
+/// buffers.
 const PAGE: usize = 200;
-/// Skills that are walked through for a page, each by a call. Meets: a listing
-/// of many skills with nothing in them.
-const WALKED: usize = 64;
-/// Characters of an address, and of what is wrong with it, that an error tells.
-const LONGEST: usize = 512;
+/// The most skills that are read for a page, each by a call. Guards against: a
+/// listing of many empty skills.
+const MOST_READ: usize = 64;
+/// The most characters of an address, and of the reason, that an error repeats.
+const MOST_CHARACTERS: usize = 512;
 
-/// A page of all files of all skills, sorted by skill, then by path. The order
-/// is of bytes, so that it is the same everywhere.
+/// Returns a page of all files of all skills, sorted by the bytes of skill and
+/// path.
 pub(crate) async fn list(
-    live: &Live,
+    live: &LiveHost,
     request: Option<PaginatedRequestParams>,
     id: &str,
 ) -> Result<ListResourcesResult, ErrorData> {
     const LISTING: &str = "resources";
     let place = request.and_then(|request| request.cursor);
     let place = place.map(|cursor| cursor::decode(LISTING, &cursor));
-    let [from, after] = place.transpose().map_err(bad_cursor)?.unwrap_or_default();
-    let resources = serving(live, id).await?;
+    let [from, after] = place.transpose().map_err(cursor_error)?.unwrap_or_default();
+    let resources = reader(live, id).await?;
     let mut result = ListResourcesResult::default();
     let mut last = String::new();
-    for (walked, skill) in skills_from(&resources, &from).await?.iter().enumerate() {
-        if walked == WALKED {
-            // From the start of this skill: no path is empty.
+    for (read, skill) in skills_from(&resources, &from).await?.iter().enumerate() {
+        if read == MOST_READ {
+            // The next page starts with this skill: no path is empty.
             result.next_cursor = Some(cursor::encode(LISTING, [skill, ""]));
             break;
         }
@@ -65,7 +65,7 @@ pub(crate) async fn list(
         {
             Ok(files) => files,
             Err(error) => {
-                // One skill that cannot be read hides no other.
+                // A skill that cannot be read hides no other.
                 check_host(&error)?;
                 tracing::info!(
                     "the files of `{}` are not listed: {error}",
@@ -78,7 +78,7 @@ pub(crate) async fn list(
         let start = files.skill_md.as_deref();
         for file in files.files.into_iter().filter(|file| *file.path > *after) {
             if result.resources.len() == PAGE {
-                // The last one is of this skill, or this skill starts here.
+                // `last` is of this skill, or empty before its first file.
                 result.next_cursor = Some(cursor::encode(LISTING, [skill, &last]));
                 return Ok(result);
             }
@@ -91,7 +91,7 @@ pub(crate) async fn list(
     Ok(result)
 }
 
-/// The one form that all addresses have.
+/// Returns the one form of all addresses.
 pub(crate) fn templates() -> ListResourceTemplatesResult {
     let template = ResourceTemplate::new("skill://{skill}/{+path}", "skill-file")
         .with_title("File of a skill")
@@ -101,9 +101,9 @@ pub(crate) fn templates() -> ListResourceTemplatesResult {
     ListResourceTemplatesResult::with_all_items(vec![template])
 }
 
-/// A file: text if it is UTF-8, byte by byte, and else base64.
+/// Reads a file: as text if all of it is UTF-8, otherwise as base64.
 pub(crate) async fn read(
-    live: &Live,
+    live: &LiveHost,
     request: ReadResourceRequestParams,
     id: &str,
     room: AnswerRoom,
@@ -111,13 +111,13 @@ pub(crate) async fn read(
     let refused = ErrorCode::RESOURCE_NOT_FOUND;
     let uri = parse(&request.uri, refused)?;
     let Some(path) = uri.path else {
-        return Err(not_served(
+        return Err(not_found(
             refused,
             &request.uri,
             &ResourceError::IsDirectory,
         ));
     };
-    let resources = serving(live, id).await?;
+    let resources = reader(live, id).await?;
     let read = async move {
         let read = resources.read(&uri.skill, &path).await;
         let bytes = read.as_ref().map_or(0, |contents| match contents {
@@ -128,7 +128,7 @@ pub(crate) async fn read(
         Ok(read.map(|contents| (media_type::of_contents(&path, &contents), contents)))
     };
     let read = live.run(Guest::BuiltIn, read).await??;
-    let (media_type, contents) = read.map_err(|error| failed(refused, &request.uri, &error))?;
+    let (media_type, contents) = read.map_err(|error| read_error(refused, &request.uri, &error))?;
     let contents = match contents {
         Contents::Text(text) => ResourceContents::text(text, request.uri),
         Contents::Binary(bytes) => {
@@ -140,9 +140,9 @@ pub(crate) async fn read(
     ]))
 }
 
-/// A page of a folder's entries, sorted by name.
+/// Returns a page of a folder's entries, sorted by name.
 pub(crate) async fn directory(
-    live: &Live,
+    live: &LiveHost,
     request: ReadResourceDirectoryRequestParams,
     id: &str,
 ) -> Result<ReadResourceDirectoryResult, ErrorData> {
@@ -157,15 +157,15 @@ pub(crate) async fn directory(
             Err(BadCursor)
         }
     });
-    let after = place.transpose().map_err(bad_cursor)?.unwrap_or_default();
-    let resources = serving(live, id).await?;
+    let after = place.transpose().map_err(cursor_error)?.unwrap_or_default();
+    let resources = reader(live, id).await?;
     let folder = uri.clone();
     let directory = async move {
         let path = folder.path.as_deref();
         resources.directory(&folder.skill, path).await
     };
     let directory = live.run(Guest::BuiltIn, directory).await?;
-    let directory = directory.map_err(|error| failed(refused, &request.uri, &error))?;
+    let directory = directory.map_err(|error| read_error(refused, &request.uri, &error))?;
     let mut entries = directory.entries;
     entries.retain(|entry| entry.name > after);
     let mut result = ListResourcesResult::default();
@@ -188,8 +188,8 @@ pub(crate) async fn directory(
     Ok(result)
 }
 
-/// What reads skills, on behalf of a request.
-pub(super) async fn serving(live: &Live, id: &str) -> Result<SkillResources, ErrorData> {
+/// Returns the reader of skills for a request.
+pub(super) async fn reader(live: &LiveHost, id: &str) -> Result<SkillResources, ErrorData> {
     let resources = live.host_to_list().await.skill_resources();
     let resources = resources.map(|resources| resources.with_id(id));
     resources.ok_or_else(|| {
@@ -198,7 +198,7 @@ pub(super) async fn serving(live: &Live, id: &str) -> Result<SkillResources, Err
     })
 }
 
-/// The names of the skills, from this one on.
+/// Returns the names of the skills, from this one on.
 pub(super) async fn skills_from(
     resources: &SkillResources,
     from: &str,
@@ -212,15 +212,15 @@ pub(super) async fn skills_from(
     .await
 }
 
-/// A file of a skill. `start` is that of its SKILL.md, which names and describes
-/// the whole skill.
+/// Returns the resource of a file. `start` is the start of the skill's SKILL.md,
+/// whose resource has the name and description of the skill.
 fn resource(uri: &SkillUri, size: u64, start: Option<&str>) -> Resource {
     let path = uri.path.as_deref().unwrap_or_default();
     let name = path.rsplit('/').next().unwrap_or_default();
     let mut resource = Resource::new(uri.to_string(), name).with_size(size);
     resource.mime_type = media_type::of_path(path).map(str::to_owned);
     if let (SKILL_MD, Some(start)) = (path, start) {
-        let (name, description) = about(start);
+        let (name, description) = name_and_description(start);
         if let Some(name) = name {
             resource.name = name;
         }
@@ -229,9 +229,9 @@ fn resource(uri: &SkillUri, size: u64, start: Option<&str>) -> Resource {
     resource
 }
 
-/// The name and the description in a SKILL.md: as a reader of YAML has them, or
-/// as far as they can be made out.
-fn about(start: &str) -> (Option<String>, Option<String>) {
+/// Returns the name and the description in a SKILL.md: strictly, if its YAML is
+/// valid, otherwise as far as it can be read.
+fn name_and_description(start: &str) -> (Option<String>, Option<String>) {
     if let Ok(Some(object)) = frontmatter::verbatim(start) {
         let text = |key| object.get(key).and_then(|value| value.as_str());
         return (
@@ -246,41 +246,42 @@ fn about(start: &str) -> (Option<String>, Option<String>) {
     )
 }
 
-pub(super) fn bad_cursor(bad: BadCursor) -> ErrorData {
+pub(super) fn cursor_error(bad: BadCursor) -> ErrorData {
     ErrorData::invalid_params(bad.to_string(), None)
 }
 
-/// Reads an address. `refused` is the method's code for what is not there.
+/// Reads an address. `refused` is the method's code for a resource that is not
+/// there.
 pub(super) fn parse(uri: &str, refused: ErrorCode) -> Result<SkillUri, ErrorData> {
-    SkillUri::parse(uri).map_err(|error| not_served(refused, uri, &error))
+    SkillUri::parse(uri).map_err(|error| not_found(refused, uri, &error))
 }
 
-/// The error for an address at which there is nothing of the kind.
-pub(super) fn not_served(refused: ErrorCode, uri: &str, why: &dyn std::fmt::Display) -> ErrorData {
-    let shown = |text: &str| text.chars().take(LONGEST).collect::<String>();
+/// Returns the error for an address without a resource.
+pub(super) fn not_found(refused: ErrorCode, uri: &str, why: &dyn std::fmt::Display) -> ErrorData {
+    let shown = |text: &str| text.chars().take(MOST_CHARACTERS).collect::<String>();
     let (start, why) = (shown(uri), shown(&why.to_string()));
-    // Only a whole one is of use to a program.
+    // A program can use only a whole address.
     let data = (start == uri).then(|| json!({"uri": uri}));
     let start = Line::new(start);
-    let message = format!("nothing is served at '{start}': {why}");
+    let message = format!("no resource at '{start}': {why}");
     ErrorData::new(refused, message, data)
 }
 
-/// The error for a read that failed: what the host has stopped is not the
-/// caller's to mend.
-pub(super) fn failed(refused: ErrorCode, uri: &str, error: &ResourceError) -> ErrorData {
+/// Returns the error for a read that failed. A call that the host stopped is not
+/// the caller's fault.
+pub(super) fn read_error(refused: ErrorCode, uri: &str, error: &ResourceError) -> ErrorData {
     match check_host(error) {
         Err(error) => error,
         Ok(()) => match error {
             ResourceError::Stopped(_) => ErrorData::internal_error(error.to_string(), None),
-            // Of a skill that is not granted, not even whether it is there.
-            ResourceError::NotGranted => not_served(refused, uri, &ResourceError::UnknownSkill),
-            error => not_served(refused, uri, error),
+            // A refusal does not tell whether the skill exists.
+            ResourceError::NotGranted => not_found(refused, uri, &ResourceError::UnknownSkill),
+            error => not_found(refused, uri, error),
         },
     }
 }
 
-/// Whether it is the host that cannot answer now, whatever the skill.
+/// Returns an error if the host cannot answer now, whatever the skill.
 pub(super) fn check_host(error: &ResourceError) -> Result<(), ErrorData> {
     match error {
         ResourceError::Stopped(Stop::Busy | Stop::HostMemory | Stop::NotRecorded) => {

@@ -1,6 +1,6 @@
-//! Room for the answers of a transport that keeps them until their clients read
-//! them. A request's room is found by whoever makes its answer, who gives a
-//! large one up before it is made into JSON, if there is no room for it.
+//! Room for answers: the bytes that a transport keeps until its clients read
+//! them. A method of the handler takes room before it makes an answer into JSON,
+//! and gives the answer up if there is too little.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
@@ -9,7 +9,7 @@ use axum::http::request::Parts;
 use rmcp::model::ErrorData;
 use rmcp::service::{RequestContext, RoleServer};
 
-/// What one request's answer has of the bytes that all answers may have.
+/// The share that one request's answer has of the bytes of all answers.
 pub(crate) struct Room {
     left: Arc<AtomicUsize>,
     own: Mutex<usize>,
@@ -17,7 +17,7 @@ pub(crate) struct Room {
 }
 
 impl Room {
-    /// No room yet, of these bytes.
+    /// Returns an empty share of these bytes.
     pub(crate) fn new(left: &Arc<AtomicUsize>) -> Arc<Self> {
         Arc::new(Self {
             left: Arc::clone(left),
@@ -26,9 +26,9 @@ impl Room {
         })
     }
 
-    /// Makes it the room for at least so many bytes. False if there is too little:
-    /// the answer must not be kept. It never shrinks: a word on the way, a report
-    /// of progress, must not give away the room of the answer behind it.
+    /// Grows to at least so many bytes. Returns false if too few are left: the
+    /// answer must not be kept. It never shrinks, so that a report of progress
+    /// does not give away the room of the answer behind it.
     pub(crate) fn fit(&self, bytes: usize) -> bool {
         let mut own = self.own.lock().unwrap_or_else(|broken| broken.into_inner());
         let more = bytes.saturating_sub(*own);
@@ -43,8 +43,8 @@ impl Room {
         taken.is_ok()
     }
 
-    /// Makes it the room for a whole answer, unless there was too little for what
-    /// that was made of: then it is an error, which is small.
+    /// Grows to the size of a whole answer. Returns false if that does not fit, or
+    /// if there was too little room before: then the answer is only an error.
     pub(crate) fn holds(&self, bytes: u64) -> bool {
         !self.refused.load(Ordering::Relaxed) && usize::try_from(bytes).is_ok_and(|it| self.fit(it))
     }
@@ -60,7 +60,7 @@ impl Drop for Room {
     }
 }
 
-/// The room for the answer to a request, if its transport counts.
+/// The room for the answer to a request, if its transport bounds answers.
 #[derive(Clone)]
 pub(crate) struct AnswerRoom(Option<Weak<Room>>);
 
@@ -70,8 +70,9 @@ impl AnswerRoom {
         Self(parts.and_then(|parts| parts.extensions.get::<Weak<Room>>().cloned()))
     }
 
-    /// Takes room for what an answer is made of. An error instead of the answer
-    /// if there is too little, or nobody waits for the answer any more.
+    /// Takes room for the bytes that an answer is made of. Returns an error to
+    /// send in its place if there is too little room, or if nobody waits for the
+    /// answer any more.
     pub(crate) fn fit(&self, bytes: usize) -> Result<(), ErrorData> {
         let fits = self
             .0
@@ -80,7 +81,7 @@ impl AnswerRoom {
         match fits {
             true => Ok(()),
             false => {
-                let why = "there is no room for the answer now, try again";
+                let why = "the server has no room for the answer now, try again";
                 Err(ErrorData::internal_error(why, None))
             }
         }
@@ -92,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_share_so_many_bytes_and_give_them_back_at_their_end() {
+    fn answers_share_bytes_and_give_them_back() {
         let left = Arc::new(AtomicUsize::new(100));
         let (one, other) = (Room::new(&left), Room::new(&left));
         assert!(one.fit(60) && other.fit(40));

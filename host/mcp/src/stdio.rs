@@ -48,7 +48,7 @@ use rmcp::service::{
 use rmcp::transport::Transport;
 use tokio_util::sync::CancellationToken;
 
-use super::Server;
+use crate::Handler;
 use frame::Lines;
 use in_flight::InFlight;
 use reader::Reader;
@@ -60,7 +60,7 @@ const GRACE: Duration = Duration::from_secs(2);
 
 /// Serves the client on this process's standard input and output, like
 /// [`serve`]. Calls in flight are stopped when nobody reads the output.
-pub async fn serve_process(server: Server, end: CancellationToken) -> anyhow::Result<()> {
+pub async fn serve_process(server: Handler, end: CancellationToken) -> anyhow::Result<()> {
     let (input, output) = (io::stdin(), io::stdout());
     let hung_up = hang_up::hung_up(&output)?.cancelled_owned();
     serve_until(server, input, output, hung_up, end).await
@@ -70,7 +70,7 @@ pub async fn serve_process(server: Server, end: CancellationToken) -> anyhow::Re
 /// in flight are answered first; at `end` they have two seconds for it. Wants a
 /// runtime of several threads, with time, input and output.
 pub async fn serve(
-    server: Server,
+    server: Handler,
     input: impl AsFd,
     output: impl AsFd,
     end: CancellationToken,
@@ -79,7 +79,7 @@ pub async fn serve(
 }
 
 async fn serve_until(
-    server: Server,
+    server: Handler,
     input: impl AsFd,
     output: impl AsFd,
     hung_up: impl Future<Output = ()>,
@@ -231,7 +231,7 @@ impl Transport<RoleServer> for Stdio {
 /// The handler, with the cancellation of [`InFlight`] in place of rmcp's, and an
 /// answer even where it panics.
 struct Answering {
-    server: Server,
+    server: Handler,
     in_flight: Arc<InFlight>,
 }
 

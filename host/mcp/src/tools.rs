@@ -1,13 +1,12 @@
 //! `tools/list` and `tools/call`: definitions and outcomes in the protocol's
 //! shapes.
 //!
-//! An answer is sent once, as the text that the model reads. A tool whose model
-//! reads its whole record, and whose record carries no text of its own, has its
-//! output schema declared, and the record is beside the text as structured
-//! content. Of the other tools the schema is not declared: with it the protocol
-//! wants the record beside the text, and the file would be sent twice; or, with
-//! the text left out of the record, not be seen by the clients that show a
-//! model structured content in place of text.
+//! An answer is sent once, as the text that the model reads. Only a tool whose
+//! model reads its whole record, without a text of its own, declares its output
+//! schema and sends the record as structured content too. For any other tool the
+//! protocol would then require the record beside the text, so the file would be
+//! sent twice; or, with the text left out of the record, clients that show
+//! structured content in place of text would not show the file.
 
 use std::sync::Arc;
 
@@ -18,18 +17,18 @@ use rmcp::model::{
 use serde_json::{Map, Value};
 
 use super::calls::Guest;
-use super::live::{Live, blocking};
+use super::live::{LiveHost, blocking};
 use super::room::AnswerRoom;
 use super::{page, values};
 use skillhost::{CallError, Definition, Output};
 
-/// Most values in a record that is sent as structured content. Meets: a record
-/// of brackets, which takes fifty times its size when it is taken apart.
+/// The most values in a record that is sent as structured content.
+/// Guards against: a record of brackets, which takes fifty times its size once read.
 const RECORD_VALUES: usize = 200_000;
 
-/// The tools, as they are at this moment.
+/// Returns the current tools.
 pub(crate) async fn list(
-    live: &Live,
+    live: &LiveHost,
     request: Option<PaginatedRequestParams>,
 ) -> Result<ListToolsResult, ErrorData> {
     let host = live.host_to_list().await;
@@ -44,10 +43,10 @@ pub(crate) async fn list(
     Ok(result)
 }
 
-/// Calls a tool. What the tool, its limits or its grant say is a result; only
-/// a call of no tool is an error of the protocol.
+/// Calls a tool. Failures, limits and grants give a result; only an unknown tool
+/// is an error of the protocol.
 pub(crate) async fn call(
-    live: &Live,
+    live: &LiveHost,
     request: CallToolRequestParams,
     id: &str,
     room: AnswerRoom,
@@ -64,7 +63,7 @@ pub(crate) async fn call(
     let arguments = Value::Object(request.arguments.unwrap_or_default());
     let call = async move {
         let called = host.call_with_id(&name, arguments, Some(&id)).await;
-        // In the turn in which the call ends: what has no room is never kept.
+        // In the poll in which the call ends: an answer without room is never kept.
         let output = called.as_ref().map_or(0, Output::size);
         room.fit(output).map(|()| called)
     };
@@ -86,8 +85,8 @@ fn tool(definition: Definition) -> Tool {
         Arc::new(of_objects(definition.input_schema)),
     )
     .with_title(definition.title)
-    // True of every component: nothing that it is given can write, or reaches
-    // further than the skills.
+    // True for every component: it can neither write nor reach more than the
+    // skills.
     .with_annotations(
         ToolAnnotations::new()
             .read_only(true)
@@ -99,8 +98,8 @@ fn tool(definition: Definition) -> Tool {
     tool
 }
 
-/// A schema that says that it is one of objects. Arguments and records always
-/// are; a client that misses the word refuses the whole list.
+/// Returns a schema with `type` set to `object`. Arguments and records always are
+/// objects, and a client refuses the whole list without that word.
 fn of_objects(mut schema: Map<String, Value>) -> Map<String, Value> {
     schema.insert("type".to_owned(), "object".into());
     schema
@@ -122,7 +121,7 @@ fn answer(output: Output, structured: bool) -> CallToolResult {
             result.structured_content = Some(record);
             result
         }
-        // One nested too deeply.
+        // It is nested too deeply.
         Err(_) => failure("ERROR: the tool's record cannot be read".to_owned()),
     }
 }
@@ -142,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_that_would_take_the_memory_is_a_failure() {
+    fn refuses_a_record_that_would_take_too_much_memory() {
         let many = format!(r#"{{"a": [{}0]}}"#, "0,".repeat(RECORD_VALUES));
         let deep = format!(r#"{{"a": {}{}}}"#, "[".repeat(10_000), "]".repeat(10_000));
         for details in [many, deep] {
@@ -153,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_is_sent_as_text_and_as_structured_content() {
+    fn sends_a_record_as_text_and_as_structured_content() {
         let result = answer(output(r#"{"skills": [{"name": "a"}]}"#), true);
         assert_eq!(result.is_error, Some(false));
         let record = result.structured_content.unwrap();

@@ -1,18 +1,18 @@
-//! How many values JSON has, told without building any of them: what is small
-//! as text can be large when it is read. Two megabytes of `[],` are seven
-//! hundred thousand lists, which take 160 MiB and a second.
+//! Counting the values in JSON without building them: text that is small can be
+//! large once it is read. Two megabytes of `[],` are seven hundred thousand
+//! lists, which take 160 MiB and a second.
 
-/// Most values in a message. Meets: a peer that sends such a text. The largest
-/// arguments that a tool can be given have half as many.
+/// The most values in a message, twice as many as the largest arguments of a
+/// tool have. Guards against: a small message that takes much memory.
 pub(crate) const MESSAGE_VALUES: usize = 20_000;
 
-/// Whether a text has more values than a message may have, if it is JSON.
+/// Returns whether JSON has more values than a message may have.
 pub(crate) fn too_many(json: &[u8]) -> bool {
     json.len() > MESSAGE_VALUES && count(json) > MESSAGE_VALUES
 }
 
-/// How many values JSON can have at most: one for each mark that a value, or a
-/// key and its value, can follow.
+/// Returns the most values that JSON can have: one for each character that a
+/// value, or a key and its value, can follow.
 pub(crate) fn count(json: &[u8]) -> usize {
     let (mut values, mut in_string, mut escaped) = (1, false, false);
     for byte in json {
@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_counted_outside_of_strings() {
+    fn counts_values_outside_of_strings() {
         for (json, values) in [
             ("1", 1),
             ("{}", 2),
@@ -45,7 +45,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_has_so_many_and_no_more() {
+    fn bounds_the_values_of_a_message() {
         let list = |items: usize| format!("[{}1]", "1,".repeat(items - 1));
         assert!(!too_many(list(MESSAGE_VALUES - 1).as_bytes()));
         assert!(too_many(list(MESSAGE_VALUES).as_bytes()));

@@ -1,9 +1,9 @@
-//! Folders that change: skills roots with what is in them, and tools folders.
-//! After a change has come to rest, the host is reloaded as far as it is
-//! affected, and clients are told.
+//! Watching folders for changes: skills roots with the folders in them, and
+//! tools folders. Once changes come to rest, the affected part of the host is
+//! reloaded and clients are notified.
 //!
-//! Each folder is watched by itself, and no symlink is followed, so that what
-//! lies in a skill decides neither where this looks nor how much it holds.
+//! Each folder is watched by itself, and symlinks in a skill are not followed, so
+//! the contents of a skill decide neither where this looks nor how much it keeps.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::os::unix::fs::MetadataExt as _;
@@ -16,126 +16,130 @@ use anyhow::Context as _;
 use notify::{Config, Event, EventKindMask, RecommendedWatcher, RecursiveMode, Watcher as _};
 use tokio::sync::Notify;
 
-use super::live::Live;
+use super::live::LiveHost;
 use skillhost::HostBuilder;
 use skillhost::Line;
 use skillhost::SkillsRoot;
 
-/// How long nothing must change before a change is looked at: a copy is many.
+/// The time without changes after which they are handled: a copy is many changes.
 const QUIET: Duration = Duration::from_millis(200);
 
-/// Longest that changes that do not come to rest are waited for.
-const RESTLESS: Duration = Duration::from_secs(2);
+/// The longest time that changes may go on before they are handled.
+const MOST_WAIT: Duration = Duration::from_secs(2);
 
-/// How often the configured folders are looked up again: one that was replaced
-/// says nothing itself.
-const LOOK: Duration = Duration::from_secs(2);
+/// The time between checks that the configured folders were not replaced: there is
+/// no event for that.
+const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Most folders that are watched. Meets: a skill of a million folders. The
-/// kernel's own limit is often not much higher.
-const FOLDERS: usize = 4096;
+/// The most folders that are watched. Guards against: a skill of a million
+/// folders. The kernel's own limit is often not much higher.
+const MOST_FOLDERS: usize = 4096;
 
-/// Deepest folder of a root that is watched.
-const DEPTH: usize = 16;
+/// The depth of the deepest folder of a root that is watched.
+const MOST_DEPTH: usize = 16;
 
-/// Most entries of folders that are looked at for further folders.
-const ENTRIES: usize = 200_000;
+/// The most entries that are searched for folders.
+const MOST_ENTRIES: usize = 200_000;
 
-/// Folders are watched for as long as this is kept.
+/// Watches folders until it is dropped.
 #[derive(Debug)]
-pub struct Watching(tokio::task::JoinHandle<()>);
+pub struct FolderWatch(tokio::task::JoinHandle<()>);
 
-impl Drop for Watching {
+impl Drop for FolderWatch {
     fn drop(&mut self) {
         self.0.abort();
     }
 }
 
-/// The folders that are configured.
-struct Configured {
+/// The configured folders, by the absolute paths that events have.
+struct ConfiguredFolders {
     skills: Vec<SkillsRoot>,
     tools: Vec<PathBuf>,
 }
 
-/// What the watcher's thread has seen.
+/// Changes that were seen on the watcher's thread and are not handled yet.
 #[derive(Default)]
-struct Seen {
-    something: Notify,
+struct PendingChanges {
+    notify: Notify,
     skills: AtomicBool,
     tools: AtomicBool,
 }
 
-/// Which inode a path leads to.
-type Identity = (u64, u64);
+/// The device and inode of a folder.
+type FolderIdentity = (u64, u64);
 
-struct Watch {
-    configured: Arc<Configured>,
+struct FolderWatcher {
+    configured: Arc<ConfiguredFolders>,
     watcher: RecommendedWatcher,
-    followed: BTreeMap<PathBuf, Identity>,
-    /// Whether it was said that there are too many folders.
-    too_many: bool,
+    watched: BTreeMap<PathBuf, FolderIdentity>,
+    /// True once a warning of too many folders was logged.
+    warned: bool,
 }
 
-impl Live {
-    /// Watches the host's folders, for as long as the value is kept. What
-    /// changes from here on is not missed, though the host may not be loaded
-    /// yet: of thousands of skills the folders are watched in a moment, and
-    /// lists wait for that. Must be called in a tokio runtime, and before a
-    /// server is asked what it can do.
-    pub fn watch(self: &Arc<Self>) -> anyhow::Result<Watching> {
-        let configured = Arc::new(Configured::of(self.builder())?);
-        let seen = Arc::new(Seen::default());
-        let (told, folders) = (Arc::clone(&seen), Arc::clone(&configured));
-        // That a file was opened and read is no change: every call does so. Of
-        // what a linker writes to memory, only the closing is told.
+impl LiveHost {
+    /// Watches the host's folders until the returned value is dropped. Changes
+    /// from here on are not missed, even if the host is not loaded yet: listings
+    /// wait until all folders are watched.
+    ///
+    /// Call it in a tokio runtime, and before a client asks for capabilities.
+    ///
+    /// # Errors
+    ///
+    /// If the system refuses a watcher, or a path cannot be made absolute.
+    pub fn watch(self: &Arc<Self>) -> anyhow::Result<FolderWatch> {
+        let configured = Arc::new(ConfiguredFolders::new(self.builder())?);
+        let pending = Arc::new(PendingChanges::default());
+        let (changed, folders) = (Arc::clone(&pending), Arc::clone(&configured));
+        // Opening and reading a file is no change: every call does so. A file that
+        // a linker writes through memory gives an event only when it is closed.
         let kinds = EventKindMask::CORE | EventKindMask::ACCESS_CLOSE;
         let changes = Config::default().with_event_kinds(kinds);
-        let watcher = RecommendedWatcher::new(move |event| told.by(event, &folders), changes);
-        let mut watch = Watch {
+        let watcher =
+            RecommendedWatcher::new(move |event| changed.record(event, &folders), changes);
+        let mut watch = FolderWatcher {
             configured,
             watcher: watcher.context("cannot watch folders for changes")?,
-            followed: BTreeMap::new(),
-            too_many: false,
+            watched: BTreeMap::new(),
+            warned: false,
         };
-        // What a host is built from must not change unseen while it is.
+        // Before the host is built from them.
         watch.follow(0);
         self.set_watched();
-        let following = Following::begin(self);
+        let scanning = ScanGuard::new(self);
         let all = tokio::task::spawn_blocking(move || {
-            watch.follow(DEPTH);
-            drop(following);
+            watch.follow(MOST_DEPTH);
+            drop(scanning);
             watch
         });
         let live = Arc::clone(self);
-        Ok(Watching(tokio::spawn(async move {
+        Ok(FolderWatch(tokio::spawn(async move {
             match all.await {
-                Ok(watch) => keep_up(live, seen, watch).await,
-                Err(error) => tracing::error!("changes of folders are not seen: {error}"),
+                Ok(watch) => keep_current(live, pending, watch).await,
+                Err(error) => tracing::error!("changes in folders are not noticed: {error}"),
             }
         })))
     }
 }
 
-/// Kept while folders are not watched yet that are to be.
-struct Following(Arc<Live>);
+/// Marks the first scan of the folders, until it is dropped.
+struct ScanGuard(Arc<LiveHost>);
 
-impl Following {
-    fn begin(live: &Arc<Live>) -> Self {
-        live.set_following(true);
+impl ScanGuard {
+    fn new(live: &Arc<LiveHost>) -> Self {
+        live.set_scanning(true);
         Self(Arc::clone(live))
     }
 }
 
-impl Drop for Following {
+impl Drop for ScanGuard {
     fn drop(&mut self) {
-        self.0.set_following(false);
+        self.0.set_scanning(false);
     }
 }
 
-impl Configured {
-    /// The folders that a host is built from, by the paths that events name
-    /// them by.
-    fn of(builder: &HostBuilder) -> anyhow::Result<Self> {
+impl ConfiguredFolders {
+    /// Returns the folders that a host is built from.
+    fn new(builder: &HostBuilder) -> anyhow::Result<Self> {
         let absolute = |path: &Path| {
             std::path::absolute(path)
                 .with_context(|| format!("cannot watch the folder `{}`", path.display()))
@@ -155,52 +159,52 @@ impl Configured {
     }
 }
 
-/// Brings the host up to date with its folders, again and again.
-async fn keep_up(live: Arc<Live>, seen: Arc<Seen>, mut watch: Watch) {
+/// Keeps the host up to date with its folders.
+async fn keep_current(live: Arc<LiveHost>, pending: Arc<PendingChanges>, mut watch: FolderWatcher) {
     live.host_to_list().await;
     loop {
         let moved = tokio::select! {
-            () = seen.something.notified() => false,
-            () = tokio::time::sleep(LOOK) => {
+            () = pending.notify.notified() => false,
+            () = tokio::time::sleep(CHECK_INTERVAL) => {
                 if watch.is_in_place() {
                     continue;
                 }
                 true
             }
         };
-        seen.rest().await;
+        pending.rest().await;
         let start = Instant::now();
-        let skills = seen.skills.swap(false, Ordering::SeqCst) || moved;
-        let tools = seen.tools.swap(false, Ordering::SeqCst) || moved;
-        let followed = tokio::task::spawn_blocking(move || {
+        let skills = pending.skills.swap(false, Ordering::SeqCst) || moved;
+        let tools = pending.tools.swap(false, Ordering::SeqCst) || moved;
+        let scanned = tokio::task::spawn_blocking(move || {
             let in_place = watch.is_in_place();
-            watch.follow(DEPTH);
+            watch.follow(MOST_DEPTH);
             (watch, in_place)
         });
         let in_place;
-        (watch, in_place) = match followed.await {
-            Ok(followed) => followed,
+        (watch, in_place) = match scanned.await {
+            Ok(scanned) => scanned,
             Err(error) => {
-                tracing::error!("changes of folders are no longer seen: {error}");
+                tracing::error!("changes in folders are no longer noticed: {error}");
                 return;
             }
         };
         if tools || !in_place {
             live.reload().await;
         } else {
-            live.look().await;
+            live.check_offer().await;
         }
         if skills || !in_place {
-            live.skills_changed().await;
+            live.notify_skills_changed().await;
         }
-        // Whoever changes folders all the time gets half of one thread.
+        // Endless changes take at most half of one thread.
         tokio::time::sleep(start.elapsed()).await;
     }
 }
 
-impl Seen {
-    /// Notes an event. Runs on the watcher's thread.
-    fn by(&self, event: notify::Result<Event>, folders: &Configured) {
+impl PendingChanges {
+    /// Records an event. Runs on the watcher's thread.
+    fn record(&self, event: notify::Result<Event>, folders: &ConfiguredFolders) {
         let (skills, tools) = match event {
             Ok(event) if event.need_rescan() => (true, true),
             Ok(event) => {
@@ -219,26 +223,26 @@ impl Seen {
             }
             // Events were lost.
             Err(error) => {
-                tracing::warn!("a change of a folder may not have been seen: {error}");
+                tracing::warn!("a change in a folder may have been missed: {error}");
                 (true, true)
             }
         };
         self.skills.fetch_or(skills, Ordering::SeqCst);
         self.tools.fetch_or(tools, Ordering::SeqCst);
         if skills || tools {
-            self.something.notify_one();
+            self.notify.notify_one();
         }
     }
 
-    /// Waits until nothing more happens, for so long.
+    /// Waits until no more changes come, up to a bound.
     async fn rest(&self) {
-        let latest = tokio::time::sleep(RESTLESS);
+        let latest = tokio::time::sleep(MOST_WAIT);
         tokio::pin!(latest);
         loop {
             tokio::select! {
                 () = &mut latest => return,
                 () = tokio::time::sleep(QUIET) => return,
-                () = self.something.notified() => {}
+                () = self.notify.notified() => {}
             }
         }
     }
@@ -248,11 +252,11 @@ fn is_component(path: &Path, folder: &Path) -> bool {
     path.parent() == Some(folder) && path.extension().is_some_and(|found| found == "wasm")
 }
 
-impl Watch {
-    /// Whether every configured folder is the one that is watched.
+impl FolderWatcher {
+    /// Returns whether every configured folder is still the one that is watched.
     fn is_in_place(&self) -> bool {
         self.roots()
-            .all(|root| identity(root) == self.followed.get(root).copied())
+            .all(|root| identity(root) == self.watched.get(root).copied())
     }
 
     fn roots(&self) -> impl Iterator<Item = &Path> {
@@ -262,8 +266,7 @@ impl Watch {
             .chain(self.configured.tools.iter().map(|folder| &**folder))
     }
 
-    /// Watches the folders that there are now down to this depth, and no
-    /// others.
+    /// Watches the folders that exist now, down to this depth, and no others.
     fn follow(&mut self, deepest: usize) {
         let configured = Arc::clone(&self.configured);
         let mut wanted = BTreeMap::new();
@@ -276,21 +279,21 @@ impl Watch {
             configured
                 .tools
                 .iter()
-                .map(|folder| (folder.clone(), DEPTH, false)),
+                .map(|folder| (folder.clone(), MOST_DEPTH, false)),
         );
         let mut entries = 0;
         while let Some((folder, depth, follow_links)) = folders.pop_front() {
             let Some(found) = identity(&folder) else {
                 continue;
             };
-            if wanted.len() == FOLDERS || entries >= ENTRIES {
-                self.say_too_many();
+            if wanted.len() == MOST_FOLDERS || entries >= MOST_ENTRIES {
+                self.warn_of_too_many();
                 break;
             }
-            if self.followed.get(&folder) != Some(&found) && !self.add(&folder) {
+            if self.watched.get(&folder) != Some(&found) && !self.add(&folder) {
                 continue;
             }
-            // Listed after it is watched, so that nothing falls between.
+            // Listed after it is watched, so that no change is missed.
             if depth < deepest {
                 for inner in folders_in(&folder, follow_links, &mut entries) {
                     folders.push_back((inner, depth + 1, false));
@@ -298,38 +301,38 @@ impl Watch {
             }
             wanted.insert(folder, found);
         }
-        for (folder, _) in std::mem::replace(&mut self.followed, wanted) {
-            if !self.followed.contains_key(&folder) {
-                // Fails for one that is gone, whose watch went with it.
+        for (folder, _) in std::mem::replace(&mut self.watched, wanted) {
+            if !self.watched.contains_key(&folder) {
+                // Fails for a folder that is gone, as its watch is.
                 let _ = self.watcher.unwatch(&folder);
             }
         }
     }
 
     fn add(&mut self, folder: &Path) -> bool {
-        // Another inode may have been watched by this path.
+        // This path may have led to another inode.
         let _ = self.watcher.unwatch(folder);
         let added = self.watcher.watch(folder, RecursiveMode::NonRecursive);
         if let Err(error) = &added {
             tracing::warn!(
-                "changes in the folder `{}` are not seen: {error}",
+                "changes in the folder `{}` are not noticed: {error}",
                 Line::new(folder.display())
             );
         }
         added.is_ok()
     }
 
-    fn say_too_many(&mut self) {
-        if !self.too_many {
+    fn warn_of_too_many(&mut self) {
+        if !self.warned {
             tracing::warn!(
-                "there are more than {FOLDERS} folders of skills; changes in the others are not seen"
+                "there are more than {MOST_FOLDERS} folders in the skills; changes in the rest are not noticed"
             );
         }
-        self.too_many = true;
+        self.warned = true;
     }
 }
 
-/// The folders in a folder, sorted; symlinks to folders only if asked for.
+/// Returns the folders in a folder, sorted. Follows symlinks only if told to.
 fn folders_in(folder: &Path, follow_links: bool, entries: &mut usize) -> Vec<PathBuf> {
     let Ok(found) = std::fs::read_dir(folder) else {
         return Vec::new();
@@ -337,7 +340,7 @@ fn folders_in(folder: &Path, follow_links: bool, entries: &mut usize) -> Vec<Pat
     let mut folders = Vec::new();
     for entry in found.flatten() {
         *entries += 1;
-        if *entries >= ENTRIES {
+        if *entries >= MOST_ENTRIES {
             break;
         }
         let is_folder = match entry.file_type() {
@@ -353,7 +356,7 @@ fn folders_in(folder: &Path, follow_links: bool, entries: &mut usize) -> Vec<Pat
     folders
 }
 
-fn identity(folder: &Path) -> Option<Identity> {
+fn identity(folder: &Path) -> Option<FolderIdentity> {
     let metadata = std::fs::metadata(folder).ok()?;
     metadata.is_dir().then(|| (metadata.dev(), metadata.ino()))
 }

@@ -9,8 +9,8 @@ use anyhow::{Context as _, bail};
 use clap::Args;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use skillhost::config;
-use skillhost_mcp::http::{Metrics, Options, Server, Shutdown, Token};
-use skillhost_mcp::{self, Live};
+use skillhost_mcp::http::{HttpOptions, Metrics, Server, Shutdown, Token};
+use skillhost_mcp::{Handler, LiveHost};
 
 use super::memory;
 use crate::exit::Exit;
@@ -50,7 +50,7 @@ impl Http {
         let server = Server::bind(address, self.options(http)?).await?;
         raise_descriptor_limit();
         memory::give_back_large_blocks();
-        let live = Arc::new(Live::new(builder));
+        let live = Arc::new(LiveHost::new(builder));
         let _watching = live
             .watch()
             .inspect_err(|error| tracing::warn!("{error:#}"));
@@ -63,13 +63,10 @@ impl Http {
         let served = server
             .metrics(metrics)
             .occupancy(move || occupied.loaded().map(|host| host.occupancy()))
-            .serve(
-                move || Ok(skillhost_mcp::Server::new(Arc::clone(&answering))),
-                &shutdown,
-            );
+            .serve(move || Ok(Handler::new(Arc::clone(&answering))), &shutdown);
         let asked = shutdown.clone();
         tokio::spawn(async move {
-            asked.asked().await;
+            asked.requested().await;
             ending.close();
         });
         tokio::pin!(served);
@@ -92,8 +89,8 @@ impl Http {
         Ok(Exit::Ok)
     }
 
-    fn options(self, configured: config::Http) -> anyhow::Result<Options> {
-        let mut options = Options::default();
+    fn options(self, configured: config::Http) -> anyhow::Result<HttpOptions> {
+        let mut options = HttpOptions::default();
         options.token = self.token(&configured)?;
         options.allowed_hosts = configured.allowed_hosts;
         options.allowed_hosts.extend(self.allow_host);

@@ -1,5 +1,5 @@
-//! The body of an answer: its bytes hold the request's place until they are
-//! written or given up, and it ends when its time has come.
+//! The body of an answer: its bytes hold what the request takes until they are
+//! written or dropped, and a stream ends when its time is up.
 
 use std::io;
 use std::pin::Pin;
@@ -12,51 +12,51 @@ use http_body::{Frame, SizeHint};
 use tokio_util::sync::CancellationToken;
 
 use super::LAST_WORDS;
-use super::places::Work;
-use super::quota::Taken;
-use super::sessions::InFlight;
+use super::places::Protection;
+use super::quota::QuotaPermit;
+use super::sessions::CancellableRequest;
 use crate::room::Room;
 
-/// What a request has until the last byte of its answer is written.
-pub(super) struct Hold {
-    pub(super) _place: Taken,
-    pub(super) _work: Option<Work>,
-    pub(super) _in_flight: Option<InFlight>,
+/// The things that a request holds until the last byte of its answer is written.
+pub(super) struct RequestHold {
+    pub(super) _permit: QuotaPermit,
+    pub(super) _protection: Option<Protection>,
+    pub(super) _in_flight: Option<CancellableRequest>,
     pub(super) room: Arc<Room>,
 }
 
 /// The body of an answer.
-pub(super) struct Answer {
+pub(super) struct AnswerBody {
     body: Body,
-    end: End,
-    hold: Arc<Hold>,
+    end: AnswerEnd,
+    hold: Arc<RequestHold>,
 }
 
-impl Answer {
-    pub(super) fn body(body: Body, end: End, hold: Hold) -> Body {
+impl AnswerBody {
+    pub(super) fn body(body: Body, end: AnswerEnd, hold: RequestHold) -> Body {
         let hold = Arc::new(hold);
         Body::new(Self { body, end, hold })
     }
 }
 
-/// Bytes on their way, and what they hold.
-struct Holding {
+/// Bytes that are not written yet, and what they hold.
+struct HeldBytes {
     bytes: Bytes,
-    _hold: Arc<Hold>,
+    _hold: Arc<RequestHold>,
 }
 
-impl AsRef<[u8]> for Holding {
+impl AsRef<[u8]> for HeldBytes {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
 }
 
-/// Waits for what ends an answer that does not end by itself. The error breaks
-/// it off, so that it cannot pass for a whole one.
-pub(super) type End = Pin<Box<dyn Future<Output = Result<(), io::Error>> + Send>>;
+/// Waits for the end of an answer that does not end by itself. An error breaks the
+/// connection off, so that the answer does not look complete.
+pub(super) type AnswerEnd = Pin<Box<dyn Future<Output = Result<(), io::Error>> + Send>>;
 
-/// A stream for as long as the server is there.
-pub(super) fn at_shutdown(ending: CancellationToken) -> End {
+/// Ends a stream when the server ends.
+pub(super) fn at_shutdown(ending: CancellationToken) -> AnswerEnd {
     Box::pin(async move {
         ending.cancelled().await;
         tokio::time::sleep(LAST_WORDS).await;
@@ -64,17 +64,18 @@ pub(super) fn at_shutdown(ending: CancellationToken) -> End {
     })
 }
 
-/// A stream of events about a request, for its time and until it is cancelled.
-pub(super) fn in_time(time: Duration, cancelled: CancellationToken) -> End {
+/// Ends the stream of a request when it is cancelled, and breaks it off when its
+/// time is up.
+pub(super) fn in_time(time: Duration, cancelled: CancellationToken) -> AnswerEnd {
     Box::pin(async move {
         match tokio::time::timeout(time, cancelled.cancelled()).await {
             Ok(()) => Ok(()),
-            Err(_) => Err(io::Error::other("the request's time has passed")),
+            Err(_) => Err(io::Error::other("the request's time is up")),
         }
     })
 }
 
-impl HttpBody for Answer {
+impl HttpBody for AnswerBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -89,7 +90,7 @@ impl HttpBody for Answer {
         let Some(Ok(frame)) = frame else {
             return Poll::Ready(frame);
         };
-        // Of a stream of events, the size is not known before.
+        // The size of a stream is known only as it is sent.
         let length = frame.data_ref().map_or(0, Bytes::len);
         if !self.hold.room.fit(length) {
             let error = io::Error::other("there is no room for the answer");
@@ -97,7 +98,7 @@ impl HttpBody for Answer {
         }
         let hold = &self.hold;
         let holding = |bytes| {
-            Bytes::from_owner(Holding {
+            Bytes::from_owner(HeldBytes {
                 bytes,
                 _hold: Arc::clone(hold),
             })

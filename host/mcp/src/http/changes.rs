@@ -1,6 +1,6 @@
-//! The stream that a client of a revision with sessions opens to be told of
-//! changes: every such client is told of all of them, so that nothing need be
-//! known of it. Clients of 2026-07-28 ask for `subscriptions/listen` instead.
+//! The event stream of changes for clients of revisions with sessions. Every such
+//! client gets all changes, so that the server keeps nothing about it. Clients of
+//! 2026-07-28 use `subscriptions/listen` instead.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -14,30 +14,31 @@ use axum::response::{IntoResponse as _, Response};
 use http_body::Frame;
 use tokio::sync::watch::Receiver;
 
+use super::headers::PROTOCOL_VERSION;
 use crate::live::Changes;
 
-/// How often a stream on which nothing is said shows that it is there. Meets: a
-/// balancer that closes what is silent, and a client that is gone unnoticed.
-const ALIVE: Duration = Duration::from_secs(15);
+/// The time after which an idle stream sends an empty line. Guards against: a
+/// balancer that closes silent connections, and a client that is gone unnoticed.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// The first revision whose clients have no such stream.
-const WITHOUT: &str = "2026-07-28";
+/// The first revision without this stream.
+const FIRST_WITHOUT: &str = "2026-07-28";
 
-/// Whether a request is for this stream.
-pub(super) fn is_asked(headers: &HeaderMap) -> bool {
+/// Returns whether a request is for this stream.
+pub(super) fn is_requested(headers: &HeaderMap) -> bool {
     let accepted = headers.get_all(ACCEPT).iter();
     let accepted = accepted.filter_map(|value| value.to_str().ok());
     let mut accepted = accepted.flat_map(|value| value.split([',', ';']));
-    let version = headers.get("mcp-protocol-version");
+    let version = headers.get(PROTOCOL_VERSION);
     accepted.any(|media_type| media_type.trim() == "text/event-stream")
-        && version.is_none_or(|version| version.as_bytes() < WITHOUT.as_bytes())
+        && version.is_none_or(|version| version.as_bytes() < FIRST_WITHOUT.as_bytes())
 }
 
-/// A stream of the changes from now on.
+/// Returns a stream of the changes from now on.
 pub(super) fn stream(mut changes: Receiver<Changes>) -> Response {
-    let told = *changes.borrow_and_update();
-    let body = Body::new(Told {
-        next: Box::pin(next(changes, told)),
+    let sent = *changes.borrow_and_update();
+    let body = Body::new(ChangeStream {
+        next: Box::pin(next(changes, sent)),
     });
     let headers = [
         (CONTENT_TYPE, "text/event-stream"),
@@ -46,28 +47,28 @@ pub(super) fn stream(mut changes: Receiver<Changes>) -> Response {
     (headers, body).into_response()
 }
 
-/// The body of such a stream.
-struct Told {
-    next: Pin<Box<dyn Future<Output = Option<Said>> + Send>>,
+/// The body of the stream.
+struct ChangeStream {
+    next: Pin<Box<dyn Future<Output = Option<ChangeEvent>> + Send>>,
 }
 
-/// What is said, and what is known after.
-struct Said {
+/// The next bytes of the stream, and what to compare the next changes with.
+struct ChangeEvent {
     bytes: Bytes,
     changes: Receiver<Changes>,
-    told: Changes,
+    sent: Changes,
 }
 
-async fn next(mut changes: Receiver<Changes>, told: Changes) -> Option<Said> {
-    let now = match tokio::time::timeout(ALIVE, changes.changed()).await {
+async fn next(mut changes: Receiver<Changes>, sent: Changes) -> Option<ChangeEvent> {
+    let now = match tokio::time::timeout(KEEP_ALIVE, changes.changed()).await {
         Ok(Ok(())) => *changes.borrow_and_update(),
         Ok(Err(_)) => return None,
-        Err(_) => told,
+        Err(_) => sent,
     };
     let lists = [
-        ("tools", now.tools != told.tools),
-        ("prompts", now.prompts != told.prompts),
-        ("resources", now.resources != told.resources),
+        ("tools", now.tools != sent.tools),
+        ("prompts", now.prompts != sent.prompts),
+        ("resources", now.resources != sent.resources),
     ];
     let changed = lists.iter().filter(|(_, changed)| *changed);
     let mut text: String = changed
@@ -78,17 +79,17 @@ async fn next(mut changes: Receiver<Changes>, told: Changes) -> Option<Said> {
         })
         .collect();
     if text.is_empty() {
-        // A line that is no event.
+        // A comment, which is not an event.
         text.push_str(":\n\n");
     }
-    Some(Said {
+    Some(ChangeEvent {
         bytes: text.into(),
         changes,
-        told: now,
+        sent: now,
     })
 }
 
-impl HttpBody for Told {
+impl HttpBody for ChangeStream {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -96,10 +97,10 @@ impl HttpBody for Told {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let said = ready!(self.next.as_mut().poll(context));
-        Poll::Ready(said.map(|said| {
-            self.next = Box::pin(next(said.changes, said.told));
-            Ok(Frame::data(said.bytes))
+        let event = ready!(self.next.as_mut().poll(context));
+        Poll::Ready(event.map(|event| {
+            self.next = Box::pin(next(event.changes, event.sent));
+            Ok(Frame::data(event.bytes))
         }))
     }
 }

@@ -1,8 +1,7 @@
-//! Connections: taken in, bounded in number and in time, and closed. Who has
-//! to leave when there are too many stands in `places.rs`. A connection is on the
-//! thread that takes it until it asks for something. If that is a probe, it is
-//! answered there, and the connection ends; any other goes on where the protocol
-//! runs.
+//! Connections: accepted, bounded in number and time, and closed. `places.rs`
+//! decides which one is closed when there are too many. A connection starts on
+//! the thread that accepted it. If its first request is a probe, that thread
+//! answers and closes it; otherwise it moves to the protocol's runtime.
 
 use std::io;
 use std::net::SocketAddr;
@@ -29,51 +28,51 @@ use tracing::Instrument as _;
 
 use super::HttpLimits;
 use super::metrics::Metrics;
-use super::places::{Place, Places};
+use super::places::{ConnectionPlace, Places};
 use super::reply::{BUSY, RETRY_AFTER_SECONDS};
-use super::unread::Unread;
+use super::write_timeout::WriteTimeout;
 
-/// Bytes of a request's line and headers. Meets: a peer that sends headers
-/// without end.
+/// The most bytes of a request's line and headers. Guards against: a peer that
+/// sends endless headers.
 const HEADER_BYTES: usize = 32 << 10;
 
-/// Bytes that a connection reads ahead, and writes at a time.
+/// The bytes that a connection reads ahead, and writes at a time.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// What a connection begins with that is answered on the thread that took it, as
-/// the one request of the connection: no other may run there.
+/// The start of a connection that is answered on the thread that accepted it. It
+/// has only that one request, because no other may run there.
 const PROBES: [&[u8]; 2] = [b"GET /healthz", b"GET /readyz "];
 
-/// Connections past the bound that are told so at a time; others are closed
-/// without a word. Meets: a flood of connections.
-const TOLD: usize = 64;
+/// The most connections past the bound that get an answer at a time; the others
+/// are closed at once. Guards against: a flood of connections.
+const MOST_REFUSALS: usize = 64;
 
-/// How long one of those may take to hear it.
-const TELLING: Duration = Duration::from_secs(1);
+/// The time that one of those has to read its answer.
+const REFUSAL_TIME: Duration = Duration::from_secs(1);
 
-/// How long to wait when the system has no descriptor to give.
+/// The pause when the system has no more descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Connections of one server.
-pub(super) struct Connections {
+/// Accepts the connections of a server.
+pub(super) struct Acceptor {
     pub(super) router: Router,
-    /// Where the protocol runs.
+    /// The protocol's runtime.
     pub(super) runtime: Handle,
     pub(super) limits: HttpLimits,
     pub(super) places: Arc<Places>,
     pub(super) metrics: Arc<Metrics>,
-    /// Ends connections, each after the request that it is at.
+    /// Ends connections, each after its current request.
     pub(super) ending: CancellationToken,
 }
 
-impl Connections {
-    /// Takes connections until the server ends. What then is still at work is
-    /// handed back.
-    pub(super) async fn take(&self, listener: TcpListener) -> JoinSet<()> {
-        let told = Arc::new(Semaphore::new(TOLD));
+impl Acceptor {
+    /// Accepts connections until the server ends. Returns those that are still
+    /// busy then.
+    pub(super) async fn accept(&self, listener: TcpListener) -> JoinSet<()> {
+        let refusals = Arc::new(Semaphore::new(MOST_REFUSALS));
         let mut open = JoinSet::new();
         loop {
-            // Those that are done are let go of, however many come.
+            // Before the next one, or a flood would keep all that are done.
             while open.try_join_next().is_some() {}
             let accepted = tokio::select! {
                 () = self.ending.cancelled() => return open,
@@ -90,33 +89,33 @@ impl Connections {
             if let Some(place) = self.places.take(peer.ip()) {
                 let span = tracing::error_span!("http", %peer);
                 open.spawn(self.serve(stream, Arc::new(place)).instrument(span));
-                // What it has sent is seen before the next one can take its place.
+                // Its first bytes are read before the next one can take its place.
                 yield_now().await;
-            } else if let Ok(place) = Arc::clone(&told).try_acquire_owned() {
-                self.metrics.answered("none", 503);
-                open.spawn(refuse(stream, peer, place));
+            } else if let Ok(permit) = Arc::clone(&refusals).try_acquire_owned() {
+                self.metrics.count_answer("none", 503);
+                open.spawn(refuse(stream, peer, permit));
             }
         }
     }
 
-    /// An error of one connection is that connection's; one of the system
-    /// would come again at once.
+    /// Pauses after an error of the system, which would come again at once. An
+    /// error of one connection concerns no other.
     async fn pause_after(&self, error: &io::Error) {
         use io::ErrorKind::{ConnectionAborted, ConnectionReset};
         if !matches!(error.kind(), ConnectionAborted | ConnectionReset) {
-            tracing::error!("cannot take a connection: {error}");
+            tracing::error!("cannot accept a connection: {error}");
             tokio::time::sleep(PAUSE).await;
         }
     }
 
-    /// Serves a connection until it ends, or has to leave.
+    /// Serves a connection until it ends or loses its place.
     fn serve(
         &self,
         stream: TcpStream,
-        place: Arc<Place>,
+        place: Arc<ConnectionPlace>,
     ) -> impl Future<Output = ()> + Send + use<> {
-        let counted = Counted::new(Arc::clone(&self.metrics));
-        let speaking = Speaking {
+        let gauge = ConnectionGauge::new(Arc::clone(&self.metrics));
+        let connection = HttpConnection {
             router: self.router.clone(),
             limits: self.limits.clone(),
             place: Arc::clone(&place),
@@ -125,31 +124,31 @@ impl Connections {
         let runtime = self.runtime.clone();
         let (header_time, ending) = (self.limits.header_time, self.ending.clone());
         let served = async move {
-            let asks = tokio::select! {
-                asks = timeout(header_time, asks_for_a_probe(&stream)) => asks,
+            let is_probe = tokio::select! {
+                is_probe = timeout(header_time, begins_with_probe(&stream)) => is_probe,
                 () = ending.cancelled() => return,
             };
-            speaking.place.begun();
-            match asks {
-                Ok(Ok(true)) => speaking.serve(stream, false).await,
+            connection.place.set_begun();
+            match is_probe {
+                Ok(Ok(true)) => connection.serve(stream, false).await,
                 Ok(Ok(false)) => {
                     let served = async move {
                         match stream.into_std().and_then(TcpStream::from_std) {
-                            Ok(stream) => speaking.serve(stream, true).await,
-                            Err(error) => tracing::error!("a connection was lost: {error}"),
+                            Ok(stream) => connection.serve(stream, true).await,
+                            Err(error) => tracing::error!("cannot move a connection: {error}"),
                         }
                     };
                     let _ = AbortOnDropHandle::new(runtime.spawn(served.in_current_span())).await;
                 }
                 Ok(Err(error)) => tracing::info!("the connection ended: {error}"),
-                Err(_) => tracing::info!("the connection ended: it asked for nothing"),
+                Err(_) => tracing::info!("the connection ended: it sent nothing"),
             }
         };
         async move {
             tokio::select! {
                 () = served => {}
                 () = place.evicted() => {
-                    counted.0.evicted.inc();
+                    gauge.0.evicted.inc();
                     tracing::info!("the connection was closed to make room for another");
                 }
             }
@@ -157,24 +156,24 @@ impl Connections {
     }
 }
 
-/// Waits for the first bytes of a connection: whether they are a probe's. The
-/// bytes stay where they are.
-async fn asks_for_a_probe(stream: &TcpStream) -> io::Result<bool> {
+/// Waits for the first bytes of a connection, without reading them. Returns
+/// whether they begin a probe.
+async fn begins_with_probe(stream: &TcpStream) -> io::Result<bool> {
     let mut start = [0; 12];
     let count = stream.peek(&mut start).await?;
     let start = &start[..count];
     Ok(PROBES.iter().any(|probe| start.starts_with(probe)))
 }
 
-/// A connection on which HTTP is spoken.
-struct Speaking {
+/// A connection with what serves HTTP on it.
+struct HttpConnection {
     router: Router,
     limits: HttpLimits,
-    place: Arc<Place>,
+    place: Arc<ConnectionPlace>,
     ending: CancellationToken,
 }
 
-impl Speaking {
+impl HttpConnection {
     async fn serve(self, stream: TcpStream, keep_alive: bool) {
         let Self {
             router,
@@ -183,12 +182,12 @@ impl Speaking {
             ending,
         } = self;
         let router = TowerToHyperService::new(router);
-        let asked = service_fn(move |mut request: axum::http::Request<Incoming>| {
-            place.heard();
+        let service = service_fn(move |mut request: axum::http::Request<Incoming>| {
+            place.set_requested();
             request.extensions_mut().insert(Arc::clone(&place));
             router.call(request)
         });
-        // Answers are small: each goes out at once.
+        // Answers are small: send each at once.
         let _ = stream.set_nodelay(true);
         let watch = match watch(&stream) {
             Ok(watch) => watch,
@@ -197,14 +196,14 @@ impl Speaking {
                 return;
             }
         };
-        let io = TokioIo::new(Unread::new(stream, limits.write_time));
+        let io = TokioIo::new(WriteTimeout::new(stream, limits.write_time));
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .keep_alive(keep_alive)
             .header_read_timeout(limits.header_time)
             .max_header_size(HEADER_BYTES)
             .max_buf_size(BUFFER_BYTES)
-            .serve_connection(io, asked);
+            .serve_connection(io, service);
         let mut connection = pin!(connection);
         let done = tokio::select! {
             done = &mut connection => done,
@@ -223,58 +222,58 @@ impl Speaking {
     }
 }
 
-/// A second look at a connection, by which nothing of it is read.
+/// Returns a second handle of a connection, to watch it without reading.
 fn watch(stream: &TcpStream) -> io::Result<TcpStream> {
     let handle = stream.as_fd().try_clone_to_owned()?;
     TcpStream::from_std(handle.into())
 }
 
-/// Waits until the peer has closed its side, and so waits for no answer. hyper
-/// does not look for that while bytes stand behind a request. Meets: a peer whose
-/// calls go on when it is gone.
+/// Waits until the peer has closed its side. hyper does not notice that while
+/// bytes follow a request. Guards against: calls that go on when their peer is
+/// gone.
 async fn hung_up(watch: &TcpStream) {
     while let Ok(seen) = watch.ready(Interest::READABLE).await {
         if seen.is_read_closed() {
             return;
         }
-        // What has come is the connection's to read; the next is waited for.
+        // The connection reads those bytes; clear readiness to wait for more.
         let nothing = || io::Result::<()>::Err(io::ErrorKind::WouldBlock.into());
         let _ = watch.try_io(Interest::READABLE, nothing);
     }
 }
 
-/// Counts a connection for as long as it is open.
-struct Counted(Arc<Metrics>);
+/// Counts an open connection until it is dropped.
+struct ConnectionGauge(Arc<Metrics>);
 
-impl Counted {
+impl ConnectionGauge {
     fn new(metrics: Arc<Metrics>) -> Self {
         metrics.connections.inc();
         Self(metrics)
     }
 }
 
-impl Drop for Counted {
+impl Drop for ConnectionGauge {
     fn drop(&mut self) {
         self.0.connections.dec();
     }
 }
 
-/// Says that the server is busy, to a peer that has not been listened to.
-async fn refuse(mut stream: TcpStream, peer: SocketAddr, _place: OwnedSemaphorePermit) {
-    tracing::info!(%peer, "refused a connection: there are as many as may be");
+/// Answers that the server is busy, without serving the connection.
+async fn refuse(mut stream: TcpStream, peer: SocketAddr, _permit: OwnedSemaphorePermit) {
+    tracing::info!(%peer, "refused a connection: there are too many");
     let length = BUSY.len();
     let answer = format!(
         "HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\n\
          retry-after: {RETRY_AFTER_SECONDS}\r\ncontent-type: text/plain; charset=utf-8\r\n\
          content-length: {length}\r\n\r\n{BUSY}"
     );
-    let telling = async {
+    let answered = async {
         stream.write_all(answer.as_bytes()).await?;
         stream.shutdown().await?;
-        // To close before the request is read would take the answer back.
-        let mut asked = [0; 4096];
-        while stream.read(&mut asked).await? > 0 {}
+        // Closing with unread bytes would reset the connection, and lose the answer.
+        let mut request = [0; 4096];
+        while stream.read(&mut request).await? > 0 {}
         io::Result::Ok(())
     };
-    let _ = timeout(TELLING, telling).await;
+    let _ = timeout(REFUSAL_TIME, answered).await;
 }

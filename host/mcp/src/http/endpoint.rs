@@ -1,6 +1,5 @@
-//! `/mcp`: a request's body read within its bounds, handed to the protocol, and
-//! the answer on its way, with what the request takes held until the last byte
-//! of it.
+//! `/mcp`: reads a request's body within its bounds, hands it to rmcp, and holds
+//! what the request takes until the last byte of the answer is written.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -20,29 +19,28 @@ use serde_json::value::RawValue;
 use tokio::sync::watch::Receiver;
 use tokio_util::sync::CancellationToken;
 
-use super::answer::{Answer, Hold, at_shutdown, in_time};
-use super::places::Place;
-use super::quota::Quota;
+use super::answer::{AnswerBody, RequestHold, at_shutdown, in_time};
+use super::headers::{METHOD, SESSION_ID};
+use super::places::ConnectionPlace;
+use super::quota::RequestQuota;
 use super::reply::{busy, closing, refusal};
-use super::sessions::{Asked, LABEL, Sessions};
-use super::{HttpLimits, Options, changes, reply};
+use super::sessions::{MessageKind, Sessions};
+use super::{HttpLimits, HttpOptions, changes, reply};
 use crate::live::Changes;
 use crate::room::Room;
 use crate::{labels, values};
 
-/// The header in which a request says what it asks for, and the one request
-/// whose answer has no end.
-pub(super) const METHOD: &str = "mcp-method";
+/// The method whose answer has no end.
 const LISTEN: &str = "subscriptions/listen";
 
-/// What every request to `/mcp` shares.
+/// The state that requests to `/mcp` share.
 pub(super) struct Endpoint<S> {
     service: StreamableHttpService<S, NeverSessionManager>,
-    requests: Arc<Quota>,
-    streams: Arc<Quota>,
-    /// Bytes that answers may still take.
+    requests: Arc<RequestQuota>,
+    streams: Arc<RequestQuota>,
+    /// The bytes that answers may still take.
     room: Arc<AtomicUsize>,
-    /// Whether who comes here has shown a token.
+    /// True if every request here has shown a token.
     admitted: bool,
     sessions: Arc<Sessions>,
     changes: Option<Receiver<Changes>>,
@@ -56,15 +54,15 @@ impl<S: ServerHandler> Endpoint<S> {
         service: StreamableHttpService<S, NeverSessionManager>,
         sessions: Arc<Sessions>,
         changes: Option<Receiver<Changes>>,
-        options: &Options,
+        options: &HttpOptions,
         ending: &CancellationToken,
         broken_off: &CancellationToken,
     ) -> Self {
         let limits = options.limits.clone();
         Self {
             service,
-            requests: Quota::new(limits.requests),
-            streams: Quota::new(limits.streams),
+            requests: RequestQuota::new(limits.requests),
+            streams: RequestQuota::new(limits.streams),
             room: Arc::new(AtomicUsize::new(limits.answers)),
             admitted: options.token.is_some(),
             sessions,
@@ -75,20 +73,24 @@ impl<S: ServerHandler> Endpoint<S> {
         }
     }
 
-    /// Takes what a request needs until its answer is written. None if there is
-    /// too little.
-    fn hold(&self, quota: &Arc<Quota>, connection: Option<&Arc<Place>>) -> Option<Hold> {
-        // Who has shown the token has no share to keep to, and is protected.
+    /// Takes what a request needs until its answer is written. None if too little
+    /// is left.
+    fn hold(
+        &self,
+        quota: &Arc<RequestQuota>,
+        connection: Option<&Arc<ConnectionPlace>>,
+    ) -> Option<RequestHold> {
+        // A peer with the token has no bound of its own, and is protected.
         let connection = connection.filter(|_| !self.admitted);
         let address = connection.and_then(|connection| connection.address());
-        let place = quota.take(address)?;
-        let work = match connection {
-            Some(connection) => Some(connection.work()?),
+        let permit = quota.take(address)?;
+        let protection = match connection {
+            Some(connection) => Some(connection.protect()?),
             None => None,
         };
-        Some(Hold {
-            _place: place,
-            _work: work,
+        Some(RequestHold {
+            _permit: permit,
+            _protection: protection,
             _in_flight: None,
             room: Room::new(&self.room),
         })
@@ -100,25 +102,23 @@ pub(super) async fn answer<S: ServerHandler>(
     State(endpoint): State<Arc<Endpoint<S>>>,
     mut request: Request,
 ) -> Response {
-    let connection = request.extensions_mut().remove::<Arc<Place>>();
+    let connection = request.extensions_mut().remove::<Arc<ConnectionPlace>>();
     let changes = endpoint.changes.as_ref();
-    let told =
-        changes.filter(|_| request.method() == Method::GET && changes::is_asked(request.headers()));
-    if let Some(changes) = told {
+    let is_stream = request.method() == Method::GET && changes::is_requested(request.headers());
+    if let Some(changes) = changes.filter(|_| is_stream) {
         let Some(hold) = endpoint.hold(&endpoint.streams, connection.as_ref()) else {
             return busy();
         };
         let end = at_shutdown(endpoint.ending.clone());
-        return changes::stream(changes.clone()).map(|body| Answer::body(body, end, hold));
+        return changes::stream(changes.clone()).map(|body| AnswerBody::body(body, end, hold));
     }
     if request.method() != Method::POST {
-        // Nothing else is kept that could be got or deleted.
         let allowed = if changes.is_some() {
             "GET, POST"
         } else {
             "POST"
         };
-        let text = "only messages are answered here, and they are sent by POST\n";
+        let text = "send messages by POST\n";
         return (StatusCode::METHOD_NOT_ALLOWED, [(ALLOW, allowed)], text).into_response();
     }
     let listens = request
@@ -144,27 +144,27 @@ pub(super) async fn answer<S: ServerHandler>(
     if let Some(why) = is_json.then(|| labels::too_long(&body)).flatten() {
         return malformed(&body, Some(&why));
     }
-    let asked = is_json.then(|| endpoint.sessions.look(&parts.headers, &body));
-    let (handshake, in_flight) = match asked {
-        Some(Asked::Handshake(label)) => (Some(label), None),
-        Some(Asked::Request(in_flight)) => (None, Some(in_flight)),
-        Some(Asked::Other) | None => (None, None),
+    let kind = is_json.then(|| endpoint.sessions.classify(&parts.headers, &body));
+    let (session_id, in_flight) = match kind {
+        Some(MessageKind::Handshake(id)) => (Some(id), None),
+        Some(MessageKind::Request(in_flight)) => (None, Some(in_flight)),
+        Some(MessageKind::Other) | None => (None, None),
     };
     let cancelled = in_flight.as_ref().map(|request| request.cancelled.clone());
     let cancelled = cancelled.unwrap_or_default();
     hold._in_flight = in_flight;
     parts.extensions.insert(Arc::downgrade(&hold.room));
-    let asked = Request::from_parts(parts, Body::from(body.clone()));
+    let message = Request::from_parts(parts, Body::from(body.clone()));
     let request_time = endpoint.limits.request_time;
-    let answer = tokio::time::timeout(request_time, endpoint.service.handle(asked));
-    // Dropped before it ends, the request is given up, and its guest stopped.
+    let answer = tokio::time::timeout(request_time, endpoint.service.handle(message));
+    // Dropping it before it ends stops its guest.
     let answer = tokio::select! {
         answer = answer => answer,
         () = endpoint.broken_off.cancelled() => return reply::ending(),
-        () = cancelled.cancelled() => return nothing(),
+        () = cancelled.cancelled() => return empty_stream(),
     };
     let mut answer = match answer {
-        // What is said of a body that is no message, in the protocol's words.
+        // rmcp refuses a body that is not a message; answer as JSON-RPC does.
         Ok(answer) if answer.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE && is_json => {
             return malformed(&body, None);
         }
@@ -175,33 +175,32 @@ pub(super) async fn answer<S: ServerHandler>(
         }
     };
     drop(body);
-    // A plain answer, or an error in the place of one that had no room.
+    // A plain answer, or an error in place of one without room.
     if let Some(length) = answer.body().size_hint().exact()
         && !hold.room.holds(length)
     {
         tracing::info!("an answer was dropped: there is no room for it");
         return busy();
     }
-    if let (StatusCode::OK, Some(label)) = (answer.status(), handshake) {
-        answer.headers_mut().insert(LABEL, label);
+    if let (StatusCode::OK, Some(id)) = (answer.status(), session_id) {
+        answer.headers_mut().insert(SESSION_ID, id);
     }
     let end = match listens {
         true => at_shutdown(endpoint.ending.clone()),
         false => in_time(request_time, cancelled),
     };
-    answer.map(|body| Answer::body(Body::new(body), end, hold))
+    answer.map(|body| AnswerBody::body(Body::new(body), end, hold))
 }
 
-/// The answer to a request that its client has cancelled, and so waits for no
-/// more: a stream without an event.
-fn nothing() -> Response {
+/// Answers a request that its client has cancelled: a stream without an event.
+fn empty_stream() -> Response {
     ([(CONTENT_TYPE, "text/event-stream")], "").into_response()
 }
 
-/// The whole body of a request, if it is not too large and not too slow.
+/// Reads the body of a request, or refuses it if it is too large or too slow.
 async fn read(body: Body, headers: &HeaderMap, limits: &HttpLimits) -> Result<Bytes, Response> {
     let too_large = || {
-        let text = format!("a request has {} bytes at most\n", limits.body);
+        let text = format!("a request may have at most {} bytes\n", limits.body);
         closing(refusal(StatusCode::PAYLOAD_TOO_LARGE, text))
     };
     let announced = headers
@@ -244,10 +243,10 @@ fn is_json(headers: &HeaderMap) -> bool {
     essence.is_some_and(|essence| essence.trim().eq_ignore_ascii_case("application/json"))
 }
 
-/// The answer to a body that is no message of the protocol: an error of
-/// JSON-RPC, with the request's id if it has one that can be read.
+/// Answers a body that is not a message of the protocol with a JSON-RPC error, and
+/// with the request's id if that can be read.
 fn malformed(body: &[u8], why: Option<&str>) -> Response {
-    // Taken as text: an id could be what the refusal spares.
+    // QuotaPermit as text: an id could be what the refusal spares.
     #[derive(Deserialize)]
     struct Identified<'a> {
         #[serde(borrow)]
@@ -258,7 +257,7 @@ fn malformed(body: &[u8], why: Option<&str>) -> Response {
     let (code, message) = match why {
         Some(why) => invalid(why),
         None if serde_json::from_str::<IgnoredAny>(text).is_ok() => {
-            invalid("the body is no message of MCP")
+            invalid("the body is not a message of MCP")
         }
         None => (-32700, "Parse error: the body is not JSON".to_owned()),
     };

@@ -1,5 +1,5 @@
-//! The gate before tools and metrics: names first, then the token. And the
-//! count of every answer, refused or not.
+//! The gate before tools and metrics: host and origin first, then the token. Every
+//! answer is counted here, refusals too.
 
 use std::sync::Arc;
 
@@ -13,41 +13,41 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 
+use super::headers::SESSION_ID;
 use super::metrics::Metrics;
-use super::peers::{Peers, Refusal};
-use super::places::Place;
+use super::peers::{PeerError, Peers};
+use super::places::ConnectionPlace;
 use super::reply::{busy, closing, refusal};
-use super::sessions::LABEL;
-use super::token::{Shown, Token};
+use super::token::{Token, TokenCheck};
 
-/// Longest path that a log line has, in characters. Meets: a peer that floods
+/// The most characters of a path in the log. Guards against: a peer that floods
 /// the log.
-const LOGGED: usize = 64;
+const MOST_CHARACTERS: usize = 64;
 
-/// Who may pass.
+/// The checks of the gate.
 pub(super) struct Gate {
     pub(super) peers: Peers,
     pub(super) token: Option<Token>,
 }
 
-/// Lets a request pass, or says why not.
+/// Passes a request on, or refuses it.
 pub(super) async fn admit(State(gate): State<Arc<Gate>>, request: Request, next: Next) -> Response {
-    let foreign = match gate.peers.check(request.uri(), request.headers()) {
-        Ok(foreign) => foreign.cloned(),
-        Err(why) => return refused(why),
+    let cross_origin = match gate.peers.check(request.uri(), request.headers()) {
+        Ok(origin) => origin.cloned(),
+        Err(why) => return peer_refusal(why),
     };
-    let Some(origin) = foreign else {
+    let Some(origin) = cross_origin else {
         return gate.with_token(request, next).await;
     };
-    // A page of another server, which is allowed: its browser asks before, and
-    // is told with every answer. It cannot show the token when it asks.
+    // An allowed page of another server: its browser sends a preflight first, which
+    // cannot show the token, and needs headers with every answer.
     let mut answer = match *request.method() {
         Method::OPTIONS => preflight(&request),
         _ => gate.with_token(request, next).await,
     };
     let headers = answer.headers_mut();
     headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
-    headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from(LABEL));
+    headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from(SESSION_ID));
     headers.append(VARY, HeaderValue::from_static("origin"));
     answer
 }
@@ -57,22 +57,22 @@ impl Gate {
         let shown = self
             .token
             .as_ref()
-            .map(|token| token.shown(request.headers()));
+            .map(|token| token.check(request.headers()));
         let challenge = match shown {
             None => return next.run(request).await,
-            Some(Shown::Right) => {
-                let connection = request.extensions().get::<Arc<Place>>();
+            Some(TokenCheck::Right) => {
+                let connection = request.extensions().get::<Arc<ConnectionPlace>>();
                 return match connection.is_none_or(|connection| connection.admit()) {
                     true => next.run(request).await,
-                    // What is left is for probes.
+                    // The places that are left are for probes.
                     false => closing(busy()),
                 };
             }
-            Some(Shown::Wrong) => "Bearer error=\"invalid_token\"",
-            Some(Shown::Nothing) => "Bearer",
+            Some(TokenCheck::Wrong) => "Bearer error=\"invalid_token\"",
+            Some(TokenCheck::Missing) => "Bearer",
         };
-        if let Some(connection) = request.extensions().get::<Arc<Place>>() {
-            connection.dismiss();
+        if let Some(connection) = request.extensions().get::<Arc<ConnectionPlace>>() {
+            connection.reject();
         }
         let headers = [(WWW_AUTHENTICATE, challenge)];
         let text = "the bearer token is missing or wrong\n";
@@ -80,35 +80,32 @@ impl Gate {
     }
 }
 
-fn refused(why: Refusal) -> Response {
+fn peer_refusal(why: PeerError) -> Response {
     let (status, text) = match why {
-        Refusal::NoHost => (StatusCode::BAD_REQUEST, "a request names one host\n"),
-        Refusal::Host => (
-            StatusCode::FORBIDDEN,
-            "this server does not go by that name\n",
-        ),
-        Refusal::Origin => (StatusCode::FORBIDDEN, "pages of that origin may not ask\n"),
+        PeerError::NoHost => (StatusCode::BAD_REQUEST, "a request must name one host\n"),
+        PeerError::Host => (StatusCode::FORBIDDEN, "this host is not allowed\n"),
+        PeerError::Origin => (StatusCode::FORBIDDEN, "this origin is not allowed\n"),
     };
     refusal(status, text)
 }
 
-/// What a browser is told that asks what a page may send.
+/// Answers a preflight: what a page may send.
 fn preflight(request: &Request) -> Response {
     let mut answer = StatusCode::NO_CONTENT.into_response();
     let headers = answer.headers_mut();
     let methods = HeaderValue::from_static("GET, POST");
     headers.insert(ACCESS_CONTROL_ALLOW_METHODS, methods);
     headers.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600"));
-    // Every header: what a tool's arguments add to them is not known here.
+    // Every header, because tools' arguments may add some.
     if let Some(asked) = request.headers().get(ACCESS_CONTROL_REQUEST_HEADERS) {
         headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, asked.clone());
     }
     answer
 }
 
-/// Whether a request's body is framed as everybody reads it. Meets: a balancer
-/// that takes another part of what is sent for the next request. Where there is
-/// a length beside an encoding, hyper reads by the encoding and then closes.
+/// Returns whether every reader frames a request's body in the same way.
+/// Guards against: a balancer that reads a part of the body as the next request.
+/// If there is a length beside an encoding, hyper reads by the encoding and then closes.
 fn is_framed_once(headers: &HeaderMap) -> bool {
     let mut encodings = headers.get_all(TRANSFER_ENCODING).iter();
     match (encodings.next(), encodings.next()) {
@@ -118,7 +115,7 @@ fn is_framed_once(headers: &HeaderMap) -> bool {
     }
 }
 
-/// Counts an answer, and logs one that is a refusal.
+/// Counts an answer, and logs a refusal.
 pub(super) async fn count(metrics: Arc<Metrics>, request: Request, next: Next) -> Response {
     let endpoint = match request.uri().path() {
         "/mcp" => "mcp",
@@ -128,22 +125,22 @@ pub(super) async fn count(metrics: Arc<Metrics>, request: Request, next: Next) -
         _ => "other",
     };
     if !matches!(endpoint, "mcp" | "metrics")
-        && let Some(connection) = request.extensions().get::<Arc<Place>>()
+        && let Some(connection) = request.extensions().get::<Arc<ConnectionPlace>>()
     {
-        // Nobody asks for a token there.
-        connection.dismiss();
+        // These paths check no token.
+        connection.reject();
     }
     let method = request.method().clone();
-    let path: String = request.uri().path().chars().take(LOGGED).collect();
+    let path: String = request.uri().path().chars().take(MOST_CHARACTERS).collect();
     let answer = match is_framed_once(request.headers()) {
         true => next.run(request).await,
         false => closing(refusal(
             StatusCode::BAD_REQUEST,
-            "a body is sent as it is, or by `Transfer-Encoding: chunked` alone\n",
+            "the only transfer encoding is `Transfer-Encoding: chunked`\n",
         )),
     };
     let status = answer.status();
-    metrics.answered(endpoint, status.as_u16());
+    metrics.count_answer(endpoint, status.as_u16());
     if status.is_client_error() || status.is_server_error() {
         tracing::info!("refused {:?} {path:?}: {status}", method.as_str());
     }

@@ -1,6 +1,6 @@
-//! The thread that takes connections and answers probes. Nothing of the protocol
-//! runs there: a large answer takes longer to be made into JSON than a balancer
-//! waits for a probe.
+//! The thread that accepts connections and answers probes. The protocol does not
+//! run there: making a large answer into JSON takes longer than a balancer waits
+//! for a probe.
 
 use std::io;
 use std::sync::mpsc::channel;
@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinError;
 use tokio_util::task::AbortOnDropHandle;
 
-/// The thread, until this is dropped. What it is at is given up then.
+/// The thread. It ends when this is dropped, and drops its tasks.
 pub(super) struct IoThread {
     runtime: Handle,
     _end: oneshot::Sender<()>,
@@ -21,8 +21,8 @@ impl IoThread {
     pub(super) fn start() -> io::Result<Self> {
         let (started, start) = channel();
         let (end, ended) = oneshot::channel::<()>();
-        // The runtime is made there, and dropped there: it may not be dropped
-        // where something is awaited.
+        // The runtime is made and dropped there: it may not be dropped in
+        // asynchronous code.
         thread::Builder::new()
             .name("skillhost-http".to_owned())
             .spawn(
@@ -38,7 +38,7 @@ impl IoThread {
         Ok(Self { runtime, _end: end })
     }
 
-    /// Runs a future there, for as long as this is awaited.
+    /// Runs a future there, until it ends or this is dropped.
     pub(super) async fn run<T: Send + 'static>(
         &self,
         future: impl Future<Output = T> + Send + 'static,

@@ -1,29 +1,31 @@
-//! What is counted, and how a scrape shows it: the OpenMetrics text format,
-//! which Prometheus reads.
+//! The metrics, and `/metrics`: the OpenMetrics text format, which Prometheus
+//! reads. The name, type, labels, unit and help of a metric stand only in
+//! [`Metrics::default`]; a test holds the table of docs/serving.md to them.
 
+use std::borrow::Cow;
 use std::fmt;
 
-use prometheus_client::encoding::{EncodeLabelSet, text};
+use prometheus_client::encoding::text;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
-use prometheus_client::registry::{Registry, Unit};
+use prometheus_client::registry::{Metric, Registry, Unit};
 
 use skillhost::{CallEnd, Observer, Occupancy};
 
-/// The media type of a scrape.
+/// The media type of `/metrics`.
 pub(super) const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Bounds of the durations' buckets, in seconds: a small file takes a tenth of
-/// a millisecond, and ten seconds is a call's default limit.
+/// The bounds of the buckets for durations, in seconds: a small file takes a tenth
+/// of a millisecond, and ten seconds is the default limit of a call.
 const SECONDS: [f64; 16] = [
     0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5,
     5.0, 10.0,
 ];
 
-/// Bounds of the memories' buckets: 1 MiB to 1 GiB.
-const MEMORIES: [f64; 11] = {
+/// The bounds of the buckets for memory: 1 MiB to 1 GiB.
+const BYTES: [f64; 11] = {
     let mut bounds = [1_048_576.0; 11];
     let mut at = 1;
     while at < bounds.len() {
@@ -33,160 +35,180 @@ const MEMORIES: [f64; 11] = {
     bounds
 };
 
-/// The label of calls of tools that there are not. No tool can have it as its
-/// name.
+/// The label for calls of unknown tools. No tool can have it as its name.
 const NO_TOOL: &str = "(none)";
 
-/// Counts calls, if it is made a host's [observer](skillhost::HostBuilder::observer),
-/// and requests. The series are few, whatever peers send: labels are the names
-/// of loaded tools, and words of the program.
+/// Counts requests, and calls if it is a host's
+/// [observer](skillhost::HostBuilder::observer). Peers cannot add series: labels
+/// are the names of loaded tools, and words of the program.
 pub struct Metrics {
     registry: Registry,
-    calls: Family<CallLabels, Counter>,
-    durations: Family<ToolLabel, Histogram, fn() -> Histogram>,
-    memory: Histogram,
-    requests: Family<RequestLabels, Counter>,
+    calls: Labelled<3, Counter>,
+    call_duration: Labelled<1, Histogram>,
+    call_memory: Histogram,
+    calls_running: Gauge,
+    calls_waiting: Gauge,
+    sandbox_memory: Gauge,
+    components_refused: Gauge,
+    http_requests: Labelled<2, Counter>,
     pub(super) connections: Gauge,
     pub(super) evicted: Counter,
-    running: Gauge,
-    waiting: Gauge,
-    sandbox_memory: Gauge,
-    refused_components: Gauge,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct CallLabels {
-    tool: String,
-    outcome: &'static str,
-    reason: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ToolLabel {
-    tool: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct RequestLabels {
-    endpoint: &'static str,
-    status: u16,
 }
 
 impl Default for Metrics {
     fn default() -> Self {
-        let mut registry = Registry::with_prefix("skillhost");
-        let calls = Family::default();
-        let durations = Family::new_with_constructor((|| Histogram::new(SECONDS)) as fn() -> _);
-        let memory = Histogram::new(MEMORIES);
-        let requests = Family::default();
-        let [
-            connections,
-            running,
-            waiting,
-            sandbox_memory,
-            refused_components,
-        ] = std::array::from_fn(|_| Gauge::default());
-        registry.register(
-            "calls",
-            "Calls that ended, by tool and outcome",
-            Family::clone(&calls),
-        );
-        registry.register_with_unit(
-            "call_duration",
-            "Time from a call's arrival to its end, waiting included",
-            Unit::Seconds,
-            Family::clone(&durations),
-        );
-        registry.register_with_unit(
-            "call_memory",
-            "Most linear memory that a call's guest had",
-            Unit::Bytes,
-            memory.clone(),
-        );
-        registry.register("calls_running", "Calls that run", running.clone());
-        registry.register(
-            "calls_waiting",
-            "Calls that wait for a slot",
-            waiting.clone(),
-        );
-        registry.register_with_unit(
-            "sandbox_memory",
-            "Linear memory of all sandboxes together",
-            Unit::Bytes,
-            sandbox_memory.clone(),
-        );
-        registry.register(
-            "components_refused",
-            "Component files that are not served as they lie on disk",
-            refused_components.clone(),
-        );
-        registry.register(
-            "http_requests",
-            "Requests that were answered, by endpoint and status",
-            Family::clone(&requests),
-        );
-        registry.register("http_connections", "Open connections", connections.clone());
-        let evicted = Counter::default();
-        registry.register(
-            "http_connections_evicted",
-            "Connections that were closed to make room for others",
-            evicted.clone(),
-        );
+        let mut table = Table(Registry::with_prefix("skillhost"));
         Self {
-            registry,
-            calls,
-            durations,
-            memory,
-            requests,
-            connections,
-            evicted,
-            running,
-            waiting,
-            sandbox_memory,
-            refused_components,
+            calls: table.labelled(
+                ("calls", None),
+                ["tool", "outcome", "reason"],
+                "Calls that ended, with the audit log's outcomes and reasons",
+                Counter::default,
+            ),
+            call_duration: table.labelled(
+                ("call_duration", Some(Unit::Seconds)),
+                ["tool"],
+                "Time from a call's arrival to its end, waiting included",
+                || Histogram::new(SECONDS),
+            ),
+            call_memory: table.single(
+                ("call_memory", Some(Unit::Bytes)),
+                "Most linear memory of a call's guest",
+                Histogram::new(BYTES),
+            ),
+            calls_running: table.single(
+                ("calls_running", None),
+                "Calls that run",
+                Gauge::default(),
+            ),
+            calls_waiting: table.single(
+                ("calls_waiting", None),
+                "Calls that wait for a slot",
+                Gauge::default(),
+            ),
+            sandbox_memory: table.single(
+                ("sandbox_memory", Some(Unit::Bytes)),
+                "Linear memory of all sandboxes together",
+                Gauge::default(),
+            ),
+            components_refused: table.single(
+                ("components_refused", None),
+                "Component files that are not served as they lie on disk",
+                Gauge::default(),
+            ),
+            http_requests: table.labelled(
+                ("http_requests", None),
+                ["endpoint", "status"],
+                "Requests that were answered",
+                Counter::default,
+            ),
+            connections: table.single(
+                ("http_connections", None),
+                "Open connections",
+                Gauge::default(),
+            ),
+            evicted: table.single(
+                ("http_connections_evicted", None),
+                "Connections that were closed to make room for others",
+                Counter::default(),
+            ),
+            registry: table.0,
         }
+    }
+}
+
+/// The registry while metrics are added to it.
+struct Table(Registry);
+
+impl Table {
+    /// Adds a metric without labels.
+    fn single<M: Metric + Clone>(
+        &mut self,
+        (name, unit): (&str, Option<Unit>),
+        help: &str,
+        metric: M,
+    ) -> M {
+        match unit {
+            Some(unit) => self.0.register_with_unit(name, help, unit, metric.clone()),
+            None => self.0.register(name, help, metric.clone()),
+        }
+        metric
+    }
+
+    /// Adds a metric with labels.
+    fn labelled<const N: usize, M>(
+        &mut self,
+        name: (&str, Option<Unit>),
+        labels: [&'static str; N],
+        help: &str,
+        new: fn() -> M,
+    ) -> Labelled<N, M>
+    where
+        Family<LabelSet<N>, M, fn() -> M>: Metric,
+    {
+        let family = self.single(name, help, Family::new_with_constructor(new));
+        Labelled { labels, family }
+    }
+}
+
+type LabelSet<const N: usize> = [(&'static str, Cow<'static, str>); N];
+
+/// A metric with labels.
+struct Labelled<const N: usize, M> {
+    labels: [&'static str; N],
+    family: Family<LabelSet<N>, M, fn() -> M>,
+}
+
+impl<const N: usize, M: Clone> Labelled<N, M> {
+    /// Returns the metric with these values of its labels.
+    fn with(&self, values: [Cow<'static, str>; N]) -> M {
+        let mut values = values.into_iter();
+        let set = self
+            .labels
+            .map(|label| (label, values.next().unwrap_or_default()));
+        self.family.get_or_create_owned(&set)
     }
 }
 
 impl Metrics {
     /// Counts an answer.
-    pub(super) fn answered(&self, endpoint: &'static str, status: u16) {
-        let labels = RequestLabels { endpoint, status };
-        self.requests.get_or_create(&labels).inc();
+    pub(super) fn count_answer(&self, endpoint: &'static str, status: u16) {
+        let labels = [endpoint.into(), status.to_string().into()];
+        self.http_requests.with(labels).inc();
     }
 
-    /// All figures as they are, with what a host has in hand now.
+    /// Writes all metrics, with the current occupancy of the host.
     pub(super) fn scrape(&self, now: Option<Occupancy>) -> Result<String, fmt::Error> {
         if let Some(now) = now {
-            let shown = [
-                (&self.running, now.running),
-                (&self.waiting, now.waiting),
+            let gauges = [
+                (&self.calls_running, now.running),
+                (&self.calls_waiting, now.waiting),
                 (&self.sandbox_memory, now.memory),
-                (&self.refused_components, now.refused_components),
+                (&self.components_refused, now.refused_components),
             ];
-            for (gauge, value) in shown {
+            for (gauge, value) in gauges {
                 gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
             }
         }
-        let mut shown = String::new();
-        text::encode(&mut shown, &self.registry)?;
-        Ok(shown)
+        let mut metrics = String::new();
+        text::encode(&mut metrics, &self.registry)?;
+        Ok(metrics)
     }
 }
 
 impl Observer for Metrics {
     fn ended(&self, call: &CallEnd<'_>) {
-        let tool = call.tool.unwrap_or(NO_TOOL).to_owned();
-        let labels = CallLabels {
-            tool: tool.clone(),
-            outcome: call.outcome,
-            reason: call.reason.unwrap_or_default(),
+        let tool: Cow<'static, str> = match call.tool {
+            Some(tool) => tool.to_owned().into(),
+            None => NO_TOOL.into(),
         };
-        self.calls.get_or_create(&labels).inc();
-        let durations = self.durations.get_or_create(&ToolLabel { tool });
-        durations.observe(call.duration.as_secs_f64());
+        let reason = call.reason.unwrap_or_default();
+        let labels = [tool.clone(), call.outcome.into(), reason.into()];
+        self.calls.with(labels).inc();
+        let seconds = call.duration.as_secs_f64();
+        self.call_duration.with([tool]).observe(seconds);
         if let Some(memory) = call.memory {
-            self.memory.observe(memory as f64);
+            self.call_memory.observe(memory as f64);
         }
     }
 }

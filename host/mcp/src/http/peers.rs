@@ -1,6 +1,6 @@
-//! Who may ask, by the names in a request's headers: the name that the server
-//! was asked by, and the web page that asked. Meets: a page in a browser that
-//! makes the browser call a server which only its user can reach.
+//! Checks of `Host` and `Origin`: the name that a request has for the server, and
+//! the web page that sent it. Guards against: a page that makes a browser call a
+//! server which only its user can reach.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
@@ -9,41 +9,41 @@ use axum::http::header::{HOST, ORIGIN};
 use axum::http::uri::{Authority, Uri};
 use axum::http::{HeaderMap, HeaderValue};
 
-/// The names and pages that may.
+/// The allowed hosts and origins.
 pub(super) struct Peers {
     hosts: Vec<Name>,
     origins: Vec<Origin>,
 }
 
-/// A host, and its port if that matters.
+/// A host, with a port or for every port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Name {
     host: String,
     port: Option<u16>,
 }
 
-/// Where a page came from.
+/// The origin of a web page.
 #[derive(Debug, PartialEq, Eq)]
 struct Origin {
     scheme: String,
     name: Name,
 }
 
-/// Why a request is refused.
+/// The reason why a request is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Refusal {
-    /// It does not name a host, as HTTP demands, or not one.
+pub(super) enum PeerError {
+    /// It does not name exactly one host, as HTTP demands.
     NoHost,
-    /// It names a host that this server is not.
+    /// It names a host that is not allowed.
     Host,
-    /// It comes from a page that may not ask.
+    /// It comes from a page that is not allowed.
     Origin,
 }
 
 impl Peers {
-    /// The names that an operator allows, and besides these the ones that are
-    /// this machine's alone, or the address itself. A server that listens on
-    /// every address must be told its names.
+    /// Returns the allowed hosts and origins. The address itself and, on loopback,
+    /// the names of this machine are allowed too. A server that listens on every
+    /// address needs at least one host.
     pub(super) fn new(
         hosts: &[String],
         origins: &[String],
@@ -52,8 +52,7 @@ impl Peers {
         let ip = address.ip().to_canonical();
         ensure!(
             !(ip.is_unspecified() && hosts.is_empty()),
-            "a server that listens on every address must be told the names that it is asked by, \
-             in `allowed_hosts`"
+            "a server that listens on every address needs its names in `allowed_hosts`"
         );
         let own: &[&str] = match ip {
             ip if ip.is_loopback() => &["localhost", "127.0.0.1", "::1"],
@@ -64,7 +63,7 @@ impl Peers {
         let hosts = hosts.iter().cloned().chain(own).map(|host| {
             Name::parse(&host).ok_or_else(|| {
                 anyhow::anyhow!(
-                    "an allowed host is a name or an address, with a port or without, and not `{}`",
+                    "`{}` is not an allowed host: a name or an address, with a port or without",
                     host.escape_debug()
                 )
             })
@@ -72,7 +71,7 @@ impl Peers {
         let origins = origins.iter().map(|origin| match Origin::parse(origin) {
             Some(parsed) => Ok(parsed),
             None => bail!(
-                "an allowed origin is such as `https://app.example.com`, and not `{}`",
+                "`{}` is not an allowed origin: a scheme and a host, such as `https://app.example.com`",
                 origin.escape_debug()
             ),
         });
@@ -82,53 +81,54 @@ impl Peers {
         })
     }
 
-    /// Looks at a request. The origin is handed back if it is one of another
-    /// server that is allowed: its browser has to be told so.
+    /// Checks a request. Returns its origin if that is another server's and is
+    /// allowed: the browser needs CORS headers then.
     pub(super) fn check<'a>(
         &self,
         uri: &Uri,
         headers: &'a HeaderMap,
-    ) -> Result<Option<&'a HeaderValue>, Refusal> {
-        let host = one(headers, HOST.as_str()).ok_or(Refusal::NoHost)?;
+    ) -> Result<Option<&'a HeaderValue>, PeerError> {
+        let host = one(headers, HOST.as_str()).ok_or(PeerError::NoHost)?;
         let host = host.and_then(text).and_then(Name::parse);
-        let host = host.ok_or(Refusal::NoHost)?;
-        // A request line may name a host, too, and then it counts.
+        let host = host.ok_or(PeerError::NoHost)?;
+        // A host in the request line counts too.
         let in_line = uri.authority().map(Name::of);
         for name in in_line.iter().chain([&host]) {
             if !self.hosts.iter().any(|allowed| allowed.covers(name)) {
-                return Err(Refusal::Host);
+                return Err(PeerError::Host);
             }
         }
         match one(headers, ORIGIN.as_str()) {
-            Some(None) => match of_another_site(headers) {
+            Some(None) => match is_cross_site(headers) {
                 false => Ok(None),
-                true => Err(Refusal::Origin),
+                true => Err(PeerError::Origin),
             },
-            None => Err(Refusal::Origin),
+            None => Err(PeerError::Origin),
             Some(Some(value)) => {
                 let origin = text(value).and_then(Origin::parse);
-                let origin = origin.ok_or(Refusal::Origin)?;
+                let origin = origin.ok_or(PeerError::Origin)?;
                 if origin.name == host {
                     return Ok(None);
                 }
                 let allowed = self.origins.iter().any(|allowed| allowed.covers(&origin));
                 match allowed {
                     true => Ok(Some(value)),
-                    false => Err(Refusal::Origin),
+                    false => Err(PeerError::Origin),
                 }
             }
         }
     }
 }
 
-/// Whether a browser says that a page of another server asks, or may do so. It
-/// leaves the origin out where the page does not see the answer.
-fn of_another_site(headers: &HeaderMap) -> bool {
+/// Returns whether a browser says that a page of another site may have sent the
+/// request. It leaves `Origin` out if the page does not see the answer.
+fn is_cross_site(headers: &HeaderMap) -> bool {
     let mut sites = headers.get_all("sec-fetch-site").iter();
     !sites.all(|site| matches!(site.as_bytes(), b"same-origin" | b"none"))
 }
 
-/// The value of a header that may be given once. None if it is given twice.
+/// Returns the value of a header that may be there once. None if it is there
+/// twice.
 fn one<'a>(headers: &'a HeaderMap, name: &str) -> Option<Option<&'a HeaderValue>> {
     let mut values = headers.get_all(name).iter();
     let value = values.next();
@@ -153,8 +153,8 @@ impl Name {
             let of_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
             !host.is_empty() && host.bytes().all(of_name)
         };
-        // An authority may be other things, and begin with a user's name, which
-        // is a way to make one name look like another.
+        // An authority may begin with a user's name, which can make one host look
+        // like another.
         let is_host = is_name(&name.host) || name.host.parse::<Ipv6Addr>().is_ok();
         let has_port = authority.as_str().len() > authority.host().len();
         (is_host && has_port == name.port.is_some()).then_some(name)
@@ -185,7 +185,7 @@ impl Origin {
         Some(Self { scheme, name })
     }
 
-    /// A browser leaves the scheme's own port out.
+    /// Returns the port. A browser leaves the default port of the scheme out.
     fn port(&self) -> u16 {
         self.name.port.unwrap_or(match &*self.scheme {
             "https" => 443,
@@ -214,7 +214,11 @@ mod tests {
         Peers::new(&owned(hosts), &owned(origins), address.parse().unwrap())
     }
 
-    fn check(peers: &Peers, uri: &str, headers: &[(&'static str, &str)]) -> Result<bool, Refusal> {
+    fn check(
+        peers: &Peers,
+        uri: &str,
+        headers: &[(&'static str, &str)],
+    ) -> Result<bool, PeerError> {
         let mut map = HeaderMap::new();
         for (name, value) in headers {
             map.append(*name, HeaderValue::from_str(value).unwrap());
@@ -225,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_on_loopback_goes_by_its_own_names_alone() {
+    fn on_loopback_only_the_names_of_this_machine_are_allowed() {
         let peers = peers(&[], &[], "127.0.0.1:80").unwrap();
         for host in [
             "localhost",
@@ -243,7 +247,7 @@ mod tests {
             "localhost.",
         ] {
             let refused = check(&peers, "/", &[("host", host)]);
-            assert_eq!(refused, Err(Refusal::Host), "{host}");
+            assert_eq!(refused, Err(PeerError::Host), "{host}");
         }
         for host in [
             "",
@@ -254,17 +258,17 @@ mod tests {
             "localhost:x",
         ] {
             let refused = check(&peers, "/", &[("host", host)]);
-            assert_eq!(refused, Err(Refusal::NoHost), "{host}");
+            assert_eq!(refused, Err(PeerError::NoHost), "{host}");
         }
-        assert_eq!(check(&peers, "/", &[]), Err(Refusal::NoHost));
+        assert_eq!(check(&peers, "/", &[]), Err(PeerError::NoHost));
         let two = [("host", "localhost"), ("host", "localhost")];
-        assert_eq!(check(&peers, "/", &two), Err(Refusal::NoHost));
+        assert_eq!(check(&peers, "/", &two), Err(PeerError::NoHost));
         let in_line = check(&peers, "http://evil.example/mcp", &[("host", "localhost")]);
-        assert_eq!(in_line, Err(Refusal::Host));
+        assert_eq!(in_line, Err(PeerError::Host));
     }
 
     #[test]
-    fn a_page_may_ask_its_own_server_and_where_it_is_allowed() {
+    fn pages_of_the_own_and_of_allowed_origins_pass() {
         let peers = peers(
             &["h.example"],
             &["https://app.example", "http://b.example:81"],
@@ -291,33 +295,33 @@ mod tests {
             "file://h.example",
             "https://",
         ] {
-            assert_eq!(from(origin), Err(Refusal::Origin), "{origin}");
+            assert_eq!(from(origin), Err(PeerError::Origin), "{origin}");
         }
         let twice = [
             ("host", "h.example"),
             ("origin", "https://h.example"),
             ("origin", "x"),
         ];
-        assert_eq!(check(&peers, "/", &twice), Err(Refusal::Origin));
+        assert_eq!(check(&peers, "/", &twice), Err(PeerError::Origin));
         assert_eq!(check(&peers, "/", &[("host", "10.0.0.1:80")]), Ok(false));
         assert_eq!(
             check(&peers, "/", &[("host", "localhost")]),
-            Err(Refusal::Host)
+            Err(PeerError::Host)
         );
     }
 
     #[test]
-    fn a_name_with_a_port_is_that_port_alone() {
+    fn a_host_with_a_port_covers_that_port_only() {
         let peers = peers(&["h.example:8443"], &[], "0.0.0.0:80").unwrap();
         assert_eq!(check(&peers, "/", &[("host", "h.example:8443")]), Ok(false));
         assert_eq!(
             check(&peers, "/", &[("host", "h.example")]),
-            Err(Refusal::Host)
+            Err(PeerError::Host)
         );
     }
 
     #[test]
-    fn names_that_would_match_nothing_are_refused_at_the_start() {
+    fn refuses_hosts_and_origins_that_match_nothing() {
         for host in ["", "a b", "http://h.example", "h.example/x", "*"] {
             assert!(peers(&[host], &[], "127.0.0.1:80").is_err(), "{host}");
         }

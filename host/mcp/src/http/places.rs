@@ -1,11 +1,10 @@
-//! Who has a place among the connections, and who gives it up when places are
-//! short. A connection on which no valuable work is done can lose its place at
-//! any time: first the ones that have sent nothing, then the ones that have not
-//! sent a whole request yet, then the ones whose last request did not show the
-//! token, of each the oldest first. So a new peer always gets a place, however many others are silent.
+//! The places of connections, and which connection loses its place when all are
+//! taken: first those that have sent nothing, then those that have not sent a
+//! whole request, then those whose last request did not show the token; of each,
+//! the oldest first. So a new peer gets a place, however many others are silent.
 //!
-//! Who shows the token is protected. On a server without a token nobody can,
-//! and a connection is protected for as long as its request to `/mcp` takes.
+//! A connection whose last request showed the token is protected. On a server
+//! without a token, a connection is protected during a request to `/mcp`.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv6Addr};
@@ -14,81 +13,83 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use anyhow::Context as _;
 use tokio_util::sync::CancellationToken;
 
-/// Places that protected connections leave to others, at most, and the part of
-/// all places. Meets: peers with the token that leave none for probes.
+use super::network::Network;
+
+/// The most places that protected connections leave to others, and the part of all
+/// places. Guards against: peers with the token that leave none for probes.
 const RESERVE: usize = 16;
 const RESERVED_PART: usize = 4;
 
-/// The part of all places that unprotected connections of one address have.
-/// Meets: one peer that takes what all others need.
+/// Unprotected connections of one address have one part in so many of all places.
+/// Guards against: one peer that takes all places.
 const SHARED_PART: usize = 2;
 
-/// Bits of an IPv6 address that make one peer: a host is given so many to choose
-/// the others from.
+/// The leading bits of an IPv6 address that count as one peer: a host chooses the
+/// others freely.
 const IPV6_BITS: u8 = 64;
 
 /// The places of one server.
 pub(super) struct Places {
     most: usize,
     trusted: Vec<Network>,
-    table: Mutex<Table>,
+    table: Mutex<PlaceTable>,
 }
 
 #[derive(Default)]
-struct Table {
-    /// Counts what happened, and so orders connections by age.
-    turn: u64,
-    connections: HashMap<u64, Entry>,
+struct PlaceTable {
+    /// Counts events, to order connections by age.
+    events: u64,
+    connections: HashMap<u64, PlaceEntry>,
     protected: usize,
-    /// Unprotected connections, the first to go first: of all, and of each
+    /// Unprotected connections, the first to be evicted first: of all, and of each
     /// address that has a share.
     order: BTreeMap<Rank, u64>,
     shares: HashMap<IpAddr, BTreeMap<Rank, u64>>,
 }
 
-/// When a connection goes: by what it is at, then by when that began.
-type Rank = (State, u64);
+/// The order of eviction: by stage, then by age.
+type Rank = (Stage, u64);
 
-/// What an unprotected connection is at, the first to go first.
+/// The stage of an unprotected connection, the first to be evicted first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum State {
+enum Stage {
     /// It has sent nothing.
     Silent,
     /// Its first request is not complete.
     Begun,
-    /// It has sent requests.
-    Heard,
+    /// It has sent a request.
+    Requested,
 }
 
-struct Entry {
-    /// None for a proxy, which speaks for many.
+struct PlaceEntry {
+    /// None for a trusted proxy, which connects for many.
     address: Option<IpAddr>,
     rank: Rank,
-    /// Its last request showed the token.
+    /// True if its last request showed the token.
     admitted: bool,
-    /// Requests that protect it, on a server without a token.
+    /// The requests that protect it, on a server without a token.
     working: usize,
     evicted: CancellationToken,
 }
 
-/// The place of one connection, until this is dropped.
-pub(super) struct Place {
+/// The place of one connection, returned when it is dropped.
+pub(super) struct ConnectionPlace {
     places: Arc<Places>,
     id: u64,
     address: Option<IpAddr>,
     evicted: CancellationToken,
 }
 
-/// Protects a connection for as long as its request takes.
-pub(super) struct Work(Arc<Place>);
+/// Protects a connection until it is dropped.
+pub(super) struct Protection(Arc<ConnectionPlace>);
 
 impl Places {
     pub(super) fn new(most: usize, trusted: &[String]) -> anyhow::Result<Arc<Self>> {
         let trusted = trusted.iter().map(|text| {
             Network::parse(text).with_context(|| {
                 format!(
-                    "a trusted proxy is an IP address, or a network such as `10.0.0.0/8`, and \
-                     not `{}`",
+                    "`{}` is not a trusted proxy: an IP address, or a network such as \
+                     `10.0.0.0/8`",
                     text.escape_debug()
                 )
             })
@@ -100,35 +101,34 @@ impl Places {
         }))
     }
 
-    /// Gives a connection a place, if need be one that another has to leave.
-    /// None if all of them are protected.
-    pub(super) fn take(self: &Arc<Self>, peer: IpAddr) -> Option<Place> {
+    /// Gives a connection a place, if need be by evicting another. None if all
+    /// others are protected.
+    pub(super) fn take(self: &Arc<Self>, peer: IpAddr) -> Option<ConnectionPlace> {
         let address = self.counted(peer);
         let mut table = self.table();
         let share = address.and_then(|address| table.shares.get(&address));
-        let leaving = match share {
-            Some(share) if share.len() >= part(self.most) => share.values().next(),
+        let evicted = match share {
+            Some(share) if share.len() >= share_of(self.most) => share.values().next(),
             _ if table.connections.len() >= self.most => Some(table.order.values().next()?),
             _ => None,
         };
-        if let Some(id) = leaving.copied()
-            && let Some(evicted) = table.remove(id)
+        if let Some(id) = evicted.copied()
+            && let Some(entry) = table.remove(id)
         {
-            evicted.evicted.cancel();
+            entry.evicted.cancel();
         }
-        let id = table.next_turn();
+        let id = table.next_event();
         let evicted = CancellationToken::new();
-        let entry = Entry {
+        let entry = PlaceEntry {
             address,
-            rank: (State::Silent, id),
+            rank: (Stage::Silent, id),
             admitted: false,
             working: 0,
             evicted: evicted.clone(),
         };
-        table.file(id, &entry);
-        table.connections.insert(id, entry);
+        table.insert(id, entry);
         drop(table);
-        Some(Place {
+        Some(ConnectionPlace {
             places: Arc::clone(self),
             id,
             address,
@@ -136,7 +136,7 @@ impl Places {
         })
     }
 
-    /// The address that a peer counts by. None for a proxy.
+    /// Returns the address that a peer counts by. None for a trusted proxy.
     fn counted(&self, peer: IpAddr) -> Option<IpAddr> {
         let peer = peer.to_canonical();
         if self.trusted.iter().any(|network| network.contains(peer)) {
@@ -151,61 +151,58 @@ impl Places {
         })
     }
 
-    /// Changes what protects a connection. False if that would leave too few
-    /// places to others.
-    fn change(&self, id: u64, change: impl FnOnce(&mut Entry, u64)) -> bool {
+    /// Changes an entry. Returns false if the connection has lost its place, or if
+    /// its protection would leave too few places to others.
+    fn change(&self, id: u64, change: impl FnOnce(&mut PlaceEntry, u64)) -> bool {
         let mut table = self.table();
-        let turn = table.next_turn();
-        // One that has lost its place is about to end.
+        let event = table.next_event();
         let Some(mut entry) = table.remove(id) else {
             return false;
         };
         let before = entry.is_protected();
-        change(&mut entry, turn);
+        change(&mut entry, event);
         let reserve = RESERVE.min(self.most / RESERVED_PART);
         let fits = before || !entry.is_protected() || table.protected + reserve < self.most;
         if !fits {
             entry.admitted = false;
             entry.working = 0;
         }
-        table.file(id, &entry);
-        table.connections.insert(id, entry);
+        table.insert(id, entry);
         fits
     }
 
-    fn table(&self) -> MutexGuard<'_, Table> {
+    fn table(&self) -> MutexGuard<'_, PlaceTable> {
         let table = self.table.lock();
         table.unwrap_or_else(|broken| broken.into_inner())
     }
 }
 
-/// What one address may have of all.
-fn part(of: usize) -> usize {
-    of.div_ceil(SHARED_PART)
+/// Returns the share of one address.
+fn share_of(all: usize) -> usize {
+    all.div_ceil(SHARED_PART)
 }
 
-impl Table {
-    fn next_turn(&mut self) -> u64 {
-        self.turn += 1;
-        self.turn
+impl PlaceTable {
+    fn next_event(&mut self) -> u64 {
+        self.events += 1;
+        self.events
     }
 
-    /// Puts a connection where it is found when places are short.
-    fn file(&mut self, id: u64, entry: &Entry) {
+    /// Adds a connection.
+    fn insert(&mut self, id: u64, entry: PlaceEntry) {
         if entry.is_protected() {
             self.protected += 1;
-            return;
+        } else {
+            self.order.insert(entry.rank, id);
+            if let Some(address) = entry.address {
+                let share = self.shares.entry(address).or_default();
+                share.insert(entry.rank, id);
+            }
         }
-        self.order.insert(entry.rank, id);
-        if let Some(address) = entry.address {
-            self.shares
-                .entry(address)
-                .or_default()
-                .insert(entry.rank, id);
-        }
+        self.connections.insert(id, entry);
     }
 
-    fn remove(&mut self, id: u64) -> Option<Entry> {
+    fn remove(&mut self, id: u64) -> Option<PlaceEntry> {
         let entry = self.connections.remove(&id)?;
         if entry.is_protected() {
             self.protected -= 1;
@@ -224,116 +221,74 @@ impl Table {
     }
 }
 
-impl Entry {
+impl PlaceEntry {
     fn is_protected(&self) -> bool {
         self.admitted || self.working > 0
     }
 }
 
-impl Place {
-    /// Waits until the place is another's. The connection ends then.
+impl ConnectionPlace {
+    /// Waits until the connection has lost its place, and must end.
     pub(super) async fn evicted(&self) {
         self.evicted.cancelled().await;
     }
 
-    /// The address that shares are counted by. None for a proxy.
+    /// Returns the address that shares are counted by. None for a trusted proxy.
     pub(super) fn address(&self) -> Option<IpAddr> {
         self.address
     }
 
-    /// The first bytes have come.
-    pub(super) fn begun(&self) {
-        self.places.change(self.id, |entry, turn| {
-            entry.rank = (State::Begun, turn);
+    /// Marks that the first bytes have arrived.
+    pub(super) fn set_begun(&self) {
+        self.places.change(self.id, |entry, event| {
+            entry.rank = (Stage::Begun, event);
         });
     }
 
-    /// A whole request has come. What the one before it showed counts until this
-    /// one shows something: no newcomer takes the place in between.
-    pub(super) fn heard(&self) {
-        self.places.change(self.id, |entry, turn| {
-            entry.rank = (State::Heard, turn);
+    /// Marks that a whole request has arrived. The connection stays protected by
+    /// the request before until this one is checked, so that no newcomer takes the
+    /// place in between.
+    pub(super) fn set_requested(&self) {
+        self.places.change(self.id, |entry, event| {
+            entry.rank = (Stage::Requested, event);
         });
     }
 
-    /// The request has not shown the token.
-    pub(super) fn dismiss(&self) {
+    /// Marks that the request did not show the token.
+    pub(super) fn reject(&self) {
         self.places
             .change(self.id, |entry, _| entry.admitted = false);
     }
 
-    /// The request has shown the token. False if no place can be protected any
-    /// more.
+    /// Marks that the request showed the token. Returns false if no more places can
+    /// be protected.
     pub(super) fn admit(&self) -> bool {
-        let change = |entry: &mut Entry, _| entry.admitted = true;
+        let change = |entry: &mut PlaceEntry, _| entry.admitted = true;
         self.places.change(self.id, change)
     }
 
-    /// Protects a place of a server without a token. None if no place can be
-    /// protected any more.
-    pub(super) fn work(self: &Arc<Self>) -> Option<Work> {
+    /// Protects the connection during a request, on a server without a token. None
+    /// if no more places can be protected.
+    pub(super) fn protect(self: &Arc<Self>) -> Option<Protection> {
         let protected = self.places.change(self.id, |entry, _| {
             entry.working = entry.working.saturating_add(1)
         });
-        protected.then(|| Work(Arc::clone(self)))
+        protected.then(|| Protection(Arc::clone(self)))
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionPlace {
     fn drop(&mut self) {
         self.places.table().remove(self.id);
     }
 }
 
-impl Drop for Work {
+impl Drop for Protection {
     fn drop(&mut self) {
-        self.0.places.change(self.0.id, |entry, turn| {
+        self.0.places.change(self.0.id, |entry, event| {
             entry.working = entry.working.saturating_sub(1);
-            entry.rank = (State::Heard, turn);
+            entry.rank = (Stage::Requested, event);
         });
-    }
-}
-
-/// Addresses that begin with the same bits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Network {
-    address: IpAddr,
-    bits: u8,
-}
-
-impl Network {
-    fn parse(text: &str) -> Option<Self> {
-        let (address, bits) = match text.split_once('/') {
-            Some((address, bits)) => (address, Some(bits)),
-            None => (text, None),
-        };
-        let address: IpAddr = address.parse().ok()?;
-        let most = if address.is_ipv4() { 32 } else { 128 };
-        let bits: u8 = match bits {
-            // Digits alone: `+8` is a number, too.
-            Some(bits) if !bits.bytes().all(|byte| byte.is_ascii_digit()) => return None,
-            Some(bits) => bits.parse().ok().filter(|bits| *bits <= most)?,
-            None => most,
-        };
-        Some(match (address.to_canonical(), address) {
-            // One of IPv4 in the clothes of IPv6.
-            (mapped @ IpAddr::V4(_), IpAddr::V6(_)) => Self {
-                address: mapped,
-                bits: bits.checked_sub(96)?,
-            },
-            (address, _) => Self { address, bits },
-        })
-    }
-
-    fn contains(&self, address: IpAddr) -> bool {
-        let differing = match (self.address, address) {
-            (IpAddr::V4(one), IpAddr::V4(other)) => {
-                u128::from(one.to_bits() ^ other.to_bits()) << 96
-            }
-            (IpAddr::V6(one), IpAddr::V6(other)) => one.to_bits() ^ other.to_bits(),
-            _ => return false,
-        };
-        differing.leading_zeros() >= u32::from(self.bits)
     }
 }
 
@@ -350,69 +305,69 @@ mod tests {
         [10, 0, 0, last].into()
     }
 
-    fn open<'a>(connections: impl IntoIterator<Item = &'a Arc<Place>>) -> Vec<bool> {
+    fn open<'a>(connections: impl IntoIterator<Item = &'a Arc<ConnectionPlace>>) -> Vec<bool> {
         let open = connections.into_iter();
         open.map(|place| !place.evicted.is_cancelled()).collect()
     }
 
     #[test]
-    fn the_oldest_silent_connection_goes_first_and_protected_ones_never() {
+    fn evicts_the_oldest_silent_connection_and_no_protected_one() {
         let places = places(8, &[]);
         let mut connections: Vec<_> = (0..8)
             .map(|peer| Arc::new(places.take(address(peer)).unwrap()))
             .collect();
-        connections[0].heard();
+        connections[0].set_requested();
         assert!(connections[0].admit());
-        connections[1].heard();
-        connections[4].begun();
-        let working = connections[2].work().unwrap();
+        connections[1].set_requested();
+        connections[4].set_begun();
+        let protection = connections[2].protect().unwrap();
         for peer in 8..14 {
             connections.push(Arc::new(places.take(address(peer)).unwrap()));
         }
-        // The silent ones went, the oldest first.
+        // The silent connections went, the oldest first.
         let gone: Vec<_> = (0..14).filter(|at| !open(&connections)[*at]).collect();
         assert_eq!(gone, [3, 5, 6, 7, 8, 9]);
         for connection in &connections[10..] {
-            connection.heard();
+            connection.set_requested();
         }
         connections.push(Arc::new(places.take(address(14)).unwrap()));
         assert_eq!(open([&connections[4], &connections[1]]), [false, true]);
-        drop(working);
+        drop(protection);
         for peer in 15..20 {
             connections.push(Arc::new(places.take(address(peer)).unwrap()));
         }
         assert_eq!(open(&connections[..3]), [true, true, true]);
-        // The ones that were heard, by the last time; the end of work counts, too.
+        // Then those with requests, by the last one; its end counts too.
         for peer in 20..22 {
-            connections.last().unwrap().heard();
+            connections.last().unwrap().set_requested();
             connections.push(Arc::new(places.take(address(peer)).unwrap()));
         }
-        let heard = [0, 1, 10, 2, 11].map(|at| &connections[at]);
-        assert_eq!(open(heard), [true, false, false, true, true]);
+        let requested = [0, 1, 10, 2, 11].map(|at| &connections[at]);
+        assert_eq!(open(requested), [true, false, false, true, true]);
     }
 
     #[test]
-    fn some_places_cannot_be_protected_and_the_rest_can() {
+    fn leaves_some_places_unprotected() {
         for (most, protected) in [(8, 6), (3, 3), (1, 1), (512, 496)] {
             let places = places(most, &["10.0.0.0/8"]);
             let connections: Vec<_> = (0..most)
                 .map(|_| Arc::new(places.take(address(1)).unwrap()))
                 .collect();
             let admitted = connections.iter().filter(|place| {
-                place.heard();
+                place.set_requested();
                 place.admit()
             });
             assert_eq!(admitted.count(), protected, "{most}");
             assert_eq!(places.take(address(1)).is_some(), protected < most);
-            // What is protected stays so, whoever comes between two requests.
-            connections[0].heard();
+            // A protected connection stays so between two requests.
+            connections[0].set_requested();
             if protected < most {
                 assert!(!connections[most - 1].admit());
             }
             assert!(connections[0].admit());
             // Without the token, it gives way to another.
-            connections[0].heard();
-            connections[0].dismiss();
+            connections[0].set_requested();
+            connections[0].reject();
             if protected < most {
                 assert!(connections[most - 1].admit());
                 assert!(!connections[0].admit());
@@ -421,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_takes_its_share_from_itself_and_a_proxy_has_none() {
+    fn bounds_the_share_of_an_address_but_not_of_a_trusted_proxy() {
         let places = places(8, &["10.0.0.9", "2001:db8::/32"]);
         let take = |peer| Arc::new(places.take(peer).unwrap());
         let other = take(address(1));
@@ -444,13 +399,13 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_ends_leaves_nothing() {
+    fn a_connection_that_ends_leaves_nothing_behind() {
         let places = places(4, &[]);
         let place = Arc::new(places.take(address(1)).unwrap());
-        place.heard();
-        let work = place.work();
+        place.set_requested();
+        let protection = place.protect();
         drop(place);
-        drop(work);
+        drop(protection);
         for _ in 0..100 {
             let place = Arc::new(places.take(address(1)).unwrap());
             assert!(place.admit());
@@ -461,34 +416,8 @@ mod tests {
     }
 
     #[test]
-    fn a_network_is_read_exactly() {
-        for (network, inside, outside) in [
-            ("10.0.0.9", "10.0.0.9", "10.0.0.8"),
-            ("10.0.0.0/8", "10.255.0.1", "11.0.0.1"),
-            ("10.0.0.0/9", "10.127.0.1", "10.128.0.1"),
-            ("0.0.0.0/0", "192.0.2.1", "::1"),
-            ("::ffff:10.0.0.0/104", "10.9.9.9", "11.0.0.1"),
-            ("::ffff:10.0.0.9", "10.0.0.9", "10.0.0.8"),
-            ("2001:db8::/33", "2001:db8:7fff::1", "2001:db8:8000::1"),
-            ("::/0", "::1", "127.0.0.1"),
-        ] {
-            let read = Network::parse(network).unwrap();
-            assert!(read.contains(inside.parse().unwrap()), "{network}");
-            assert!(!read.contains(outside.parse().unwrap()), "{network}");
-        }
-        for wrong in [
-            "",
-            "10.0.0",
-            "10.0.0.0/33",
-            "10.0.0.0/",
-            "10.0.0.0/+8",
-            "::/129",
-            "a.example",
-            "10.0.0.0/8/8",
-            "::ffff:10.0.0.0/95",
-            "*",
-        ] {
-            assert_eq!(Network::parse(wrong), None, "{wrong}");
+    fn refuses_a_trusted_proxy_that_is_no_network_and_names_it() {
+        for wrong in ["", "10.0.0.0/33", "10.0.0.0/+8", "a.example", "*"] {
             let error = Places::new(1, &[wrong.to_owned()]).err().unwrap();
             assert!(error.to_string().contains(&format!("`{wrong}`")), "{error}");
         }

@@ -1,78 +1,78 @@
-//! So many of something at a time: of all, and of one address.
+//! A bound on requests at a time: of all peers, and of one address.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// One part in so many is what one address leaves to others. Meets: one peer
-/// that takes what all others need. On a server without a token all of a
-/// machine's programs may have one address, so it leaves no more.
+/// One address leaves one part in so many to others. Guards against: one peer that
+/// takes all. It leaves no more because, without a token, all programs of a
+/// machine may have one address.
 const OTHERS_PART: usize = 4;
 
-/// What may be taken.
-pub(super) struct Quota {
+/// The permits of all requests.
+pub(super) struct RequestQuota {
     most: usize,
-    taken: Mutex<Counts>,
+    counts: Mutex<Counts>,
 }
 
 #[derive(Default)]
 struct Counts {
     all: usize,
-    /// Of each address that counts.
-    of: HashMap<IpAddr, usize>,
+    /// Of each address that has a share.
+    by_address: HashMap<IpAddr, usize>,
 }
 
-/// One, until this is dropped.
-pub(super) struct Taken {
-    quota: Arc<Quota>,
+/// The permit of one request, returned when it is dropped.
+pub(super) struct QuotaPermit {
+    quota: Arc<RequestQuota>,
     address: Option<IpAddr>,
 }
 
-impl Quota {
+impl RequestQuota {
     pub(super) fn new(most: usize) -> Arc<Self> {
         Arc::new(Self {
             most,
-            taken: Mutex::default(),
+            counts: Mutex::default(),
         })
     }
 
-    /// Takes one. None if there is none left, or none left for this address.
-    pub(super) fn take(self: &Arc<Self>, address: Option<IpAddr>) -> Option<Taken> {
-        let mut taken = self.counts();
-        if taken.all >= self.most {
+    /// Takes a permit. None if none is left, or none for this address.
+    pub(super) fn take(self: &Arc<Self>, address: Option<IpAddr>) -> Option<QuotaPermit> {
+        let mut counts = self.counts();
+        if counts.all >= self.most {
             return None;
         }
         if let Some(address) = address {
-            let of = taken.of.entry(address).or_default();
+            let of = counts.by_address.entry(address).or_default();
             if *of >= self.most - self.most / OTHERS_PART {
                 return None;
             }
             *of += 1;
         }
-        taken.all += 1;
-        drop(taken);
-        Some(Taken {
+        counts.all += 1;
+        drop(counts);
+        Some(QuotaPermit {
             quota: Arc::clone(self),
             address,
         })
     }
 
     fn counts(&self) -> MutexGuard<'_, Counts> {
-        let counts = self.taken.lock();
+        let counts = self.counts.lock();
         counts.unwrap_or_else(|broken| broken.into_inner())
     }
 }
 
-impl Drop for Taken {
+impl Drop for QuotaPermit {
     fn drop(&mut self) {
         let mut counts = self.quota.counts();
         counts.all -= 1;
         if let Some(address) = self.address
-            && let Some(of) = counts.of.get_mut(&address)
+            && let Some(of) = counts.by_address.get_mut(&address)
         {
             *of -= 1;
             if *of == 0 {
-                counts.of.remove(&address);
+                counts.by_address.remove(&address);
             }
         }
     }
@@ -83,8 +83,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_has_its_part_and_all_together_have_the_rest() {
-        let quota = Quota::new(4);
+    fn bounds_each_address_and_all_together() {
+        let quota = RequestQuota::new(4);
         let [one, other, third]: [Option<IpAddr>; 3] =
             [1, 2, 3].map(|last| Some([10, 0, 0, last].into()));
         let taken = [(); 3].map(|()| quota.take(one));
@@ -97,6 +97,6 @@ mod tests {
         let free = [(); 4].map(|()| quota.take(None));
         assert!(free.iter().all(Option::is_some));
         drop(free);
-        assert!(quota.counts().of.is_empty() && quota.counts().all == 0);
+        assert!(quota.counts().by_address.is_empty() && quota.counts().all == 0);
     }
 }

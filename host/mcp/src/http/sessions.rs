@@ -1,8 +1,8 @@
-//! Clients of protocol revisions with a handshake. Such a client cancels a call
-//! by a request of its own, and not by closing the call's connection; so it is
-//! given a label at its handshake, which it shows with every request, and by
-//! which the one finds the other. That is all that a label does: nothing is
-//! kept between requests, none is needed, and no request is refused for it.
+//! Sessions of clients with a handshake. Such a client cancels a call by another
+//! request, and not by closing the connection. It gets a session id at its
+//! handshake and sends it with every request, so that a cancellation finds the
+//! call. Nothing else is kept: no request needs a session id, and none is refused
+//! for it.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -12,48 +12,48 @@ use std::io::{self, Read as _};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use axum::http::{HeaderMap, HeaderValue};
 use rmcp::model::RequestId;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
 use tokio_util::sync::CancellationToken;
 
-/// The header that carries the label.
-pub(super) const LABEL: HeaderName = HeaderName::from_static("mcp-session-id");
+use super::headers::{METHOD, SESSION_ID};
 
-/// Longest label that is looked at. Meets: a peer that makes keys of headers.
-const LABEL_BYTES: usize = 64;
+/// The most bytes of a session id. Guards against: a peer that makes keys of large
+/// headers.
+const SESSION_ID_BYTES: usize = 64;
 
-/// Requests in flight, by the label and the id that their client gave.
+/// The requests in flight, by session id and request id.
 pub(super) struct Sessions {
     secret: [u8; 32],
-    given: AtomicU64,
-    in_flight: Mutex<HashMap<Key, CancellationToken>>,
+    issued: AtomicU64,
+    in_flight: Mutex<HashMap<RequestKey, CancellationToken>>,
 }
 
-type Key = (Box<str>, RequestId);
+type RequestKey = (Box<str>, RequestId);
 
-/// What a message is to the client's session.
-pub(super) enum Asked {
-    /// Its beginning: the answer carries the label.
+/// The meaning of a message for its session.
+pub(super) enum MessageKind {
+    /// Its beginning. The answer carries this session id.
     Handshake(HeaderValue),
-    /// A request that its client can cancel.
-    Request(InFlight),
-    /// Neither.
+    /// A request that the client can cancel.
+    Request(CancellableRequest),
+    /// Any other message.
     Other,
 }
 
-/// A request that can be cancelled, for as long as this is kept.
-pub(super) struct InFlight {
+/// A request that can be cancelled until this is dropped.
+pub(super) struct CancellableRequest {
     sessions: Arc<Sessions>,
-    key: Key,
+    key: RequestKey,
     pub(super) cancelled: CancellationToken,
 }
 
-/// What is read of a message here; the protocol reads it whole.
+/// The parts of a message that are read here. rmcp reads all of it.
 #[derive(Deserialize)]
-struct Head<'a> {
+struct MessageHead<'a> {
     #[serde(borrow)]
     id: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -63,7 +63,7 @@ struct Head<'a> {
 }
 
 #[derive(Deserialize)]
-struct Cancelled {
+struct CancelParams {
     #[serde(rename = "requestId")]
     id: RequestId,
 }
@@ -74,53 +74,57 @@ impl Sessions {
         File::open("/dev/urandom")?.read_exact(&mut secret)?;
         Ok(Arc::new(Self {
             secret,
-            given: AtomicU64::new(0),
+            issued: AtomicU64::new(0),
             in_flight: Mutex::default(),
         }))
     }
 
-    /// Looks at a message: a cancellation is passed on to the request that it
-    /// is of. A message of a revision without sessions names its method in a
-    /// header, and is not looked at.
-    pub(super) fn look(self: &Arc<Self>, headers: &HeaderMap, body: &[u8]) -> Asked {
-        if headers.contains_key(super::endpoint::METHOD) {
-            return Asked::Other;
+    /// Classifies a message. A cancellation is passed on to its request. A message
+    /// of a revision without sessions names its method in a header and is not read.
+    pub(super) fn classify(self: &Arc<Self>, headers: &HeaderMap, body: &[u8]) -> MessageKind {
+        if headers.contains_key(METHOD) {
+            return MessageKind::Other;
         }
-        let label = headers.get(LABEL).and_then(|label| label.to_str().ok());
-        let Ok(head) = serde_json::from_slice::<Head<'_>>(body) else {
-            return Asked::Other;
+        let session = headers.get(SESSION_ID).and_then(|id| id.to_str().ok());
+        let Ok(head) = serde_json::from_slice::<MessageHead<'_>>(body) else {
+            return MessageKind::Other;
         };
-        match (label, head.method.as_deref()) {
-            (None, Some("initialize")) => Asked::Handshake(self.label()),
-            (Some(label), Some(method)) if label.len() <= LABEL_BYTES => {
-                self.asked(label, method, &head)
+        match (session, head.method.as_deref()) {
+            (None, Some("initialize")) => MessageKind::Handshake(self.new_id()),
+            (Some(session), Some(method)) if session.len() <= SESSION_ID_BYTES => {
+                self.classify_in(session, method, &head)
             }
-            _ => Asked::Other,
+            _ => MessageKind::Other,
         }
     }
 
-    fn asked(self: &Arc<Self>, label: &str, method: &str, head: &Head<'_>) -> Asked {
-        let key = |id| (label.into(), id);
+    fn classify_in(
+        self: &Arc<Self>,
+        session: &str,
+        method: &str,
+        head: &MessageHead<'_>,
+    ) -> MessageKind {
+        let key = |id| (session.into(), id);
         if method == "notifications/cancelled" {
             let cancelled = head.params.map(RawValue::get);
             let cancelled = cancelled.and_then(|params| serde_json::from_str(params).ok());
-            if let Some(Cancelled { id }) = cancelled
+            if let Some(CancelParams { id }) = cancelled
                 && let Some(request) = self.in_flight().get(&key(id))
             {
                 request.cancel();
             }
-            return Asked::Other;
+            return MessageKind::Other;
         }
         let id = head.id.and_then(|id| serde_json::from_str(id.get()).ok());
         let Some(key) = id.map(key) else {
-            return Asked::Other;
+            return MessageKind::Other;
         };
         match self.in_flight().entry(key.clone()) {
-            // An id that is used twice at a time names neither for certain.
-            Entry::Occupied(_) => Asked::Other,
+            // An id that is used twice at a time names neither request.
+            Entry::Occupied(_) => MessageKind::Other,
             Entry::Vacant(free) => {
                 let cancelled = free.insert(CancellationToken::new()).clone();
-                Asked::Request(InFlight {
+                MessageKind::Request(CancellableRequest {
                     sessions: Arc::clone(self),
                     key,
                     cancelled,
@@ -129,9 +133,9 @@ impl Sessions {
         }
     }
 
-    /// A label that nobody has had and nobody can guess.
-    fn label(&self) -> HeaderValue {
-        let number = self.given.fetch_add(1, Ordering::Relaxed);
+    /// Returns a session id that is new and cannot be guessed.
+    fn new_id(&self) -> HeaderValue {
+        let number = self.issued.fetch_add(1, Ordering::Relaxed);
         let digest = Sha256::new()
             .chain_update(self.secret)
             .chain_update(number.to_le_bytes())
@@ -143,13 +147,13 @@ impl Sessions {
         HeaderValue::try_from(hex).unwrap_or(HeaderValue::from_static(""))
     }
 
-    fn in_flight(&self) -> MutexGuard<'_, HashMap<Key, CancellationToken>> {
+    fn in_flight(&self) -> MutexGuard<'_, HashMap<RequestKey, CancellationToken>> {
         let in_flight = self.in_flight.lock();
         in_flight.unwrap_or_else(|broken| broken.into_inner())
     }
 }
 
-impl Drop for InFlight {
+impl Drop for CancellableRequest {
     fn drop(&mut self) {
         self.sessions.in_flight().remove(&self.key);
     }

@@ -1,24 +1,28 @@
-//! The end of a server: asked for once, in order; asked for twice, at once.
+//! The end of a server: in order when it is requested once, at once when twice.
 
 use std::io;
 
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-/// Tells a server to end. Cheap to clone; all clones are the same.
+/// Requests the end of a server. Cheap to clone; all clones are the same.
 #[derive(Debug, Clone, Default)]
 pub struct Shutdown {
     begun: CancellationToken,
-    hurried: CancellationToken,
+    forced: CancellationToken,
 }
 
 impl Shutdown {
-    /// One that is asked for by the signals SIGTERM and SIGINT (Ctrl-C).
+    /// Returns a shutdown that SIGTERM and SIGINT (Ctrl-C) request.
+    ///
+    /// # Errors
+    ///
+    /// If the system refuses to deliver the signals.
     pub fn on_signals() -> io::Result<Self> {
         let shutdown = Self::default();
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
-        let asked = shutdown.clone();
+        let requested = shutdown.clone();
         tokio::spawn(async move {
             loop {
                 let signalled = tokio::select! {
@@ -26,7 +30,7 @@ impl Shutdown {
                     signalled = interrupt.recv() => signalled,
                 };
                 match signalled {
-                    Some(()) => asked.ask(),
+                    Some(()) => requested.request(),
                     None => return,
                 }
             }
@@ -34,18 +38,18 @@ impl Shutdown {
         Ok(shutdown)
     }
 
-    /// Asks for the end: requests in flight are finished first. Asked for
-    /// again, they are broken off.
-    pub fn ask(&self) {
+    /// Requests the end. The first time, requests in flight are finished; the
+    /// second time, they are broken off.
+    pub fn request(&self) {
         if self.begun.is_cancelled() {
-            self.hurried.cancel();
+            self.forced.cancel();
         }
         self.begun.cancel();
     }
 
-    /// Waits until the end is asked for. A handler that keeps a stream open for
-    /// as long as the server is there ends it then, in the protocol's words.
-    pub async fn asked(&self) {
+    /// Waits until the end is requested. A handler that keeps streams open ends
+    /// them then, as the protocol says.
+    pub async fn requested(&self) {
         self.begun.cancelled().await;
     }
 
@@ -53,7 +57,7 @@ impl Shutdown {
         &self.begun
     }
 
-    pub(super) fn hurried(&self) -> &CancellationToken {
-        &self.hurried
+    pub(super) fn forced(&self) -> &CancellationToken {
+        &self.forced
     }
 }

@@ -1,5 +1,5 @@
-//! The bearer token: what every request for tools or metrics must carry, once
-//! one is set. Only its digest is kept.
+//! The bearer token that every request for tools or metrics must show, if one is
+//! set. Only its digest is kept.
 
 use std::fmt;
 use std::fs::OpenOptions;
@@ -13,7 +13,7 @@ use axum::http::header::AUTHORIZATION;
 use rustix::fs::OFlags;
 use sha2::{Digest as _, Sha256};
 
-/// Shortest and longest token, in characters. Meets: a token that can be
+/// The length of a token in characters. Guards against: a token that can be
 /// guessed, and a file that is something else.
 const LENGTH: std::ops::RangeInclusive<usize> = 16..=4096;
 
@@ -23,21 +23,24 @@ pub struct Token {
     digest: [u8; 32],
 }
 
-/// What a request showed for itself.
+/// The result of checking a request for the token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Shown {
-    /// The token.
+pub(super) enum TokenCheck {
+    /// It shows the token.
     Right,
-    /// Something else.
+    /// It shows something else.
     Wrong,
-    /// Nothing.
-    Nothing,
+    /// It shows nothing.
+    Missing,
 }
 
 impl Token {
-    /// A token from its text: 16 to 4096 characters that a header may carry as
-    /// a bearer token (letters, digits and `-._~+/=`). White space around it is
-    /// not part of it.
+    /// Returns a token from its text: 16 to 4096 letters, digits and `-._~+/=`.
+    /// White space around it is ignored.
+    ///
+    /// # Errors
+    ///
+    /// If the text has another length or other characters.
     pub fn new(text: &str) -> anyhow::Result<Self> {
         let text = text.trim();
         ensure!(
@@ -55,15 +58,20 @@ impl Token {
         })
     }
 
-    /// A token from a file, which nobody but its owner may read or write: the
-    /// user who runs this, or root.
+    /// Reads a token from a file. The file must belong to the user of this
+    /// process or to root, and nobody else may read or write it.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be read, others have access to it, or its text is not a
+    /// token.
     pub fn read(path: &Path) -> anyhow::Result<Self> {
         Self::read_checked(path)
             .with_context(|| format!("cannot use the token file `{}`", path.display()))
     }
 
     fn read_checked(path: &Path) -> anyhow::Result<Self> {
-        // A FIFO must not make the start wait.
+        // Opening a FIFO must not wait.
         let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
         let file = OpenOptions::new()
             .read(true)
@@ -77,21 +85,21 @@ impl Token {
         }
         ensure!(
             metadata.mode() & 0o077 == 0,
-            "others than its owner may read or write it; it must have mode 0600 or less"
+            "users other than its owner may read or write it; set its mode to 0600"
         );
         let mut text = String::new();
-        // White space may surround it, but not without end.
+        // Some white space may surround it.
         let most = *LENGTH.end() as u64 + 64;
         file.take(most).read_to_string(&mut text)?;
         Self::new(&text)
     }
 
-    /// Looks for the token in a request's headers. How long that takes says
-    /// nothing of the token: digests are compared, and in full.
-    pub(super) fn shown(&self, headers: &HeaderMap) -> Shown {
+    /// Checks a request's headers for the token, in constant time: whole digests
+    /// are compared.
+    pub(super) fn check(&self, headers: &HeaderMap) -> TokenCheck {
         let mut values = headers.get_all(AUTHORIZATION).iter();
         let Some(value) = values.next() else {
-            return Shown::Nothing;
+            return TokenCheck::Missing;
         };
         let credentials = value.as_bytes();
         let scheme = b"bearer ";
@@ -99,7 +107,7 @@ impl Token {
             .get(..scheme.len())
             .is_some_and(|start| start.eq_ignore_ascii_case(scheme));
         if values.next().is_some() || !is_bearer {
-            return Shown::Wrong;
+            return TokenCheck::Wrong;
         }
         let shown = digest(credentials[scheme.len()..].trim_ascii());
         let differing = shown
@@ -107,8 +115,8 @@ impl Token {
             .zip(&self.digest)
             .fold(0, |sum, (a, b)| sum | (a ^ b));
         match std::hint::black_box(differing) {
-            0 => Shown::Right,
-            _ => Shown::Wrong,
+            0 => TokenCheck::Right,
+            _ => TokenCheck::Wrong,
         }
     }
 }
@@ -133,7 +141,7 @@ mod tests {
     use axum::http::HeaderValue;
 
     #[test]
-    fn a_token_is_long_enough_and_fits_a_header() {
+    fn checks_length_and_characters_of_a_token() {
         assert!(Token::new("0123456789abcdef\n").is_ok());
         for text in ["", "short", "0123456789 abcdef", "0123456789äbcdef"] {
             assert!(Token::new(text).is_err(), "{text}");
@@ -145,18 +153,18 @@ mod tests {
     }
 
     #[test]
-    fn only_the_token_itself_is_right() {
+    fn accepts_only_the_token_itself() {
         let token = Token::new("0123456789abcdef").unwrap();
         let shown = |values: &[&str]| {
             let mut headers = HeaderMap::new();
             for value in values {
                 headers.append(AUTHORIZATION, HeaderValue::from_str(value).unwrap());
             }
-            token.shown(&headers)
+            token.check(&headers)
         };
-        assert_eq!(shown(&[]), Shown::Nothing);
+        assert_eq!(shown(&[]), TokenCheck::Missing);
         for right in ["Bearer 0123456789abcdef", "bearer  0123456789abcdef"] {
-            assert_eq!(shown(&[right]), Shown::Right, "{right}");
+            assert_eq!(shown(&[right]), TokenCheck::Right, "{right}");
         }
         for wrong in [
             "",
@@ -168,9 +176,9 @@ mod tests {
             "Basic 0123456789abcdef",
             "0123456789abcdef",
         ] {
-            assert_eq!(shown(&[wrong]), Shown::Wrong, "{wrong}");
+            assert_eq!(shown(&[wrong]), TokenCheck::Wrong, "{wrong}");
         }
         let right = "Bearer 0123456789abcdef";
-        assert_eq!(shown(&[right, right]), Shown::Wrong);
+        assert_eq!(shown(&[right, right]), TokenCheck::Wrong);
     }
 }

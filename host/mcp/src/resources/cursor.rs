@@ -1,28 +1,28 @@
-//! Where a page of a listing ended. A cursor says after which item the next page
-//! starts, and not how many there were: what is added or goes in between shifts
-//! nothing. It holds no secret and opens nothing that the listing itself would
-//! not, so it needs no seal; what is no cursor of this listing is refused.
+//! Cursors that hold the last item of a page and not a number, so that items which
+//! come or go in between shift nothing. A cursor needs no seal: it holds no secret
+//! and opens nothing that the listing does not. A cursor of another listing is
+//! refused.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 
 use skillhost::limits;
 
-/// Bytes of a cursor. Meets: a text that costs something before it is refused.
+/// The most bytes of a cursor. Guards against: text that is costly to refuse.
 const MOST_BYTES: usize = 8 * limits::PATH_BYTES;
 
-/// A text that is no cursor of this listing.
+/// The error for text that is not a cursor of this listing.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the cursor is none of this listing: list again without one")]
+#[error("the cursor is not of this listing; list again without one")]
 pub(crate) struct BadCursor;
 
-/// The cursor of a place in a listing.
+/// Returns the cursor of a place in a listing.
 pub(crate) fn encode<const N: usize>(listing: &str, place: [&str; N]) -> String {
     let parts: Vec<&str> = std::iter::once(listing).chain(place).collect();
     BASE64_URL_SAFE_NO_PAD.encode(serde_json::json!(parts).to_string())
 }
 
-/// The place that a cursor names.
+/// Returns the place that a cursor names.
 pub(crate) fn decode<const N: usize>(
     listing: &str,
     cursor: &str,
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cursor_is_read_back_by_its_own_listing_alone() {
+    fn reads_a_cursor_of_the_same_listing_only() {
         let cursor = encode("resources", ["a", "docs/ä\0.md"]);
         let place = ["a".to_owned(), "docs/ä\0.md".to_owned()];
         assert_eq!(decode("resources", &cursor), Ok(place));
@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_cursor_is_refused() {
+    fn refuses_text_that_is_not_a_cursor() {
         let json = |json: &str| BASE64_URL_SAFE_NO_PAD.encode(json);
         for cursor in [
             String::new(),

@@ -1,9 +1,10 @@
-//! The media type of a file, by its name: for what skills are made of. A name
-//! that says nothing leaves it to the content.
+//! The media types of files that skills are made of, by extension. Without a known
+//! extension the content decides. `mime_guess` has others for YAML, TOML, Python
+//! and SQL, and over a thousand that no skill has.
 
 use skillhost::Contents;
 
-/// Extensions in lower case, with their types.
+/// Extensions in lower case, sorted, with their types.
 const TYPES: [(&str, &str); 44] = [
     ("bash", "application/x-sh"),
     ("c", "text/x-c"),
@@ -60,7 +61,7 @@ const TYPES: [(&str, &str); 44] = [
     ("zip", "application/zip"),
 ];
 
-/// The type that a path's extension says.
+/// Returns the media type for a path's extension.
 pub(super) fn of_path(path: &str) -> Option<&'static str> {
     let name = path.rsplit('/').next()?;
     let (stem, extension) = name.rsplit_once('.')?;
@@ -75,7 +76,7 @@ pub(super) fn of_path(path: &str) -> Option<&'static str> {
     found.ok().map(|at| TYPES[at].1)
 }
 
-/// The type of a file that was read.
+/// Returns the media type of a file that was read.
 pub(super) fn of_contents(path: &str, contents: &Contents) -> &'static str {
     of_path(path).unwrap_or(match contents {
         Contents::Text(_) => "text/plain",
@@ -88,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_extension_decides_and_else_the_content() {
+    fn finds_the_type_by_extension_and_then_by_content() {
         assert!(TYPES.is_sorted_by(|one, next| one.0 < next.0));
         for (path, wanted) in [
             ("SKILL.md", Some("text/markdown")),

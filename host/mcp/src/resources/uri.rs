@@ -1,55 +1,50 @@
 //! The address of a skill's file or folder: `skill://<skill>/<path>`.
 //!
-//! Everything has exactly one address, the one that is written here, and only
-//! that is taken: whoever keeps an approval by address must not be shown the
-//! same file under another. No step of a path can lead up, and none is joined
-//! to another by the reader: what is decoded is checked again as it is, and the
-//! skill's name is looked up.
+//! A file has exactly one address, the one that this module writes, and no other
+//! spelling is accepted: a client that keeps approvals by address must not get
+//! the same file under another. No step of a path leads up. Names are checked
+//! after they are decoded, and the skill's name is looked up, never joined.
 
 use std::fmt;
 
 use skillhost::Skill;
 use skillhost::limits;
 
-/// A skill, or something in its folder.
+/// The address of a skill, or of a file or folder in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SkillUri {
     /// The skill's name.
     pub(crate) skill: String,
-    /// The path in its folder; none for the folder itself.
+    /// The path in the skill's folder. None for that folder itself.
     pub(crate) path: Option<String>,
 }
 
-/// Why a text is no address of a skill's file.
+/// The reason why text is not an address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum UriError {
     #[error("it does not start with `skill://`, in lower case")]
     Scheme,
     #[error("it is too long")]
     TooLong,
-    #[error("it names no skill that there can be")]
+    #[error("it has no valid name of a skill")]
     Skill,
-    #[error(
-        "it has a name in its path that is empty, `.`, `..`, or holds a character that no name here has"
-    )]
+    #[error("a name in its path is empty, `.`, `..`, or has a character that is not allowed")]
     Path,
-    #[error(
-        "it has a percent sign that is not followed by two hexadecimal digits, or bytes that are not UTF-8"
-    )]
+    #[error("a percent sign is not followed by two hexadecimal digits, or the bytes are not UTF-8")]
     Encoding,
-    #[error("it is written otherwise than `{0}`")]
+    #[error("its only spelling is `{0}`")]
     Spelling(String),
 }
 
 const SCHEME: &str = "skill://";
 
-/// Bytes of an address: of a path in which each byte is three. Meets: a text
-/// that costs something before it is refused.
+/// The most bytes of an address: of a path in which each byte is written as three.
+/// Guards against: text that is costly to refuse.
 const MOST_BYTES: usize = 4 * limits::PATH_BYTES;
 
-/// What stands for itself in a path, besides letters and digits: RFC 3986's
-/// `pchar`. In a skill's name, which is where others have a host's, all but the
-/// last two.
+/// The characters besides letters and digits that stand for themselves in a path:
+/// RFC 3986's `pchar`. In a skill's name, which has the place of a host, all but
+/// the last two.
 const PLAIN: &[u8] = b"-._~!$&'()*+,;=:@";
 
 impl SkillUri {
@@ -87,7 +82,7 @@ impl SkillUri {
             skill,
             path: path.transpose()?,
         };
-        // Of all the ways to write it, the one.
+        // Of all spellings, only the one that is written here.
         let written = uri.to_string();
         if written != text {
             return Err(UriError::Spelling(written));
@@ -95,7 +90,7 @@ impl SkillUri {
         Ok(uri)
     }
 
-    /// The entry of this name in this folder.
+    /// Returns the address of an entry of this folder.
     pub(crate) fn child(&self, name: &str) -> Self {
         let path = match &self.path {
             Some(path) => format!("{path}/{name}"),
@@ -117,8 +112,7 @@ impl fmt::Display for SkillUri {
     }
 }
 
-/// Whether this is one name of a path, with nothing in it that could make it
-/// two, here or on another system.
+/// Returns whether text is one name of a path, here and on other systems.
 fn is_name(name: &str) -> bool {
     !matches!(name, "" | "." | "..")
         && !name.contains(|c: char| c == '/' || c == '\\' || c.is_control())
@@ -135,8 +129,7 @@ fn encode(f: &mut fmt::Formatter<'_>, name: &str, plain: &[u8]) -> fmt::Result {
     Ok(())
 }
 
-/// Decodes once: what comes out may hold percent signs, and they are not looked
-/// at again.
+/// Decodes percent signs once. The result may have others, which stay.
 fn decode(text: &str) -> Result<String, UriError> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
@@ -162,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_is_read_back_as_it_was_written() {
+    fn reads_back_each_address_that_it_writes() {
         for (skill, path, written) in [
             ("a", None, "skill://a"),
             (
@@ -197,10 +190,10 @@ mod tests {
     }
 
     #[test]
-    fn every_other_text_is_refused() {
+    fn refuses_every_other_text() {
         let other = |written: &str| UriError::Spelling(written.to_owned());
         for (text, error) in [
-            // No scheme, other schemes, and this one otherwise.
+            // No scheme, other schemes, and other spellings of this one.
             ("", UriError::Scheme),
             ("a/SKILL.md", UriError::Scheme),
             ("/etc/passwd", UriError::Scheme),
@@ -230,7 +223,7 @@ mod tests {
             ("skill://a%00/SKILL.md", UriError::Skill),
             ("skill://a\0/SKILL.md", UriError::Skill),
             ("skill://a%0A/SKILL.md", UriError::Skill),
-            // What other addresses have besides: these are characters of a name.
+            // A user, port, query or fragment: these characters are part of a name.
             (
                 "skill://user@a/SKILL.md",
                 other("skill://user%40a/SKILL.md"),
@@ -254,7 +247,7 @@ mod tests {
             ),
             ("skill://a/SKILL.md#top", other("skill://a/SKILL.md%23top")),
             ("skill://a/SKILL.md#", other("skill://a/SKILL.md%23")),
-            // Up, out, nothing, and separators in disguise.
+            // Paths that lead up or out, empty names, and disguised separators.
             ("skill://a/", UriError::Path),
             ("skill://a//SKILL.md", UriError::Path),
             ("skill://a/docs/", UriError::Path),
@@ -279,7 +272,7 @@ mod tests {
             ("skill://a/x%0D%0Ay", UriError::Path),
             ("skill://a/\u{1b}[2J", UriError::Path),
             ("skill://a/%C2%85", UriError::Path),
-            // Percent signs: broken, overlong, halves, and encoded once more.
+            // Broken percent signs, overlong encodings, and surrogates.
             ("skill://a/%", UriError::Encoding),
             ("skill://a/%2", UriError::Encoding),
             ("skill://a/%zz", UriError::Encoding),
@@ -290,7 +283,7 @@ mod tests {
             ("skill://a/%FF", UriError::Encoding),
             ("skill://a/%ED%A0%80", UriError::Encoding),
             ("skill://%/SKILL.md", UriError::Encoding),
-            // The right thing, written otherwise.
+            // Valid addresses in another spelling.
             ("skill://%61/SKILL.md", other("skill://a/SKILL.md")),
             ("skill://a/%53KILL.md", other("skill://a/SKILL.md")),
             (
@@ -309,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_encoded_twice_is_decoded_once_and_names_what_it_says() {
+    fn decodes_once() {
         let uri = SkillUri::parse("skill://a/%252e%252e/%252Fx").unwrap();
         assert_eq!(uri.path.as_deref(), Some("%2e%2e/%2Fx"));
     }

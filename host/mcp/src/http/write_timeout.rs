@@ -1,5 +1,5 @@
-//! A connection that is given up when its peer does not read: what was
-//! answered would stay in memory for as long as the peer likes.
+//! A connection whose writes fail when its peer does not read. Otherwise answers
+//! would stay in memory for as long as the peer likes.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -9,62 +9,61 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
-/// Bytes that a peer must take in each stretch of the write time, if so many
-/// wait for it. Meets: a peer that reads a large answer byte by byte.
-const LEAST: usize = 256 << 10;
+/// The bytes that a peer must read in each period, if so many wait for it.
+/// Guards against: a peer that reads a large answer byte by byte.
+const LEAST_BYTES: usize = 256 << 10;
 
 /// A stream whose writes fail once the peer is too slow.
-pub(super) struct Unread<S> {
+pub(super) struct WriteTimeout<S> {
     stream: S,
-    time: Duration,
-    /// Runs while bytes wait for the peer.
-    clock: Pin<Box<Sleep>>,
-    /// What the peer took since the clock was set; none while nothing waits.
-    taken: Option<usize>,
+    period: Duration,
+    /// The end of the current period, while bytes wait for the peer.
+    timer: Pin<Box<Sleep>>,
+    /// The bytes that the peer read in this period. None while none wait.
+    read: Option<usize>,
 }
 
-impl<S> Unread<S> {
-    pub(super) fn new(stream: S, time: Duration) -> Self {
+impl<S> WriteTimeout<S> {
+    pub(super) fn new(stream: S, period: Duration) -> Self {
         Self {
             stream,
-            time,
-            clock: Box::pin(tokio::time::sleep(Duration::ZERO)),
-            taken: None,
+            period,
+            timer: Box::pin(tokio::time::sleep(Duration::ZERO)),
+            read: None,
         }
     }
 
-    fn set_clock(&mut self) {
-        self.taken = Some(0);
-        self.clock.as_mut().reset(Instant::now() + self.time);
+    fn begin_period(&mut self) {
+        self.read = Some(0);
+        self.timer.as_mut().reset(Instant::now() + self.period);
     }
 
-    /// What a write came to; an error instead of more waiting, if there was
-    /// enough of that.
-    fn in_time(
+    /// Passes the outcome of a write on, or an error if the peer was too slow.
+    fn check(
         &mut self,
         context: &mut Context<'_>,
         written: Poll<io::Result<usize>>,
     ) -> Poll<io::Result<usize>> {
         if written.is_ready() {
-            if let (Poll::Ready(Ok(count)), Some(taken)) = (&written, &mut self.taken) {
-                *taken = taken.saturating_add(*count);
+            if let (Poll::Ready(Ok(count)), Some(read)) = (&written, &mut self.read) {
+                *read = read.saturating_add(*count);
             }
             return written;
         }
-        if self.taken.is_none() {
-            self.set_clock();
+        if self.read.is_none() {
+            self.begin_period();
         }
-        while self.clock.as_mut().poll(context).is_ready() {
-            if self.taken.is_some_and(|taken| taken < LEAST) {
+        while self.timer.as_mut().poll(context).is_ready() {
+            if self.read.is_some_and(|read| read < LEAST_BYTES) {
                 return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
             }
-            self.set_clock();
+            self.begin_period();
         }
         Poll::Pending
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Unread<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for WriteTimeout<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -74,14 +73,14 @@ impl<S: AsyncRead + Unpin> AsyncRead for Unread<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Unread<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(context, bytes);
-        self.in_time(context, written)
+        self.check(context, written)
     }
 
     fn poll_write_vectored(
@@ -90,7 +89,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Unread<S> {
         bytes: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write_vectored(context, bytes);
-        self.in_time(context, written)
+        self.check(context, written)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -98,9 +97,9 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Unread<S> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // Asked for when all was written: nothing waits any more.
+        // Called when all was written: no bytes wait any more.
         let flushed = ready!(Pin::new(&mut self.stream).poll_flush(context));
-        self.taken = None;
+        self.read = None;
         Poll::Ready(flushed)
     }
 

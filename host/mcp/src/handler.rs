@@ -1,0 +1,192 @@
+//! The handler of MCP requests: each method of the protocol calls the module
+//! that answers it. Nothing is decided here but what the server says of itself.
+
+use std::sync::Arc;
+
+use rmcp::ServerHandler;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, CustomRequest, CustomResult,
+    ErrorData, GetPromptRequestParams, GetPromptResponse, GetSkillRequestParams, GetSkillResult,
+    Implementation, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
+    ListSkillsResult, ListToolsResult, PaginatedRequestParams, ReadResourceDirectoryRequestParams,
+    ReadResourceDirectoryResult, ReadResourceRequestParams, ReadResourceResponse,
+    ResourcesCapability, ServerCapabilities, ServerConfig, SubscriptionFilter,
+};
+use rmcp::service::{NotificationContext, RequestContext, RoleServer, SubscriptionContext};
+
+use crate::live::LiveHost;
+use crate::room::AnswerRoom;
+use crate::{methods, progress, prompts, resources, skills, tools};
+
+/// The instructions of the server as a whole, for a model.
+const INSTRUCTIONS: &str = "Skills are folders with instructions and files for particular kinds of \
+    task. When a request matches a skill, read that skill before you start, follow it, and read \
+    its further files where it refers to them. Paths are relative to the skill's folder. Nothing \
+    here writes or reaches a network.";
+
+/// The handler of MCP requests.
+#[derive(Clone)]
+pub struct Handler {
+    live: Arc<LiveHost>,
+}
+
+impl Handler {
+    /// Returns a handler that answers from this host.
+    pub fn new(live: Arc<LiveHost>) -> Self {
+        Self { live }
+    }
+
+    /// Returns the host that it answers from.
+    pub fn live(&self) -> &Arc<LiveHost> {
+        &self.live
+    }
+}
+
+impl ServerHandler for Handler {
+    fn get_info(&self) -> ServerConfig {
+        let mut capabilities = ServerCapabilities::builder()
+            .enable_tools()
+            .enable_prompts();
+        if self.live.is_watched() {
+            capabilities = capabilities
+                .enable_tool_list_changed()
+                .enable_prompts_list_changed();
+        }
+        let mut capabilities = capabilities.build();
+        if self.live.builder().serves_resources() {
+            let mut resources = ResourcesCapability::default();
+            resources.list_changed = self.live.is_watched().then_some(true);
+            capabilities.resources = Some(resources);
+            capabilities.extensions = skills::extension();
+        }
+        ServerConfig::new(capabilities)
+            .with_server_info(
+                Implementation::new("skillhost", env!("CARGO_PKG_VERSION"))
+                    .with_title("skillhost")
+                    .with_description("A sandboxed WebAssembly plugin host for agent skills"),
+            )
+            .with_instructions(INSTRUCTIONS)
+    }
+
+    async fn list_tools(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        progress::run(&context, tools::list(&self.live, request)).await
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let id = context.id.to_string();
+        let room = AnswerRoom::of(&context);
+        let call = progress::run(&context, tools::call(&self.live, request, &id, room));
+        match call.await {
+            // Nobody reads the answer, and rmcp would log an error.
+            Err(_) if context.ct.is_cancelled() => Ok(CallToolResult::default().into()),
+            called => Ok(called?.into()),
+        }
+    }
+
+    async fn list_prompts(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        progress::run(&context, prompts::list(&self.live, request)).await
+    }
+
+    async fn get_prompt(
+        &self,
+        request: GetPromptRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        let prompt = progress::run(&context, prompts::get(&self.live, request));
+        Ok(prompt.await?.into())
+    }
+
+    async fn list_resources(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        let id = context.id.to_string();
+        progress::run(&context, resources::list(&self.live, request, &id)).await
+    }
+
+    async fn list_resource_templates(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        Ok(resources::templates())
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        let id = context.id.to_string();
+        let room = AnswerRoom::of(&context);
+        let read = progress::run(&context, resources::read(&self.live, request, &id, room));
+        Ok(read.await?.into())
+    }
+
+    async fn read_resource_directory(
+        &self,
+        request: ReadResourceDirectoryRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceDirectoryResult, ErrorData> {
+        let id = context.id.to_string();
+        progress::run(&context, resources::directory(&self.live, request, &id)).await
+    }
+
+    async fn list_skills(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListSkillsResult, ErrorData> {
+        let id = context.id.to_string();
+        progress::run(&context, skills::list(&self.live, request, &id)).await
+    }
+
+    async fn get_skill(
+        &self,
+        request: GetSkillRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetSkillResult, ErrorData> {
+        let id = context.id.to_string();
+        progress::run(&context, skills::get(&self.live, request, &id)).await
+    }
+
+    /// Accepts every kind of change, if folders are watched.
+    fn accepted_subscription_filter(
+        &self,
+        requested: &SubscriptionFilter,
+    ) -> Option<SubscriptionFilter> {
+        self.live.is_watched().then(|| requested.clone())
+    }
+
+    async fn listen(&self, subscription: SubscriptionContext) -> Result<(), ErrorData> {
+        self.live.notify_subscriber(&subscription).await;
+        Ok(())
+    }
+
+    /// Notifies the client of a session of changes from here on.
+    async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
+        self.live.add_session(context.peer);
+    }
+
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        let revision = context.meta.protocol_version();
+        Err(methods::error(&request.method, revision.as_ref()))
+    }
+}

@@ -1,0 +1,69 @@
+//! The end of a server.
+
+use std::time::{Duration, Instant};
+
+use skillhost_mcp::http::HttpOptions;
+
+use super::{endless, serve_guests, wait_until, with_limits};
+use crate::support::builder_with_guests;
+use crate::support::folders::Folders;
+use crate::support::http::{Client, Request, TestServer};
+
+#[test]
+fn the_end_waits_for_calls_in_flight_and_accepts_no_more() {
+    let folders = Folders::new();
+    folders.write("a/SKILL.md", "# A\n");
+    let limits = {
+        let mut limits = skillhost::Limits::default();
+        limits.time = Duration::from_millis(600);
+        limits
+    };
+    let grant = skillhost::Grant::new()
+        .limits(limits)
+        .skills(["*"])
+        .unwrap();
+    let builder = builder_with_guests().skills(&folders.root);
+    let server = TestServer::start(
+        builder.grant("unchecked.wasm", grant),
+        HttpOptions::default(),
+    );
+    let host = &server.host;
+    let mut idle = Client::connect(server.address);
+    assert_eq!(idle.ask(&Request::get("/metrics")).status, 200);
+    let mut working = Client::connect(server.address);
+    working.send(&endless(1).bytes());
+    wait_until("no call runs", || host.occupancy().running == 1);
+    server.shutdown.request();
+    assert!(idle.is_closed(), "an idle connection is closed at once");
+    wait_until("still listening", || {
+        std::net::TcpStream::connect(server.address).is_err()
+    });
+    // The call ends by itself, and its answer arrives.
+    let answer = working.answer().unwrap();
+    assert!(answer.text().contains("600ms"), "{answer:?}");
+    assert_eq!(answer.header("connection"), Some("close"));
+    assert!(working.is_closed());
+    assert_eq!(server.wait(), 0);
+}
+
+#[test]
+fn a_call_that_does_not_end_is_stopped_at_the_end() {
+    for hurried in [false, true] {
+        let time = Duration::from_millis(if hurried { 60_000 } else { 200 });
+        let (server, _folders) = serve_guests(with_limits(|limits| limits.shutdown_time = time));
+        let host = server.host.clone();
+        let mut client = Client::connect(server.address);
+        client.send(&endless(1).bytes());
+        wait_until("no call runs", || host.occupancy().running == 1);
+        let start = Instant::now();
+        server.shutdown.request();
+        if hurried {
+            server.shutdown.request();
+        }
+        assert_eq!(server.wait(), 1);
+        assert!(start.elapsed() < Duration::from_secs(5), "{hurried}");
+        assert_eq!(client.answer().unwrap().status, 503);
+        assert!(client.is_closed());
+        wait_until("the guest goes on", || host.occupancy().running == 0);
+    }
+}

@@ -1,0 +1,215 @@
+//! Bounds on bodies, time, requests and connections.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use skillhost_mcp::http::HttpOptions;
+
+use super::{endless, read, serve, serve_guests, wait_until, with_limits};
+use crate::support::http::{Client, Request, meta};
+
+#[test]
+fn a_body_that_is_too_large_is_refused_in_every_encoding() {
+    let server = serve(with_limits(|limits| limits.body = 1000));
+    let mut client = Client::connect(server.address);
+    // With a length: refused before a byte of it is sent.
+    let announced = Request::post(Vec::new()).with("Content-Length", "1001");
+    client.send(&announced.bytes());
+    let answer = client.answer().unwrap();
+    assert_eq!(
+        (answer.status, answer.header("connection")),
+        (413, Some("close"))
+    );
+    assert!(client.is_closed());
+    // In chunks, without a length.
+    let mut client = Client::connect(server.address);
+    let chunked = Request::post(Vec::new()).without("Content-Length");
+    client.send(&chunked.with("Transfer-Encoding", "chunked").bytes());
+    for _ in 0..4 {
+        let chunk = format!("100\r\n{}\r\n", "x".repeat(256));
+        let _ = client.try_send(chunk.as_bytes());
+    }
+    assert_eq!(client.answer().unwrap().status, 413);
+    assert!(client.is_closed());
+    // A body that fits.
+    let mut body = read(1).body;
+    body.resize(1000, b' ');
+    assert_eq!(
+        Client::once(server.address, &Request::post(body)).status,
+        200
+    );
+}
+
+#[test]
+fn a_peer_that_stalls_is_disconnected() {
+    let server = serve(with_limits(|limits| {
+        limits.header_time = Duration::from_millis(200);
+        limits.body_time = Duration::from_millis(200);
+    }));
+    let whole = read(1).bytes();
+    let body_at = whole
+        .windows(4)
+        .position(|bytes| bytes == b"\r\n\r\n")
+        .unwrap()
+        + 4;
+    // Nothing; half of the headers; half of the body.
+    for (sent, status) in [(0, None), (20, None), (body_at + 5, Some(408))] {
+        let mut client = Client::connect(server.address);
+        let start = Instant::now();
+        client.send(&whole[..sent]);
+        if let Some(status) = status {
+            assert_eq!(client.answer().unwrap().status, status);
+        }
+        while !client.is_closed() {}
+        assert!(start.elapsed() < Duration::from_secs(5), "{sent}");
+    }
+    // Byte by byte: the time covers the whole request.
+    let mut client = Client::connect(server.address);
+    let start = Instant::now();
+    let sent = whole[..body_at].iter().take_while(|byte| {
+        thread::sleep(Duration::from_millis(20));
+        client.try_send(&[**byte]).is_ok()
+    });
+    assert!(sent.count() < body_at);
+    assert!(start.elapsed() < Duration::from_secs(5));
+    // An idle connection that was used.
+    let mut client = Client::connect(server.address);
+    assert_eq!(client.ask(&read(1)).status, 200);
+    assert!(client.is_closed());
+}
+
+#[test]
+fn a_peer_that_does_not_read_is_disconnected() {
+    let options = with_limits(|limits| limits.write_time = Duration::from_millis(300));
+    let (server, folders) = serve_guests(options);
+    folders.write("a/large.txt", "x".repeat(8 << 20));
+    let mut client = Client::connect(server.address);
+    let arguments = json!({"skill_name": "a", "file_path": "large.txt"});
+    client.send(&Request::call(1, "read_file_in_skill", arguments.clone()).bytes());
+    // Not a byte is read until the server gives up.
+    let metrics = || Client::once(server.address, &Request::get("/metrics")).body;
+    wait_until("still connected", || {
+        metrics().contains("skillhost_http_connections 1\n")
+    });
+    assert!(client.answer().is_err());
+    // A client that reads gets everything.
+    let answer = Client::once(
+        server.address,
+        &Request::call(2, "read_file_in_skill", arguments),
+    );
+    assert_eq!(answer.text().len(), 8 << 20);
+}
+
+#[test]
+fn requests_and_connections_past_the_bound_get_503() {
+    let options = with_limits(|limits| {
+        limits.requests = 1;
+        limits.connections = 3;
+    });
+    let (server, _folders) = serve_guests(options);
+    let mut working = Client::connect(server.address);
+    working.send(&endless(1).bytes());
+    // From the host: a connection that has just closed may still count.
+    wait_until("no call runs", || server.host.occupancy().running == 1);
+    // One more request is refused; the connection stays open for probes.
+    let mut second = Client::connect(server.address);
+    for _ in 0..2 {
+        let answer = second.ask(&read(2));
+        assert_eq!(
+            (answer.status, answer.header("retry-after")),
+            (503, Some("1"))
+        );
+    }
+    assert_eq!(second.ask(&Request::get("/healthz")).status, 200);
+    // One more connection is refused while all others are busy.
+    let listen = Request::get("/mcp").with("Accept", "text/event-stream");
+    let mut listening = Client::connect(server.address);
+    for client in [&mut second, &mut listening] {
+        client.send(&listen.bytes());
+        assert!(client.head().unwrap().starts_with("HTTP/1.1 200 "));
+    }
+    let answer = Client::once(server.address, &Request::get("/readyz"));
+    assert_eq!(
+        (answer.status, answer.header("retry-after")),
+        (503, Some("1"))
+    );
+    // There is room again.
+    drop((working, listening));
+    wait_until("still busy", || {
+        Client::once(server.address, &read(2)).status == 200
+    });
+}
+
+#[test]
+fn subscriptions_leave_room_for_calls_and_are_answered_at_the_end() {
+    let server = serve(with_limits(|limits| {
+        limits.requests = 1;
+        limits.streams = 1;
+        limits.request_time = Duration::from_millis(300);
+    }));
+    let params = json!({"_meta": meta(), "notifications": {"toolsListChanged": true}});
+    let asked =
+        json!({"jsonrpc": "2.0", "id": 9, "method": "subscriptions/listen", "params": params});
+    let listen = Request::post(asked.to_string())
+        .with("MCP-Protocol-Version", "2026-07-28")
+        .with("Mcp-Method", "subscriptions/listen");
+    let mut listening = Client::connect(server.address);
+    listening.send(&listen.bytes());
+    let head = listening.head().unwrap();
+    assert!(
+        head.starts_with("HTTP/1.1 200 ") && head.contains("text/event-stream"),
+        "{head}"
+    );
+    let mut event = move |expected: &str| {
+        let chunk = listening.chunk().unwrap();
+        let text = chunk.map(|bytes| String::from_utf8(bytes).unwrap());
+        let text = text.unwrap_or_default();
+        assert!(text.contains(expected), "{expected}: {text}");
+    };
+    event("notifications/subscriptions/acknowledged");
+    // Longer than a call may take.
+    thread::sleep(Duration::from_millis(400));
+    assert_eq!(Client::once(server.address, &read(1)).status, 200);
+    assert_eq!(Client::once(server.address, &listen).status, 503);
+    server.shutdown.request();
+    event("\"resultType\":\"complete\"");
+    event("");
+    assert_eq!(server.wait(), 0);
+}
+
+#[test]
+fn a_request_that_takes_too_long_gets_504_and_its_call_is_stopped() {
+    let options = with_limits(|limits| limits.request_time = Duration::from_millis(200));
+    let (server, _folders) = serve_guests(options);
+    let host = &server.host;
+    let mut client = Client::connect(server.address);
+    assert_eq!(client.ask(&endless(1)).status, 504);
+    wait_until("the guest goes on", || host.occupancy().running == 0);
+    assert_eq!(client.ask(&Request::get("/healthz")).status, 200);
+}
+
+#[test]
+fn a_client_that_disconnects_stops_its_call_within_100_ms() {
+    let (server, _folders) = serve_guests(HttpOptions::default());
+    let host = &server.host;
+    let arguments = json!({"skill_name": "a", "path": "p"});
+    for tool in ["raw_sleep", "raw_loop"] {
+        let request = Request::call(1, tool, arguments.clone()).bytes();
+        for sent in [
+            request.clone(),
+            Request::call_2026(1, tool, arguments.clone()).bytes(),
+            // Bytes behind the request do not hide that the client is gone.
+            [&*request, b"\r\n"].concat(),
+            request.repeat(3),
+        ] {
+            let mut client = Client::connect(server.address);
+            client.send(&sent);
+            wait_until("no call runs", || host.occupancy().memory > 0);
+            drop(client);
+            let took = wait_until("the guest goes on", || host.occupancy().running == 0);
+            assert!(took < Duration::from_millis(100), "{tool}: {took:?}");
+            assert_eq!(host.occupancy().memory, 0);
+        }
+    }
+}

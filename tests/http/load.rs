@@ -1,0 +1,70 @@
+//! Many clients and many calls.
+
+use std::thread;
+use std::time::Instant;
+
+use serde_json::json;
+use skillhost_mcp::http::Token;
+
+use super::{TOKEN, options, serve, wait_until};
+use crate::support::http::{Client, Request};
+use crate::support::memory::resident;
+use crate::support::{again, is_again, model_text};
+
+/// The number of connections at a time.
+const CLIENTS: u64 = 50;
+
+#[test]
+fn fifty_clients_and_ten_thousand_calls_leave_nothing_behind() {
+    // Memory and descriptors belong to a process.
+    if !is_again() {
+        again(
+            "http::load::fifty_clients_and_ten_thousand_calls_leave_nothing_behind",
+            "",
+        );
+        return;
+    }
+    let token = Token::new(TOKEN).unwrap();
+    let server = serve(options(|options| options.token = Some(token)));
+    let files = ["examples/basic.py", "config.json", "SKILL.md", "none"];
+    let expected = files.map(|path| {
+        let arguments = json!({"skill_name": "calculator", "file_path": path});
+        model_text(&server.host, "read_file_in_skill", arguments)
+    });
+    let bearer = format!("Bearer {TOKEN}");
+    let call_all = |calls: u64| {
+        let client = |number: u64| {
+            let mut connection = Client::connect(server.address);
+            for call in 0..calls {
+                let id = number * calls + call;
+                let which = usize::try_from(id).unwrap() % files.len();
+                let arguments = json!({"skill_name": "calculator", "file_path": files[which]});
+                let request = Request::call(id, "read_file_in_skill", arguments);
+                let answer = connection.ask(&request.with("Authorization", &bearer));
+                assert_eq!(answer.json()["id"], id);
+                assert_eq!(answer.text(), expected[which]);
+            }
+        };
+        thread::scope(|scope| {
+            for number in 0..CLIENTS {
+                scope.spawn(move || client(number));
+            }
+        });
+    };
+    let descriptors = || std::fs::read_dir("/proc/self/fd").unwrap().count();
+    let before = descriptors();
+    // Warm up: some memory is allocated once.
+    call_all(20);
+    let memory = resident();
+    let start = Instant::now();
+    call_all(10_000 / CLIENTS);
+    let took = start.elapsed();
+    wait_until("a descriptor is left", || descriptors() == before);
+    let grown = resident().saturating_sub(memory);
+    println!("10,000 calls in {took:?}; {memory} bytes resident before, {grown} more after");
+    assert!(grown < 16 << 20, "{grown} bytes more");
+    let shown = Request::get("/metrics").with("Authorization", &bearer);
+    let shown = Client::once(server.address, &shown).body;
+    let counted = "skillhost_call_duration_seconds_count{tool=\"read_file_in_skill\"} 11004\n";
+    assert!(shown.contains(counted), "{shown}");
+}

@@ -1,0 +1,168 @@
+//! `skillhost serve --http`, as a process.
+
+use std::io::{BufRead as _, BufReader};
+use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::Child;
+
+use serde_json::json;
+
+use super::{TOKEN, wait_until};
+use crate::support::http::{Client, Request};
+use crate::support::program::{Program, finish};
+
+/// The program while it serves over HTTP. It is killed when this is dropped.
+pub(super) struct ServerProcess {
+    pub(super) child: Child,
+    pub(super) address: SocketAddr,
+}
+
+impl ServerProcess {
+    pub(super) fn new(program: &Program, arguments: &[&str], token: Option<&str>) -> Self {
+        let mut command =
+            program.command(&[&["serve", "--http", "127.0.0.1:0"], arguments].concat());
+        if let Some(token) = token {
+            command.env("SKILLHOST_HTTP_TOKEN", token);
+        }
+        let mut child = command.spawn().unwrap();
+        let mut line = String::new();
+        let stdout = child.stdout.as_mut().unwrap();
+        BufReader::new(stdout).read_line(&mut line).unwrap();
+        let address = line
+            .strip_prefix("http://")
+            .unwrap()
+            .strip_suffix("/mcp\n")
+            .unwrap();
+        Self {
+            address: address.parse().unwrap(),
+            child,
+        }
+    }
+
+    pub(super) fn signal(&self) {
+        let id = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(id, rustix::process::Signal::TERM).unwrap();
+    }
+
+    pub(super) fn wait(&mut self) -> Option<i32> {
+        self.child.wait().unwrap().code()
+    }
+}
+
+impl Drop for ServerProcess {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn the_program_serves_until_a_signal() {
+    let program = Program::new();
+    program.write("skills/a/SKILL.md", "# A\n");
+    program.write("token", TOKEN);
+    let token = program.folder.path().join("token");
+    std::fs::set_permissions(&token, std::fs::Permissions::from_mode(0o600)).unwrap();
+    program.write(
+        "skillhost.toml",
+        "[http]\ntoken_file = \"token\"\nbody = 1000\n",
+    );
+    let configured = ServerProcess::new(
+        &program,
+        &["--config", "skillhost.toml", "--allow-host", "h.example"],
+        None,
+    );
+    let own = ["--config", "empty.toml", "--skills", "skills"];
+    program.write("empty.toml", "");
+    let environment = ServerProcess::new(&program, &own, Some(TOKEN));
+    let option = ServerProcess::new(
+        &program,
+        &[&own[..], &["--token-file", "token"]].concat(),
+        None,
+    );
+    let read = Request::call(1, "read_skill", json!({"skill_name": "a"}));
+    for mut server in [configured, environment, option] {
+        let address = server.address;
+        wait_until("not ready", || {
+            Client::once(address, &Request::get("/readyz")).status == 200
+        });
+        assert_eq!(Client::once(address, &read).status, 401);
+        let bearer = format!("Bearer {TOKEN}");
+        let read = read.clone().with("Authorization", &bearer);
+        assert_eq!(Client::once(address, &read).text(), "# A\n");
+        let shown = Client::once(
+            address,
+            &Request::get("/metrics").with("Authorization", &bearer),
+        );
+        let counted = r#"skillhost_calls_total{tool="read_skill",outcome="output",reason=""} 1"#;
+        assert!(shown.body.contains(counted), "{}", shown.body);
+        server.signal();
+        assert_eq!(server.wait(), Some(0));
+    }
+    let configured = ServerProcess::new(
+        &program,
+        &["--config", "skillhost.toml", "--allow-host", "h.example"],
+        None,
+    );
+    let named = Request::get("/metrics").with("Authorization", &format!("Bearer {TOKEN}"));
+    assert_eq!(
+        Client::once(configured.address, &named.with("Host", "h.example")).status,
+        200
+    );
+    let large = read
+        .with("Content-Length", "1001")
+        .with("Authorization", &format!("Bearer {TOKEN}"));
+    assert_eq!(Client::once(configured.address, &large).status, 413);
+}
+
+#[test]
+fn the_program_needs_a_token_off_loopback() {
+    let program = Program::new();
+    program.write("open", TOKEN);
+    let serve = |address: &str, arguments: &[&str], token: Option<&str>| {
+        let mut command = program.command(&[&["serve", "--http", address], arguments].concat());
+        if let Some(token) = token {
+            command.env("SKILLHOST_HTTP_TOKEN", token);
+        }
+        finish(command, "")
+    };
+    let cases = [
+        (serve("0.0.0.0:0", &[], None), 4, "SKILLHOST_HTTP_TOKEN"),
+        (serve("0.0.0.0:0", &[], Some(TOKEN)), 4, "allowed_hosts"),
+        (
+            serve("127.0.0.1:0", &[], Some("")),
+            4,
+            "SKILLHOST_HTTP_TOKEN",
+        ),
+        (
+            serve("127.0.0.1:0", &["--token-file", "open"], None),
+            4,
+            "0600",
+        ),
+        (
+            serve("127.0.0.1:0", &["--token-file", "open"], Some(TOKEN)),
+            4,
+            "which",
+        ),
+        (
+            serve("127.0.0.1:0", &["--token-file", "none"], None),
+            4,
+            "`none`",
+        ),
+        (
+            serve("127.0.0.1:0", &["--allow-host", "a b"], None),
+            4,
+            "`a b`",
+        ),
+        (serve("somewhere", &[], None), 2, "--http"),
+        (program.run(&["serve", "--token-file", "open"]), 2, "--http"),
+    ];
+    for (run, code, said) in cases {
+        assert_eq!((run.code, &*run.stdout), (code, ""), "{}", run.stderr);
+        assert!(
+            run.stderr.contains(said) && !run.stderr.contains(TOKEN),
+            "{}",
+            run.stderr
+        );
+    }
+}

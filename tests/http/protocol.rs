@@ -1,0 +1,243 @@
+//! The protocol over HTTP: well-formed requests, and requests that are not.
+
+use serde_json::{Value, json};
+use skillhost_mcp::http::HttpOptions;
+
+use super::{read, serve, with_limits};
+use crate::support::http::{Client, Request, meta};
+
+#[test]
+fn a_client_initializes_and_calls_a_tool() {
+    let server = serve(HttpOptions::default());
+    let mut client = Client::connect(server.address);
+    let hello = json!({
+        "jsonrpc": "2.0", "id": "first", "method": "initialize",
+        "params": {
+            "protocolVersion": "2025-11-25",
+            "capabilities": {},
+            "clientInfo": {"name": "test", "version": "1"},
+        },
+    });
+    let answer = client.ask(&Request::post(hello.to_string()));
+    assert_eq!(answer.status, 200);
+    assert_eq!(answer.header("content-type"), Some("application/json"));
+    let hello = answer.json();
+    assert_eq!(hello["id"], "first");
+    assert_eq!(hello["result"]["protocolVersion"], "2025-11-25");
+
+    let ready = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+    let answer = client.ask(&Request::post(ready.to_string()));
+    assert_eq!((answer.status, &*answer.body), (202, ""));
+
+    let answer = client.ask(&read(7));
+    assert_eq!((answer.status, &answer.json()["id"]), (200, &json!(7)));
+    assert!(answer.text().contains("def add"), "{answer:?}");
+}
+
+#[test]
+fn any_instance_answers_any_request() {
+    let (one, other) = (serve(HttpOptions::default()), serve(HttpOptions::default()));
+    for server in [&one, &other, &one] {
+        let answer = Client::once(server.address, &read(1));
+        assert!(answer.text().contains("def add"));
+        let arguments = json!({"skill_name": "calculator", "file_path": "none"});
+        let request = Request::call_2026(2, "read_file_in_skill", arguments);
+        let answer = Client::once(server.address, &request.with("Mcp-Session-Id", "made-up"));
+        assert_eq!(answer.status, 200);
+        assert_eq!(answer.json()["result"]["isError"], true);
+        assert!(answer.text().starts_with("ERROR: "), "{answer:?}");
+    }
+}
+
+#[test]
+fn malformed_requests_are_refused_and_the_next_client_is_served() {
+    let server = serve(with_limits(|limits| limits.body = 10_000));
+    let ask = |request: &Request| Client::once(server.address, request);
+    let error = |body: &str, code: i64, id: Value| {
+        let answer = ask(&Request::post(body));
+        assert_eq!(answer.status, 400, "{body}");
+        assert_eq!(answer.header("content-type"), Some("application/json"));
+        let json = answer.json();
+        assert_eq!(
+            (&json["jsonrpc"], &json["id"]),
+            (&json!("2.0"), &id),
+            "{body}"
+        );
+        assert_eq!(json["error"]["code"], code, "{body}");
+    };
+    for body in ["", "{", "nonsense", "{\"jsonrpc\": \"2.0\", \"id\": 1,"] {
+        error(body, -32700, Value::Null);
+    }
+    let deep = "[".repeat(5000);
+    error(&deep, -32700, Value::Null);
+    for body in [
+        "[]",
+        "1",
+        "null",
+        "{}",
+        "{\"jsonrpc\":\"2.0\"}",
+        "[{\"jsonrpc\":\"2.0\"}]",
+    ] {
+        error(body, -32600, Value::Null);
+    }
+    error(
+        "{\"jsonrpc\":\"1.0\",\"id\":5,\"method\":\"ping\"}",
+        -32600,
+        json!(5),
+    );
+    error(
+        "{\"jsonrpc\":\"2.0\",\"id\":\"x\",\"method\":5}",
+        -32600,
+        json!("x"),
+    );
+    error(
+        "{\"jsonrpc\":\"2.0\",\"id\":[1],\"method\":\"ping\"}",
+        -32600,
+        Value::Null,
+    );
+    let many = |id: &str| {
+        format!(
+            "{{\"jsonrpc\":\"2.0\",{id}\"method\":\"ping\",\"a\":[{}1]}}",
+            "1,".repeat(20_000)
+        )
+    };
+    let roomy = serve(HttpOptions::default());
+    for (id, expected) in [
+        ("\"id\":8,", json!(8)),
+        ("\"id\":[[]],", Value::Null),
+        ("", Value::Null),
+    ] {
+        let answer = Client::once(roomy.address, &Request::post(many(id)));
+        assert_eq!(
+            (answer.status, &answer.json()["id"]),
+            (400, &expected),
+            "{id}"
+        );
+        assert!(answer.body.contains("too many values"), "{answer:?}");
+    }
+    let not_utf8 = ask(&Request::post(b"{\"jsonrpc\":\"2.0\xff\"}".as_slice()));
+    assert_eq!(
+        (not_utf8.status, &not_utf8.json()["error"]["code"]),
+        (400, &json!(-32700))
+    );
+
+    let unknown = json!({"jsonrpc": "2.0", "id": 3, "method": "no/such"}).to_string();
+    let answer = ask(&Request::post(&*unknown));
+    assert_eq!(
+        (answer.status, &answer.json()["error"]["code"]),
+        (200, &json!(-32601))
+    );
+
+    let cases = [
+        (read(1).with("Content-Type", "text/plain"), 415),
+        (read(1).without("Content-Type"), 415),
+        (read(1).with("Accept", "application/json"), 406),
+        (read(1).without("Accept"), 406),
+        (read(1).with("MCP-Protocol-Version", "1999-01-01"), 400),
+        (read(1).with("MCP-Protocol-Version", "2026-07-28"), 400),
+        (
+            Request {
+                line: "DELETE /mcp HTTP/1.1".into(),
+                ..read(1)
+            },
+            405,
+        ),
+        (
+            Request {
+                line: "PUT /mcp HTTP/1.1".into(),
+                ..read(1)
+            },
+            405,
+        ),
+        (
+            Request {
+                line: "OPTIONS /mcp HTTP/1.1".into(),
+                ..read(1)
+            },
+            405,
+        ),
+        (
+            Request::get("/mcp")
+                .with("Accept", "text/event-stream")
+                .with("MCP-Protocol-Version", "2026-07-28"),
+            405,
+        ),
+        (Request::get("/mcp"), 405),
+        (Request::get("/mcp").with("Accept", "application/json"), 405),
+        (
+            Request {
+                line: "POST /healthz HTTP/1.1".into(),
+                ..read(1)
+            },
+            405,
+        ),
+        (Request::get("/none"), 404),
+        (Request::get("/mcp/"), 404),
+        (Request::get("/../etc/passwd"), 404),
+    ];
+    for (request, status) in cases {
+        let answer = ask(&request);
+        assert_eq!(answer.status, status, "{} {answer:?}", request.line);
+        if status == 405 && request.line.contains("/mcp") {
+            assert_eq!(answer.header("allow"), Some("GET, POST"));
+        }
+    }
+    let mut client = Client::connect(server.address);
+    client.send(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 this is no HTTP\r\n\r\n");
+    assert_eq!(client.answer().unwrap().status, 400);
+    assert!(client.is_closed());
+    let many = Request::get("/healthz").with("X-Many", &"x".repeat(100_000));
+    let mut client = Client::connect(server.address);
+    let _ = client.try_send(&many.bytes());
+    assert_eq!(client.answer().map_or(431, |answer| answer.status), 431);
+
+    assert_eq!(ask(&read(1)).status, 200);
+}
+
+#[test]
+fn headers_of_2026_07_28_must_agree_with_the_body() {
+    let server = serve(HttpOptions::default());
+    let arguments = json!({"skill_name": "calculator", "file_path": "examples/basic.py"});
+    let request = Request::call_2026(1, "read_file_in_skill", arguments);
+    let ask = |request: Request| Client::once(server.address, &request);
+    assert!(ask(request.clone()).text().contains("def add"));
+    let changed = [
+        request.clone().with("Mcp-Method", "tools/list"),
+        request.clone().without("Mcp-Method"),
+        request.clone().with("Mcp-Name", "get_skill"),
+        request.clone().without("Mcp-Name"),
+        request.clone().without("MCP-Protocol-Version"),
+        request.clone().with("MCP-Protocol-Version", "2025-11-25"),
+    ];
+    for request in changed {
+        let answer = ask(request.clone());
+        assert_eq!(answer.status, 400, "{:?}", request.headers);
+        assert_eq!(
+            answer.json()["error"]["code"],
+            -32020,
+            "{:?}",
+            request.headers
+        );
+    }
+    // The last four are methods of older revisions.
+    for method in [
+        "no/such",
+        "initialize",
+        "logging/setLevel",
+        "resources/subscribe",
+        "resources/unsubscribe",
+    ] {
+        let params = json!({"_meta": meta()});
+        let asked = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+        let unknown = Request::post(asked.to_string());
+        let unknown = unknown
+            .with("MCP-Protocol-Version", "2026-07-28")
+            .with("Mcp-Method", method);
+        let answer = ask(unknown);
+        assert_eq!(
+            (answer.status, &answer.json()["error"]["code"]),
+            (404, &json!(-32601)),
+            "{method}"
+        );
+    }
+}

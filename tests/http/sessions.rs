@@ -1,0 +1,101 @@
+//! Clients of revisions with sessions: notifications and cancellation.
+
+use std::thread;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use skillhost_mcp::http::HttpOptions;
+
+use super::{serve_guests, wait_until, with_limits};
+use crate::support::http::{Client, Request};
+
+#[test]
+fn a_client_with_a_session_is_notified_of_changes() {
+    let (server, folders) = serve_guests(with_limits(|limits| limits.streams = 1));
+    let listen = Request::get("/mcp").with("Accept", "text/event-stream");
+    let mut listening = Client::connect(server.address);
+    listening.send(&listen.bytes());
+    let head = listening.head().unwrap();
+    assert!(
+        head.starts_with("HTTP/1.1 200 ") && head.contains("text/event-stream"),
+        "{head}"
+    );
+    assert_eq!(Client::once(server.address, &listen).status, 503);
+    folders.write(
+        "b/SKILL.md",
+        "---\nname: b\ndescription: Another.\n---\n# B\n",
+    );
+    let mut seen = String::new();
+    while !seen.contains("notifications/tools/list_changed") {
+        let chunk = listening.chunk().unwrap().unwrap();
+        seen.push_str(str::from_utf8(&chunk).unwrap());
+    }
+    for event in seen.lines().filter_map(|line| line.strip_prefix("data: ")) {
+        let message: Value = serde_json::from_str(event).unwrap();
+        assert_eq!(message["jsonrpc"], "2.0");
+    }
+    server.shutdown.request();
+    while listening.chunk().unwrap().is_some() {}
+    assert_eq!(server.wait(), 0);
+}
+
+#[test]
+fn a_client_with_a_session_cancels_only_its_own_call() {
+    let (server, _folders) = serve_guests(HttpOptions::default());
+    let host = &server.host;
+    let label = || {
+        let params = json!({
+            "protocolVersion": "2025-11-25",
+            "capabilities": {},
+            "clientInfo": {"name": "test", "version": "1"},
+        });
+        let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params});
+        let answer = Client::once(server.address, &Request::post(hello.to_string()));
+        answer.header("mcp-session-id").unwrap().to_owned()
+    };
+    let (own, other) = (label(), label());
+    assert_ne!(own, other);
+    assert!(own.len() == 32 && own.is_ascii(), "{own}");
+    let cancel = |label: &str, id: Value| {
+        let params = json!({"requestId": id});
+        let method = "notifications/cancelled";
+        let cancel = json!({"jsonrpc": "2.0", "method": method, "params": params});
+        let request = Request::post(cancel.to_string()).with("Mcp-Session-Id", label);
+        assert_eq!(Client::once(server.address, &request).status, 202);
+    };
+    // Without progress, and with it as an event stream.
+    for token in [Value::Null, json!("p")] {
+        let arguments = json!({"skill_name": "a", "path": "p"});
+        let mut params = json!({"name": "raw_sleep", "arguments": arguments});
+        if !token.is_null() {
+            params["_meta"] = json!({"progressToken": token});
+        }
+        let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+        let call = Request::post(call.to_string()).with("Mcp-Session-Id", &own);
+        let mut client = Client::connect(server.address);
+        client.send(&call.bytes());
+        wait_until("no call runs", || host.occupancy().running == 1);
+        for (label, id) in [
+            (&*other, json!(1)),
+            (&own, json!(2)),
+            (&own, json!("1")),
+            ("", json!(1)),
+        ] {
+            cancel(label, id);
+        }
+        thread::sleep(Duration::from_millis(50));
+        assert_eq!(host.occupancy().running, 1);
+        cancel(&own, json!(1));
+        let took = wait_until("the guest goes on", || host.occupancy().running == 0);
+        assert!(took < Duration::from_millis(100), "{took:?}");
+        let answer = client.answer().unwrap();
+        assert_eq!(
+            (answer.status, answer.body.contains("result")),
+            (200, false),
+            "{answer:?}"
+        );
+        // The connection stays open, and the id can be used again.
+        let answer = client.ask(&Request::call(1, "read_skill", json!({"skill_name": "a"})));
+        assert_eq!(answer.text(), "# A\n");
+    }
+}

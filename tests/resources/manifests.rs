@@ -1,0 +1,257 @@
+//! Manifests: what is in them, what is left out, and their bounds.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::symlink;
+use std::time::{Duration, Instant};
+
+use rustix::fs::{CWD, FileType, Mode};
+use skillhost::{OverLimit, ResourceError, SkillFiles};
+
+use super::{MIB, host, left_out, manifest, names, paths, read, resources, sha256};
+use crate::support::block_on;
+use crate::support::folders::{CANARY, Folders};
+
+#[test]
+fn a_manifest_has_every_file_and_the_start_of_skill_md() {
+    let folders = Folders::new();
+    let big: Vec<u8> = (0..3 * MIB).map(|at| (at % 251) as u8).collect();
+    let files: [(&str, &[u8]); 7] = [
+        ("SKILL.md", b"---\nname: a\n---\n"),
+        ("big.bin", &big),
+        ("docs/a.md", b"x"),
+        ("docs/sub/SKILL.md", b"nested"),
+        ("docs-2", b""),
+        (".hidden", b"h"),
+        ("Z", b"z"),
+    ];
+    for (path, bytes) in files {
+        folders.write(&format!("a/{path}"), bytes);
+    }
+    fs::create_dir(folders.root.join("a/empty")).unwrap();
+    let resources = resources(&folders);
+    let seen = manifest(&resources);
+    // Sorted by bytes: capitals first, and `docs-2` before `docs/`.
+    let sorted = [
+        ".hidden",
+        "SKILL.md",
+        "Z",
+        "big.bin",
+        "docs-2",
+        "docs/a.md",
+        "docs/sub/SKILL.md",
+    ];
+    assert_eq!(paths(&seen), sorted);
+    for file in &seen.files {
+        let (_, bytes) = files.iter().find(|(path, _)| *path == file.path).unwrap();
+        assert_eq!(file.size, bytes.len() as u64, "{}", file.path);
+        assert_eq!(file.sha256, Some(sha256(bytes)), "{}", file.path);
+    }
+    assert_eq!(seen.skill_md.as_deref(), Some("---\nname: a\n---\n"));
+    assert_eq!((seen.over, seen.left_out_count), (None, 0));
+
+    let listed = block_on(resources.files("a")).unwrap();
+    assert_eq!(paths(&listed), sorted);
+    assert!(listed.files.iter().all(|file| file.sha256.is_none()));
+    let size = |files: &SkillFiles| files.files.iter().map(|file| file.size).sum::<u64>();
+    assert_eq!(size(&listed), size(&seen));
+    assert_eq!(listed.skill_md, seen.skill_md);
+}
+
+#[test]
+fn files_that_cannot_be_read_are_left_out_and_named() {
+    let folders = Folders::new();
+    let a = folders.root.join("a");
+    folders.write("a/SKILL.md", "x");
+    folders.write("a/docs/real.md", "real");
+    let link = |target: &str, name: &str| symlink(target, a.join(name)).unwrap();
+    link("docs/real.md", "to-file");
+    link("docs", "to-folder");
+    link("to-file", "to-link");
+    link("..", "up");
+    link(".", "self");
+    link("../../outside/canary.txt", "outside");
+    link(folders.outside.to_str().unwrap(), "outside-folder");
+    link("/etc/passwd", "absolute");
+    link("none", "dangling");
+    link("loop-2", "loop-1");
+    link("loop-1", "loop-2");
+    rustix::fs::mknodat(CWD, a.join("fifo"), FileType::Fifo, Mode::RWXU, 0).unwrap();
+    fs::hard_link(folders.outside.join("canary.txt"), a.join("hard")).unwrap();
+    fs::write(a.join(OsStr::from_bytes(b"not-\xff-utf8")), "x").unwrap();
+    fs::write(a.join("line\nfeed"), "x").unwrap();
+    fs::write(a.join("back\\slash"), "x").unwrap();
+    fs::write(a.join("..\\up"), "x").unwrap();
+    let resources = resources(&folders);
+    let seen = manifest(&resources);
+    assert_eq!(
+        paths(&seen),
+        [
+            "SKILL.md",
+            "docs/real.md",
+            "to-file",
+            "to-folder/real.md",
+            "to-link"
+        ]
+    );
+    assert_eq!(
+        left_out(&seen),
+        [
+            ("", "name-not-utf-8"),
+            ("..\\up", "name-backslash"),
+            ("absolute", "outside"),
+            ("back\\slash", "name-backslash"),
+            ("dangling", "not-found"),
+            ("fifo", "not-regular"),
+            ("hard", "hard-linked"),
+            ("line\nfeed", "name-control"),
+            ("loop-1", "symlink-loop"),
+            ("loop-2", "symlink-loop"),
+            ("outside", "outside"),
+            ("outside-folder", "outside"),
+            ("self", "symlink-loop"),
+            ("up", "outside"),
+        ]
+    );
+    assert_eq!(seen.left_out_count, 14);
+    let entries = [
+        "SKILL.md",
+        "docs/",
+        "self/",
+        "to-file",
+        "to-folder/",
+        "to-link",
+    ];
+    assert_eq!(names(&resources, None), entries);
+    for (path, error) in [
+        ("outside", Some(ResourceError::Outside)),
+        ("outside-folder/canary.txt", Some(ResourceError::Outside)),
+        ("absolute", Some(ResourceError::Outside)),
+        ("up/outside/canary.txt", Some(ResourceError::Outside)),
+        ("dangling", Some(ResourceError::NotFound)),
+        ("docs", Some(ResourceError::IsDirectory)),
+        ("line\nfeed", Some(ResourceError::Outside)),
+        ("hard", None),
+        ("fifo", None),
+        ("loop-1", None),
+    ] {
+        let start = Instant::now();
+        let seen = read(&resources, path).unwrap_err();
+        match error {
+            Some(error) => assert_eq!(seen, error, "{path}"),
+            None => assert!(
+                matches!(seen, ResourceError::Unreadable(_)),
+                "{path}: {seen:?}"
+            ),
+        }
+        assert!(!seen.to_string().contains(CANARY), "{path}");
+        assert!(start.elapsed() < Duration::from_secs(5), "{path}");
+    }
+}
+
+#[test]
+fn a_manifest_over_a_limit_names_the_limit() {
+    let folders = Folders::new();
+    folders.write("a/SKILL.md", "x");
+    for number in 0..511 {
+        folders.write(&format!("a/{number}"), "x");
+    }
+    let resources = resources(&folders);
+    let seen = manifest(&resources);
+    assert_eq!((seen.files.len(), seen.over), (512, None));
+    folders.write("a/docs/one-more", "x");
+    let over = |folders: &Folders, limit| {
+        let resources = host(folders).skill_resources().unwrap();
+        let seen = manifest(&resources);
+        assert_eq!((paths(&seen), seen.over), (vec!["SKILL.md"], Some(limit)));
+        assert_eq!(seen.files[0].sha256, Some(sha256(b"x")));
+        assert_eq!(seen.skill_md.as_deref(), Some("x"));
+    };
+    over(&folders, OverLimit::Files);
+
+    let folders = Folders::new();
+    folders.write("a/SKILL.md", "x");
+    folders.write("a/big", vec![0; 16 * MIB - 1]);
+    let resources = host(&folders).skill_resources().unwrap();
+    assert_eq!(manifest(&resources).over, None);
+    folders.write("a/more", "y");
+    over(&folders, OverLimit::Bytes);
+    // A listing without digests has no bound on bytes.
+    let listed = block_on(resources.files("a")).unwrap();
+    assert_eq!(
+        (paths(&listed), listed.over),
+        (vec!["SKILL.md", "big", "more"], None)
+    );
+
+    let folders = Folders::new();
+    folders.write("a/SKILL.md", "x");
+    let deepest = vec!["d"; 31].join("/");
+    folders.write(&format!("a/{deepest}/f"), "x");
+    let resources = host(&folders).skill_resources().unwrap();
+    assert_eq!(manifest(&resources).files.len(), 2);
+    folders.write(&format!("a/{deepest}/d/f"), "x");
+    over(&folders, OverLimit::Depth);
+
+    let folders = Folders::new();
+    folders.write("a/SKILL.md", "x");
+    // 65 paths to a folder of 64 dangling links.
+    fs::create_dir(folders.root.join("a/0")).unwrap();
+    for number in 0..64 {
+        symlink("none", folders.root.join(format!("a/0/{number}"))).unwrap();
+        symlink("0", folders.root.join(format!("a/to-{number}"))).unwrap();
+    }
+    over(&folders, OverLimit::Entries);
+}
+
+#[test]
+fn nested_links_to_folders_end_at_a_limit() {
+    let folders = Folders::new();
+    folders.write("a/SKILL.md", "x");
+    // Twelve links from each level to the next: 12^20 paths to one file.
+    for level in 0..20 {
+        fs::create_dir(folders.root.join(format!("a/{level}"))).unwrap();
+        for way in 0..12 {
+            let link = folders.root.join(format!("a/{level}/{way}"));
+            symlink(format!("../{}", level + 1), link).unwrap();
+        }
+    }
+    folders.write("a/20/f", "x");
+    let resources = resources(&folders);
+    let start = Instant::now();
+    let seen = manifest(&resources);
+    assert!(seen.over.is_some(), "{seen:?}");
+    assert!(
+        start.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        start.elapsed()
+    );
+}
+
+#[test]
+fn a_manifest_has_no_start_without_a_readable_skill_md() {
+    for (name, bytes) in [
+        ("other", &b"x"[..]),
+        ("SKILL.MD", b"x"),
+        ("skill.md", b"x"),
+        ("SKILL.md", b"---\nname: a\n---\n\xff"),
+    ] {
+        let folders = Folders::new();
+        folders.write(&format!("a/{name}"), bytes);
+        let seen = manifest(&resources(&folders));
+        assert_eq!((paths(&seen), seen.skill_md.as_deref()), (vec![name], None));
+    }
+    // The start is cut before a character that does not fit.
+    let folders = Folders::new();
+    let long = "x".to_owned() + &"ä".repeat(100_000);
+    folders.write("a/SKILL.md", &long);
+    let resources = resources(&folders);
+    for seen in [
+        manifest(&resources),
+        block_on(resources.files("a")).unwrap(),
+    ] {
+        let start = seen.skill_md.unwrap();
+        assert_eq!(start.len(), (65 << 10) - 1);
+        assert!(long.starts_with(&start));
+    }
+}

@@ -3,13 +3,13 @@
 
 use std::env;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
 
 use crate::support::model::{Model, Request};
-use crate::support::program::{Run, command, finish};
+use crate::support::program::{Run, command, example, finish};
 use crate::support::repository;
 
 /// The blocks of the page, with the words after their fences.
@@ -119,18 +119,6 @@ fn run_python(words: &str, base: &str, key: &str, model: &Model, question: &str)
     finish(command, "")
 }
 
-/// The loop in Rust, as a program: `cargo test` builds the examples.
-fn example() -> PathBuf {
-    let suite = env::current_exe().unwrap();
-    let example = suite.ancestors().nth(2).unwrap().join("examples/agent");
-    assert!(
-        example.is_file(),
-        "`{}` is not built: run `cargo test`, or `cargo build --examples` before a part of it",
-        example.display()
-    );
-    example
-}
-
 #[test]
 fn the_python_loop_on_chat_completions_works() {
     let script = script("openai");
@@ -202,7 +190,7 @@ fn the_python_loop_on_gemini_works() {
 fn the_rust_loop_on_responses_works() {
     let script = script("responses");
     let model = Model::play(script.answers.clone());
-    let mut command = command(&example());
+    let mut command = command(&example("agent"));
     command
         .arg(&script.question)
         .current_dir(repository())

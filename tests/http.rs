@@ -12,6 +12,7 @@ mod places;
 mod program;
 mod protocol;
 mod sessions;
+mod web_service;
 
 use std::thread;
 use std::time::{Duration, Instant};

@@ -138,3 +138,16 @@ pub(crate) fn run_in_repository_with(arguments: &[String], stdin: &str) -> Run {
     command.args(arguments).current_dir(super::repository());
     finish(command, stdin)
 }
+
+/// Returns an example as a program: `cargo test` builds the examples.
+pub(crate) fn example(name: &str) -> PathBuf {
+    let suite = std::env::current_exe().unwrap();
+    let folder = suite.ancestors().nth(2).unwrap().join("examples");
+    let example = folder.join(name);
+    assert!(
+        example.is_file(),
+        "`{}` is not built: run `cargo test`, or `cargo build --examples` before a part of it",
+        example.display()
+    );
+    example
+}

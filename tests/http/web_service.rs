@@ -1,0 +1,84 @@
+//! The example of a web service with the host inside.
+
+use std::io::{BufRead as _, BufReader};
+use std::net::SocketAddr;
+use std::process::Child;
+
+use serde_json::{Value, json};
+
+use crate::support::http::{Answer, Client, Request};
+use crate::support::program::{Program, command, example};
+
+/// The example while it runs. It is killed when this is dropped.
+struct WebService {
+    child: Child,
+    address: SocketAddr,
+}
+
+impl WebService {
+    fn start(program: &Program) -> Self {
+        let mut command = command(&example("web_service"));
+        command
+            .args(["skillhost.toml", "127.0.0.1:0"])
+            .current_dir(program.folder.path());
+        let mut child = command.spawn().unwrap();
+        let mut line = String::new();
+        let stdout = child.stdout.as_mut().unwrap();
+        BufReader::new(stdout).read_line(&mut line).unwrap();
+        let address = line.trim_end().strip_prefix("http://").unwrap();
+        Self {
+            address: address.parse().unwrap(),
+            child,
+        }
+    }
+
+    fn call(&self, tool: &str, body: &str) -> Answer {
+        let request = Request {
+            line: format!("POST /tools/{tool} HTTP/1.1"),
+            ..Request::post(body)
+        };
+        Client::once(self.address, &request)
+    }
+}
+
+impl Drop for WebService {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn the_example_of_a_web_service_serves_tools_and_mcp() {
+    let program = Program::new();
+    program.write("skills/a/SKILL.md", "# A\n");
+    program.write("private/b/SKILL.md", "# B\n");
+    program.write(
+        "skillhost.toml",
+        "skills = [\"skills\"]\ndisabled_tools = [\"get_skill\"]\n",
+    );
+    let service = WebService::start(&program);
+    let read = |skill: &str| json!({"skill_name": skill}).to_string();
+    let answer = service.call("read_skill", &read("a"));
+    let record = json!({"skill_name": "a", "instructions": "# A\n"});
+    assert_eq!((answer.status, answer.json()), (200, record));
+    for (tool, body, status) in [
+        ("read_skill", &*read("b"), 422),
+        ("read_skill", "{\"skill\": \"a\"}", 400),
+        ("read_skill", "{", 400),
+        ("get_skill", &read("a"), 404),
+        ("none", "{}", 404),
+    ] {
+        let answer = service.call(tool, body);
+        assert_eq!(answer.status, status, "{tool} {body}: {answer:?}");
+        assert!(!answer.body.contains("# B"), "{answer:?}");
+    }
+    let call = Request::call(1, "read_skill", json!({"skill_name": "a"}));
+    assert_eq!(Client::once(service.address, &call).text(), "# A\n");
+    let named = |host: &str| Client::once(service.address, &call.clone().with("Host", host));
+    assert_eq!(named("evil.example").status, 403);
+    let denied = Request::call(2, "get_skill", json!({"skill_name": "a"}));
+    let denied = Client::once(service.address, &denied).json();
+    assert_eq!(denied["error"]["code"], -32602);
+    assert_eq!(denied["result"], Value::Null);
+}

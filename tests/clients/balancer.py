@@ -1,6 +1,6 @@
-"""The program behind haproxy, which passes connections on or requests: silent clients
-and clients without the token shut out neither calls nor probes, and clients behind one
-balancer are no single peer. Silent clients reach the program in TCP mode alone: in
+"""The program behind haproxy, which passes on connections or requests. Silent clients and
+clients without the token shut out neither calls nor probes, and clients behind one
+balancer do not count as one peer. Silent clients reach the program in TCP mode only: in
 HTTP mode they stay at the balancer."""
 import contextlib
 import json
@@ -17,8 +17,8 @@ CALL = {
     "jsonrpc": "2.0", "id": 1, "method": "tools/call",
     "params": {"name": "read_skill", "arguments": {"skill_name": "calculator"}},
 }
-# One thread: several pass connections on in another order than they came in, and one
-# that lags behind passes on many at once, which can push out a client that came later.
+# One thread: several would pass connections on in another order, and one that lags
+# behind passes on many at once, which can evict a client that came later.
 CONFIGURATION = """
 global
     maxconn 8000
@@ -46,7 +46,7 @@ def free_port():
 
 
 def ask(port, token=None, path=None):
-    """The status of a call, or of a probe."""
+    """Returns the status of a call or a probe."""
     body = b"" if path else json.dumps(CALL).encode()
     lines = ["GET %s HTTP/1.1" % path if path else "POST /mcp HTTP/1.1", "Host: localhost",
              "Accept: application/json, text/event-stream", "Content-Type: application/json",
@@ -71,7 +71,7 @@ def until(what, holds):
 
 @contextlib.contextmanager
 def balanced(where, mode, server):
-    """haproxy before the program."""
+    """haproxy in front of the program."""
     port = free_port()
     file = where.folder / ("haproxy-%s.cfg" % mode)
     how = "pool-max-conn 0" if mode == "http" else ""
@@ -90,14 +90,14 @@ def balanced(where, mode, server):
 
 
 def tried(where, mode, trusted, server):
-    """What is wrong in one mode."""
+    """Returns the errors in one mode."""
     wrong = []
     with balanced(where, mode, server) as port:
         silent = []
         try:
             for number in range(CLIENTS):
                 client = socket.create_connection(("127.0.0.1", port), serving.PATIENCE)
-                # Every third asks, without the token, and stays.
+                # Every third sends a request without the token, and stays.
                 if number % 3 == 0:
                     client.sendall(b"GET /none HTTP/1.1\r\nHost: localhost\r\n\r\n")
                 silent.append(client)
@@ -105,7 +105,7 @@ def tried(where, mode, trusted, server):
                     for what in ({"token": serving.TOKEN}, {"path": "/healthz"}):
                         status = ask(port, **what)
                         if status != "200":
-                            wrong.append("%s, %s: %s among %d clients that do nothing"
+                            wrong.append("%s, %s: %s among %d idle clients"
                                          % (mode, what, status, number))
             refused = ask(port)
             if refused != "401":
@@ -114,7 +114,7 @@ def tried(where, mode, trusted, server):
             for client in silent:
                 client.close()
     if not wrong:
-        print("haproxy in mode %s%s: %d clients that do nothing, no call and no probe refused"
+        print("haproxy in mode %s%s: %d idle clients, no call and no probe refused"
               % (mode, ", trusted" if trusted else "", CLIENTS))
     return wrong
 

@@ -1,4 +1,4 @@
-"""Runs the parts that were asked for, or all, and says what was seen."""
+"""Runs the named parts, or all, and prints the results."""
 import sys
 import time
 
@@ -21,12 +21,12 @@ PARTS = {
 
 
 def main():
-    asked = sys.argv[1:] or list(PARTS)
-    for name in asked:
+    names = sys.argv[1:] or list(PARTS)
+    for name in names:
         if name not in PARTS:
-            sys.exit("there is no part `%s`; there are %s" % (name, ", ".join(PARTS)))
+            sys.exit("unknown part `%s`; the parts are %s" % (name, ", ".join(PARTS)))
     failed = []
-    for name in asked:
+    for name in names:
         start = time.monotonic()
         print("== %s" % name, flush=True)
         wrong = PARTS[name]()

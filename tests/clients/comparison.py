@@ -1,7 +1,6 @@
-"""That `bench/compare/run` runs: a quick run has every row, each with figures, the two
-sides of each were found to give the same answers, and what it wrote can be shown again.
-The same for two builds, with their verdicts.
-How fast anything was is not looked at here."""
+"""Checks that `bench/compare/run` works: a quick run has every row with figures, both sides
+of each row give the same answers, and its report can be shown again. The same holds for
+two builds, with their verdicts. Speed is not checked."""
 import json
 import pathlib
 import subprocess
@@ -57,7 +56,7 @@ def check(folder):
     xml.etree.ElementTree.fromstring(picture)
     code, table, errors = compare("--from", stem + ".json", "--output", "table")
     assert code == 0 and all(row["what"] in table for row in rows), (table, errors)
-    # What decides the exit code is the targets, and only where that is asked for.
+    # Only `--check` makes the exit code depend on the targets.
     met = all(row["met"] is not False for row in rows)
     assert compare("--from", stem + ".json", "--check")[0] == (0 if met else 1)
     code, out, errors = compare("--quick", "--programs", folder)
@@ -66,7 +65,7 @@ def check(folder):
 
 
 def check_builds(folder):
-    """A build against itself, with a limit that none can meet."""
+    """A build against itself, with a limit that nothing can meet."""
     stem = str(pathlib.Path(folder) / "builds")
     programs = str(pathlib.Path(serving.SKILLHOST).parent)
     code, out, errors = compare("--quick", "--programs", programs, "--against", programs,
@@ -92,12 +91,12 @@ def check_verdicts():
     turns = []
     figures.alternating([lambda _: turns.append("A") or [1], lambda _: turns.append("B") or [1]],
                         2, 1, lambda _: None)
-    # Both once before it counts, and then neither is always first.
+    # One warm-up each, and then they take turns at being first.
     assert "".join(turns) == "AB" "ABAB" "BABA", turns
     for ours, met in [(90, True), (100, True), (110, False)]:
         row = figures.ratio("id", "group", "what", builds.NAMES, [[[ours]] * 3, [[100]] * 3])
         assert builds.spread(row)["met"] == met, row
-    # What takes now more and now less is no difference.
+    # Times that go up and down are no difference.
     taken = [[[80], [120], [120]], [[100]] * 3]
     assert builds.spread(figures.ratio("id", "group", "what", builds.NAMES, taken))["met"]
     return "turns and verdicts"

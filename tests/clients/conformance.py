@@ -1,8 +1,8 @@
-"""The official conformance suite: the whole set of the newest revision against the
-fixture server and against the program, the skills scenarios against the program, and
-the set of the revision before against the fixture server. A scenario passes if every check does: one that was skipped, and one that
-only warns, has not. What does not pass stands in exceptions.json with its reason,
-and what stands there does not pass."""
+"""The official conformance suite: the whole set of the newest revision against the fixture
+server and the program, the skills scenarios against the program, and the set of the
+revision before against the fixture server. A scenario passes if every check passes; a
+check that is skipped, or that only warns, does not. A scenario that does not pass is in
+exceptions.json with its reason, and a scenario there must not pass."""
 import json
 import os
 import re
@@ -19,11 +19,11 @@ HERE = Path(__file__).parent
 
 
 def suite(url, *arguments):
-    """The checks of each scenario that ran."""
+    """Returns the checks of each scenario that ran."""
     program = serving.NODE_MODULES / "@modelcontextprotocol/conformance/dist/index.js"
     with tempfile.TemporaryDirectory() as results:
         command = [serving.NODE, str(program), "server", "--url", url, "-o", results, *arguments]
-        # The exit code says less than the results: some scenarios are not scored.
+        # Not by the exit code: some scenarios are not scored.
         subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300)
         checks = {}
         for folder in sorted(Path(results).iterdir()):
@@ -33,7 +33,7 @@ def suite(url, *arguments):
 
 
 def required(revision):
-    """What the suite would run, by its own listing, so that none is lost."""
+    """Returns the scenarios that the suite lists, so that none is missed."""
     program = serving.NODE_MODULES / "@modelcontextprotocol/conformance/dist/index.js"
     command = [serving.NODE, str(program), "list", "--requirements", revision]
     listing = subprocess.check_output(command, encoding="utf-8")
@@ -43,7 +43,7 @@ def required(revision):
 
 
 def judge(server, checks, expected):
-    """What is wrong, held against the exceptions of this server."""
+    """Returns the errors beyond the exceptions of this server."""
     listed = {}
     for exception in json.loads((HERE / "exceptions.json").read_text())[server]:
         for name in exception["scenarios"]:

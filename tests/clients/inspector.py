@@ -1,9 +1,8 @@
-"""The MCP Inspector's command line, which reads the documented configuration itself:
-one request a run, so over stdin and stdout the program is started for each. By
-design it is not told of changes: it ends with its answer, and the next run lists the
-skill that was added. What the Inspector shows of changes, terminal.py sees. It cannot
-cancel a call either: ended, it closes its connection or its pipes, which stops the
-call."""
+"""The MCP Inspector's command line, which reads the documented configuration itself. Each run
+is one request, so over stdio each starts the program. It gets no notifications by design:
+it ends with its answer, and the next run lists the added skill. terminal.py checks how the
+Inspector shows changes. It cannot cancel a call either: when it is killed, it closes its
+connection or its pipes, which stops the call."""
 import json
 import os
 import pathlib
@@ -30,7 +29,7 @@ def command(mode, configuration, era):
 
 
 class Inspector:
-    """The command line, with a configuration, started where the program is to be."""
+    """The command line with a configuration, started in the program's folder."""
 
     def __init__(self, configuration, where, era):
         self.where = where
@@ -86,7 +85,7 @@ def check(inspector, where):
     did = "listed %d tools, called five, read a resource, saw errors, listed a new skill, " \
         "was ended in a call (%s ms)" % (len(names), late)
     where.add_skill()
-    # A server that was there before takes a moment to see it.
+    # A running server needs a moment to notice it.
     deadline = time.monotonic() + serving.PATIENCE
     while "added" not in offered(inspector)[1]:
         assert time.monotonic() < deadline, "the skill that was added is not listed"
@@ -104,7 +103,7 @@ def errors(inspector):
 
 
 def computed(where):
-    """Seconds that guests have computed, in the programs that serve this place."""
+    """Returns the processor seconds of the programs that serve this folder."""
     ticks = 0
     for task in pathlib.Path("/proc").glob("[0-9]*/task/[0-9]*"):
         try:
@@ -117,7 +116,7 @@ def computed(where):
 
 
 def cancellation(inspector, where):
-    """The guest computes for ever; it is gone when its record is written."""
+    """The guest never ends by itself; it is gone when its record is written."""
     def ended():
         return [record for record in serving.records(where)
                 if record["tool"] == "hostile_compute"]

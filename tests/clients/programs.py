@@ -1,5 +1,5 @@
-"""The clients that are programs of their own, over both transports and in both eras
-of the protocol, each in a fresh folder."""
+"""The clients that are programs of their own, over both transports and in both eras of the
+protocol, each in a fresh folder."""
 import subprocess
 import sys
 

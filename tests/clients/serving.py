@@ -1,5 +1,5 @@
-"""The program under test: its folders, its processes, and the configuration that
-docs/agents.md tells users to give their clients."""
+"""The program under test: its folders, its processes, and the configuration for clients in
+docs/agents.md."""
 import contextlib
 import json
 import os
@@ -18,7 +18,7 @@ NODE_MODULES = pathlib.Path(os.environ["NODE_MODULES"])
 TOKEN = "a-token-that-only-these-tests-know"
 PATIENCE = 60
 
-# What the documented command is given besides.
+# The configuration for the documented command.
 CONFIGURATION = """
 tools = ["tools"]
 audit_file = "audit.jsonl"
@@ -28,7 +28,7 @@ skills = ["*"]
 
 
 class Place:
-    """A folder in which the program is started: skills, tools, an audit log."""
+    """A folder for the program: skills, tools, an audit log."""
 
     def __init__(self, folder):
         self.folder = pathlib.Path(folder)
@@ -57,8 +57,8 @@ def place():
 
 @contextlib.contextmanager
 def listening(command, cwd=None):
-    """A server that prints its URL; ended as an operator would. What it logs is shown
-    if something goes wrong."""
+    """A server that prints its URL, ended as an operator would. Its log is printed if
+    something fails."""
     with tempfile.TemporaryFile("w+") as log:
         process = subprocess.Popen(command, cwd=cwd, stdout=subprocess.PIPE, stderr=log,
                                    encoding="utf-8")
@@ -89,13 +89,13 @@ def served(where):
 
 
 def documented(transport):
-    """The block of docs/agents.md for a transport, as it stands there."""
+    """Returns the block of docs/agents.md for a transport."""
     page = (REPOSITORY / "docs/agents.md").read_text()
     return re.search(r"```json %s\n(.*?)\n```" % transport, page, re.DOTALL).group(1)
 
 
 def configuration(transport, where, url=None):
-    """The documented configuration, with what a user fills in filled in."""
+    """Returns the documented configuration with a user's values."""
     text = documented(transport)
     own = {
         "stdio": [("/home/me/skills", str(where.skills))],
@@ -116,11 +116,11 @@ def configuration(transport, where, url=None):
 
 
 def environment():
-    """Where the documented command `skillhost` is found."""
+    """Returns the environment in which the command `skillhost` is found."""
     path = os.pathsep.join([str(pathlib.Path(SKILLHOST).parent), os.environ["PATH"]])
     return dict(os.environ, PATH=path)
 
 
 def records(where):
-    # The last part has no line end yet: it is empty, or a record being written.
+    # The last part has no line end: it is empty, or a record that is being written.
     return [json.loads(line) for line in where.audit.read_text().split("\n")[:-1]]

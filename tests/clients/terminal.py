@@ -1,6 +1,6 @@
-"""The MCP Inspector's terminal client, which stays connected, in a pseudo-terminal:
-what its command line cannot show. It connects, a skill is added, it is told, and the
-list of resources in front of the user grows without a key being pressed."""
+"""The MCP Inspector's terminal client, which stays connected, in a pseudo-terminal. It checks
+what the command line cannot show: a skill is added, the client is notified, and the list
+of resources on the screen grows without a key being pressed."""
 import contextlib
 import fcntl
 import json
@@ -17,7 +17,7 @@ import inspector
 import programs
 import serving
 
-# High enough that no list has to be scrolled.
+# So high that no list needs to scroll.
 ROWS, COLUMNS = 200, 200
 FRAME = "\x1b[H"
 STYLE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -26,8 +26,8 @@ ESCAPE = "\x1b"
 
 
 class Screen:
-    """A program in a terminal of its own. It draws the whole screen each time, so that
-    what it shows is what it has written since it last went to the corner."""
+    """A program in a terminal of its own. It draws the whole screen each time: the screen
+    is what it has written since the cursor was last in the corner."""
 
     def __init__(self, command, **options):
         self.terminal, side = pty.openpty()
@@ -42,13 +42,13 @@ class Screen:
         return STYLE.sub("", text)
 
     def read(self, deadline, what):
-        """More of what it writes; false at its end."""
+        """Reads more output. Returns false at its end."""
         left = deadline - time.monotonic()
         if left <= 0 or not select.select([self.terminal], [], [], left)[0]:
             raise AssertionError("no %s on the screen:\n%s" % (what, self.shows()))
         try:
             piece = os.read(self.terminal, 1 << 16)
-        except OSError:  # What Linux says of a terminal that nobody holds any more.
+        except OSError:  # Linux reports this when the other side is closed.
             piece = b""
         self.written += piece
         return bool(piece)
@@ -63,7 +63,7 @@ class Screen:
         os.write(self.terminal, key.encode())
 
     def leave(self):
-        """As a user leaves: the program ends by itself, and well."""
+        """Quits as a user does: the program ends by itself, without an error."""
         self.press(ESCAPE)
         deadline = time.monotonic() + serving.PATIENCE
         while self.read(deadline, "end"):
@@ -77,8 +77,7 @@ class Screen:
 
 
 def refreshing(configuration):
-    """Out of the Inspector's own settings, the one that fetches a list again when its
-    server says that it has changed."""
+    """Turns on the Inspector's setting that fetches a list again after a notification."""
     settings = json.loads(configuration.read_text())
     settings["mcpServers"]["skillhost"]["autoRefreshOnListChanged"] = True
     configuration.write_text(json.dumps(settings))
@@ -87,15 +86,15 @@ def refreshing(configuration):
 def check(configuration, where, era):
     refreshing(configuration)
     command = inspector.command("--tui", configuration, era)
-    # The client keeps files in the home folder. Where it takes the terminal for that of
-    # a CI run, it draws nothing before it ends.
+    # The client keeps files in the home folder. If it detects a CI run, it draws nothing
+    # before it ends.
     environment = {name: value for name, value in serving.environment().items()
                    if name not in ("CI", "CONTINUOUS_INTEGRATION") and not name.startswith("CI_")}
     environment.update(HOME=str(where.folder), TERM="xterm")
     with contextlib.closing(Screen(command, cwd=where.folder, env=environment)) as screen:
         screen.see(r"\[Connect\]")
         screen.press("c")
-        # All lists have come: none is empty.
+        # All lists have arrived: none is empty.
         counts = screen.see(
             r"Resources \(([1-9]\d*)\) +Prompts \(1\) +Skills \([1-9].* +Tools \(([1-9]\d*)\)")
         resources, tools = int(counts[1]), int(counts[2])
@@ -107,7 +106,7 @@ def check(configuration, where, era):
             screen.see(notification)
         screen.see(r"Resources \(%d\)" % (resources + 1))
         screen.press("r")
-        # The first of the list, which is the one that is open.
+        # The first entry of the list is the one that is open.
         screen.see(r"URI: skill://added/SKILL\.md")
         screen.leave()
     return "listed %d tools, was told of a new skill, and showed its resource" % tools

@@ -1,6 +1,6 @@
-// The TypeScript SDK as a client: does all that an agent does, and ends with 0 if all
-// of it was as it should be. Arguments: a configuration file as clients read it, the
-// folder that the program is started in, and the era of the protocol.
+// The TypeScript SDK as a client: does all that an agent does, and exits with 0 if all of
+// it works. Arguments: a configuration file for clients, the program's folder, and the era
+// of the protocol.
 import assert from "node:assert/strict";
 import fs from "node:fs";
 import { createRequire } from "node:module";
@@ -93,7 +93,7 @@ async function resources(client) {
   assert.ok(listed.resources.some((resource) => resource.uri === uri));
 }
 
-// The last part has no line end yet: it is empty, or a record being written.
+// The last part has no line end: it is empty, or a record that is being written.
 const ended = () =>
   fs
     .readFileSync(audit, "utf8")
@@ -102,7 +102,7 @@ const ended = () =>
     .map((line) => JSON.parse(line))
     .filter((record) => record.tool === "hostile_compute");
 
-// The guest computes for ever; it is gone when its record is written.
+// The guest never ends by itself; it is gone when its record is written.
 async function cancellation(client) {
   const late = [];
   for (let attempt = 0; attempt < CANCELS; attempt++) {
@@ -127,12 +127,12 @@ async function cancellation(client) {
   }
   const median = late.toSorted((a, b) => a - b)[Math.floor(CANCELS / 2)];
   assert.ok(median < GONE, `gone after ${late} ms`);
-  // The session goes on.
+  // The session still works.
   assert.ok(!(await call(client, "list_skills")).isError);
   return late;
 }
 
-// A skill is added: the client is told, and lists it.
+// A skill is added: the client is notified, and lists it.
 async function changes(client) {
   assert.ok(!skillsOffered(await listAll(client)).includes("added"));
   const told = new Promise((resolve) =>
@@ -154,7 +154,7 @@ async function changes(client) {
   assert.equal(text(result).trim(), "Read me.");
 }
 
-// Another token opens nothing.
+// Another token is refused.
 async function refused() {
   for (const headers of [{}, { Authorization: "Bearer another-token-than-that-one" }]) {
     await assert.rejects(newClient().connect(transport(headers)));

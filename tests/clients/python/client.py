@@ -1,6 +1,6 @@
-"""The Python SDK as a client: does all that an agent does, and ends with 0 if all
-of it was as it should be. Arguments: a configuration file as clients read it, the
-folder that the program is started in, and the era of the protocol."""
+"""The Python SDK as a client: does all that an agent does, and exits with 0 if all of it
+works. Arguments: a configuration file for clients, the program's folder, and the era of
+the protocol."""
 import asyncio
 import json
 import pathlib
@@ -93,14 +93,14 @@ async def resources(client):
 
 
 def ended():
-    # The last part has no line end yet: it is empty, or a record being written.
+    # The last part has no line end: it is empty, or a record that is being written.
     lines = (FOLDER / "audit.jsonl").read_text().split("\n")[:-1]
     found = [json.loads(line) for line in lines]
     return [record for record in found if record["tool"] == "hostile_compute"]
 
 
 async def cancellation(client):
-    """The guest computes for ever; it is gone when its record is written."""
+    """The guest never ends by itself; it is gone when its record is written."""
     late = []
     for attempt in range(len(ended()), len(ended()) + CANCELS):
         async with anyio.create_task_group() as calling:
@@ -118,7 +118,7 @@ async def cancellation(client):
         assert record["outcome"] == "cancelled" and record["duration_us"] > RUNNING, record
         late.append((FOLDER / "audit.jsonl").stat().st_mtime - cancelled)
     assert statistics.median(late) < GONE, late
-    # The session goes on.
+    # The session still works.
     assert not (await client.call_tool("list_skills", {})).is_error
     return late
 
@@ -130,7 +130,7 @@ def add_skill():
 
 
 async def changes(client, told):
-    """A skill is added: the client is told, and lists it."""
+    """A skill is added: the client is notified, and lists it."""
     assert "added" not in skills_offered(await list_all(client))
     if MODERN:
         async with client.listen(tools_list_changed=True) as subscription:
@@ -148,7 +148,7 @@ async def changes(client, told):
 
 
 async def refused(server):
-    """Another token opens nothing."""
+    """Another token is refused."""
     for headers in [{}, {"Authorization": "Bearer another-token-than-that-one"}]:
         assert httpx2.post(server["url"], headers=headers, json={}).status_code == 401
         try:

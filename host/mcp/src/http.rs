@@ -231,13 +231,13 @@ impl Server {
         let served = thread.run(async move {
             let mut open = acceptor.accept(listener).await;
             tokio::select! {
-                () = all(&mut open) => return 0,
+                () = join_all(&mut open) => return 0,
                 () = tokio::time::sleep(limits.shutdown_time) => {}
                 () = forced.cancelled() => {}
             }
             let left = open.len();
             broken_off.cancel();
-            let _ = tokio::time::timeout(LAST_WORDS, all(&mut open)).await;
+            let _ = tokio::time::timeout(LAST_WORDS, join_all(&mut open)).await;
             open.shutdown().await;
             left
         });
@@ -248,7 +248,7 @@ impl Server {
     }
 }
 
-async fn all(open: &mut JoinSet<()>) {
+async fn join_all(open: &mut JoinSet<()>) {
     while open.join_next().await.is_some() {}
 }
 

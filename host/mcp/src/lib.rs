@@ -29,7 +29,7 @@ mod faults;
 // Threads that run guests.
 mod calls;
 // The current host, its replacement, and notifications of changes.
-pub mod live;
+mod live;
 // Folders that are watched for changes.
 mod watch;
 // The methods of the protocol, a module for each kind.
@@ -43,4 +43,5 @@ pub mod stdio;
 pub mod http;
 
 pub use handler::Handler;
-pub use live::LiveHost;
+pub use live::{Changes, LiveHost};
+pub use watch::FolderWatch;

@@ -114,7 +114,7 @@ impl LiveHost {
             self.calls.get_or_init(|| calls);
         }
         let builder = self.builder.clone();
-        let host = on_a_thread(move |runtime| runtime.block_on(builder.build())).await??;
+        let host = run_on_a_thread(move |runtime| runtime.block_on(builder.build())).await??;
         // A call waits neither for listings nor for other components.
         self.host.send_replace(Some(host.clone()));
         let preparing = host.clone();
@@ -135,7 +135,8 @@ impl LiveHost {
         let Some(earlier) = self.loaded() else { return };
         let builder = self.builder.clone();
         let known = earlier.problems().to_vec();
-        let built = on_a_thread(move |runtime| runtime.block_on(builder.rebuild(&earlier))).await;
+        let built =
+            run_on_a_thread(move |runtime| runtime.block_on(builder.rebuild(&earlier))).await;
         match built.and_then(|built| built) {
             Ok(host) => {
                 for problem in host.problems().iter().filter(|new| !known.contains(new)) {
@@ -346,7 +347,7 @@ impl LiveHost {
 /// Returns the current offer. None when the process is ending.
 async fn offer(host: &Host) -> Option<Offer> {
     let host = host.clone();
-    let offer = blocking(move || Offer {
+    let offer = run_blocking(move || Offer {
         tools: host.definitions(),
         prompts: has_prompt(&host),
     });
@@ -361,7 +362,7 @@ pub(crate) fn has_prompt(host: &Host) -> bool {
 
 /// Runs work that waits for the file system on a thread where it holds up no
 /// call.
-pub(crate) async fn blocking<T: Send + 'static>(
+pub(crate) async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, ErrorData> {
     tokio::task::spawn_blocking(work)
@@ -370,7 +371,7 @@ pub(crate) async fn blocking<T: Send + 'static>(
 }
 
 /// Runs a future that computes for long on a thread of its own.
-async fn on_a_thread<T: Send + 'static>(
+async fn run_on_a_thread<T: Send + 'static>(
     work: impl FnOnce(tokio::runtime::Handle) -> T + Send + 'static,
 ) -> anyhow::Result<T> {
     let runtime = tokio::runtime::Handle::current();

@@ -6,7 +6,7 @@ use rmcp::model::{
     Prompt, PromptMessage, Role,
 };
 
-use super::live::{LiveHost, blocking, has_prompt};
+use super::live::{LiveHost, has_prompt, run_blocking};
 use super::page;
 use skillhost::prompt;
 
@@ -21,7 +21,7 @@ pub(crate) async fn list(
     request: Option<PaginatedRequestParams>,
 ) -> Result<ListPromptsResult, ErrorData> {
     let host = live.host_to_list().await;
-    let has_prompt = blocking(move || has_prompt(&host)).await?;
+    let has_prompt = run_blocking(move || has_prompt(&host)).await?;
     let prompts = match has_prompt {
         true => vec![Prompt::new(SKILLS, Some(DESCRIPTION), Some(Vec::new())).with_title("Skills")],
         false => Vec::new(),
@@ -43,7 +43,7 @@ pub(crate) async fn get(
         return Err(unknown());
     }
     let host = live.host().await;
-    let skills = blocking(move || host.catalog().list().skills).await?;
+    let skills = run_blocking(move || host.catalog().list().skills).await?;
     if !prompt::has_any(&skills) {
         return Err(unknown());
     }

@@ -22,7 +22,7 @@ use serde_json::json;
 use self::cursor::BadCursor;
 use self::uri::SkillUri;
 use super::calls::Guest;
-use super::live::{LiveHost, blocking};
+use super::live::{LiveHost, run_blocking};
 use super::room::AnswerRoom;
 use skillhost::Line;
 use skillhost::Stop;
@@ -204,7 +204,7 @@ pub(super) async fn skills_from(
     from: &str,
 ) -> Result<Vec<String>, ErrorData> {
     let (resources, from) = (resources.clone(), from.to_owned());
-    blocking(move || {
+    run_blocking(move || {
         let mut skills = resources.skills();
         skills.retain(|skill| *skill >= from);
         skills

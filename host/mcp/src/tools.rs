@@ -17,7 +17,7 @@ use rmcp::model::{
 use serde_json::{Map, Value};
 
 use super::calls::Guest;
-use super::live::{LiveHost, blocking};
+use super::live::{LiveHost, run_blocking};
 use super::room::AnswerRoom;
 use super::{page, values};
 use skillhost::{CallError, Definition, Output};
@@ -32,7 +32,7 @@ pub(crate) async fn list(
     request: Option<PaginatedRequestParams>,
 ) -> Result<ListToolsResult, ErrorData> {
     let host = live.host_to_list().await;
-    let definitions = blocking(move || host.definitions()).await?;
+    let definitions = run_blocking(move || host.definitions()).await?;
     let cursor = request.and_then(|request| request.cursor);
     let (page, next) = page::cut(definitions, cursor.as_deref(), |definition| {
         &definition.name

@@ -104,6 +104,9 @@ pub(super) async fn answer<S: ServerHandler>(
 ) -> Response {
     let connection = request.extensions_mut().remove::<Arc<ConnectionPlace>>();
     let changes = endpoint.changes.as_ref();
+    if request.method() == Method::POST {
+        return endpoint.answer_message(request, connection).await;
+    }
     let is_stream = request.method() == Method::GET && changes::is_requested(request.headers());
     if let Some(changes) = changes.filter(|_| is_stream) {
         let Some(hold) = endpoint.hold(&endpoint.streams, connection.as_ref()) else {
@@ -112,84 +115,95 @@ pub(super) async fn answer<S: ServerHandler>(
         let end = at_shutdown(endpoint.ending.clone());
         return changes::stream(changes.clone()).map(|body| AnswerBody::body(body, end, hold));
     }
-    if request.method() != Method::POST {
-        let allowed = if changes.is_some() {
-            "GET, POST"
-        } else {
-            "POST"
+    let allowed = match changes {
+        Some(_) => "GET, POST",
+        None => "POST",
+    };
+    let text = "send messages by POST\n";
+    (StatusCode::METHOD_NOT_ALLOWED, [(ALLOW, allowed)], text).into_response()
+}
+
+impl<S: ServerHandler> Endpoint<S> {
+    async fn answer_message(
+        &self,
+        request: Request,
+        connection: Option<Arc<ConnectionPlace>>,
+    ) -> Response {
+        let method = request.headers().get(METHOD);
+        let is_subscription = method.is_some_and(|method| method == LISTEN);
+        let quota = match is_subscription {
+            true => &self.streams,
+            false => &self.requests,
         };
-        let text = "send messages by POST\n";
-        return (StatusCode::METHOD_NOT_ALLOWED, [(ALLOW, allowed)], text).into_response();
-    }
-    let listens = request
-        .headers()
-        .get(METHOD)
-        .is_some_and(|value| value == LISTEN);
-    let quota = match listens {
-        true => &endpoint.streams,
-        false => &endpoint.requests,
-    };
-    let Some(mut hold) = endpoint.hold(quota, connection.as_ref()) else {
-        return busy();
-    };
-    let (mut parts, body) = request.into_parts();
-    let body = match read(body, &parts.headers, &endpoint.limits).await {
-        Ok(body) => body,
-        Err(refused) => return refused,
-    };
-    let is_json = is_json(&parts.headers);
-    if is_json && values::too_many(&body) {
-        return malformed(&body, Some("the body has too many values"));
-    }
-    if let Some(why) = is_json.then(|| labels::too_long(&body)).flatten() {
-        return malformed(&body, Some(&why));
-    }
-    let kind = is_json.then(|| endpoint.sessions.classify(&parts.headers, &body));
-    let (session_id, in_flight) = match kind {
-        Some(MessageKind::Handshake(id)) => (Some(id), None),
-        Some(MessageKind::Request(in_flight)) => (None, Some(in_flight)),
-        Some(MessageKind::Other) | None => (None, None),
-    };
-    let cancelled = in_flight.as_ref().map(|request| request.cancelled.clone());
-    let cancelled = cancelled.unwrap_or_default();
-    hold._in_flight = in_flight;
-    parts.extensions.insert(Arc::downgrade(&hold.room));
-    let message = Request::from_parts(parts, Body::from(body.clone()));
-    let request_time = endpoint.limits.request_time;
-    let answer = tokio::time::timeout(request_time, endpoint.service.handle(message));
-    // Dropping it before it ends stops its guest.
-    let answer = tokio::select! {
-        answer = answer => answer,
-        () = endpoint.broken_off.cancelled() => return reply::ending(),
-        () = cancelled.cancelled() => return empty_stream(),
-    };
-    let mut answer = match answer {
-        // rmcp refuses a body that is not a message; answer as JSON-RPC does.
-        Ok(answer) if answer.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE && is_json => {
-            return malformed(&body, None);
+        let Some(mut hold) = self.hold(quota, connection.as_ref()) else {
+            return busy();
+        };
+        let (mut parts, body) = request.into_parts();
+        let body = match read(body, &parts.headers, &self.limits).await {
+            Ok(body) => body,
+            Err(refused) => return refused,
+        };
+        let is_json = is_json(&parts.headers);
+        let (mut session_id, mut in_flight) = (None, None);
+        if is_json {
+            if let Some(why) = find_excess(&body) {
+                return malformed(&body, Some(&why));
+            }
+            match self.sessions.classify(&parts.headers, &body) {
+                MessageKind::Handshake(id) => session_id = Some(id),
+                MessageKind::Request(request) => in_flight = Some(request),
+                MessageKind::Other => {}
+            }
         }
-        Ok(answer) => answer,
-        Err(_) => {
-            let text = format!("no answer within {request_time:?}\n");
-            return (StatusCode::GATEWAY_TIMEOUT, text).into_response();
+        let cancelled = in_flight.as_ref().map(|request| request.cancelled.clone());
+        let cancelled = cancelled.unwrap_or_default();
+        hold._in_flight = in_flight;
+        parts.extensions.insert(Arc::downgrade(&hold.room));
+        let message = Request::from_parts(parts, Body::from(body.clone()));
+        let request_time = self.limits.request_time;
+        let answer = tokio::time::timeout(request_time, self.service.handle(message));
+        // Dropping it before it ends stops its guest.
+        let answer = tokio::select! {
+            answer = answer => answer,
+            () = self.broken_off.cancelled() => return reply::ending(),
+            () = cancelled.cancelled() => return empty_stream(),
+        };
+        let mut answer = match answer {
+            // rmcp refuses a body that is not a message; answer as JSON-RPC does.
+            Ok(answer) if answer.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE && is_json => {
+                return malformed(&body, None);
+            }
+            Ok(answer) => answer,
+            Err(_) => {
+                let text = format!("no answer within {request_time:?}\n");
+                return (StatusCode::GATEWAY_TIMEOUT, text).into_response();
+            }
+        };
+        drop(body);
+        // A plain answer, or an error in place of one without room.
+        if let Some(length) = answer.body().size_hint().exact()
+            && !hold.room.holds(length)
+        {
+            tracing::info!("an answer was dropped: there is no room for it");
+            return busy();
         }
-    };
-    drop(body);
-    // A plain answer, or an error in place of one without room.
-    if let Some(length) = answer.body().size_hint().exact()
-        && !hold.room.holds(length)
-    {
-        tracing::info!("an answer was dropped: there is no room for it");
-        return busy();
+        if let (StatusCode::OK, Some(id)) = (answer.status(), session_id) {
+            answer.headers_mut().insert(SESSION_ID, id);
+        }
+        let end = match is_subscription {
+            true => at_shutdown(self.ending.clone()),
+            false => in_time(request_time, cancelled),
+        };
+        answer.map(|body| AnswerBody::body(Body::new(body), end, hold))
     }
-    if let (StatusCode::OK, Some(id)) = (answer.status(), session_id) {
-        answer.headers_mut().insert(SESSION_ID, id);
+}
+
+/// Returns the bound that a message exceeds, if any.
+fn find_excess(body: &[u8]) -> Option<String> {
+    match values::too_many(body) {
+        true => Some("the body has too many values".to_owned()),
+        false => labels::too_long(body),
     }
-    let end = match listens {
-        true => at_shutdown(endpoint.ending.clone()),
-        false => in_time(request_time, cancelled),
-    };
-    answer.map(|body| AnswerBody::body(Body::new(body), end, hold))
 }
 
 /// Answers a request that its client has cancelled: a stream without an event.

@@ -1,5 +1,5 @@
-//! A host that takes the place of another: what it shares with it, what it
-//! takes over, and what it loads again.
+//! A host that is rebuilt from another: what both share, what the new one keeps,
+//! and what it loads again.
 
 use std::fs;
 use std::sync::{Arc, Mutex};
@@ -11,8 +11,8 @@ use skillhost::{AuditMode, CallError, Compilation, Grant, Host, HostBuilder, Lim
 use crate::support::folders::Folders;
 use crate::support::{block_on, builder, guests, model_text, on_two_threads};
 
-/// A builder without a cache, and the components that had to be compiled.
-fn counted(folders: &Folders) -> (HostBuilder, Arc<Mutex<Vec<String>>>) {
+/// Returns a builder without a cache, and the list of components that it compiles.
+fn counting_builder(folders: &Folders) -> (HostBuilder, Arc<Mutex<Vec<String>>>) {
     let compiled = Arc::new(Mutex::new(Vec::new()));
     let told = Arc::clone(&compiled);
     let builder = Host::builder()
@@ -36,11 +36,11 @@ fn tools(host: &Host) -> Vec<String> {
 }
 
 #[test]
-fn only_what_has_changed_is_compiled_again() {
+fn only_changed_components_are_compiled_again() {
     let folders = Folders::new();
     folders.write("a/SKILL.md", "# A\n");
     copy(&folders, "count_lines.wasm", "a.wasm");
-    let (builder, compiled) = counted(&folders);
+    let (builder, compiled) = counting_builder(&folders);
     let first = block_on(builder.clone().build()).unwrap();
     assert!(tools(&first).contains(&"count_lines".to_owned()));
     compiled.lock().unwrap().clear();
@@ -55,7 +55,7 @@ fn only_what_has_changed_is_compiled_again() {
     let path = folders.outside.join("b.wasm").display().to_string();
     assert_eq!(*compiled.lock().unwrap(), [path]);
 
-    // The earlier ones go on as they are.
+    // The earlier hosts keep working.
     let arguments = json!({"skill_name": "a"});
     for host in [&first, &same, &more] {
         assert_eq!(model_text(host, "read_skill", arguments.clone()), "# A\n");
@@ -64,7 +64,7 @@ fn only_what_has_changed_is_compiled_again() {
 }
 
 #[test]
-fn what_can_no_longer_be_loaded_stays_and_what_is_gone_goes() {
+fn a_broken_component_keeps_its_earlier_tools_and_a_removed_one_does_not() {
     let folders = Folders::new();
     copy(&folders, "count_lines.wasm", "a.wasm");
     let builder = builder()
@@ -78,14 +78,14 @@ fn what_can_no_longer_be_loaded_stays_and_what_is_gone_goes() {
         panic!("{:?}", second.problems());
     };
     assert!(problem.ends_with("its earlier tools stay"), "{problem}");
-    // Nothing earlier, nothing to stay.
+    // Without an earlier host there are no earlier tools.
     let anew = block_on(builder.clone().build()).unwrap();
     assert!(!tools(&anew).contains(&"count_lines".to_owned()));
 
     fs::remove_file(folders.outside.join("a.wasm")).unwrap();
     let third = block_on(builder.rebuild(&second)).unwrap();
     assert!(!tools(&third).contains(&"count_lines".to_owned()));
-    // That it is still granted something is no reason to keep it.
+    // A grant is no reason to keep it.
     let [problem] = third.problems() else {
         panic!("{:?}", third.problems());
     };
@@ -109,7 +109,7 @@ fn a_folder_that_cannot_be_opened_is_an_error_and_the_earlier_host_works() {
 }
 
 #[test]
-fn calls_of_both_hosts_together_are_limited_and_recorded() {
+fn calls_of_both_hosts_are_limited_and_recorded_together() {
     let folders = Folders::new();
     folders.write("a/SKILL.md", "# A\n");
     let mut load = Load::default();
@@ -124,7 +124,7 @@ fn calls_of_both_hosts_together_are_limited_and_recorded() {
         .audit(&log, AuditMode::Required);
     on_two_threads(async {
         let first = builder.clone().build().await.unwrap();
-        // Components are loaded though callers have every slot.
+        // Components are loaded while callers have every slot.
         let busy = first.clone();
         let sleeping = tokio::spawn(async move {
             let arguments = json!({"skill_name": "a", "path": ""});
@@ -156,7 +156,7 @@ fn calls_of_both_hosts_together_are_limited_and_recorded() {
 }
 
 #[test]
-fn a_host_that_wants_more_memory_than_the_engine_has_is_refused() {
+fn a_host_with_more_memory_than_the_engine_is_refused() {
     let first = block_on(builder().build()).unwrap();
     let mut limits = Limits::default();
     limits.memory *= 2;

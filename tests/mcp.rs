@@ -1,14 +1,9 @@
 //! `skillhost serve` over stdio, by the lines that it reads and writes.
 
-// Tools and prompts: listings, calls, answers and failures.
 mod answers;
-// Lines that are not messages, and bad requests.
 mod bad_input;
-// Concurrent calls, cancellation and progress.
 mod calls;
-// Changes of skills and components.
 mod changes;
-// The end of the server.
 mod endings;
 
 use crate::support::mcp::Client;

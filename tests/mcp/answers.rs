@@ -1,3 +1,5 @@
+//! Tools and prompts: listings, calls, answers and failures.
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 

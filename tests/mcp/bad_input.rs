@@ -1,3 +1,5 @@
+//! Lines that are not messages, and bad requests.
+
 use serde_json::{Value, json};
 
 use super::folder;

@@ -1,3 +1,5 @@
+//! Concurrent calls, cancellation and progress.
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};

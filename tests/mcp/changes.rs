@@ -1,3 +1,5 @@
+//! Notifications of changed skills and components.
+
 use std::fs;
 use std::time::{Duration, Instant};
 

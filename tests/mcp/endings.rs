@@ -1,3 +1,5 @@
+//! The end of the server.
+
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::fd::OwnedFd;

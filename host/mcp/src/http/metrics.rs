@@ -57,7 +57,7 @@ pub struct Metrics {
 
 impl Default for Metrics {
     fn default() -> Self {
-        let mut table = Table(Registry::with_prefix("skillhost"));
+        let mut table = MetricTable(Registry::with_prefix("skillhost"));
         Self {
             calls: table.labelled(
                 ("calls", None),
@@ -118,9 +118,9 @@ impl Default for Metrics {
 }
 
 /// The registry while metrics are added to it.
-struct Table(Registry);
+struct MetricTable(Registry);
 
-impl Table {
+impl MetricTable {
     /// Adds a metric without labels.
     fn single<M: Metric + Clone>(
         &mut self,

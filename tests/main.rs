@@ -24,7 +24,7 @@ mod versions;
 mod fixtures;
 // Functions with WIT types as tools.
 mod typed;
-// Conformance runs of components, and their authors' cases.
+// Conformance runs of components, and the cases of their authors.
 mod conformance;
 // The example of a tool in Rust.
 mod search_in_skill;

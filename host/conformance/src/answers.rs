@@ -1,43 +1,43 @@
-//! Answers: that there is one, that it is the same the next time, and that
-//! there is none of a skill that does not exist.
+//! Answers: a valid call gets one, it is the same the next time, and an unknown
+//! skill gets none.
 
-use super::Rule;
-use super::report::{Outcome, Recorder};
+use super::report::{Outcome, Recorder, Rule};
 use super::scratch::NO_SKILL;
-use super::trial::{Trial, in_words, settled};
+use super::trial::Trial;
+use super::wording::{answered_or_failed, describe};
 use skillhost::{CallError, FailureKind};
 
 pub(super) const RULES: &[Rule] = &[ANSWERS, TWICE, NO_SUCH_SKILL];
 
 const ANSWERS: Rule = Rule {
     id: "answers",
-    sentence: "a call with arguments that fit ends in an answer, or a failure that is not the tool's",
+    sentence: "a valid call ends in an answer, or in a failure that is not the tool's fault",
 };
 const TWICE: Rule = Rule {
     id: "same-twice",
-    sentence: "the same call is answered the same twice",
+    sentence: "the same call gives the same answer twice",
 };
 const NO_SUCH_SKILL: Rule = Rule {
     id: "unknown-skill-refused",
-    sentence: "a call on a skill that there is not ends in a failure",
+    sentence: "a call for an unknown skill fails",
 };
 
-/// Whether it answers at all.
+/// Checks that the tool answers, and returns whether it did.
 pub(super) async fn answers(recorder: &mut Recorder, trial: &Trial<'_>) -> bool {
     let answers = async {
-        let ended = trial.call(trial.sample.clone()).await;
-        if let Err(CallError::Failed(failure)) = &ended
+        let result = trial.call(trial.sample.clone()).await;
+        if let Err(CallError::Failed(failure)) = &result
             && failure.kind == FailureKind::Failed
-            && trial.tells_kinds().await
+            && trial.has_failure_kinds().await
         {
             return Outcome::failed(
-                in_words(&ended),
+                describe(&result),
                 "`failed` is for a tool that could not do its work. If the arguments are to blame, \
-                 say so by another kind, or give a case whose arguments fit; `--log info` shows \
-                 what the tool printed",
+                 use another kind, or write a case with valid arguments; `--log info` shows what \
+                 the tool printed",
             );
         }
-        Outcome::from(settled(&ended, "a call with arguments that fit"))
+        Outcome::from(answered_or_failed(&result, "for valid arguments"))
     };
     *recorder.check(&ANSWERS, Some(trial.name()), answers).await == Outcome::Passed
 }
@@ -57,7 +57,7 @@ async fn twice(trial: &Trial<'_>) -> Outcome {
         return Outcome::Passed;
     }
     Outcome::failed(
-        format!("first {}, and then {}", in_words(&first), in_words(&second)),
+        format!("first {}, then {}", describe(&first), describe(&second)),
         "answer from the arguments and the files alone, in a fixed order: no clock, no random \
          numbers, no order of a hash map or of a listing",
     )
@@ -67,12 +67,12 @@ async fn no_such_skill(trial: &Trial<'_>) -> Outcome {
     let Some(arguments) = trial.in_skill(NO_SKILL) else {
         return Outcome::skipped("it reads no skill", "");
     };
-    let ended = trial.call(arguments).await;
-    match (settled(&ended, "for a skill that there is not"), &ended) {
+    let result = trial.call(arguments).await;
+    match (answered_or_failed(&result, "for an unknown skill"), &result) {
         (Err(reason), _) => Outcome::Failed(reason),
         (Ok(()), Ok(_)) => Outcome::failed(
-            in_words(&ended),
-            "look at the folder that the call was given before anything is answered",
+            describe(&result),
+            "check that the call has a folder before you answer",
         ),
         (Ok(()), Err(_)) => Outcome::Passed,
     }

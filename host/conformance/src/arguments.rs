@@ -1,12 +1,12 @@
-//! Arguments: some that fit, the ones that a schema promises to refuse, and
-//! null in the place of nothing.
+//! Arguments: valid ones, those that the schema must refuse, and null for an
+//! absent property.
 
 use serde_json::{Map, Value, json};
 
-use super::Rule;
-use super::report::{Outcome, Recorder};
+use super::report::{Outcome, Recorder, Rule};
 use super::sample;
-use super::trial::{Ended, Trial, in_words, on_scratch, quoted};
+use super::trial::{Trial, point_at_scratch};
+use super::wording::{TrialResult, describe, quoted};
 use skillhost::internal::check_arguments;
 use skillhost::{CallError, Definition};
 
@@ -14,30 +14,30 @@ pub(super) const RULES: &[Rule] = &[FIT, MISSING, TYPE, UNKNOWN, NULL];
 
 const FIT: Rule = Rule {
     id: "arguments-fit",
-    sentence: "there are arguments that its schema takes",
+    sentence: "the schema accepts some arguments",
 };
 const MISSING: Rule = Rule {
     id: "missing-refused",
-    sentence: "arguments without a required property are refused",
+    sentence: "a call without a required property is refused",
 };
 const TYPE: Rule = Rule {
     id: "type-refused",
-    sentence: "a value of another type than the schema says is refused",
+    sentence: "a value of the wrong type is refused",
 };
 const UNKNOWN: Rule = Rule {
     id: "unknown-refused",
-    sentence: "a property that the schema does not name is refused",
+    sentence: "an unknown property is refused",
 };
 const NULL: Rule = Rule {
     id: "null-is-absent",
-    sentence: "an optional property that is null counts as one that is missing",
+    sentence: "null for an optional property means that it is absent",
 };
 
 /// A property that no schema has.
-const UNHEARD_OF: &str = "skillhost_test_unknown";
+const UNKNOWN_PROPERTY: &str = "skillhost_test_unknown";
 
-/// Arguments to try the tool with, on the scratch skill: from a case of the
-/// author's that expects an answer, or made from the schema.
+/// Returns arguments for the scratch skill: those of an author's case that expects
+/// an answer, or arguments made from the schema.
 pub(super) async fn sample<'a>(
     recorder: &mut Recorder,
     tool: &Definition,
@@ -45,7 +45,7 @@ pub(super) async fn sample<'a>(
 ) -> Option<Map<String, Value>> {
     let schema = &tool.input_schema;
     let fits = |mut arguments: Map<String, Value>| {
-        on_scratch(tool.folder.as_ref(), &mut arguments);
+        point_at_scratch(tool.folder.as_ref(), &mut arguments);
         match check_arguments(schema, arguments.clone().into()) {
             Ok(Ok(_)) => Ok(arguments),
             Ok(Err(error)) => Err(error.to_string()),
@@ -57,18 +57,18 @@ pub(super) async fn sample<'a>(
         Some(given) => Ok(given),
         None => fits(sample::arguments(schema)),
     };
-    let outcome = match (&found, unnamed(schema)) {
+    let outcome = match (&found, undefined_property(schema)) {
         (Ok(_), _) => Outcome::Passed,
         (Err(_), Some(name)) => Outcome::failed(
             format!(
-                "it requires the property {}, and has none of that name",
+                "it requires the property {}, which `properties` does not have",
                 quoted(name)
             ),
-            "name it in `properties`, or take it out of `required`",
+            "add it to `properties`, or remove it from `required`",
         ),
         (Err(error), None) => Outcome::skipped(
-            format!("none could be made: {error}"),
-            "write a case that expects an answer: its arguments are then used",
+            format!("no valid arguments could be made: {error}"),
+            "write a case that expects an answer: the run then uses its arguments",
         ),
     };
     let name = Some(&*tool.name);
@@ -76,8 +76,8 @@ pub(super) async fn sample<'a>(
     found.ok()
 }
 
-/// A required property that the schema has not, and so nobody may give.
-fn unnamed(schema: &Map<String, Value>) -> Option<&str> {
+/// Returns a required property that the schema does not define: no call can give it.
+fn undefined_property(schema: &Map<String, Value>) -> Option<&str> {
     let properties = schema.get("properties").and_then(Value::as_object);
     let required = schema.get("required").and_then(Value::as_array)?;
     let mut required = required.iter().filter_map(Value::as_str);
@@ -101,7 +101,9 @@ async fn missing(trial: &Trial<'_>) -> Outcome {
     for name in required {
         let mut arguments = trial.sample.clone();
         arguments.remove(name);
-        if let Some(failed) = accepted(trial.call(arguments).await, &format!("without `{name}`")) {
+        if let Some(failed) =
+            wrongly_accepted(trial.call(arguments).await, &format!("without `{name}`"))
+        {
             return failed;
         }
     }
@@ -115,13 +117,13 @@ async fn wrong_type(trial: &Trial<'_>) -> Outcome {
     }
     let mut tried = 0;
     for (name, schema) in properties {
-        let Some(wrong) = other_than(schema) else {
+        let Some(wrong) = value_of_wrong_type(schema) else {
             continue;
         };
         let mut arguments = trial.sample.clone();
         let what = format!("with {wrong} as `{name}`");
         arguments.insert(name.clone(), wrong);
-        if let Some(failed) = accepted(trial.call(arguments).await, &what) {
+        if let Some(failed) = wrongly_accepted(trial.call(arguments).await, &what) {
             return failed;
         }
         tried += 1;
@@ -129,7 +131,7 @@ async fn wrong_type(trial: &Trial<'_>) -> Outcome {
     match tried {
         0 => Outcome::skipped(
             "no property has a type",
-            "say the `type` of each: a model then knows what to write",
+            "give each property a `type`: a model then knows what to write",
         ),
         _ => Outcome::Passed,
     }
@@ -139,11 +141,12 @@ async fn unknown(trial: &Trial<'_>) -> Outcome {
     let schema = &trial.tool.input_schema;
     let more = schema.get("additionalProperties");
     if more.is_some_and(|more| more != false) || schema.contains_key("patternProperties") {
-        return Outcome::skipped("its schema takes properties that it does not name", "");
+        return Outcome::skipped("its schema allows unknown properties", "");
     }
     let mut arguments = trial.sample.clone();
-    arguments.insert(UNHEARD_OF.to_owned(), 1.into());
-    accepted(trial.call(arguments).await, "with an unknown property").unwrap_or(Outcome::Passed)
+    arguments.insert(UNKNOWN_PROPERTY.to_owned(), 1.into());
+    wrongly_accepted(trial.call(arguments).await, "with an unknown property")
+        .unwrap_or(Outcome::Passed)
 }
 
 async fn null(trial: &Trial<'_>) -> Outcome {
@@ -165,31 +168,31 @@ async fn null(trial: &Trial<'_>) -> Outcome {
         if absent != null {
             return Outcome::failed(
                 format!(
-                    "without `{name}` {}, and with null {}",
-                    in_words(&absent),
-                    in_words(&null)
+                    "without `{name}` {}, but with null {}",
+                    describe(&absent),
+                    describe(&null)
                 ),
-                "treat null as a property that is not there: models write either",
+                "treat null as an absent property: models write either",
             );
         }
     }
     Outcome::Passed
 }
 
-/// The failure that it is when the host takes arguments that it must refuse.
-fn accepted(ended: Ended, what: &str) -> Option<Outcome> {
-    match ended {
+/// Returns the outcome "failed" if the host accepted arguments that it must refuse.
+fn wrongly_accepted(result: TrialResult, context: &str) -> Option<Outcome> {
+    match result {
         Err(CallError::Arguments(_)) => None,
-        ended => Some(Outcome::failed(
-            format!("{what}, {}", in_words(&ended)),
-            "see that the schema says what it takes",
+        result => Some(Outcome::failed(
+            format!("{context}, {}", describe(&result)),
+            "make the schema say which arguments the tool accepts",
         )),
     }
 }
 
-/// A value of a type that a schema does not name. None: it names no type, or
-/// all of them.
-fn other_than(schema: &Value) -> Option<Value> {
+/// Returns a value of a type that a schema does not allow. `None` if it names no
+/// type, or every type.
+fn value_of_wrong_type(schema: &Value) -> Option<Value> {
     let kinds: Vec<&str> = match schema.get("type")? {
         Value::String(kind) => vec![kind],
         Value::Array(kinds) => kinds.iter().filter_map(Value::as_str).collect(),

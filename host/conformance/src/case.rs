@@ -1,5 +1,5 @@
-//! The format of an author's cases, read strictly: what is not understood is an
-//! error with its file and line. `docs/testing-tools.md` has it in words.
+//! The format of an author's cases, read strictly: an unknown key or a wrong type is
+//! an error with its file and line. `docs/testing-tools.md` describes the format.
 
 use std::fmt;
 
@@ -12,19 +12,19 @@ use serde_json::{Map, Value};
 use skillhost::Line;
 use skillhost::internal::nearest;
 
-/// A call, and what it must end in.
+/// A call, and the result that the author expects.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Case {
     pub(super) name: String,
     pub(super) tool: String,
-    /// Where the tool is named, for messages.
+    /// The file and line that name the tool, for messages.
     pub(super) place: String,
     pub(super) arguments: Map<String, Value>,
-    /// None: it is still to be written.
+    /// `None` if the author has not written it yet.
     pub(super) expect: Option<Expect>,
 }
 
-/// What a call must end in. What is none or empty is not asked for.
+/// The expected result. The run ignores a part that is `None` or empty.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Expect {
     Answer {
@@ -43,8 +43,8 @@ const CASE: [&str; 4] = ["name", "tool", "arguments", "expect"];
 const EXPECT: [&str; 4] = ["text", "contains", "record", "error"];
 const ERROR: [&str; 3] = ["kind", "message", "contains"];
 
-/// Why a call can have no answer: what tools say, what the host says of
-/// arguments, and what it stops a tool for.
+/// The kinds of calls without an answer: the tool's own failures, invalid
+/// arguments, and the limits and traps that stop a tool.
 const KINDS: [&str; 17] = [
     "invalid-arguments",
     "not-found",
@@ -65,22 +65,22 @@ const KINDS: [&str; 17] = [
     "trap",
 ];
 
-/// Reads the cases of a file. `stem` names those that have no name. With
-/// `unfinished`, a case may still expect nothing.
+/// Reads the cases of a file. `stem` names those without a name. With `unfinished`,
+/// a case may lack `expect`.
 pub(super) fn read(file: &str, stem: &str, text: &str, unfinished: bool) -> Result<Vec<Case>> {
-    let source = Source { file, text };
+    let case_text = CaseText { file, text };
     let whole: &RawValue = serde_json::from_str(text).map_err(|error| {
-        // What stands behind the place is said by the place.
+        // The message repeats the place at its end.
         let message = error.to_string();
         let what = message.split(" at line ").next().unwrap_or_default();
         anyhow!(
-            "`{file}`, line {}, column {}: it is not JSON: {what}",
+            "`{file}`, line {}, column {}: not JSON: {what}",
             error.line(),
             error.column()
         )
     })?;
     let parts: Vec<&str> = match whole.get().starts_with('[') {
-        true => source.items(whole.get())?,
+        true => case_text.items(whole.get())?,
         false => vec![whole.get()],
     };
     let cases = parts.into_iter().enumerate();
@@ -89,18 +89,18 @@ pub(super) fn read(file: &str, stem: &str, text: &str, unfinished: bool) -> Resu
             0 => stem.to_owned(),
             index => format!("{stem}#{}", index + 1),
         };
-        source.case(part, name, unfinished)
+        case_text.case(part, name, unfinished)
     };
     cases.map(case).collect()
 }
 
-/// A file's text, of which the parts that are looked at are slices.
-struct Source<'a> {
+/// A file's text. The parts of it are slices, so that their lines are known.
+struct CaseText<'a> {
     file: &'a str,
     text: &'a str,
 }
 
-impl<'a> Source<'a> {
+impl<'a> CaseText<'a> {
     fn case(&self, part: &'a str, name: String, unfinished: bool) -> Result<Case> {
         let members = self.object(part, "a case", &CASE)?;
         let (mut case_name, mut tool) = (name, None);
@@ -120,7 +120,7 @@ impl<'a> Source<'a> {
         };
         if expect.is_none() && !unfinished {
             bail!(
-                "{}: the case has no `expect`: write one, or have `--update` do it",
+                "{}: the case has no `expect`: write one, or pass `--update`",
                 self.place(part)
             );
         }
@@ -150,10 +150,10 @@ impl<'a> Source<'a> {
         match (error, members.len()) {
             (Some(error), 1) => Ok(error),
             (Some(_), _) => bail!(
-                "{}: `error` stands beside other keys: a call is answered or it is not",
+                "{}: `error` excludes the other keys of `expect`",
                 self.place(part)
             ),
-            (None, 0) => bail!("{}: `expect` expects nothing", self.place(part)),
+            (None, 0) => bail!("{}: `expect` is empty", self.place(part)),
             (None, _) => Ok(Expect::Answer {
                 text,
                 contains,
@@ -165,7 +165,7 @@ impl<'a> Source<'a> {
     fn error(&self, part: &'a str) -> Result<Expect> {
         let members = self.object(part, "`error`", &ERROR)?;
         if members.is_empty() {
-            bail!("{}: `error` expects nothing", self.place(part));
+            bail!("{}: `error` is empty", self.place(part));
         }
         let (mut kind, mut message, mut contains) = (None, None, Vec::new());
         for (key, value) in members {
@@ -174,7 +174,7 @@ impl<'a> Source<'a> {
                     let word: String = self.value(value, "`kind`", "a text")?;
                     if !KINDS.contains(&&*word) {
                         bail!(
-                            "{}: there is no kind `{}`{}",
+                            "{}: unknown kind `{}`{}",
                             self.place(value),
                             Line::new(&word),
                             hint(&word, &KINDS)
@@ -193,7 +193,7 @@ impl<'a> Source<'a> {
         })
     }
 
-    /// The members of an object that has no others than these.
+    /// Returns the members of an object, which may have these keys only.
     fn object(&self, part: &'a str, what: &str, keys: &[&str]) -> Result<Vec<(String, &'a str)>> {
         if !part.starts_with('{') {
             bail!("{}: {what} is not an object", self.place(part));
@@ -209,7 +209,7 @@ impl<'a> Source<'a> {
                 );
             }
             if members[..index].iter().any(|(before, _)| before == key) {
-                bail!("{}: `{key}` stands here again", self.place(value));
+                bail!("{}: `{key}` occurs twice", self.place(value));
             }
         }
         Ok(members)
@@ -237,7 +237,7 @@ impl<'a> Source<'a> {
             .map_err(|_| anyhow!("{}: {what} is not {kind}", self.place(part)))
     }
 
-    /// Where a part of the text stands.
+    /// Returns the file and line of a part of the text.
     fn place(&self, part: &str) -> String {
         let at = (part.as_ptr() as usize).checked_sub(self.text.as_ptr() as usize);
         let before = at.and_then(|at| self.text.get(..at)).unwrap_or_default();
@@ -245,14 +245,15 @@ impl<'a> Source<'a> {
     }
 }
 
-fn hint(word: &str, words: &[&str]) -> String {
+/// Offers the known word that is nearest to an unknown one, or else all of them.
+pub(super) fn hint(word: &str, words: &[&str]) -> String {
     match nearest(word, words.iter().copied()).first() {
         Some(nearest) => format!("; did you mean `{nearest}`?"),
-        None => format!("; there are `{}`", words.join("`, `")),
+        None => format!("; the known ones are `{}`", words.join("`, `")),
     }
 }
 
-/// The members of an object as they stand there, each value unread.
+/// The members of an object in their order, each value as its text.
 struct Members<'a>(Vec<(String, &'a str)>);
 
 impl<'de> Deserialize<'de> for Members<'de> {
@@ -290,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_holds_a_case_or_an_array_of_them() {
+    fn reads_a_case_or_an_array_of_cases() {
         let one = r#"{"tool": "t", "expect": {"text": "x"}}"#;
         let cases = parsed(one).unwrap();
         assert_eq!(cases.len(), 1);
@@ -320,22 +321,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_an_error_with_its_line_and_what_was_meant() {
+    fn an_error_has_its_line_and_the_nearest_known_word() {
         for (text, message) in [
-            (
-                "",
-                "line 1, column 0: it is not JSON: EOF while parsing a value",
-            ),
+            ("", "line 1, column 0: not JSON: EOF while parsing a value"),
             (
                 "{\n \"tool\": \"t\"\n \"expect\": 1}",
-                "line 3, column 2: it is not JSON: expected `,` or `}`",
+                "line 3, column 2: not JSON: expected `,` or `}`",
             ),
             ("7", "line 1: a case is not an object"),
             ("[\n7]", "line 2: a case is not an object"),
             ("{}", "line 1: the case has no `tool`"),
             (
                 "{\"tool\": \"t\"}",
-                "line 1: the case has no `expect`: write one, or have `--update` do it",
+                "line 1: the case has no `expect`: write one, or pass `--update`",
             ),
             ("{\"tool\":\n 1}", "line 2: `tool` is not a text"),
             (
@@ -344,11 +342,11 @@ mod tests {
             ),
             (
                 "{\"tool\": \"t\",\n\"\\u001b\": {}}",
-                "line 2: a case has no key `\\u{1b}`; there are `name`, `tool`, `arguments`, `expect`",
+                "line 2: a case has no key `\\u{1b}`; the known ones are `name`, `tool`, `arguments`, `expect`",
             ),
             (
                 "{\"tool\": \"t\",\n\"tool\": \"t\"}",
-                "line 2: `tool` stands here again",
+                "line 2: `tool` occurs twice",
             ),
             (
                 "{\"tool\": \"t\", \"arguments\": []}",
@@ -360,7 +358,7 @@ mod tests {
             ),
             (
                 "{\"tool\": \"t\", \"expect\": {}}",
-                "line 1: `expect` expects nothing",
+                "line 1: `expect` is empty",
             ),
             (
                 "{\"tool\": \"t\",\n\n\"expect\": {\n\"txt\": \"x\"}}",
@@ -380,15 +378,15 @@ mod tests {
             ),
             (
                 "{\"tool\": \"t\", \"expect\": {\"text\": \"x\", \"error\": {\"kind\": \"time\"}}}",
-                "line 1: `error` stands beside other keys: a call is answered or it is not",
+                "line 1: `error` excludes the other keys of `expect`",
             ),
             (
                 "{\"tool\": \"t\", \"expect\": {\"error\": {}}}",
-                "line 1: `error` expects nothing",
+                "line 1: `error` is empty",
             ),
             (
                 "{\"tool\": \"t\", \"expect\": {\"error\": {\"kind\":\n\"notfound\"}}}",
-                "line 2: there is no kind `notfound`; did you mean `not-found`?",
+                "line 2: unknown kind `notfound`; did you mean `not-found`?",
             ),
             (
                 "{\"tool\": \"\\ud800\", \"expect\": {\"text\": \"\"}}",
@@ -401,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn hostile_files_are_refused_and_never_more() {
+    fn refuses_hostile_files() {
         for text in [
             "[".repeat(100_000),
             "{\"tool\":".repeat(50_000),

@@ -1,5 +1,5 @@
-//! The author's cases: read from their folder, run, and written anew where
-//! they should expect something else.
+//! The author's cases: reading them from their folder, running them, and rewriting
+//! their expectations.
 
 use std::fs;
 use std::io::Read as _;
@@ -11,27 +11,25 @@ use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt as _};
 use rustix::fs::OFlags;
 use serde_json::{Map, Value};
 
-use super::Rule;
-use super::case::{self, Case, Expect};
-use super::report::{Outcome, Recorder};
+use super::case::{self, Case, Expect, hint};
+use super::report::{Outcome, Recorder, Rule};
 use super::subject::Subject;
-use super::trial::in_words;
+use super::wording::describe;
 use skillhost::Line;
-use skillhost::internal::nearest;
 
 pub(super) const RULES: &[Rule] = &[CASE];
 
 const CASE: Rule = Rule {
     id: "case",
-    sentence: "a case of the author's ends as it expects, and the same twice",
+    sentence: "the author's case ends as expected, the same way twice",
 };
 
-/// Bytes of a file of cases. Meets: a file that fills the memory.
+/// Most bytes of a case file. Guards against: a file that fills the memory.
 const FILE_BYTES: u64 = 16 << 20;
-/// Files of cases in a folder. Meets: a folder that is the wrong one.
+/// Most case files in a folder. Guards against: the wrong folder.
 const FILES: usize = 10_000;
 
-/// The files of a folder that hold cases.
+/// The case files of a folder.
 pub(super) struct CaseFiles(Vec<CaseFile>);
 
 struct CaseFile {
@@ -41,8 +39,7 @@ struct CaseFile {
 }
 
 impl CaseFiles {
-    /// Reads all cases of a folder. With `unfinished`, they may still expect
-    /// nothing.
+    /// Reads all cases of a folder. With `unfinished`, a case may lack `expect`.
     pub(super) fn read(folder: &Path, unfinished: bool) -> Result<Self> {
         let cannot = || format!("cannot read the cases in `{}`", folder.display());
         let opened = Dir::open_ambient_dir(folder, ambient_authority()).with_context(cannot)?;
@@ -56,10 +53,7 @@ impl CaseFiles {
                 names.push(name);
             }
             if names.len() > FILES {
-                bail!(
-                    "`{}` has more than {FILES} files of cases",
-                    folder.display()
-                );
+                bail!("`{}` has more than {FILES} case files", folder.display());
             }
         }
         names.sort();
@@ -74,34 +68,31 @@ impl CaseFiles {
         let files = files.collect::<Result<Vec<_>>>()?;
         if files.iter().all(|file| file.cases.is_empty()) {
             bail!(
-                "`{}` has no case: no file that ends in `.json` and holds one",
+                "`{}` has no case: write one into a file whose name ends in `.json`",
                 folder.display()
             );
         }
         Ok(Self(files))
     }
 
-    /// Refuses a case of a tool that the component has not.
+    /// Refuses a case for a tool that the component does not have.
     pub(super) fn check_tools(&self, subject: &Subject) -> Result<()> {
         let names = || subject.tools().map(|tool| &*tool.name);
         for case in self.cases() {
             if !names().any(|name| name == case.tool) {
-                let nearest = nearest(&case.tool, names());
-                let hint = match nearest.first() {
-                    Some(nearest) => format!("; did you mean `{nearest}`?"),
-                    None => format!("; it has `{}`", names().collect::<Vec<_>>().join("`, `")),
-                };
+                let names: Vec<&str> = names().collect();
                 bail!(
-                    "{}: the component has no tool `{}`{hint}",
+                    "{}: the component has no tool `{}`{}",
                     case.place,
-                    Line::new(&case.tool)
+                    Line::new(&case.tool),
+                    hint(&case.tool, &names)
                 );
             }
         }
         Ok(())
     }
 
-    /// Arguments of a tool that are expected to be answered.
+    /// Returns the arguments of a tool's cases that expect an answer.
     pub(super) fn examples<'a>(
         &'a self,
         tool: &'a str,
@@ -112,8 +103,8 @@ impl CaseFiles {
             .map(|case| &case.arguments)
     }
 
-    /// Runs all cases. With `update`, those that are otherwise are written
-    /// anew; the files that this changed are returned.
+    /// Runs all cases. With `update`, rewrites the expectations that do not hold.
+    /// Returns the files that it rewrote.
     pub(super) async fn run(
         &self,
         recorder: &mut Recorder,
@@ -142,8 +133,7 @@ impl CaseFiles {
     }
 }
 
-/// Runs a case, and says what it should expect if it is otherwise and there is
-/// room for that.
+/// Runs a case. If its expectation does not hold, puts a new one into `change`.
 async fn run(case: &Case, subject: &Subject, change: Option<&mut Option<Value>>) -> Outcome {
     let call = || {
         let arguments = Value::Object(case.arguments.clone());
@@ -152,13 +142,13 @@ async fn run(case: &Case, subject: &Subject, change: Option<&mut Option<Value>>)
     let (first, second) = (call().await, call().await);
     if first != second {
         return Outcome::failed(
-            format!("first {}, and then {}", in_words(&first), in_words(&second)),
+            format!("first {}, then {}", describe(&first), describe(&second)),
             "answer from the arguments and the files alone, in a fixed order",
         );
     }
     let seen = match &case.expect {
         Some(expect) => expect.check(&first),
-        None => Err("it expects nothing".to_owned()),
+        None => Err("it has no `expect`".to_owned()),
     };
     match (seen, change) {
         (Ok(()), _) => Outcome::Passed,
@@ -168,7 +158,7 @@ async fn run(case: &Case, subject: &Subject, change: Option<&mut Option<Value>>)
         }
         (Err(why), None) => Outcome::failed(
             why,
-            "correct the tool, or the case; `--update` writes down what comes out now",
+            "correct the tool or the case; `--update` writes the present result into the case",
         ),
     }
 }
@@ -191,7 +181,7 @@ impl CaseFile {
 }
 
 fn text(folder: &Dir, name: &Path) -> Result<String> {
-    // To open a FIFO would wait for a writer.
+    // Opening a FIFO would otherwise wait for a writer.
     let flags = OFlags::NONBLOCK.bits().cast_signed();
     let file = folder.open_with(name, OpenOptions::new().read(true).custom_flags(flags))?;
     let metadata = file.metadata()?;

@@ -1,8 +1,6 @@
-//! What a component says of its tools: that it says anything, and the same
-//! each time.
+//! A component's definitions: there is one, and they are the same each time.
 
-use super::Rule;
-use super::report::{Outcome, Recorder};
+use super::report::{Outcome, Recorder, Rule};
 use super::subject::Subject;
 use skillhost::Definition;
 
@@ -10,28 +8,28 @@ pub(super) const RULES: &[Rule] = &[LOADS, TOOLS, STABLE, DESCRIBED];
 
 const LOADS: Rule = Rule {
     id: "loads",
-    sentence: "the host loads the component: its imports are granted and its definitions valid",
+    sentence: "the host loads the component: its imports are granted, and its definitions are valid",
 };
 const TOOLS: Rule = Rule {
     id: "has-tools",
-    sentence: "it defines a tool",
+    sentence: "the component defines a tool",
 };
 const STABLE: Rule = Rule {
     id: "definitions-stable",
-    sentence: "asked again, in a fresh sandbox each time, it defines the same",
+    sentence: "the component gives the same definitions in each fresh sandbox",
 };
 const DESCRIBED: Rule = Rule {
     id: "described",
-    sentence: "it says what it is for",
+    sentence: "the tool has a description",
 };
 
-/// How often it is asked again.
-const AGAIN: usize = 2;
+/// The number of times that the run asks for the definitions again.
+const REPEATS: usize = 2;
 
-/// Takes down that the component cannot be loaded.
+/// Records that the host cannot load the component.
 pub(super) async fn not_loaded(recorder: &mut Recorder, why: String) {
-    let mend = "`skillhost inspect` shows what it is, imports and defines";
-    let failed = Outcome::failed(why, mend);
+    let fix = "`skillhost inspect` shows its kind, imports and definitions";
+    let failed = Outcome::failed(why, fix);
     recorder.check(&LOADS, None, async { failed }).await;
 }
 
@@ -52,13 +50,13 @@ pub(super) async fn run(recorder: &mut Recorder, subject: &Subject) {
     recorder.check(&STABLE, None, stable(subject)).await;
 }
 
-/// What a tool says of itself.
+/// Checks a tool's description.
 pub(super) async fn describe(recorder: &mut Recorder, definition: &Definition) {
     let described = async {
         match definition.description.trim() {
             "" => Outcome::failed(
                 "its description is empty",
-                "say what the tool does and when to use it: it is all that a model knows of it",
+                "say what the tool does and when to use it: a model knows nothing else about it",
             ),
             _ => Outcome::Passed,
         }
@@ -69,12 +67,12 @@ pub(super) async fn describe(recorder: &mut Recorder, definition: &Definition) {
 
 async fn stable(subject: &Subject) -> Outcome {
     let before: Vec<&Definition> = subject.tools().collect();
-    for _ in 0..AGAIN {
+    for _ in 0..REPEATS {
         let again = match subject.definitions().await {
             Ok(again) => again,
             Err(error) => {
                 return Outcome::failed(
-                    format!("asked again: {error:#}"),
+                    format!("the second time, it gave none: {error:#}"),
                     "make the definitions the same way each time",
                 );
             }
@@ -82,7 +80,7 @@ async fn stable(subject: &Subject) -> Outcome {
         if let Some(why) = difference(&before, &again) {
             return Outcome::failed(
                 why,
-                "make the definitions of constants: no clock, no random numbers",
+                "build the definitions from constants: no clock, no random numbers",
             );
         }
     }
@@ -92,7 +90,9 @@ async fn stable(subject: &Subject) -> Outcome {
 fn difference(before: &[&Definition], again: &[Definition]) -> Option<String> {
     if before.len() != again.len() {
         let (before, again) = (before.len(), again.len());
-        return Some(format!("it had {before} tools, and asked again {again}"));
+        return Some(format!(
+            "it defined {before} tools the first time, and then {again}"
+        ));
     }
     let mut pairs = before.iter().zip(again);
     let (before, again) = pairs.find(|(before, again)| ***before != **again)?;
@@ -107,7 +107,7 @@ fn difference(before: &[&Definition], again: &[Definition]) -> Option<String> {
     let what = what.iter().find(|(_, differs)| *differs);
     let what = what.map_or("form", |(what, _)| what);
     Some(format!(
-        "asked again, the tool `{}` has another {what}",
+        "the {what} of the tool `{}` changes from one sandbox to the next",
         before.name
     ))
 }

@@ -1,20 +1,20 @@
-//! What a case expects, held against what a call ended in; and what a case
-//! should expect, to be like that.
+//! Comparing a case's expectation with the result of its call, and writing an
+//! expectation from a result.
 
 use serde_json::{Map, Value, json};
 
 use super::case::Expect;
-use super::trial::{Ended, quoted};
+use super::wording::{TrialResult, quoted, shortened};
 use skillhost::Line;
 use skillhost::internal::kind as outcome;
 use skillhost::message::model_text;
 
-/// Most characters of two texts that are shown whole beside each other.
+/// Most characters of two texts that a message shows whole.
 const SHOWN: usize = 200;
 
 impl Expect {
-    /// The error says what is otherwise.
-    pub(super) fn check(&self, ended: &Ended) -> Result<(), String> {
+    /// Compares a result with the expectation. The error describes the difference.
+    pub(super) fn check(&self, ended: &TrialResult) -> Result<(), String> {
         let read = model_text(ended.clone());
         match (self, ended) {
             (
@@ -25,21 +25,20 @@ impl Expect {
                 },
                 Ok(output),
             ) => {
-                same(text.as_deref(), &read)?;
-                all_in(contains, &read)?;
+                check_equal(text.as_deref(), &read)?;
+                check_contains(contains, &read)?;
                 record.as_ref().map_or(Ok(()), |part| {
-                    is_part(part, &output.record(), "record".to_owned())
+                    check_part(part, &output.record(), "record".to_owned())
                 })
             }
             (Self::Answer { .. }, Err(_)) => Err(format!(
-                "an answer was expected, and the call ended with `{}`: {}",
+                "expected an answer, but the call ended with `{}`: {}",
                 kind(ended),
                 quoted(&read)
             )),
-            (Self::Error { .. }, Ok(_)) => Err(format!(
-                "no answer was expected, and it was {}",
-                quoted(&read)
-            )),
+            (Self::Error { .. }, Ok(_)) => {
+                Err(format!("expected no answer, but it was {}", quoted(&read)))
+            }
             (
                 Self::Error {
                     kind: expected,
@@ -52,18 +51,18 @@ impl Expect {
                 if expected.as_deref().is_some_and(|kind| kind != seen) {
                     let expected = expected.as_deref().unwrap_or_default();
                     return Err(format!(
-                        "`{expected}` was expected, and the call ended with `{seen}`: {}",
+                        "expected `{expected}`, but the call ended with `{seen}`: {}",
                         quoted(&read)
                     ));
                 }
-                same(message.as_deref(), &read)?;
-                all_in(contains, &read)
+                check_equal(message.as_deref(), &read)?;
+                check_contains(contains, &read)
             }
         }
     }
 
-    /// What to expect in the place of this, for the call to be as expected.
-    pub(super) fn of(ended: &Ended, before: Option<&Self>) -> Value {
+    /// Returns an expectation that this result meets.
+    pub(super) fn of(ended: &TrialResult, before: Option<&Self>) -> Value {
         let read = model_text(ended.clone());
         match (ended, before) {
             (Err(_), _) => json!({"error": {"kind": kind(ended), "message": read}}),
@@ -79,7 +78,7 @@ impl Expect {
                 if text.is_some() {
                     expect.insert("text".to_owned(), read.into());
                 }
-                let part = like(part, output.record());
+                let part = restricted_to(part, output.record());
                 expect.insert("record".to_owned(), part);
                 expect.into()
             }
@@ -88,21 +87,21 @@ impl Expect {
     }
 }
 
-/// Why a call has no answer, in a word.
-fn kind(ended: &Ended) -> &'static str {
+/// Returns the word for how a call ended.
+fn kind(ended: &TrialResult) -> &'static str {
     match outcome(ended) {
         (_, Some(reason)) => reason,
         (outcome, None) => outcome,
     }
 }
 
-fn same(expected: Option<&str>, seen: &str) -> Result<(), String> {
+fn check_equal(expected: Option<&str>, seen: &str) -> Result<(), String> {
     let Some(expected) = expected.filter(|expected| *expected != seen) else {
         return Ok(());
     };
     if expected.chars().count() + seen.chars().count() <= SHOWN {
         let (expected, seen) = (quoted(expected), quoted(seen));
-        return Err(format!("{expected} was expected, and it was {seen}"));
+        return Err(format!("expected {expected}, but it was {seen}"));
     }
     let (mut expected, mut seen) = (expected.split('\n'), seen.split('\n'));
     let mut number = 0;
@@ -114,7 +113,7 @@ fn same(expected: Option<&str>, seen: &str) -> Result<(), String> {
             (expected, seen) => {
                 let line = |line: Option<&str>| line.map_or("the end".to_owned(), quoted);
                 return Err(format!(
-                    "in line {number}, {} was expected, and it was {}",
+                    "in line {number}, expected {}, but it was {}",
                     line(expected),
                     line(seen)
                 ));
@@ -123,35 +122,35 @@ fn same(expected: Option<&str>, seen: &str) -> Result<(), String> {
     }
 }
 
-fn all_in(texts: &[String], seen: &str) -> Result<(), String> {
+fn check_contains(texts: &[String], seen: &str) -> Result<(), String> {
     match texts.iter().find(|text| !seen.contains(*text)) {
         None => Ok(()),
         Some(text) => Err(format!(
-            "{} was expected in it, and it was {}",
+            "expected {} in the text, but it was {}",
             quoted(text),
             quoted(seen)
         )),
     }
 }
 
-/// Whether a value is a part of another. The error says where it is not.
-fn is_part(part: &Value, whole: &Value, place: String) -> Result<(), String> {
+/// Checks that a value is a part of another. The error names the place.
+fn check_part(part: &Value, whole: &Value, place: String) -> Result<(), String> {
     match (part, whole) {
         (Value::Object(part), Value::Object(whole)) => part.iter().try_for_each(|(key, part)| {
             let place = format!("{place}.{key}");
             match whole.get(key) {
-                Some(value) => is_part(part, value, place),
+                Some(value) => check_part(part, value, place),
                 None => Err(format!("`{}` is missing", Line::new(place))),
             }
         }),
         (Value::Array(part), Value::Array(whole)) if part.len() == whole.len() => {
             let mut pairs = part.iter().zip(whole).enumerate();
             pairs.try_for_each(|(index, (part, value))| {
-                is_part(part, value, format!("{place}[{index}]"))
+                check_part(part, value, format!("{place}[{index}]"))
             })
         }
         (Value::Array(part), Value::Array(whole)) => Err(format!(
-            "`{}` has {} values, and {} were expected",
+            "`{}` has {} values, but {} were expected",
             Line::new(place),
             whole.len(),
             part.len()
@@ -163,7 +162,7 @@ fn is_part(part: &Value, whole: &Value, place: String) -> Result<(), String> {
         }
         (part, whole) if part == whole => Ok(()),
         (part, whole) => Err(format!(
-            "`{}` is {}, and {} was expected",
+            "`{}` is {}, but {} was expected",
             Line::new(place),
             shown(whole),
             shown(part)
@@ -174,23 +173,25 @@ fn is_part(part: &Value, whole: &Value, place: String) -> Result<(), String> {
 fn shown(value: &Value) -> String {
     match value {
         Value::String(text) => quoted(text),
-        other => super::trial::bounded(&other.to_string()),
+        other => shortened(&other.to_string()),
     }
 }
 
-/// What stands in `whole` at the keys that `part` has.
-fn like(part: &Value, whole: Value) -> Value {
+/// Returns the part of `whole` at the keys of `part`.
+fn restricted_to(part: &Value, whole: Value) -> Value {
     match (part, whole) {
         (Value::Object(part), Value::Object(mut whole)) => {
             let kept = part.iter().filter_map(|(key, part)| {
                 let value = whole.remove(key)?;
-                Some((key.clone(), like(part, value)))
+                Some((key.clone(), restricted_to(part, value)))
             });
             kept.collect::<Map<_, _>>().into()
         }
         (Value::Array(part), Value::Array(whole)) if part.len() == whole.len() => {
             let values = part.iter().zip(whole);
-            values.map(|(part, value)| like(part, value)).collect()
+            values
+                .map(|(part, value)| restricted_to(part, value))
+                .collect()
         }
         (_, whole) => whole,
     }
@@ -201,11 +202,11 @@ mod tests {
     use super::*;
     use skillhost::{CallError, Failure, FailureKind, Form, Output, Stop};
 
-    fn answer(text: &str, details: Option<&str>) -> Ended {
+    fn answer(text: &str, details: Option<&str>) -> TrialResult {
         Ok(Output::new(text, details.map(str::to_owned), Form::Text))
     }
 
-    fn failure(kind: FailureKind, message: &str) -> Ended {
+    fn failure(kind: FailureKind, message: &str) -> TrialResult {
         Err(CallError::Failed(Failure::new(kind, message)))
     }
 
@@ -216,30 +217,30 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_is_otherwise_is_told_from_one_that_is_as_expected() {
+    fn reports_how_a_result_differs_from_the_expectation() {
         let details = r#"{"a": 1, "b": {"c": [1, {"d": 2, "e": 3}]}, "f": 1.0}"#;
         let trap = Err(CallError::Stopped {
             tool: "t".to_owned(),
             stop: Stop::Trap("cause".to_owned()),
         });
-        let long = |line: &str| format!("{}\n{line}\nend", "same\n".repeat(100));
+        let long = |line: &str| format!("{}\n{line}\nend", "check_equal\n".repeat(100));
         for (expected, ended, otherwise) in [
             (json!({"text": "a"}), answer("a", None), None),
             (
                 json!({"text": "a"}),
                 answer("a\n", None),
-                Some(r#""a" was expected, and it was "a\n""#),
+                Some(r#"expected "a", but it was "a\n""#),
             ),
             (
                 json!({"text": long("x")}),
                 answer(&long("y"), None),
-                Some(r#"in line 102, "x" was expected, and it was "y""#),
+                Some(r#"in line 102, expected "x", but it was "y""#),
             ),
             (json!({"contains": "b"}), answer("abc", None), None),
             (
                 json!({"contains": ["b", "x"]}),
                 answer("abc", None),
-                Some(r#""x" was expected in it, and it was "abc""#),
+                Some(r#"expected "x" in the text, but it was "abc""#),
             ),
             (json!({"record": {}}), answer("", Some(details)), None),
             (
@@ -251,12 +252,12 @@ mod tests {
             (
                 json!({"record": {"b": {"c": [1, {"e": 4}]}}}),
                 answer("", Some(details)),
-                Some("`record.b.c[1].e` is 3, and 4 was expected"),
+                Some("`record.b.c[1].e` is 3, but 4 was expected"),
             ),
             (
                 json!({"record": {"b": {"c": []}}}),
                 answer("", Some(details)),
-                Some("`record.b.c` has 2 values, and 0 were expected"),
+                Some("`record.b.c` has 2 values, but 0 were expected"),
             ),
             (
                 json!({"record": {"x": null}}),
@@ -266,7 +267,7 @@ mod tests {
             (
                 json!({"record": {"a": "1"}}),
                 answer("", Some(details)),
-                Some(r#"`record.a` is 1, and "1" was expected"#),
+                Some(r#"`record.a` is 1, but "1" was expected"#),
             ),
             (
                 json!({"error": {"kind": "not-found", "message": "m", "contains": "m"}}),
@@ -276,22 +277,22 @@ mod tests {
             (
                 json!({"error": {"kind": "refused"}}),
                 failure(FailureKind::NotFound, "m"),
-                Some(r#"`refused` was expected, and the call ended with `not-found`: "m""#),
+                Some(r#"expected `refused`, but the call ended with `not-found`: "m""#),
             ),
             (
                 json!({"error": {"message": "x"}}),
                 failure(FailureKind::NotFound, "m"),
-                Some(r#""x" was expected, and it was "m""#),
+                Some(r#"expected "x", but it was "m""#),
             ),
             (
                 json!({"error": {"message": "m"}}),
                 answer("m", None),
-                Some(r#"no answer was expected, and it was "m""#),
+                Some(r#"expected no answer, but it was "m""#),
             ),
             (
                 json!({"text": "m"}),
                 failure(FailureKind::Failed, "m"),
-                Some(r#"an answer was expected, and the call ended with `failed`: "m""#),
+                Some(r#"expected an answer, but the call ended with `failed`: "m""#),
             ),
             (json!({"error": {"kind": "trap"}}), trap, None),
             (
@@ -306,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_down_is_what_the_call_ends_in() {
+    fn writes_an_expectation_that_the_result_meets() {
         let details = r#"{"a": 1, "b": [{"c": 2, "d": 3}]}"#;
         for (ended, before, written) in [
             (answer("x", None), None, json!({"text": "x"})),

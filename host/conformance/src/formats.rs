@@ -1,12 +1,11 @@
-//! Whether the interfaces of models and of MCP take a tool's definition. What
-//! is asked is what those interfaces are known to refuse a whole request for;
-//! what a schema merely loses on its way there, the host still checks.
+//! Definitions in the formats of models and of MCP. A check fails for what makes
+//! those interfaces refuse a whole request. It does not fail for parts of a schema
+//! that a format loses: the host still checks those.
 
 use serde_json::{Map, Value};
 
-use super::Rule;
-use super::report::{Outcome, Recorder};
-use super::trial::quoted;
+use super::report::{Outcome, Recorder, Rule};
+use super::wording::quoted;
 use skillhost::Definition;
 use skillhost::exchange::{Format, mcp_tools};
 
@@ -22,46 +21,45 @@ pub(super) const RULES: &[Rule] = &[
 
 const OPENAI: Rule = Rule {
     id: "format-openai",
-    sentence: "OpenAI's chat completions take the definition",
+    sentence: "OpenAI's chat completions accept the definition",
 };
 const OPENAI_STRICT: Rule = Rule {
     id: "format-openai-strict",
-    sentence: "their strict mode can say its schema",
+    sentence: "the strict mode of chat completions can express the schema",
 };
 const RESPONSES: Rule = Rule {
     id: "format-responses",
-    sentence: "OpenAI's Responses take the definition",
+    sentence: "OpenAI's Responses accept the definition",
 };
 const RESPONSES_STRICT: Rule = Rule {
     id: "format-responses-strict",
-    sentence: "their strict mode can say its schema",
+    sentence: "the strict mode of Responses can express the schema",
 };
 const ANTHROPIC: Rule = Rule {
     id: "format-anthropic",
-    sentence: "Anthropic's Messages take the definition",
+    sentence: "Anthropic's Messages accept the definition",
 };
 const GEMINI: Rule = Rule {
     id: "format-gemini",
-    sentence: "Google's Gemini takes the definition",
+    sentence: "Google's Gemini accepts the definition",
 };
 const MCP: Rule = Rule {
     id: "format-mcp",
-    sentence: "MCP clients take the definition, with the schema of its record",
+    sentence: "MCP clients accept the definition, with its output schema",
 };
 
-/// Characters of a description, from older models of chat completions and from
-/// servers that speak as they do.
+/// Most characters of a description, for older models of chat completions and for
+/// compatible servers.
 const OPENAI_DESCRIPTION: usize = 1024;
 
-/// Characters of a property's name, from Anthropic's Messages.
+/// Most characters of a property's name in Anthropic's Messages.
 const ANTHROPIC_PROPERTY: usize = 64;
 
-/// Looks at a definition.
-type Look = fn(&Definition) -> Outcome;
+type DefinitionCheck = fn(&Definition) -> Outcome;
 
 pub(super) async fn run(recorder: &mut Recorder, definition: &Definition) {
     let name = Some(&*definition.name);
-    let checks: [(&Rule, Look); 7] = [
+    let checks: [(&Rule, DefinitionCheck); 7] = [
         (&OPENAI, openai),
         (&OPENAI_STRICT, |definition| {
             strict(Format::OpenAi, definition)
@@ -90,7 +88,7 @@ fn openai(definition: &Definition) -> Outcome {
             format!("its description has {length} characters"),
             format!(
                 "shorten it to {OPENAI_DESCRIPTION}: older models and many servers refuse the \
-                 whole request for more"
+                 whole request if it is longer"
             ),
         );
     }
@@ -104,24 +102,24 @@ fn strict(format: Format, definition: &Definition) -> Outcome {
         None => Outcome::Passed,
         Some(reason) => Outcome::skipped(
             &*reason.reason,
-            "nothing has to be: the tool is offered without strict mode",
+            "nothing to do: the host offers the tool without strict mode",
         ),
     }
 }
 
 fn anthropic(definition: &Definition) -> Outcome {
-    let is_taken = |name: &str| {
+    let is_allowed = |name: &str| {
         (1..=ANTHROPIC_PROPERTY).contains(&name.chars().count())
             && name
                 .chars()
                 .all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-'))
     };
-    match properties(&definition.input_schema).find(|name| !is_taken(name)) {
+    match properties(&definition.input_schema).find(|name| !is_allowed(name)) {
         Some(name) => Outcome::failed(
             format!("it has the property {}", quoted(name)),
             format!(
-                "name it with 1 to {ANTHROPIC_PROPERTY} letters, digits, `_`, `.` or `-`: the \
-                 whole request is refused for any other"
+                "use 1 to {ANTHROPIC_PROPERTY} letters, digits, `_`, `.` or `-`: Anthropic \
+                 refuses the whole request otherwise"
             ),
         ),
         None => schema_of(Format::Anthropic, "/0/input_schema", definition),
@@ -133,10 +131,10 @@ fn gemini(definition: &Definition) -> Outcome {
     if !first.is_some_and(|first| first.is_ascii_alphabetic() || first == '_') {
         return Outcome::failed(
             format!("its name is `{}`", definition.name),
-            "begin it with a letter or `_`: the whole request is refused for any other",
+            "begin it with a letter or `_`: Gemini refuses the whole request otherwise",
         );
     }
-    // Either the subset of a schema, by its own rules, or none, or the schema.
+    // Only some definitions carry their schema as JSON Schema.
     match Format::Gemini
         .tools(std::slice::from_ref(definition))
         .pointer("/0/functionDeclarations/0/parametersJsonSchema")
@@ -153,15 +151,15 @@ fn mcp(definition: &Definition) -> Outcome {
     match input.map(|input| valid(input, "its schema")) {
         Some(Outcome::Passed) => {}
         Some(other) => return other,
-        None => return Outcome::failed("it has no schema", "give it one"),
+        None => return Outcome::failed("it has no schema", "add a schema"),
     }
     match output {
         None => Outcome::Passed,
         Some(output) => {
             if output.get("type").is_some_and(|kind| kind != "object") {
                 return Outcome::failed(
-                    "its output schema is not one of objects",
-                    "say `\"type\": \"object\"`: a record always is one",
+                    "its output schema does not describe an object",
+                    "write `\"type\": \"object\"`: a record is always an object",
                 );
             }
             valid(&output.clone().into(), "its output schema")
@@ -169,12 +167,12 @@ fn mcp(definition: &Definition) -> Outcome {
     }
 }
 
-/// Whether what the host makes of the schema for an interface still is one.
+/// Checks that the schema is still valid after the host's conversion to a format.
 fn schema_of(format: Format, place: &str, definition: &Definition) -> Outcome {
     let tools = format.tools(std::slice::from_ref(definition));
     match tools.pointer(place) {
         Some(schema) => valid(schema, "its schema"),
-        None => Outcome::failed("it has no schema", "give it one"),
+        None => Outcome::failed("it has no schema", "add a schema"),
     }
 }
 
@@ -184,14 +182,17 @@ fn valid(schema: &Value, what: &str) -> Outcome {
         Err(error) => {
             let place = error.instance_path().to_string();
             Outcome::failed(
-                format!("{what} is no JSON Schema at {}: {error}", quoted(&place)),
-                "write it by JSON Schema 2020-12",
+                format!(
+                    "{what} is not a valid JSON Schema at {}: {error}",
+                    quoted(&place)
+                ),
+                "correct it: JSON Schema 2020-12 applies",
             )
         }
     }
 }
 
-/// The names of a schema's properties.
+/// Returns the names of a schema's properties.
 fn properties(schema: &Map<String, Value>) -> impl Iterator<Item = &String> {
     let properties = schema.get("properties").and_then(Value::as_object);
     properties.into_iter().flat_map(Map::keys)

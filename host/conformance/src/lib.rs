@@ -1,10 +1,10 @@
-//! A conformance run: what every tool component must do, tried on one, and the
-//! cases that its author wrote. Each group of checks stands in a file of its
-//! own; what is made of the report is for others.
+//! Conformance runs: the checks that every tool component must pass, and the cases
+//! of its author. Each group of checks has its own file. Not here: printing a
+//! report.
 //!
 //! ```no_run
 //! # async fn example() -> anyhow::Result<()> {
-//! use skillhost::conformance::Conformance;
+//! use skillhost_conformance::Conformance;
 //!
 //! let report = Conformance::of("count_lines.wasm").cases("cases").run().await?;
 //! for check in report.failed() {
@@ -14,48 +14,60 @@
 //! # }
 //! ```
 
-mod answers;
-mod arguments;
-mod case;
-mod cases;
-mod contents;
-mod definitions;
-mod expect;
-mod formats;
-mod limits;
-mod paths;
-mod records;
+// The layers, lowest first: a module uses those above it in this list, and no
+// other. `cargo xtask layers` checks it.
+
 mod report;
-mod sample;
+
+mod wording;
+
+mod record;
+
+mod case;
+
+mod expect;
+
 mod scratch;
+
 mod subject;
+
 mod trial;
+
+mod sample;
+
+mod definitions;
+
+mod formats;
+
+mod arguments;
+
+mod answers;
+
+mod paths;
+
+mod contents;
+
+mod limits;
+
+mod records;
+
+mod cases;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use cases::CaseFiles;
-use report::Recorder;
+use report::{Progress, Recorder};
 use scratch::Scratch;
 use skillhost::Limits;
 use skillhost::SkillsRoot;
 use subject::Subject;
 use trial::Trial;
 
-pub use report::{Check, Outcome, Reason, Report};
+pub use report::{Check, Outcome, Reason, Report, Rule};
 
-/// A check, by what it is called and what holds where it passes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Rule {
-    /// Its name, which does not change: `paths-contained`.
-    pub id: &'static str,
-    /// What holds where it passes, in a sentence.
-    pub sentence: &'static str,
-}
-
-/// Every check, in the order in which they are run.
+/// Returns the rules of all checks, in the order in which they run.
 pub fn rules() -> Vec<Rule> {
     [
         definitions::RULES,
@@ -71,7 +83,7 @@ pub fn rules() -> Vec<Rule> {
     .concat()
 }
 
-/// What to run, and on what. See [`Conformance::of`].
+/// A conformance run of one component. See [`Conformance::of`].
 pub struct Conformance {
     component: PathBuf,
     skills: Vec<SkillsRoot>,
@@ -84,11 +96,8 @@ pub struct Conformance {
     progress: Option<Arc<Progress>>,
 }
 
-/// Is told what is being checked, of which tool.
-type Progress = dyn Fn(&str, Option<&str>) + Send + Sync;
-
 impl Conformance {
-    /// A run for this component.
+    /// Prepares a run for this component.
     pub fn of(component: impl Into<PathBuf>) -> Self {
         Self {
             component: component.into(),
@@ -103,66 +112,66 @@ impl Conformance {
         }
     }
 
-    /// Adds the author's own cases: every `.json` file of this folder. Their
-    /// format is in `docs/testing-tools.md`.
+    /// Adds the author's cases: every `.json` file of this folder.
+    /// `docs/testing-tools.md` describes their format.
     pub fn cases(mut self, folder: impl Into<PathBuf>) -> Self {
         self.cases = Some(folder.into());
         self
     }
 
-    /// Adds a folder of skills for the author's cases. All other calls are on
-    /// skills that the run makes itself.
+    /// Adds a folder of skills for the author's cases. For all other calls the run
+    /// makes its own skills.
     pub fn skills_root(mut self, root: SkillsRoot) -> Self {
         self.skills.push(root);
         self
     }
 
-    /// Writes what came out into each case that fails or expects nothing yet.
+    /// Writes the result into each case that fails or has no `expect`.
     pub fn update(mut self, update: bool) -> Self {
         self.update = update;
         self
     }
 
-    /// What a call may cost. Default: the host's limits.
+    /// Sets the limits of a call. Default: the host's limits.
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// As [`HostBuilder::cache`](skillhost::HostBuilder::cache).
+    /// Does the same as [`HostBuilder::cache`](skillhost::HostBuilder::cache).
     pub fn cache(mut self, folder: impl Into<PathBuf>) -> Self {
         self.cache = Some(folder.into());
         self
     }
 
-    /// As [`HostBuilder::compile_time`](skillhost::HostBuilder::compile_time).
+    /// Does the same as [`HostBuilder::compile_time`](skillhost::HostBuilder::compile_time).
     pub fn compile_time(mut self, time: Duration) -> Self {
         self.compile_time = Some(time);
         self
     }
 
-    /// As [`HostBuilder::compiler`](skillhost::HostBuilder::compiler).
+    /// Does the same as [`HostBuilder::compiler`](skillhost::HostBuilder::compiler).
     pub fn compiler(mut self, program: impl Into<PathBuf>) -> Self {
         self.compiler = Some(program.into());
         self
     }
 
-    /// Is told each check before it is run: its id, and the tool or case that
-    /// it is about.
-    pub fn progress(mut self, told: impl Fn(&str, Option<&str>) + Send + Sync + 'static) -> Self {
-        self.progress = Some(Arc::new(told));
+    /// Sets a function that gets each check before it runs: its id, and its tool or
+    /// case.
+    pub fn progress(mut self, show: impl Fn(&str, Option<&str>) + Send + Sync + 'static) -> Self {
+        self.progress = Some(Arc::new(show));
         self
     }
 
-    /// Runs it. An error is why there was nothing to run: no such component,
-    /// or a case that says nothing sensible. A component that cannot be loaded
-    /// is a check that failed.
+    /// Runs all checks and cases. Returns an error if it cannot run any: the
+    /// component does not exist, or a case is invalid. A component that the host
+    /// cannot load is a failed check.
     pub async fn run(self) -> anyhow::Result<Report> {
         let cases = self.cases.as_deref();
         let cases = cases.map(|folder| CaseFiles::read(folder, self.update));
         let cases = cases.transpose()?;
         let scratch = Scratch::new()?;
-        // Compiling it can take longer than all the rest.
+        // Compiling can take longer than all checks.
         if let Some(progress) = &self.progress {
             progress("loads", None);
         }
@@ -186,7 +195,7 @@ impl Conformance {
                 continue;
             };
             let trial = Trial::new(tool, &subject, &scratch, sample);
-            // A tool that does not answer this has said all.
+            // Nothing else can be tried on a tool that does not answer this.
             if !answers::answers(&mut recorder, &trial).await {
                 continue;
             }

@@ -1,29 +1,28 @@
-//! Small limits: a call ends in what it is for, or in the outcome that a limit
-//! is known by, and in nothing else.
+//! Small limits: a call answers, fails, or ends at a limit. It does not trap.
 
-use super::Rule;
-use super::report::{Outcome, Recorder};
+use super::report::{Outcome, Recorder, Rule};
 use super::scratch::HUGE;
-use super::trial::{Ended, Trial, in_words};
+use super::trial::Trial;
+use super::wording::{TrialResult, describe};
 use skillhost::{CallError, Stop};
 
 pub(super) const RULES: &[Rule] = &[TIME, MEMORY, OUTPUT, HANDLES];
 
 const TIME: Rule = Rule {
     id: "time-kept",
-    sentence: "with 2 ms for a call, it answers or is stopped by a limit",
+    sentence: "with 2 ms for a call, the tool answers, fails or reaches a limit",
 };
 const MEMORY: Rule = Rule {
     id: "memory-kept",
-    sentence: "with 1 to 16 MiB of memory, it answers or is stopped by a limit",
+    sentence: "with 1 to 16 MiB of memory, the tool answers, fails or reaches a limit",
 };
 const OUTPUT: Rule = Rule {
     id: "output-kept",
-    sentence: "with 64 bytes for an answer, it answers or is stopped by a limit",
+    sentence: "with 64 bytes for an answer, the tool answers, fails or reaches a limit",
 };
 const HANDLES: Rule = Rule {
     id: "handles-kept",
-    sentence: "with 2 handles, it answers or is stopped by a limit",
+    sentence: "with 2 handles, the tool answers, fails or reaches a limit",
 };
 
 pub(super) async fn run(recorder: &mut Recorder, trial: &Trial<'_>) {
@@ -34,22 +33,22 @@ pub(super) async fn run(recorder: &mut Recorder, trial: &Trial<'_>) {
         (&HANDLES, "handles"),
     ] {
         recorder
-            .check(rule, Some(trial.name()), kept(trial, stop))
+            .check(rule, Some(trial.name()), check_limit(trial, stop))
             .await;
     }
 }
 
-async fn kept(trial: &Trial<'_>, stop: &str) -> Outcome {
+async fn check_limit(trial: &Trial<'_>, stop: &str) -> Outcome {
     let mut calls = vec![trial.sample.clone()];
     calls.extend(trial.in_skill(HUGE));
     let limited = trial.subject.limited.iter();
     for limited in limited.filter(|limited| limited.stop == stop) {
         for arguments in &calls {
-            let ended = trial.call_limited(limited, arguments.clone()).await;
-            if !is_proper(&ended) {
+            let result = trial.call_limited(limited, arguments.clone()).await;
+            if !is_allowed(&result) {
                 return Outcome::failed(
-                    in_words(&ended),
-                    "pass on what the host refuses as a failure, and do not abort on it",
+                    describe(&result),
+                    "return a failure if the host refuses something; do not abort",
                 );
             }
         }
@@ -57,10 +56,10 @@ async fn kept(trial: &Trial<'_>, stop: &str) -> Outcome {
     Outcome::Passed
 }
 
-/// Whether a call ended as it may under small limits: which of them it meets
-/// first depends on what else the machine does.
-fn is_proper(ended: &Ended) -> bool {
-    match ended {
+/// Returns whether a call under small limits may have this result. Any limit is
+/// allowed: the machine's load decides which one the call reaches first.
+fn is_allowed(result: &TrialResult) -> bool {
+    match result {
         Ok(_) | Err(CallError::Failed(_)) => true,
         Err(CallError::Stopped { stop, .. }) => !matches!(stop, Stop::Trap(_)),
         Err(_) => false,

@@ -1,27 +1,26 @@
-//! Paths and skills' names that lead out of the one folder, and such as are
-//! merely odd.
+//! Paths and skill names that lead out of the one folder, and odd paths.
 
 use serde_json::Value;
 
-use super::Rule;
-use super::report::{Outcome, Reason, Recorder};
+use super::report::{Outcome, Reason, Recorder, Rule};
 use super::scratch::SKILL;
-use super::trial::{Ended, Trial, in_words, quoted, settled};
+use super::trial::Trial;
+use super::wording::{TrialResult, answered_or_failed, describe, quoted};
 use skillhost::message::{model_text, program_text};
 
 pub(super) const RULES: &[Rule] = &[CONTAINED, ODD, SKILL_NAMES];
 
 const CONTAINED: Rule = Rule {
     id: "paths-contained",
-    sentence: "a path that leads out of the skill's folder ends in a failure and shows nothing",
+    sentence: "a path that leads out of the skill's folder fails and reveals nothing",
 };
 const ODD: Rule = Rule {
     id: "odd-paths",
-    sentence: "an empty, long or strange path ends in an answer or a failure of its own",
+    sentence: "an empty, long or odd path ends in an answer or in the tool's own failure",
 };
 const SKILL_NAMES: Rule = Rule {
     id: "skill-names-contained",
-    sentence: "a skill's name that is a path ends in a failure and shows nothing",
+    sentence: "a skill name that is a path fails and reveals nothing",
 };
 
 /// Paths that lead out; `{secret}` is the absolute path of a file outside.
@@ -40,7 +39,7 @@ const OUT: [&str; 12] = [
     "..\\conformance-beside\\SKILL.md",
 ];
 
-/// Names of skills that are paths.
+/// Paths in the place of a skill's name; `{outside}` is the absolute path of a folder.
 const NAMES: [&str; 8] = [
     "..",
     ".",
@@ -52,7 +51,7 @@ const NAMES: [&str; 8] = [
     "/",
 ];
 
-/// A part of a path that is longer than any file system takes, and more.
+/// Longer than any file system allows for one part of a path.
 const LONG: usize = 5000;
 
 pub(super) async fn run(recorder: &mut Recorder, trial: &Trial<'_>) {
@@ -69,8 +68,8 @@ async fn contained(trial: &Trial<'_>) -> Outcome {
     let secret = trial.scratch.secret().display().to_string();
     for path in OUT {
         let path = path.replace("{secret}", &secret);
-        let ended = trial.call(trial.with(&[(property, &path)])).await;
-        if let Err(reason) = refused(trial, ended, &format!("the path {}", quoted(&path))) {
+        let result = trial.call(trial.with(&[(property, &path)])).await;
+        if let Err(reason) = refused(trial, result, &format!("the path {}", quoted(&path))) {
             return Outcome::Failed(reason);
         }
     }
@@ -108,8 +107,9 @@ async fn odd(trial: &Trial<'_>) -> Outcome {
         &long,
         &deep,
     ] {
-        let ended = trial.call(trial.with(&[(property, path)])).await;
-        if let Err(reason) = settled(&ended, &format!("for the path {}", quoted(path))) {
+        let result = trial.call(trial.with(&[(property, path)])).await;
+        if let Err(reason) = answered_or_failed(&result, &format!("for the path {}", quoted(path)))
+        {
             return Outcome::Failed(reason);
         }
     }
@@ -117,7 +117,7 @@ async fn odd(trial: &Trial<'_>) -> Outcome {
 }
 
 async fn skill_names(trial: &Trial<'_>) -> Outcome {
-    let Some(rule) = trial.rule() else {
+    let Some(rule) = trial.folder_rule() else {
         return Outcome::skipped("it reads no skill", "");
     };
     let outside = trial.scratch.secret();
@@ -125,35 +125,35 @@ async fn skill_names(trial: &Trial<'_>) -> Outcome {
     for name in NAMES {
         let name = name.replace("{outside}", &outside);
         let arguments = trial.with(&[(&rule.skill_property, &name)]);
-        let ended = trial.call(arguments).await;
-        if let Err(reason) = refused(trial, ended, &format!("the skill {}", quoted(&name))) {
+        let result = trial.call(arguments).await;
+        if let Err(reason) = refused(trial, result, &format!("the skill {}", quoted(&name))) {
             return Outcome::Failed(reason);
         }
     }
     Outcome::Passed
 }
 
-fn refused(trial: &Trial<'_>, ended: Ended, what: &str) -> Result<(), Reason> {
-    settled(&ended, &format!("for {what}"))?;
-    let words = in_words(&ended);
-    let answered = ended.is_ok();
-    let seen = program_text(&ended) + &model_text(ended);
-    let why = match (trial.scratch.is_seen_in(&seen), answered) {
-        (true, _) => format!("for {what}, which leads out, it showed what lies there"),
-        (false, true) => format!("for {what}, which leads out, {words}"),
+fn refused(trial: &Trial<'_>, result: TrialResult, what: &str) -> Result<(), Reason> {
+    answered_or_failed(&result, &format!("for {what}"))?;
+    let described = describe(&result);
+    let answered = result.is_ok();
+    let text = program_text(&result) + &model_text(result);
+    let why = match (trial.scratch.is_revealed_in(&text), answered) {
+        (true, _) => format!("for {what}, which leads out, it revealed a file there"),
+        (false, true) => format!("for {what}, which leads out, {described}"),
         (false, false) => return Ok(()),
     };
     Err(Reason {
         why,
-        mend: "check the path and open what it names before anything is answered; fail where \
-               that fails"
+        fix: "check the path and open the file before you answer; return a failure if either \
+              fails"
             .to_owned(),
     })
 }
 
-/// The property that holds a path, of a tool whose sample names a skill.
+/// Returns the property that holds a path, if the sample names the scratch skill.
 fn path_property<'a>(trial: &'a Trial<'_>) -> Option<&'a str> {
-    let rule = trial.rule()?;
+    let rule = trial.folder_rule()?;
     let skill = trial
         .sample
         .get(&rule.skill_property)
@@ -162,5 +162,5 @@ fn path_property<'a>(trial: &'a Trial<'_>) -> Option<&'a str> {
 }
 
 fn no_path() -> Outcome {
-    Outcome::skipped("its definition names no property that holds a path", "")
+    Outcome::skipped("its definition names no property for a path", "")
 }

@@ -1,72 +1,84 @@
-//! What became of each check, and of the run.
+//! The report of a run: its checks, their outcomes, and the recorder that
+//! collects them.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::{Progress, Rule};
+/// A check: its id, and the property that it tests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Rule {
+    /// The id, which does not change: `paths-contained`.
+    pub id: &'static str,
+    /// The property that holds if the check passes, in a sentence.
+    pub sentence: &'static str,
+}
 
-/// What became of a run.
+/// A function that gets each check before it runs: the id, and the tool or case.
+pub(super) type Progress = dyn Fn(&str, Option<&str>) + Send + Sync;
+
+/// The report of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Report {
-    /// The component, as it was named.
+    /// The component, as the caller named it.
     pub component: String,
-    /// The tools that it has; none where it cannot be loaded.
+    /// Its tools. Empty if the host cannot load it.
     pub tools: Vec<String>,
-    /// What was checked, in order.
+    /// The checks, in the order in which they ran.
     pub checks: Vec<Check>,
-    /// The files of cases that were written anew.
+    /// The case files that the run rewrote.
     pub written: Vec<PathBuf>,
 }
 
-/// One check, of the component, of a tool or of a case.
+/// One check of the component, of a tool or of a case.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Check {
-    /// The rule's name.
+    /// The rule's id.
     pub id: &'static str,
-    /// What holds where it passes.
+    /// The property that holds if the check passes.
     pub sentence: &'static str,
-    /// The tool that it is about.
+    /// The tool, if the check is about one.
     pub tool: Option<String>,
-    /// The author's case that it is.
+    /// The author's case, if the check is about one.
     pub case: Option<String>,
-    /// What became of it.
+    /// The outcome.
     pub outcome: Outcome,
-    /// How long it took.
+    /// The time that the check took.
     pub time: Duration,
 }
 
-/// What became of a check.
+/// The outcome of a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// It holds.
+    /// The property holds.
     Passed,
-    /// It does not.
+    /// The property does not hold.
     Failed(Reason),
-    /// It was not tried, because there is nothing to try it on.
+    /// The check does not apply.
     Skipped(Reason),
 }
 
-/// Why a check did not pass. Both texts may hold what a component wrote: escape
-/// them for a terminal.
+/// The reason why a check did not pass. Both texts may hold what a component
+/// wrote: escape them for a terminal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reason {
-    /// What was seen.
+    /// The observation.
     pub why: String,
-    /// What to do about it; empty where there is nothing to do.
-    pub mend: String,
+    /// The advice to the component's author. May be empty.
+    pub fix: String,
 }
 
 impl Report {
-    /// The checks that failed.
+    /// Returns the checks that failed.
     pub fn failed(&self) -> impl Iterator<Item = &Check> {
         let checks = self.checks.iter();
         checks.filter(|check| matches!(check.outcome, Outcome::Failed(_)))
     }
 
-    /// How many checks passed, failed, and were skipped.
+    /// Returns the numbers of checks that passed, failed, and were skipped.
     pub fn counts(&self) -> (usize, usize, usize) {
         let count = |is: fn(&Outcome) -> bool| {
             let outcomes = self.checks.iter().map(|check| &check.outcome);
@@ -81,17 +93,17 @@ impl Report {
 }
 
 impl Outcome {
-    pub(super) fn failed(why: impl Into<String>, mend: impl Into<String>) -> Self {
+    pub(super) fn failed(why: impl Into<String>, fix: impl Into<String>) -> Self {
         Self::Failed(Reason {
             why: why.into(),
-            mend: mend.into(),
+            fix: fix.into(),
         })
     }
 
-    pub(super) fn skipped(why: impl Into<String>, mend: impl Into<String>) -> Self {
+    pub(super) fn skipped(why: impl Into<String>, fix: impl Into<String>) -> Self {
         Self::Skipped(Reason {
             why: why.into(),
-            mend: mend.into(),
+            fix: fix.into(),
         })
     }
 }
@@ -102,7 +114,7 @@ impl From<Result<(), Reason>> for Outcome {
     }
 }
 
-/// Takes down what becomes of checks.
+/// Runs checks and records their outcomes.
 pub(super) struct Recorder {
     progress: Option<Arc<Progress>>,
     checks: Vec<Check>,
@@ -126,7 +138,7 @@ impl Recorder {
         self.record(rule, tool, None, outcome).await
     }
 
-    /// Runs a case of the author's.
+    /// Runs one of the author's cases.
     pub(super) async fn case(
         &mut self,
         rule: &Rule,

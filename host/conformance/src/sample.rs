@@ -1,9 +1,9 @@
-//! Arguments made from a schema: the least that fits, where that can be told
-//! from it. What cannot be made here, an author's case gives.
+//! Arguments made from a schema: the least that it accepts, for common schemas. For
+//! any other, the author writes a case.
 
 use serde_json::{Map, Value};
 
-/// Arguments with what the schema requires.
+/// Makes arguments with the required properties.
 pub(super) fn arguments(schema: &Map<String, Value>) -> Map<String, Value> {
     let none = Map::new();
     let properties = object_at(schema, "properties").unwrap_or(&none);
@@ -13,7 +13,7 @@ pub(super) fn arguments(schema: &Map<String, Value>) -> Map<String, Value> {
     made.collect()
 }
 
-/// A value that fits a schema, if it is of a common kind.
+/// Makes a value that a schema accepts, if it is a common one.
 fn value(schema: &Value) -> Value {
     let Value::Object(schema) = schema else {
         return text(&Map::new());
@@ -57,10 +57,10 @@ fn value(schema: &Value) -> Value {
     }
 }
 
-/// More is not made: of items, or of characters.
+/// Most items or characters of a value.
 const MOST: usize = 1000;
 
-/// The first kind that a schema names, and that is not null.
+/// Returns the first type of a schema that is not null.
 fn kind(schema: &Map<String, Value>) -> Option<&str> {
     match schema.get("type")? {
         Value::String(kind) => Some(kind),
@@ -119,7 +119,7 @@ mod tests {
     use skillhost::internal::check_arguments;
 
     #[test]
-    fn what_is_made_of_a_schema_fits_it() {
+    fn makes_arguments_that_the_schema_accepts() {
         let of = |property: Value| json!({"properties": {"a": property, "b": {"type": "string"}}, "required": ["a"]});
         for (property, made) in [
             (json!({"type": "string"}), json!("a")),

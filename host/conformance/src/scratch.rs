@@ -1,5 +1,4 @@
-//! The skills that a run is made on. They are the run's own, so that nothing
-//! that a component does or that goes wrong here touches anyone's files.
+//! The skills that a run makes for its calls, so that it touches nobody's files.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write as _};
@@ -12,22 +11,22 @@ use tempfile::TempDir;
 
 /// The skill that most calls name.
 pub(super) const SKILL: &str = "conformance";
-/// One whose SKILL.md has no byte.
+/// A skill with an empty SKILL.md.
 pub(super) const EMPTY: &str = "conformance-empty";
-/// One whose SKILL.md is no text.
+/// A skill with binary data in its SKILL.md.
 pub(super) const BINARY: &str = "conformance-binary";
-/// One whose SKILL.md is a text of [`HUGE_BYTES`].
+/// A skill whose SKILL.md is a text of [`HUGE_BYTES`].
 pub(super) const HUGE: &str = "conformance-huge";
 /// A name that no skill has.
 pub(super) const NO_SKILL: &str = "conformance-none";
-/// What a skill's own folder always has.
+/// The file that each skill has.
 pub(super) const FILE: &str = "SKILL.md";
 
 /// Larger than the host's default limit on answers, and small enough that a
 /// call can hold it under the default limit on memory.
 const HUGE_BYTES: usize = 24 << 20;
 
-/// Largest number of random bytes that name what must not be seen.
+/// The start of the text in the files that no call may read.
 const CANARY: &str = "canary";
 
 const SKILL_MD: &str = "\
@@ -52,19 +51,19 @@ One line.
 
 const ROWS: &str = "key,value\nfirst,1\nsecond,2\n";
 
-/// The folder of the skills, and what lies beside it. It goes when this does.
+/// The folder of the skills, and files outside it. Dropping it removes both.
 pub(super) struct Scratch {
     base: TempDir,
-    /// What stands in every file that no call may see.
+    /// The text of every file that no call may read.
     canary: String,
 }
 
 impl Scratch {
     pub(super) fn new() -> anyhow::Result<Self> {
-        Self::made().context("cannot make skills to test on in the folder for temporary files")
+        Self::create().context("cannot make skills to test on in the folder for temporary files")
     }
 
-    fn made() -> io::Result<Self> {
+    fn create() -> io::Result<Self> {
         let base = tempfile::Builder::new()
             .prefix("skillhost-test-")
             .tempdir()?;
@@ -88,7 +87,7 @@ impl Scratch {
         scratch.write(&format!("skills/{EMPTY}/{FILE}"), "")?;
         let binary: Vec<u8> = (0..=u8::MAX).cycle().take(64 << 10).collect();
         scratch.write(&format!("skills/{BINARY}/{FILE}"), binary)?;
-        scratch.huge()?;
+        scratch.write_huge()?;
         let skill = scratch.skills().join(SKILL);
         symlink(scratch.secret(), skill.join("link-out"))?;
         symlink("../../outside/secret.txt", skill.join("relative-link-out"))?;
@@ -99,18 +98,18 @@ impl Scratch {
         Ok(scratch)
     }
 
-    /// The folder of the skills.
+    /// Returns the folder of the skills.
     pub(super) fn skills(&self) -> PathBuf {
         self.base.path().join("skills")
     }
 
-    /// A file that no call may see.
+    /// Returns a file that no call may read.
     pub(super) fn secret(&self) -> PathBuf {
         self.base.path().join("outside/secret.txt")
     }
 
-    /// Whether a text holds what no call may see.
-    pub(super) fn is_seen_in(&self, text: &str) -> bool {
+    /// Returns whether a text holds the canary.
+    pub(super) fn is_revealed_in(&self, text: &str) -> bool {
         text.contains(&self.canary)
     }
 
@@ -120,7 +119,7 @@ impl Scratch {
         fs::write(path, content)
     }
 
-    fn huge(&self) -> io::Result<()> {
+    fn write_huge(&self) -> io::Result<()> {
         let folder = self.skills().join(HUGE);
         fs::create_dir(&folder)?;
         let line = b"This line stands here again and again, until the file is huge.\n";

@@ -9,37 +9,36 @@ use skillhost::{Definition, Grant, Host, HostBuilder, Limits, Principal, Trust};
 
 /// The component, and hosts that run it.
 pub(super) struct Subject {
-    /// On the scratch skills, with the limits that the run was given.
+    /// The host on the scratch skills, with the run's limits.
     pub(super) host: Host,
-    /// The same with small limits, each host with one.
-    pub(super) limited: Vec<Limited>,
-    /// On the skills of the author's cases.
+    /// The same with one small limit each.
+    pub(super) limited: Vec<LimitedHost>,
+    /// The host on the skills of the author's cases.
     pub(super) authors: Host,
 }
 
-/// A host that gives calls little of something.
-pub(super) struct Limited {
-    /// Which limit: the word of the outcome that is its own.
+/// A host with one small limit.
+pub(super) struct LimitedHost {
+    /// The word for a call that this limit stops.
     pub(super) stop: &'static str,
     pub(super) host: Host,
 }
 
-/// Sizes of memory that calls must end properly in: below what a component
-/// starts with, and from there on.
+/// Sizes of memory to try: from less than a component starts with, upwards.
 const MEMORIES: [usize; 5] = [1 << 20, 2 << 20, 4 << 20, 8 << 20, 16 << 20];
 
 impl Subject {
-    /// Loads the component. The inner error is why the host would not load it.
+    /// Loads the component. The inner error is the host's reason to refuse it.
     pub(super) async fn load(
         run: &Conformance,
         scratch: &Scratch,
     ) -> anyhow::Result<Result<Self, String>> {
-        // What cannot be read is no component that fails.
+        // A file that cannot be read is an error of the run, not a failed check.
         read_component(&run.component)?;
         let builder = |limits: Limits| {
             let mut builder = Host::builder()
                 .without_embedded_tools()
-                // It is tried here, and has nothing to lose: anybody may change it.
+                // The component has no power here, so anybody may change its file.
                 .trust(Trust::new().and(Principal::Everyone))
                 .component(&run.component)
                 .limits(limits);
@@ -68,9 +67,9 @@ impl Subject {
         };
         let on_scratch = |limits| granted(builder(limits).skills(scratch.skills()));
         let mut limited = Vec::new();
-        for (stop, limits) in small(&run.limits) {
+        for (stop, limits) in small_limits(&run.limits) {
             let host = on_scratch(limits).await?;
-            limited.push(Limited { stop, host });
+            limited.push(LimitedHost { stop, host });
         }
         let mut authors = builder(run.limits.clone());
         for root in &run.skills {
@@ -83,7 +82,7 @@ impl Subject {
         }))
     }
 
-    /// Asks the component for its tools once more, in a sandbox of its own.
+    /// Asks the component for its definitions again, in a fresh sandbox.
     pub(super) async fn definitions(&self) -> anyhow::Result<Vec<Definition>> {
         let Some(tool) = self.tools().next() else {
             return Ok(Vec::new());
@@ -96,8 +95,8 @@ impl Subject {
     }
 }
 
-/// The limits that a run was given, each time with one of them small.
-fn small(limits: &Limits) -> Vec<(&'static str, Limits)> {
+/// Returns the run's limits, each time with one of them small.
+fn small_limits(limits: &Limits) -> Vec<(&'static str, Limits)> {
     let with = |change: &dyn Fn(&mut Limits)| {
         let mut limits = limits.clone();
         change(&mut limits);

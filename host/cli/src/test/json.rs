@@ -34,7 +34,7 @@ fn check(check: &Check) -> Value {
         "sentence": check.sentence,
         "outcome": outcome,
         "why": reason.map(|reason| &reason.why),
-        "mend": reason.map(|reason| &reason.mend),
+        "mend": reason.map(|reason| &reason.fix),
         "seconds": check.time.as_secs_f64(),
     })
 }

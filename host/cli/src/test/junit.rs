@@ -65,13 +65,13 @@ fn testcase(suite: &str, check: &Check) -> Vec<Line> {
     );
     let child = match &check.outcome {
         Outcome::Passed => return vec![format_line!("{start}/>")],
-        Outcome::Failed(Reason { why, mend }) => format!(
+        Outcome::Failed(Reason { why, fix }) => format!(
             "<failure type=\"{}\" message=\"{}\">{}&#10;{}&#10;{}</failure>",
             text(check.id),
             text(why),
             text(check.sentence),
             text(why),
-            text(mend)
+            text(fix)
         ),
         Outcome::Skipped(Reason { why, .. }) => format!("<skipped message=\"{}\"/>", text(why)),
     };

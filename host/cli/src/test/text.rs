@@ -25,10 +25,10 @@ pub(super) fn lines(report: &Report) -> Vec<Line> {
         };
         let what = check.case.as_deref().unwrap_or(check.sentence);
         lines.push(format_line!("  {word}  {:width$}  {what}", check.id));
-        if let Some(Reason { why, mend }) = reason {
-            lines.push(format_line!("        why:  {why}"));
-            if !mend.is_empty() {
-                lines.push(format_line!("        mend: {mend}"));
+        if let Some(Reason { why, fix }) = reason {
+            lines.push(format_line!("        why: {why}"));
+            if !fix.is_empty() {
+                lines.push(format_line!("        fix: {fix}"));
             }
         }
     }

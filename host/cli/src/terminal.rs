@@ -67,7 +67,7 @@ pub(crate) fn print_or_end(lines: &[Line]) -> anyhow::Result<bool> {
 
 /// Prints a value as JSON of many lines, in which what is hidden is escaped.
 pub(crate) fn print_json(value: &Value) -> anyhow::Result<()> {
-    write(&line::json(&format!("{value:#}\n"))).map(drop)
+    write(&line::escape_json(&format!("{value:#}\n"))).map(drop)
 }
 
 /// Prints a text that is a model's or a program's to read. On a terminal it
@@ -77,14 +77,14 @@ pub(crate) fn print_answer(text: &str) -> anyhow::Result<()> {
         return write(text).map(drop);
     }
     let end = if text.ends_with('\n') { "" } else { "\n" };
-    write(&(line::document(text) + end)).map(drop)
+    write(&(line::escape_document(text) + end)).map(drop)
 }
 
 /// Prints a line of JSON that is a model's or a program's to read; `false` if
 /// nobody reads any more.
 pub(crate) fn print_json_answer(json: &str) -> anyhow::Result<bool> {
     if io::stdout().is_terminal() {
-        write(&(line::json(json) + "\n"))
+        write(&(line::escape_json(json) + "\n"))
     } else {
         write(&format!("{json}\n"))
     }

@@ -11,4 +11,3 @@ mod outcome;
 pub(crate) mod record;
 
 pub use outcome::{CallError, Definition, Failure, FailureKind, FolderRule, Form, Output, Stop};
-pub(crate) use outcome::{did_you_mean, toml_key};

@@ -1,27 +1,26 @@
-//! Text that a person may read, with every string of a guest, a skill, a
-//! caller or a peer in it: nothing in it moves a cursor, hides, turns the
-//! direction of a line or starts a line of its own.
+//! Text for people that may hold strings of a guest, a skill, a caller or a peer.
+//! Nothing in it moves a cursor, hides, turns the direction of a line or starts a
+//! new line.
 //!
-//! Lives here: which characters are hidden, and [`Line`], which has none of
-//! them. Not here: where lines are printed, which is up to a program, and
-//! answers, which models and programs read as they are.
+//! Lives here: the hidden characters, and [`Line`], which has none of them. Not
+//! here: printing, and answers, which models and programs read unchanged.
 
 use std::fmt;
 
-/// One line for a person: any text, with its line breaks and its [hidden
+/// One line for a person: any text, with line breaks and [hidden
 /// characters](is_hidden) as escapes such as `\n` and `\u{200b}`.
 ///
-/// Backslashes stay as they are, so a line in a line is not escaped twice.
+/// Backslashes stay, so a line in a line is not escaped twice.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Line(String);
 
 impl Line {
-    /// Escapes a text, whatever is in it.
+    /// Escapes a text.
     pub fn new(text: impl fmt::Display) -> Self {
         Self(escape(text.to_string(), is_hidden))
     }
 
-    /// The line, without a line break at its end.
+    /// Returns the line, without a line break at its end.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -49,19 +48,19 @@ fn escape(text: String, is_escaped: impl Fn(char) -> bool) -> String {
     escaped
 }
 
-/// Escapes all that is hidden in a document but its line breaks and tabs.
-pub fn document(text: &str) -> String {
+/// Escapes the hidden characters of a document, except line breaks and tabs.
+pub fn escape_document(text: &str) -> String {
     let text = text.replace("\r\n", "\n");
     escape(text, |c| is_hidden(c) && c != '\n' && c != '\t')
 }
 
-/// Escapes what is hidden in the strings of a JSON text. Its value stays the
+/// Escapes the hidden characters in the strings of a JSON text. Its value stays the
 /// same.
-pub fn json(text: &str) -> String {
+pub fn escape_json(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
-            // In JSON these stand between values only.
+            // In JSON these occur only between values.
             '\n' | '\t' => escaped.push(c),
             '\r' => escaped.push(' '),
             c if is_hidden(c) => {
@@ -75,13 +74,12 @@ pub fn json(text: &str) -> String {
     escaped
 }
 
-/// Whether a person does not see a character, or sees something else for it:
-/// control and format characters (bidirectional controls, joiners, tags),
-/// characters that are ignored where a font has none (variation selectors,
-/// fillers), line and paragraph separators, private use, noncharacters, and
-/// the blank of Braille.
+/// Returns whether a person cannot see a character, or sees something else in its
+/// place: control and format characters (bidirectional controls, joiners, tags),
+/// default ignorable characters (variation selectors, fillers), line and paragraph
+/// separators, private use, noncharacters, and the Braille blank.
 ///
-/// The general categories Cc, Cf, Zl, Zp and Co and the properties
+/// These are the general categories Cc, Cf, Zl, Zp and Co and the properties
 /// `Default_Ignorable_Code_Point` and `Noncharacter_Code_Point` of Unicode 16.
 pub fn is_hidden(c: char) -> bool {
     // Most text is printable ASCII.
@@ -129,7 +127,7 @@ mod tests {
 
     use super::*;
 
-    /// The rule that the ranges say, from somebody else's tables.
+    /// The same rule by independent tables.
     fn hidden() -> Regex {
         Regex::new(
             r"^[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Co}\p{Default_Ignorable_Code_Point}\p{Noncharacter_Code_Point}\x{2800}]$",
@@ -138,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn exactly_what_unicode_calls_unseen_is_hidden() {
+    fn hides_exactly_the_invisible_characters_of_unicode() {
         let hidden = hidden();
         let wrong: Vec<String> = ('\0'..=char::MAX)
             .filter(|c| is_hidden(*c) != hidden.is_match(c.encode_utf8(&mut [0; 4])))
@@ -148,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn text_of_any_script_stays_as_it_is() {
+    fn text_of_any_script_is_unchanged() {
         for text in [
             "plain \\n text",
             "数据分析，表格",
@@ -161,13 +159,13 @@ mod tests {
             "\u{a0}½…",
         ] {
             assert_eq!(Line::new(text).as_str(), text);
-            assert_eq!(document(text), text);
-            assert_eq!(json(text), text);
+            assert_eq!(escape_document(text), text);
+            assert_eq!(escape_json(text), text);
         }
     }
 
     #[test]
-    fn what_would_move_a_cursor_or_hide_is_made_visible() {
+    fn control_and_invisible_characters_become_visible() {
         for (text, line, whole) in [
             ("a\n\tb", "a\\n\\tb", "a\n\tb"),
             ("a\r\nb", "a\\r\\nb", "a\nb"),
@@ -180,11 +178,11 @@ mod tests {
             ),
         ] {
             assert_eq!(Line::new(text).as_str(), line);
-            assert_eq!(document(text), whole);
+            assert_eq!(escape_document(text), whole);
         }
     }
 
-    /// Text of which about half is hidden.
+    /// Text with about half of its characters hidden.
     fn text() -> impl Strategy<Value = String> {
         let hidden: Vec<char> = ('\0'..=char::MAX).filter(|c| is_hidden(*c)).collect();
         // Most of them are for private use.
@@ -199,22 +197,22 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_leaves_anything_hidden(text in text()) {
+        fn no_hidden_character_remains(text in text()) {
             let hidden = hidden();
             let is_hidden = |c: char| hidden.is_match(c.encode_utf8(&mut [0; 4]));
             let line = Line::new(&text);
             prop_assert!(!line.as_str().contains(is_hidden));
             prop_assert_eq!(&Line::new(&line), &line);
-            let document = document(&text);
+            let document = escape_document(&text);
             prop_assert!(!document.contains(|c| is_hidden(c) && c != '\n' && c != '\t'));
             prop_assert_eq!(document.matches('\n').count(), text.matches('\n').count());
         }
 
         #[test]
-        fn json_keeps_its_value(text in text()) {
+        fn escaped_json_has_the_same_value(text in text()) {
             let value = serde_json::json!({ &text: [&text] });
             for written in [format!("{value}"), format!("{value:#}").replace('\n', "\r\n\t")] {
-                let escaped = json(&written);
+                let escaped = escape_json(&written);
                 prop_assert!(!escaped.contains(|c| is_hidden(c) && c != '\n' && c != '\t'));
                 let read: serde_json::Value = serde_json::from_str(&escaped).unwrap();
                 prop_assert_eq!(&read, &value);

@@ -1,27 +1,41 @@
-//! The nearest of the names that there are, for messages about one that there
-//! is not.
+//! The known names that are most similar to an unknown one, for messages.
 
-/// How many names a message offers.
+use std::fmt::Display;
+
+/// The number of names that a message offers.
 const OFFERED: usize = 3;
-/// How alike a name must be to be offered, from 0 to 1.
-const ALIKE: f64 = 0.7;
+/// The least similarity of a name that a message offers, from 0 to 1.
+const SIMILAR: f64 = 0.7;
+/// Most bytes of a name that is compared. Guards against: a name from outside that
+/// takes long to compare, because the time is quadratic.
+const LONGEST: usize = 128;
 
-/// The names most like `wanted`, best first. Names beyond a sensible length
-/// are not compared: comparing is quadratic, and the name comes from outside.
+/// Returns the names most similar to `wanted`, best first.
 pub fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Vec<String> {
-    const LONGEST: usize = 128;
     if wanted.len() > LONGEST {
         return Vec::new();
     }
     let folded = wanted.to_lowercase();
-    let mut alike: Vec<(f64, &str)> = names
+    let mut similar: Vec<(f64, &str)> = names
         .filter(|name| name.len() <= LONGEST)
         .map(|name| (strsim::jaro_winkler(&folded, &name.to_lowercase()), name))
-        .filter(|(likeness, _)| *likeness >= ALIKE)
+        .filter(|(similarity, _)| *similarity >= SIMILAR)
         .collect();
-    alike.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
-    alike.truncate(OFFERED);
-    alike.into_iter().map(|(_, name)| name.to_owned()).collect()
+    similar.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
+    similar.truncate(OFFERED);
+    let names = similar.into_iter();
+    names.map(|(_, name)| name.to_owned()).collect()
+}
+
+/// Returns `; did you mean 'a' or 'b'?` for names and their quotation mark, or
+/// nothing for no name.
+pub(crate) fn did_you_mean(names: impl IntoIterator<Item = impl Display>, quote: char) -> String {
+    let names = names.into_iter();
+    let quoted: Vec<String> = names.map(|name| format!("{quote}{name}{quote}")).collect();
+    match quoted.as_slice() {
+        [] => String::new(),
+        quoted => format!("; did you mean {}?", quoted.join(" or ")),
+    }
 }
 
 #[cfg(test)]
@@ -29,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_typo_finds_the_name_meant_first() {
+    fn a_typo_finds_the_intended_name_first() {
         let names = [
             "calculator",
             "weather",

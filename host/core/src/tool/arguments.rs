@@ -10,7 +10,7 @@ use jsonschema::{PatternOptions, Validator};
 use serde_json::{Map, Value};
 
 use crate::text::suggest;
-use crate::tool::{CallError, did_you_mean};
+use crate::tool::CallError;
 use words::{in_words, short};
 
 /// Most bytes of arguments that are read. Meets: a caller that floods the
@@ -200,7 +200,7 @@ impl Schema {
             return Err(CallError::Arguments(format!(
                 "Unknown argument: '{}'{}",
                 short(unknown),
-                did_you_mean(&nearest)
+                suggest::did_you_mean(&nearest, '\'')
             )));
         }
         if self.plainly_fits(&arguments) {

@@ -5,6 +5,8 @@ use std::fmt;
 
 use serde_json::{Map, Value};
 
+use crate::text::suggest::did_you_mean;
+use crate::text::toml::toml_key;
 use crate::tool::record;
 
 /// A tool: what an agent sees of it.
@@ -295,7 +297,7 @@ impl fmt::Display for Stop {
 #[non_exhaustive]
 pub enum CallError {
     /// There is no such tool. No sandbox was started.
-    #[error("unknown tool: '{name}'{}", did_you_mean(nearest))]
+    #[error("unknown tool: '{name}'{}", did_you_mean(nearest, '\''))]
     UnknownTool {
         /// The name asked for.
         name: String,
@@ -359,22 +361,4 @@ impl CallError {
             other => record::assemble_failure(None, &other.to_string()),
         }
     }
-}
-
-/// A name as a key of TOML.
-pub(crate) fn toml_key(name: &str) -> String {
-    let is_bare = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
-    match name.bytes().all(is_bare) {
-        true => name.to_owned(),
-        false => format!("\"{}\"", name.escape_debug()),
-    }
-}
-
-/// `; did you mean 'a' or 'b'?`, or nothing.
-pub(crate) fn did_you_mean(nearest: &[String]) -> String {
-    if nearest.is_empty() {
-        return String::new();
-    }
-    let quoted: Vec<String> = nearest.iter().map(|name| format!("'{name}'")).collect();
-    format!("; did you mean {}?", quoted.join(" or "))
 }

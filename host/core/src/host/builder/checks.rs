@@ -9,9 +9,9 @@ use super::HostBuilder;
 use crate::host::components::{Loaded, tools_of};
 use crate::skill::catalog::Catalog;
 use crate::text::suggest;
+use crate::text::toml::toml_key;
 use crate::tool::grant::Skills;
 use crate::tool::limits;
-use crate::tool::toml_key;
 
 impl HostBuilder {
     /// Refuses a limit on a call's memory that all calls together do not have.
@@ -51,7 +51,7 @@ impl HostBuilder {
                     "{} disables the tool `{}`, which does not exist{}",
                     self.configured_in(),
                     disabled.escape_debug(),
-                    did_you_mean(disabled, tools())
+                    hint(disabled, tools())
                 );
             }
         }
@@ -75,7 +75,7 @@ impl HostBuilder {
                     "{} pins `{}`, and there is no component file of that name{}",
                     self.configured_in(),
                     pinned.escape_debug(),
-                    did_you_mean(pinned, files.iter().copied())
+                    hint(pinned, files.iter().copied())
                 );
             }
         }
@@ -91,7 +91,7 @@ impl HostBuilder {
                     "; the tool of that name is defined by `{}`, and a grant names that file",
                     tool.component.grant_name()
                 ),
-                None => did_you_mean(granted, grantable.iter().copied()),
+                None => hint(granted, grantable.iter().copied()),
             };
             let hint = match granted.ends_with(".wasm") && hint.is_empty() {
                 true => "; `skillhost build` makes one of a tool project".to_owned(),
@@ -119,7 +119,7 @@ impl HostBuilder {
                     self.configured_in(),
                     component.escape_debug(),
                     name.escape_debug(),
-                    did_you_mean(name, nearest.iter().map(String::as_str))
+                    hint(name, nearest.iter().map(String::as_str))
                 )
             }));
         }
@@ -131,10 +131,7 @@ impl HostBuilder {
     }
 }
 
-fn did_you_mean<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> String {
+fn hint<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> String {
     let nearest = suggest::nearest(name, names);
-    let nearest = nearest.first();
-    nearest.map_or_else(String::new, |nearest| {
-        format!("; did you mean `{}`?", nearest.escape_debug())
-    })
+    suggest::did_you_mean(nearest.first().map(|name| name.escape_debug()), '`')
 }

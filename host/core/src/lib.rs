@@ -83,7 +83,7 @@ pub use tool::limits::{Limits, Load};
 pub use tool::observer::{CallEnd, Observer, Occupancy};
 pub use tool::{CallError, Definition, Failure, FailureKind, FolderRule, Form, Output, Stop};
 pub use tool::{limits, message};
-pub use trust::{Principal, Trust, Untrusted};
+pub use trust::{Principal, Trust, TrustError};
 
 /// What the other crates of this project share with this one. Nothing here is a
 /// promise to anybody else.

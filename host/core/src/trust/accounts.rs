@@ -1,28 +1,28 @@
-//! The users and groups of `/etc/passwd` and `/etc/group`. Those that a name
-//! service knows beside these files are known by their numbers alone, and their
-//! groups are no one's private ones. Nor is any group while a line of these
-//! files cannot be read: it could name one more member.
+//! The users and groups of `/etc/passwd` and `/etc/group`. Users and groups of a
+//! name service have only numbers here, and the members of their groups are unknown.
+//! The members of all groups are unknown if a line of these files is unreadable: it
+//! could name one more.
 
 use std::collections::BTreeSet;
 
 /// Users and groups.
 #[derive(Debug, Default)]
 pub(super) struct Accounts {
-    users: Vec<User>,
-    groups: Vec<Group>,
-    /// Whether every line was understood.
+    users: Vec<UserEntry>,
+    groups: Vec<GroupEntry>,
+    /// True if every line could be read.
     complete: bool,
 }
 
 #[derive(Debug)]
-struct User {
+struct UserEntry {
     name: String,
     id: u32,
     group: u32,
 }
 
 #[derive(Debug)]
-struct Group {
+struct GroupEntry {
     name: String,
     id: u32,
     members: Vec<String>,
@@ -31,7 +31,7 @@ struct Group {
 impl Accounts {
     /// Reads both files.
     pub(super) fn read() -> Self {
-        // A file that is not there leaves a line that means nothing.
+        // A missing file counts as one unreadable line.
         let text = |path| std::fs::read(path).unwrap_or(b"?".to_vec());
         let [passwd, group] = ["/etc/passwd", "/etc/group"].map(text);
         Self::parse(
@@ -48,7 +48,7 @@ impl Accounts {
         for line in lines(passwd) {
             let user = || {
                 let mut fields = line.split(':');
-                Some(User {
+                Some(UserEntry {
                     name: fields.next()?.to_owned(),
                     id: fields.nth(1)?.parse().ok()?,
                     group: fields.next()?.parse().ok()?,
@@ -66,7 +66,7 @@ impl Accounts {
                 let id = fields.nth(1)?.parse().ok()?;
                 let members = fields.next()?.split(',').filter(|name| !name.is_empty());
                 let members = members.map(str::to_owned).collect();
-                Some(Group { name, id, members })
+                Some(GroupEntry { name, id, members })
             };
             match group() {
                 Some(group) => accounts.groups.push(group),
@@ -76,8 +76,8 @@ impl Accounts {
         accounts
     }
 
-    /// The members of a group: those that it lists, and the users whose own
-    /// group it is. None where they are not all known, or where there is none.
+    /// Returns the members of a group: those that it lists, and the users with it as
+    /// their own group. `None` if some are unknown, or if there are none.
     pub(super) fn members(&self, id: u32) -> Option<BTreeSet<u32>> {
         let is_listed = self.groups.iter().any(|group| group.id == id);
         if !self.complete || !is_listed {
@@ -93,39 +93,39 @@ impl Accounts {
         (!members.is_empty()).then_some(members)
     }
 
-    /// A user's name, or the number where it has none.
+    /// Returns a user's name, or the number if it has no name.
     pub(super) fn user(&self, id: u32) -> String {
         let user = self.users.iter().find(|user| user.id == id);
         user.map_or_else(|| id.to_string(), |user| user.name.clone())
     }
 
-    /// A group's name, or the number where it has none.
+    /// Returns a group's name, or the number if it has no name.
     pub(super) fn group(&self, id: u32) -> String {
         let group = self.groups.iter().find(|group| group.id == id);
         group.map_or_else(|| id.to_string(), |group| group.name.clone())
     }
 
-    /// The number of a user, by name or by the number itself.
+    /// Returns the number of a user, from a name or the number itself.
     pub(super) fn user_id(&self, name: &str) -> Option<u32> {
         let user = self.users.iter().find(|user| user.name == name);
         number(name).or_else(|| user.map(|user| user.id))
     }
 
-    /// The number of a group, by name or by the number itself.
+    /// Returns the number of a group, from a name or the number itself.
     pub(super) fn group_id(&self, name: &str) -> Option<u32> {
         let group = self.groups.iter().find(|group| group.name == name);
         number(name).or_else(|| group.map(|group| group.id))
     }
 }
 
-/// A number of a user or group. The highest stands for none.
+/// Parses the number of a user or group. The highest number means "none".
 fn number(text: &str) -> Option<u32> {
     let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
     let number = text.parse().ok().filter(|number| *number != u32::MAX);
     number.filter(|_| is_number)
 }
 
-/// The lines that say something.
+/// Returns the lines that are neither blank nor comments.
 fn lines(text: &str) -> impl Iterator<Item = &str> {
     text.lines()
         .filter(|line| !line.trim().is_empty() && !line.starts_with('#'))
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn members_are_those_listed_and_those_whose_own_group_it_is() {
+    fn members_are_the_listed_users_and_those_with_it_as_their_own_group() {
         let accounts = Accounts::parse(
             "root:x:0:0:root:/root:/bin/sh\nann:x:1000:1000::/:/bin/sh\nbob:x:1001:100::/:\n\n",
             "root:x:0:\nann:x:1000:\nusers:x:100:ann\nmail:x:8:\nodd:x:9:nobody\n# text\n",
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn no_group_is_private_where_a_line_could_name_one_more_member() {
+    fn an_unreadable_line_makes_all_members_unknown() {
         let (ann, group) = ("ann:x:1000:1000::/:\n", "ann:x:1000:\n");
         let members = |passwd: &str, group: &str| Accounts::parse(passwd, group).members(1000);
         assert!(members(ann, group).is_some());
@@ -173,6 +173,6 @@ mod tests {
             assert!(members(&format!("{ann}{more}"), group).is_none(), "{more}");
             assert!(members(ann, &format!("{group}{more}")).is_none(), "{more}");
         }
-        assert!(members(ann, "").is_none(), "there is no such group");
+        assert!(members(ann, "").is_none(), "unknown group");
     }
 }

@@ -1,0 +1,91 @@
+//! The reasons why a file is not trusted, with the setting that would allow it.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The reason why a file is not trusted.
+#[derive(Debug, thiserror::Error)]
+pub enum TrustError {
+    /// Somebody else can change it.
+    #[error("{0}")]
+    Changeable(ChangeableStep),
+    /// The host cannot look at it.
+    #[error("cannot look at `{}`: {cause}", path.display())]
+    Unreadable {
+        /// The step of the path.
+        path: PathBuf,
+        /// The system's error.
+        cause: io::Error,
+    },
+}
+
+/// A step of a path that an untrusted user can change.
+#[derive(Debug)]
+pub struct ChangeableStep {
+    pub(super) path: PathBuf,
+    pub(super) mode: u32,
+    pub(super) owner: String,
+    pub(super) is_unmapped: bool,
+    pub(super) writer: UntrustedWriter,
+}
+
+/// The untrusted users who can change a step.
+#[derive(Debug)]
+pub(super) enum UntrustedWriter {
+    Owner,
+    /// The members of this group.
+    Group(String),
+    /// Users in an access control list.
+    AccessList,
+    Everyone,
+}
+
+impl TrustError {
+    pub(super) fn unreadable(path: &Path, cause: io::Error) -> Self {
+        Self::Unreadable {
+            path: path.to_owned(),
+            cause,
+        }
+    }
+}
+
+impl fmt::Display for ChangeableStep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            path,
+            mode,
+            owner,
+            is_unmapped,
+            writer,
+        } = self;
+        let path = path.display();
+        let step = format!("`{path}` (owner {owner}, mode {mode:04o})");
+        match writer {
+            UntrustedWriter::Owner if *is_unmapped => write!(
+                f,
+                "{step} belongs to a user that this process cannot name; `--trust everyone` \
+                 trusts all users"
+            ),
+            UntrustedWriter::Owner => write!(
+                f,
+                "{step} belongs to another user; `--trust user:{owner}` trusts that user's files"
+            ),
+            UntrustedWriter::Group(group) => write!(
+                f,
+                "the group {group} can change {step}; `chmod g-w` forbids that, `--trust \
+                 group:{group}` trusts the group"
+            ),
+            UntrustedWriter::AccessList => write!(
+                f,
+                "users in its access control list can change {step}; `setfacl -b` removes the \
+                 list, `--trust everyone` trusts all users"
+            ),
+            UntrustedWriter::Everyone => write!(
+                f,
+                "every user can change {step}; `chmod o-w` forbids that, `--trust everyone` \
+                 trusts all users"
+            ),
+        }
+    }
+}

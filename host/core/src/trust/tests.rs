@@ -1,0 +1,175 @@
+//! Tests of trust in files: owners, modes, symlinks, groups and access control lists.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
+use std::path::{Path, PathBuf};
+
+use rustix::io::Errno;
+
+use super::*;
+
+fn mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+/// Makes a folder that holds a folder with a file.
+fn place() -> (tempfile::TempDir, PathBuf, PathBuf) {
+    let base = tempfile::tempdir().unwrap();
+    let folder = fs::canonicalize(base.path()).unwrap().join("folder");
+    let file = folder.join("file");
+    fs::create_dir(&folder).unwrap();
+    fs::write(&file, "").unwrap();
+    mode(&folder, 0o755);
+    mode(&file, 0o644);
+    (base, folder, file)
+}
+
+fn refusal(path: &Path) -> Option<String> {
+    Trust::new()
+        .check(path)
+        .err()
+        .map(|error| error.to_string())
+}
+
+#[test]
+fn refuses_files_that_every_user_can_change_with_path_owner_and_mode() {
+    let (_base, folder, file) = place();
+    assert_eq!(refusal(&file), None);
+    mode(&file, 0o646);
+    let message = refusal(&file).unwrap();
+    for part in [file.to_str().unwrap(), "owner ", "mode 0646", "chmod o-w"] {
+        assert!(message.contains(part), "{message}");
+    }
+    mode(&file, 0o644);
+    mode(&folder, 0o757);
+    assert!(refusal(&file).unwrap().contains("mode 0757"));
+    // A sticky folder protects its entries, but not itself.
+    mode(&folder, 0o1777);
+    assert_eq!(refusal(&file), None);
+    for end in [folder.clone(), folder.join("."), folder.join("sub/..")] {
+        fs::create_dir_all(folder.join("sub")).unwrap();
+        assert!(refusal(&end).unwrap().contains("mode 1777"), "{end:?}");
+        let everyone = Trust::new().and(Principal::Everyone);
+        assert!(everyone.check(&end).is_ok());
+    }
+    assert!(Trust::new().check_parent(&folder.join("new")).is_ok());
+}
+
+#[test]
+fn checks_each_step_of_a_symlink() {
+    let (base, folder, file) = place();
+    let shared = fs::canonicalize(base.path()).unwrap().join("shared");
+    fs::create_dir(&shared).unwrap();
+    let link = shared.join("link");
+    symlink("../folder", &link).unwrap();
+    assert_eq!(refusal(&link.join("file")), None);
+    mode(&shared, 0o777);
+    assert!(refusal(&link.join("file")).is_some());
+    mode(&shared, 0o755);
+    mode(&folder, 0o777);
+    let message = refusal(&link.join("file")).unwrap();
+    assert!(message.contains(folder.to_str().unwrap()), "{message}");
+    mode(&folder, 0o755);
+    let absolute = shared.join("absolute");
+    symlink(&file, &absolute).unwrap();
+    assert_eq!(refusal(&absolute), None);
+    symlink("round", shared.join("round")).unwrap();
+    assert!(refusal(&shared.join("round")).is_some());
+    assert!(refusal(&shared.join("none")).is_some());
+    assert_eq!(refusal(&shared.join("../folder/./file")), None);
+}
+
+#[test]
+fn trusts_files_of_another_user_or_group_only_if_named() {
+    if !rustix::process::geteuid().is_root() {
+        return; // Only root gives files away; CI is root.
+    }
+    const OTHER: u32 = 54_321;
+    let (_base, folder, file) = place();
+    let check = |trust: &Trust| trust.check(&file).map_err(|error| error.to_string());
+    let user = Trust::new().and(Principal::User(OTHER));
+    let group = Trust::new().and(Principal::Group(OTHER));
+    for path in [&file, &folder] {
+        chown(path, Some(OTHER), None).unwrap();
+        let message = check(&Trust::new()).unwrap_err();
+        assert!(message.contains("`--trust user:54321`"), "{message}");
+        assert!(check(&group).is_err());
+        assert!(check(&user).is_ok());
+        chown(path, Some(0), Some(OTHER)).unwrap();
+        assert!(check(&Trust::new()).is_ok(), "the group may not write");
+        mode(path, 0o775);
+        let message = check(&Trust::new()).unwrap_err();
+        assert!(message.contains("`--trust group:54321`"), "{message}");
+        assert!(check(&user).is_err());
+        assert!(check(&group).is_ok());
+        // The group of root has no other member.
+        chown(path, Some(0), Some(0)).unwrap();
+        assert!(check(&Trust::new()).is_ok());
+    }
+    // The owner of a symlink can replace it, even in a sticky folder.
+    mode(&folder, 0o1777);
+    let link = folder.join("link");
+    symlink("file", &link).unwrap();
+    assert!(Trust::new().check(&link).is_ok());
+    std::os::unix::fs::lchown(&link, Some(OTHER), None).unwrap();
+    assert!(Trust::new().check(&link).is_err());
+    assert!(user.check(&link).is_ok());
+}
+
+#[test]
+fn refuses_files_with_an_access_control_list() {
+    let (_base, _folder, file) = place();
+    mode(&file, 0o664);
+    // Version 2: owner rw, user 54321 rw, group r, mask rw, others r.
+    let entry = |tag: u16, bits: u16, id: u32| {
+        let mut bytes = tag.to_le_bytes().to_vec();
+        bytes.extend(bits.to_le_bytes());
+        bytes.extend(id.to_le_bytes());
+        bytes
+    };
+    let none = u32::MAX;
+    let mut list = 2_u32.to_le_bytes().to_vec();
+    for (tag, bits, id) in [
+        (0x01, 6, none),
+        (0x02, 6, 54_321),
+        (0x04, 4, none),
+        (0x10, 6, none),
+        (0x20, 4, none),
+    ] {
+        list.extend(entry(tag, bits, id));
+    }
+    let flags = rustix::fs::XattrFlags::empty();
+    match rustix::fs::setxattr(&file, "system.posix_acl_access", &list, flags) {
+        Ok(()) => {}
+        // Not every file system has such lists.
+        Err(Errno::OPNOTSUPP) => return,
+        Err(error) => panic!("{error}"),
+    }
+    let message = refusal(&file).unwrap();
+    assert!(message.contains("access control list"), "{message}");
+}
+
+#[test]
+fn parses_principals_by_name_or_number() {
+    for (text, principal) in [
+        ("user:root", Principal::User(0)),
+        ("group:root", Principal::Group(0)),
+        ("user:54321", Principal::User(54_321)),
+        ("group:54321", Principal::Group(54_321)),
+        ("everyone", Principal::Everyone),
+    ] {
+        assert_eq!(text.parse(), Ok(principal));
+    }
+    for text in [
+        "",
+        "root",
+        "user:",
+        "user:no such user",
+        "all:root",
+        "user:-1",
+        "user:+0",
+        "user:4294967295",
+    ] {
+        assert!(text.parse::<Principal>().is_err(), "{text}");
+    }
+}

@@ -1,0 +1,158 @@
+//! A walk along a path, from the root of the file system, through symlinks. Once
+//! every step is trusted, nobody else can put another file in the path's place, so
+//! the host may open the path.
+
+use std::collections::VecDeque;
+use std::ffi::{OsStr, OsString};
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::StatVfsMountFlags;
+use rustix::io::Errno;
+
+use super::Trust;
+use super::accounts::Accounts;
+use super::error::{ChangeableStep, TrustError, UntrustedWriter};
+
+/// Most symlinks in a path, as in the kernel.
+const MAX_LINKS: usize = 40;
+
+/// A walk along a path.
+pub(super) struct PathWalk<'a> {
+    trust: &'a Trust,
+    accounts: &'a Accounts,
+    /// The folder that the walk has reached, without symlinks in its path.
+    at: PathBuf,
+    links: usize,
+}
+
+impl<'a> PathWalk<'a> {
+    pub(super) fn new(trust: &'a Trust, accounts: &'a Accounts) -> Self {
+        Self {
+            trust,
+            accounts,
+            at: PathBuf::from("/"),
+            links: 0,
+        }
+    }
+
+    /// Goes to the end of a path, and returns its owner. With `sticky_end`, the
+    /// sticky bit protects the end too, as it does every step before it.
+    pub(super) fn to(mut self, path: &Path, sticky_end: bool) -> Result<u32, TrustError> {
+        let path =
+            std::path::absolute(path).map_err(|cause| TrustError::unreadable(path, cause))?;
+        let mut ahead = VecDeque::new();
+        push_steps(&mut ahead, &path);
+        self.check_step(Path::new("/"), true)?;
+        while let Some(step) = ahead.pop_front() {
+            if step == ".." {
+                self.at.pop();
+                continue;
+            }
+            let next = self.at.join(&step);
+            let found = self.check_step(&next, true)?;
+            if !found.is_symlink() {
+                self.at = next;
+                continue;
+            }
+            self.links += 1;
+            if self.links > MAX_LINKS {
+                return Err(TrustError::unreadable(&next, Errno::LOOP.into()));
+            }
+            let target =
+                std::fs::read_link(&next).map_err(|cause| TrustError::unreadable(&next, cause))?;
+            if target.is_absolute() {
+                self.at = PathBuf::from("/");
+            }
+            push_steps(&mut ahead, &target);
+        }
+        // The last step may be `..`, which leads to a folder that was not the end before.
+        Ok(self.check_step(&self.at, sticky_end)?.uid())
+    }
+
+    /// Checks one step. `sticky` says whether the sticky bit protects it.
+    fn check_step(&self, path: &Path, sticky: bool) -> Result<Metadata, TrustError> {
+        let found =
+            std::fs::symlink_metadata(path).map_err(|cause| TrustError::unreadable(path, cause))?;
+        match self.untrusted_writer(path, &found, sticky) {
+            Some(writer) if !is_read_only(path, &found) => {
+                Err(TrustError::Changeable(ChangeableStep {
+                    path: path.to_owned(),
+                    mode: found.mode() & 0o7777,
+                    // All users outside the user namespace share this number.
+                    is_unmapped: found.uid() == overflow_user(),
+                    owner: self.accounts.user(found.uid()),
+                    writer,
+                }))
+            }
+            _ => Ok(found),
+        }
+    }
+
+    /// Returns the untrusted users who can change a step, if there are any.
+    fn untrusted_writer(
+        &self,
+        path: &Path,
+        found: &Metadata,
+        sticky: bool,
+    ) -> Option<UntrustedWriter> {
+        if !self.trust.has_user(found.uid()) {
+            return Some(UntrustedWriter::Owner);
+        }
+        let mode = found.mode();
+        // In a sticky folder, others can add entries but not replace ours.
+        let sticky = found.is_dir() && mode & 0o1000 != 0 && sticky;
+        if found.is_symlink() || sticky || self.trust.has_everyone() {
+            return None;
+        }
+        if mode & 0o002 != 0 {
+            return Some(UntrustedWriter::Everyone);
+        }
+        if mode & 0o020 == 0 {
+            return None;
+        }
+        if has_access_list(path) {
+            return Some(UntrustedWriter::AccessList);
+        }
+        let group = found.gid();
+        let is_trusted = self.trust.has_group(group, self.accounts);
+        (!is_trusted).then(|| UntrustedWriter::Group(self.accounts.group(group)))
+    }
+}
+
+/// Returns the number that stands for every user outside the user namespace.
+fn overflow_user() -> u32 {
+    let number = std::fs::read_to_string("/proc/sys/kernel/overflowuid");
+    let number = number.ok().and_then(|text| text.trim().parse().ok());
+    number.unwrap_or(65_534)
+}
+
+/// Puts the steps of a path in front of the steps that are ahead.
+fn push_steps(ahead: &mut VecDeque<OsString>, path: &Path) {
+    for component in path.components().rev() {
+        match component {
+            Component::Normal(name) => ahead.push_front(name.to_owned()),
+            Component::ParentDir => ahead.push_front(OsStr::new("..").to_owned()),
+            Component::RootDir | Component::CurDir | Component::Prefix(_) => {}
+        }
+    }
+}
+
+/// Returns whether the mount is read-only. For a symlink it asks about its folder,
+/// because the system would answer for the symlink's target.
+fn is_read_only(path: &Path, found: &Metadata) -> bool {
+    let asked = match (found.is_symlink(), path.parent()) {
+        (true, Some(parent)) => parent,
+        _ => path,
+    };
+    rustix::fs::statvfs(asked).is_ok_and(|mount| mount.f_flag.contains(StatVfsMountFlags::RDONLY))
+}
+
+/// Returns whether an access control list names further users. The group's bits are
+/// then the most that any of them may do.
+fn has_access_list(path: &Path) -> bool {
+    let mut start = [0; 64];
+    let found = rustix::fs::lgetxattr(path, "system.posix_acl_access", &mut start[..]);
+    matches!(found, Ok(1..) | Err(Errno::RANGE))
+}

@@ -42,7 +42,8 @@ fn the_first_root_wins_and_the_other_is_reported() {
         panic!("{:?}", listing.problems);
     };
     assert!(
-        problem.contains("both` is hidden by a skill of that name"),
+        problem.starts_with("a skill of that name in an earlier folder hides `")
+            && problem.ends_with("/both`"),
         "{problem}"
     );
     let host = build(builder().skills(&first.root).skills(&second.root));

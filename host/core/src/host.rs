@@ -13,7 +13,7 @@ use crate::component::Tool;
 use crate::sandbox::engine::{Clocked, Quota};
 use crate::sandbox::known::KnownSkills;
 use crate::sandbox::{Call, Ended};
-use crate::skill::catalog::{Catalog, NoFolder, OpenFolder, Skill};
+use crate::skill::catalog::{CallFolder, Catalog, FolderError, Skill};
 use crate::skill::guard::HardLinks;
 use crate::text::suggest;
 use crate::tool::arguments::parse_arguments;
@@ -358,7 +358,7 @@ impl Host {
             entry.read_in(open.skill.as_deref());
         }
         let unknown_skill = match &folder {
-            Some(Err(NoFolder::Unknown)) => skill.map(str::to_owned),
+            Some(Err(FolderError::Unknown)) => skill.map(str::to_owned),
             _ => None,
         };
         let call = Call {
@@ -419,7 +419,7 @@ impl Host {
         rule: &FolderRule,
         arguments: &Map<String, Value>,
         terms: &Terms,
-    ) -> Result<Result<OpenFolder, NoFolder>, Stop> {
+    ) -> Result<Result<CallFolder, FolderError>, Stop> {
         let not_granted = |skill: &str| Stop::NotGranted {
             skill: skill.to_owned(),
             component: tool.component.grant_name().to_owned(),
@@ -432,7 +432,7 @@ impl Host {
                 let path = path.unwrap_or_default();
                 let found = self.0.catalog.folder_of_path(path, terms.hard_links);
                 match found.as_ref().map(|open| open.skill.as_deref()) {
-                    Ok(None) if !terms.home => Ok(Err(NoFolder::NoHome)),
+                    Ok(None) if !terms.home => Ok(Err(FolderError::NoHome)),
                     Ok(Some(skill)) if !terms.skills.allow(skill) => Err(not_granted(skill)),
                     _ => Ok(found),
                 }
@@ -442,7 +442,7 @@ impl Host {
                 Err(not_granted(name))
             }
             (Some(name), _) => Ok(self.0.catalog.skill(name, terms.hard_links)),
-            (None, false) => Ok(Err(NoFolder::Unknown)),
+            (None, false) => Ok(Err(FolderError::Unknown)),
         }
     }
 }

@@ -17,7 +17,7 @@ use crate::sandbox::engine::{Clocked, Quota, Running};
 use crate::sandbox::known::KnownSkills;
 use crate::sandbox::versions::{self, Known};
 use crate::sandbox::wasi::{self, HasWorld, World};
-use crate::skill::catalog::{NoFolder, OpenFolder};
+use crate::skill::catalog::{CallFolder, FolderError};
 use crate::skill::guard::Folder;
 use crate::tool::grant::Terms;
 use crate::tool::limits::Limits;
@@ -44,7 +44,7 @@ pub(crate) struct Sandbox {
 pub(crate) struct Call<'a> {
     pub(crate) tool: &'a Arc<str>,
     pub(crate) arguments: Arguments,
-    pub(crate) folder: Option<Result<OpenFolder, NoFolder>>,
+    pub(crate) folder: Option<Result<CallFolder, FolderError>>,
     pub(crate) terms: &'a Terms,
     /// The skills that the call may know of.
     pub(crate) skills: KnownSkills,
@@ -400,13 +400,13 @@ fn why(state: &mut State, stack: usize, error: &wasmtime::Error) -> Stop {
 }
 
 /// What the guest is told of its folder, and the folder itself.
-fn tell(folder: Option<Result<OpenFolder, NoFolder>>) -> (Option<(Folder, String)>, RawFolder) {
+fn tell(folder: Option<Result<CallFolder, FolderError>>) -> (Option<(Folder, String)>, RawFolder) {
     match folder {
         None => (None, RawFolder::None),
-        Some(Err(NoFolder::Unknown)) => (None, RawFolder::UnknownSkill),
-        Some(Err(NoFolder::Unreadable)) => (None, RawFolder::Unreadable),
-        Some(Err(NoFolder::NoHome)) => (None, RawFolder::NoHome),
-        Some(Err(NoFolder::Outside)) => (None, RawFolder::Outside),
+        Some(Err(FolderError::Unknown)) => (None, RawFolder::UnknownSkill),
+        Some(Err(FolderError::Unreadable)) => (None, RawFolder::Unreadable),
+        Some(Err(FolderError::NoHome)) => (None, RawFolder::NoHome),
+        Some(Err(FolderError::Outside)) => (None, RawFolder::Outside),
         Some(Ok(open)) => {
             let mount = match &open.skill {
                 Some(skill) => format!("/skills/{skill}"),

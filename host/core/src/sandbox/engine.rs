@@ -15,7 +15,7 @@ use anyhow::Context as _;
 use wasmtime::component::Component;
 use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig};
 
-use crate::skill::descriptors::{Budget, Share};
+use crate::skill::descriptors::{DescriptorBudget, DescriptorShare};
 use crate::tool::limits::{self, Load};
 use crate::tool::observer::Occupancy;
 
@@ -64,7 +64,7 @@ pub(crate) struct Clocked {
     clock: Arc<Clock>,
     quotas: Arc<Quotas>,
     turns: Arc<Turns>,
-    descriptors: Arc<Budget>,
+    descriptors: Arc<DescriptorBudget>,
 }
 
 /// What compiled code may count on. Code of one kind runs on engines of that
@@ -128,7 +128,7 @@ impl Clocked {
             clock,
             quotas: Arc::new(Quotas::new(load, all_memory)),
             turns: Arc::default(),
-            descriptors: Arc::new(Budget::of_process(load.calls)),
+            descriptors: Arc::new(DescriptorBudget::of_process(load.calls)),
         })
     }
 
@@ -155,8 +155,8 @@ impl Clocked {
     }
 
     /// What a call has of the process's file descriptors.
-    pub(crate) fn descriptors(&self) -> Arc<Share> {
-        Share::new(Arc::clone(&self.descriptors))
+    pub(crate) fn descriptors(&self) -> Arc<DescriptorShare> {
+        DescriptorShare::new(Arc::clone(&self.descriptors))
     }
 
     /// Bytes of stack of a guest.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::skill::catalog::{Catalog, Found, Skill};
+use crate::skill::catalog::{Catalog, ScanStep, Skill};
 use crate::tool::Stop;
 use crate::tool::grant::Skills;
 use crate::tool::limits::Limits;
@@ -30,8 +30,8 @@ impl KnownSkills {
         let mut scan = catalog.scan(|name| granted.allow(name));
         let (mut skills, mut bytes) = (Vec::new(), 0);
         let mut since = Instant::now();
-        while let Some(found) = scan.step() {
-            if let Found::Skill(skill) = found {
+        while let Some(step) = scan.step() {
+            if let ScanStep::Skill(skill) = step {
                 bytes += skill.name.len() + skill.description.len();
                 if bytes > limits.memory {
                     return Err(Stop::Memory(limits.memory));

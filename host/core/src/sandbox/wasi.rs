@@ -38,7 +38,7 @@ use crate::skill::guard::Folder;
 use crate::tool::Stop;
 use crate::tool::limits::{self, Limits};
 
-use crate::skill::descriptors::Share;
+use crate::skill::descriptors::DescriptorShare;
 use log::Log;
 
 /// What one sandbox has of the outside.
@@ -47,7 +47,7 @@ pub(crate) struct World {
     /// The call's only preopen, and its name for the guest.
     preopen: Option<(Arc<Folder>, String)>,
     environment: Arc<[(String, String)]>,
-    descriptors: Arc<Share>,
+    descriptors: Arc<DescriptorShare>,
     /// Of the hashes by which the guest tells files apart.
     hash_key: RandomState,
     /// Directory entries that the call may list, and how many of them are left.
@@ -69,7 +69,7 @@ impl World {
         preopen: Option<(Folder, String)>,
         environment: Arc<[(String, String)]>,
         limits: &Limits,
-        descriptors: Arc<Share>,
+        descriptors: Arc<DescriptorShare>,
         tool: Arc<str>,
     ) -> Self {
         let mut table = ResourceTable::new();

@@ -1,8 +1,8 @@
-//! The skills found under the configured roots. The catalog holds a handle to
-//! each root and looks names up through it: a name is never joined to a path,
-//! and an edit on disk shows at once.
+//! The skills under the configured roots. The catalog holds a handle to each root and
+//! looks names up through it. It never joins a name to a path, and an edit on disk
+//! shows at once.
 
-mod kept;
+mod folder_cache;
 mod scan;
 
 use std::ffi::OsStr;
@@ -25,25 +25,26 @@ use crate::skill::guard::{Folder, HardLinks};
 use crate::skill::skill_md;
 use crate::text::suggest;
 
-use kept::Kept;
-pub(crate) use scan::{Found, Scan};
+use folder_cache::FolderCache;
+pub(crate) use scan::{Scan, ScanStep};
 
-/// The roots, in the order in which they are asked: the first wins.
+/// The skills of several roots. If roots have a skill of the same name, the first root
+/// wins.
 #[derive(Debug)]
 pub struct Catalog {
     roots: Vec<Root>,
     home: Option<Root>,
     hard_links: HardLinks,
-    kept: Kept,
+    cache: FolderCache,
 }
 
 /// A folder of skills, as configured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SkillsRoot {
-    /// Where it is.
+    /// The folder's path.
     pub path: PathBuf,
-    /// Whether an entry that is a symlink is a skill. Where it leads is then
-    /// the skill's folder, wherever that is.
+    /// True if a symlink can be a skill. The skill's folder is then the
+    /// symlink's target, wherever that is.
     pub follow_links: bool,
 }
 
@@ -51,30 +52,30 @@ pub struct SkillsRoot {
 struct Root {
     folder: Folder,
     follow_links: bool,
-    /// Where it is, as configured; for the operator.
+    /// The configured path, for the operator.
     path: PathBuf,
-    /// Where it is, without symlinks; to find a caller's absolute path in it.
+    /// The path without symlinks, to find a caller's absolute path in it.
     real: PathBuf,
 }
 
-/// A skill, as a listing shows it.
+/// A skill in a listing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Skill {
     /// The name of its folder.
     pub name: String,
-    /// The description in its frontmatter, as much of it as the specification
-    /// allows; empty where there is none.
+    /// The description in its frontmatter, cut at the specification's limit. May be
+    /// empty.
     pub description: String,
-    /// The name of its documentation file; none where there is no such file.
+    /// The name of its documentation file, if it has one.
     pub file: Option<String>,
-    /// What is wrong with it, for the operator. It can still be read.
+    /// Its faults, for the operator. The skill is readable all the same.
     pub problems: Vec<String>,
 }
 
 impl Skill {
-    /// Returns whether a skill can have this name: one plain entry of a folder, and
-    /// no hidden one. The guests check names too, independently.
+    /// Returns whether a skill can have this name: one plain entry of a folder that is
+    /// not hidden. The guests check names too, independently.
     pub fn is_name(name: &str) -> bool {
         !name.is_empty()
             && !name.starts_with('.')
@@ -83,46 +84,46 @@ impl Skill {
     }
 }
 
-/// A listing: the skills, sorted by name, and what was found beside them.
+/// The skills of all roots, and the entries that cannot be skills.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct Listing {
     /// The skills, sorted by name.
     pub skills: Vec<Skill>,
-    /// What cannot be a skill and why, for the operator.
+    /// Entries that cannot be skills and the reasons, for the operator.
     pub problems: Vec<String>,
 }
 
-/// Why no folder was opened for a call.
+/// The reason why a call has no folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum NoFolder {
-    /// Nothing of that name.
+pub(crate) enum FolderError {
+    /// There is no skill of that name.
     Unknown,
-    /// It is there, and this process may not open it.
+    /// The skill exists, but this process may not open its folder.
     Unreadable,
-    /// No skill was named and there is no home folder.
+    /// The call named no skill, and there is no home folder.
     NoHome,
     /// The path lies in no folder that a call may read.
     Outside,
 }
 
-/// A folder opened for a call.
+/// A folder that is open for a call.
 #[derive(Debug)]
-pub(crate) struct OpenFolder {
+pub(crate) struct CallFolder {
     pub(crate) folder: Folder,
-    /// The skill's name; none for the home folder.
+    /// The skill's name. `None` for the home folder.
     pub(crate) skill: Option<String>,
-    /// The caller's path in it, where the call named a path and no skill.
+    /// The caller's path in the folder, if the call named a path and no skill.
     pub(crate) path: Option<String>,
 }
 
-/// Bytes of a SKILL.md that a listing reads. Frontmatter stands at the start
-/// and has a limit of its own, a little below this.
+/// Most bytes of a SKILL.md that a listing reads: the limit on frontmatter and some
+/// more.
 const FRONTMATTER_BYTES: u64 = frontmatter::MAX_FRONTMATTER_BYTES as u64 + 1024;
 
 impl Catalog {
-    /// Opens the roots. This is where the file system's ambient authority
-    /// enters; everything behind it works on handles.
+    /// Opens the roots. The file system's ambient authority enters here; everything
+    /// behind it works on handles.
     pub fn open(roots: &[SkillsRoot], home: Option<&Path>) -> anyhow::Result<Self> {
         let open = |root: &SkillsRoot| {
             Root::open(&root.path, root.follow_links)
@@ -134,26 +135,25 @@ impl Catalog {
             roots: roots.iter().map(open).collect::<anyhow::Result<_>>()?,
             home: home.transpose()?,
             hard_links: HardLinks::Refused,
-            kept: Kept::new(descriptors::of_process()),
+            cache: FolderCache::new(descriptors::process_limit()),
         })
     }
 
-    /// Whether a SKILL.md that has several hard links is read for a listing.
-    /// Default: no.
+    /// Sets whether a listing reads a SKILL.md with several hard links. Default: no.
     pub fn hard_links(mut self, allowed: bool) -> Self {
         self.hard_links = HardLinks::from(allowed);
         self
     }
 
-    /// The skills as they are now.
+    /// Returns the present skills.
     pub fn list(&self) -> Listing {
         let mut listing = Listing::default();
         let mut scan = self.scan(|_| true);
-        while let Some(found) = scan.step() {
-            match found {
-                Found::Nothing => {}
-                Found::Skill(skill) => listing.skills.push(skill),
-                Found::Problem(problem) => listing.problems.push(problem),
+        while let Some(step) = scan.step() {
+            match step {
+                ScanStep::Nothing => {}
+                ScanStep::Skill(skill) => listing.skills.push(skill),
+                ScanStep::Problem(problem) => listing.problems.push(problem),
             }
         }
         listing
@@ -162,28 +162,28 @@ impl Catalog {
         listing
     }
 
-    /// Returns the skills one by one, root after root. Each folder is read when
+    /// Returns the skills one by one, root after root. It reads each folder only when
     /// its turn comes.
     pub fn skills(&self) -> impl Iterator<Item = Skill> {
         let mut scan = self.scan(|_| true);
         let steps = std::iter::from_fn(move || scan.step());
-        steps.filter_map(|found| match found {
-            Found::Skill(skill) => Some(skill),
-            Found::Nothing | Found::Problem(_) => None,
+        steps.filter_map(|step| match step {
+            ScanStep::Skill(skill) => Some(skill),
+            ScanStep::Nothing | ScanStep::Problem(_) => None,
         })
     }
 
-    /// Starts to look for the skills with wanted names.
+    /// Starts a scan for the skills with wanted names.
     pub(crate) fn scan<F: Fn(&str) -> bool>(&self, wanted: F) -> Scan<'_, F> {
         Scan::new(self, wanted)
     }
 
-    /// Whether there is a skill of this name.
+    /// Returns whether there is a skill of this name.
     pub(crate) fn has(&self, name: &str) -> bool {
         Skill::is_name(name) && self.roots.iter().any(|root| root.open_skill(name).is_ok())
     }
 
-    /// The names of the skills, sorted, without looking into them.
+    /// Returns the names of the skills, sorted, without reading the skills.
     pub fn names(&self) -> Vec<String> {
         let mut names: Vec<String> = self
             .roots
@@ -199,65 +199,69 @@ impl Catalog {
         names
     }
 
-    /// The skills with the names most like this one, best first.
+    /// Returns the names of skills most similar to this one, best first.
     pub fn nearest(&self, name: &str) -> Vec<String> {
         suggest::nearest(name, self.names().iter().map(String::as_str))
     }
 
-    /// What the Agent Skills specification refuses or recommends against in a
-    /// skill. `None` if there is no skill of that name.
+    /// Checks a skill by the Agent Skills specification. `None` if there is no skill of
+    /// that name.
     pub fn check(&self, name: &str) -> Option<io::Result<Vec<Finding>>> {
         let open = self.skill(name, self.hard_links).ok()?;
         Some(check_open(name, &open.folder))
     }
 
     /// Opens the folder of a skill.
-    pub(crate) fn skill(&self, name: &str, hard_links: HardLinks) -> Result<OpenFolder, NoFolder> {
+    pub(crate) fn skill(
+        &self,
+        name: &str,
+        hard_links: HardLinks,
+    ) -> Result<CallFolder, FolderError> {
         if !Skill::is_name(name) {
-            return Err(NoFolder::Unknown);
+            return Err(FolderError::Unknown);
         }
         for root in 0..self.roots.len() {
             match self.skill_in(root, name) {
                 Ok(folder) => {
-                    return Ok(OpenFolder {
+                    return Ok(CallFolder {
                         folder: folder.with(hard_links),
                         skill: Some(name.to_owned()),
                         path: None,
                     });
                 }
-                // Not here, no folder, or a symlink: which is not followed.
+                // Missing, not a folder, or a symlink that is not followed.
                 Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::NAMETOOLONG) => {}
-                Err(_) => return Err(NoFolder::Unreadable),
+                Err(_) => return Err(FolderError::Unreadable),
             }
         }
-        Err(NoFolder::Unknown)
+        Err(FolderError::Unknown)
     }
 
-    /// A skill's folder in the root of this index: the one that stayed open, if
-    /// the name still leads to it, or one that stays open from now on. A folder
-    /// that is a mount of its own does not, or nobody could unmount it.
+    /// Returns a skill's folder in the root of this index, from the cache if the name
+    /// still leads there. The cache does not take a folder that is its own mount: nobody
+    /// could unmount it.
     fn skill_in(&self, index: usize, name: &str) -> Result<Folder, Errno> {
         let root = &self.roots[index];
-        if let Some(folder) = self.kept.find(index, name)
-            && folder.is_still(&root.folder, name, root.follow_links)
+        if let Some(folder) = self.cache.get(index, name)
+            && folder.is_unchanged(&root.folder, name, root.follow_links)
         {
             return Ok(folder);
         }
         let folder = Folder::new(root.open_skill(name)?, HardLinks::Refused)?;
         if folder.shares_mount(&root.folder) {
-            self.kept.keep(index, name, folder.clone());
+            self.cache.insert(index, name, folder.clone());
         }
         Ok(folder)
     }
 
-    /// Opens the folder that a path belongs to, for a call that names no
-    /// skill: `~/…` and relative paths are the home folder's, an absolute path
-    /// is the home folder's or a skill's that it lies in.
+    /// Opens the folder of a path, for a call that names no skill. `~/…` and relative
+    /// paths lie in the home folder. An absolute path lies in the home folder or in a
+    /// skill.
     pub(crate) fn folder_of_path(
         &self,
         path: &str,
         hard_links: HardLinks,
-    ) -> Result<OpenFolder, NoFolder> {
+    ) -> Result<CallFolder, FolderError> {
         if !path.starts_with('/') {
             let inside = match path.strip_prefix('~') {
                 None => path,
@@ -265,7 +269,7 @@ impl Catalog {
                 Some(rest) => match rest.strip_prefix('/') {
                     Some(inside) => inside.trim_start_matches('/'),
                     // `~name`, another user's home.
-                    None => return Err(NoFolder::Outside),
+                    None => return Err(FolderError::Outside),
                 },
             };
             return self.home_folder(inside, hard_links);
@@ -281,24 +285,24 @@ impl Catalog {
                 let (name, rest) = inside.split_once('/').unwrap_or((inside, "."));
                 Skill::is_name(name).then_some((name, rest))
             }) {
-                // The path names a folder of this root, and not the skill of
-                // that name in another, which hides it.
+                // The path names a folder of this root, and not the skill of the
+                // same name in an earlier root, which hides it.
                 let mut earlier = self.roots[..index].iter();
                 if earlier.any(|root| root.open_skill(name).is_ok()) {
-                    return Err(NoFolder::Unknown);
+                    return Err(FolderError::Unknown);
                 }
-                return self.skill(name, hard_links).map(|open| OpenFolder {
+                return self.skill(name, hard_links).map(|open| CallFolder {
                     path: Some(rest.to_owned()),
                     ..open
                 });
             }
         }
-        Err(NoFolder::Outside)
+        Err(FolderError::Outside)
     }
 
-    fn home_folder(&self, inside: &str, hard_links: HardLinks) -> Result<OpenFolder, NoFolder> {
-        let home = self.home.as_ref().ok_or(NoFolder::NoHome)?;
-        Ok(OpenFolder {
+    fn home_folder(&self, inside: &str, hard_links: HardLinks) -> Result<CallFolder, FolderError> {
+        let home = self.home.as_ref().ok_or(FolderError::NoHome)?;
+        Ok(CallFolder {
             folder: home.folder.with(hard_links),
             skill: None,
             path: Some(inside.to_owned()),
@@ -317,8 +321,8 @@ impl Root {
         })
     }
 
-    /// Opens a skill's folder, by looking its name up in the root. A symlink
-    /// is not followed unless the root is configured so.
+    /// Opens a skill's folder by its name in the root. Follows a symlink only if the
+    /// root's configuration says so.
     fn open_skill(&self, name: &str) -> Result<OwnedFd, Errno> {
         let mut flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         if !self.follow_links {
@@ -327,7 +331,7 @@ impl Root {
         rustix::fs::openat(self.folder.handle(), name, flags, Mode::empty())
     }
 
-    /// The rest of an absolute path that lies in this root, by its letters.
+    /// Returns the rest of an absolute path that starts with this root's path.
     fn inside<'a>(&self, path: &'a str) -> Option<&'a str> {
         [&self.path, &self.real].into_iter().find_map(|root| {
             let rest = path.strip_prefix(root.to_str()?.trim_end_matches('/'))?;
@@ -339,13 +343,13 @@ impl Root {
     }
 }
 
-/// An absolute path without doubled separators and `.`; `..` stays.
+/// Removes doubled separators and `.` from an absolute path, but not `..`.
 fn without_dots(path: &str) -> String {
     let parts = path.split('/').filter(|part| !matches!(*part, "" | "."));
     parts.flat_map(|part| ["/", part]).collect()
 }
 
-/// A folder's name as a skill's: hidden folders are none.
+/// Returns a folder's name as the name of a skill. `None` for a hidden folder.
 fn skill_name_of(name: &OsStr) -> Result<Option<String>, &'static str> {
     let Some(name) = name.to_str() else {
         return Err("its name is not UTF-8");
@@ -354,7 +358,7 @@ fn skill_name_of(name: &OsStr) -> Result<Option<String>, &'static str> {
         return Ok(None);
     }
     if !Skill::is_name(name) {
-        return Err("its name holds `..`, a backslash or a control character");
+        return Err("its name contains `..`, a backslash or a control character");
     }
     Ok(Some(name.to_owned()))
 }
@@ -383,12 +387,12 @@ fn describe(name: String, handle: OwnedFd, hard_links: HardLinks) -> Skill {
         Ok(None) => skill.problems.push("there is no `SKILL.md`".to_owned()),
         Err(error) => skill
             .problems
-            .push(format!("`SKILL.md` cannot be read: {error}")),
+            .push(format!("cannot read `SKILL.md`: {error}")),
     }
     skill
 }
 
-/// The start of a folder's SKILL.md, as far as a listing looks.
+/// Reads the start of a folder's SKILL.md, as much as a listing needs.
 fn read_start(folder: &Folder) -> io::Result<Option<(String, String)>> {
     let Some((name, file)) = skill_md::open(folder)? else {
         return Ok(None);
@@ -407,10 +411,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_stays_open_unless_it_is_a_mount_of_its_own() {
+    fn caches_a_folder_unless_it_is_a_mount() {
         let root = tempfile::tempdir().unwrap();
         std::fs::create_dir(root.path().join("skill")).unwrap();
-        // And a mount that every Linux has.
+        // Every Linux has this mount.
         for (root, name, expected) in [
             (root.path(), "skill", true),
             (Path::new("/"), "proc", false),
@@ -420,9 +424,9 @@ mod tests {
                 follow_links: false,
             };
             let catalog = Catalog::open(&[root], None).unwrap();
-            assert!(catalog.kept.find(0, name).is_none(), "{name}");
+            assert!(catalog.cache.get(0, name).is_none(), "{name}");
             catalog.skill(name, HardLinks::Refused).unwrap();
-            assert_eq!(catalog.kept.find(0, name).is_some(), expected, "{name}");
+            assert_eq!(catalog.cache.get(0, name).is_some(), expected, "{name}");
         }
     }
 }

@@ -1,76 +1,76 @@
-//! How many file descriptors guests may hold together: so many that the rest
-//! of the process has its own. A call is sure of a few, whatever others hold;
-//! what is left belongs to whoever comes first.
+//! The budget of file descriptors for all guests, so that the rest of the process
+//! has its own. Each call has a few reserved ones, whatever others hold. Calls take
+//! the others first come, first served.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rustix::process::Resource;
 
-/// Descriptors that a call is sure of, where the process may have enough: a
-/// tool that reads a file has one or two open at a time.
-const SURE: usize = 8;
+/// Most descriptors that are reserved for each call: a tool that reads a file has
+/// one or two open at a time.
+const RESERVED: usize = 8;
 
 /// The descriptors of all calls.
 #[derive(Debug)]
-pub(crate) struct Budget {
-    /// Those that each call is sure of.
-    sure: usize,
-    /// Those that are left for any call.
+pub(crate) struct DescriptorBudget {
+    /// The number that is reserved for each call.
+    reserved: usize,
+    /// The number that is left for any call.
     left: AtomicUsize,
 }
 
 /// The descriptors of one call.
 #[derive(Debug)]
-pub(crate) struct Share {
-    budget: Arc<Budget>,
+pub(crate) struct DescriptorShare {
+    budget: Arc<DescriptorBudget>,
     held: AtomicUsize,
 }
 
-/// One descriptor of a call's. It is given back when this goes.
+/// One descriptor of a call. Dropping it gives the descriptor back.
 #[derive(Debug)]
-pub(crate) struct Permit {
-    share: Arc<Share>,
-    sure: bool,
+pub(crate) struct DescriptorPermit {
+    share: Arc<DescriptorShare>,
+    is_reserved: bool,
 }
 
-/// How many the process may have.
-pub(crate) fn of_process() -> usize {
+/// Returns the number of descriptors that the process may have.
+pub(crate) fn process_limit() -> usize {
     let limit = rustix::process::getrlimit(Resource::Nofile).current;
     limit.map_or(usize::MAX, |limit| {
         usize::try_from(limit).unwrap_or(usize::MAX)
     })
 }
 
-impl Budget {
-    /// Half of what the process may have is for guests.
+impl DescriptorBudget {
+    /// Gives half of the process's descriptors to this number of calls.
     pub(crate) fn of_process(calls: u32) -> Self {
-        Self::new(of_process() / 2, calls as usize)
+        Self::new(process_limit() / 2, calls as usize)
     }
 
     fn new(all: usize, calls: usize) -> Self {
-        let sure = (all / 2 / calls.max(1)).clamp(1, SURE);
+        let reserved = (all / 2 / calls.max(1)).clamp(1, RESERVED);
         Self {
-            sure,
-            left: AtomicUsize::new(all.saturating_sub(sure.saturating_mul(calls))),
+            reserved,
+            left: AtomicUsize::new(all.saturating_sub(reserved.saturating_mul(calls))),
         }
     }
 }
 
-impl Share {
-    pub(crate) fn new(budget: Arc<Budget>) -> Arc<Self> {
+impl DescriptorShare {
+    pub(crate) fn new(budget: Arc<DescriptorBudget>) -> Arc<Self> {
         Arc::new(Self {
             budget,
             held: AtomicUsize::new(0),
         })
     }
 
-    /// A descriptor, if there is one for this call.
-    pub(crate) fn take(self: &Arc<Self>) -> Option<Permit> {
+    /// Takes a descriptor, if there is one for this call.
+    pub(crate) fn take(self: &Arc<Self>) -> Option<DescriptorPermit> {
         let order = Ordering::Relaxed;
-        let sure = self.held.fetch_add(1, order) < self.budget.sure;
+        let is_reserved = self.held.fetch_add(1, order) < self.budget.reserved;
         let one_less = |left: usize| left.checked_sub(1);
-        if !sure
+        if !is_reserved
             && self
                 .budget
                 .left
@@ -80,17 +80,17 @@ impl Share {
             self.held.fetch_sub(1, order);
             return None;
         }
-        Some(Permit {
+        Some(DescriptorPermit {
             share: Arc::clone(self),
-            sure,
+            is_reserved,
         })
     }
 }
 
-impl Drop for Permit {
+impl Drop for DescriptorPermit {
     fn drop(&mut self) {
         self.share.held.fetch_sub(1, Ordering::Relaxed);
-        if !self.sure {
+        if !self.is_reserved {
             self.share.budget.left.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -100,15 +100,18 @@ impl Drop for Permit {
 mod tests {
     use super::*;
 
-    fn take(share: &Arc<Share>, wanted: usize) -> Vec<Permit> {
+    fn take(share: &Arc<DescriptorShare>, wanted: usize) -> Vec<DescriptorPermit> {
         (0..wanted).map_while(|_| share.take()).collect()
     }
 
     #[test]
-    fn a_call_that_takes_all_leaves_others_what_they_are_sure_of() {
-        // 4 calls of 5 are sure, 20 are anyone's.
-        let budget = Arc::new(Budget::new(40, 4));
-        let (greedy, other) = (Share::new(Arc::clone(&budget)), Share::new(budget));
+    fn a_greedy_call_leaves_others_their_reserved_descriptors() {
+        // 4 calls have 5 each, and 20 are left for any call.
+        let budget = Arc::new(DescriptorBudget::new(40, 4));
+        let (greedy, other) = (
+            DescriptorShare::new(Arc::clone(&budget)),
+            DescriptorShare::new(budget),
+        );
         let all = take(&greedy, 1000);
         assert_eq!(all.len(), 5 + 20);
         let few = take(&other, 1000);
@@ -120,10 +123,10 @@ mod tests {
     }
 
     #[test]
-    fn a_process_with_few_descriptors_still_has_one_for_each_call() {
-        for (all, calls, sure) in [(0, 64, 1), (512, 64, 4), (500_000, 64, 8), (512, 1, 8)] {
-            let share = Share::new(Arc::new(Budget::new(all, calls)));
-            assert!(take(&share, 1000).len() >= sure, "{all} {calls}");
+    fn each_call_has_a_descriptor_even_if_the_process_has_few() {
+        for (all, calls, reserved) in [(0, 64, 1), (512, 64, 4), (500_000, 64, 8), (512, 1, 8)] {
+            let share = DescriptorShare::new(Arc::new(DescriptorBudget::new(all, calls)));
+            assert!(take(&share, 1000).len() >= reserved, "{all} {calls}");
         }
     }
 }

@@ -1,7 +1,6 @@
-//! The guard at open: what lies at a path is looked at before it is opened,
-//! and only what a skill may hold is. A FIFO would block for ever, a device may
-//! act on being opened, another mount or a hard link may be a file of someone
-//! else's.
+//! The guard: it looks at a path before it opens it, and opens only what a skill may
+//! hold. Opening a FIFO would block, opening a device may have an effect, and another
+//! mount or a hard link may hold somebody else's file.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -18,16 +17,16 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, Statx, StatxFlags};
 use rustix::io::Errno;
 use rustix::path::DecInt;
 
-/// A folder, and what holds for everything below it.
+/// A folder, and the rules for everything below it.
 #[derive(Debug, Clone)]
 pub(crate) struct Folder {
     folder: Arc<Dir>,
-    identity: Identity,
+    identity: FileIdentity,
     hard_links: HardLinks,
 }
 
-/// Whether files that have other names may be read. One of those names may
-/// lie outside: whoever could make the link need not be able to read the file.
+/// The rule for files with several hard links. One link may lie outside the folder,
+/// and its maker need not have the right to read the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum HardLinks {
     #[default]
@@ -45,33 +44,33 @@ impl From<bool> for HardLinks {
     }
 }
 
-/// What was found at a path.
+/// The file or folder at a path.
 #[derive(Debug)]
-pub(crate) enum Found {
-    File(Seen),
+pub(crate) enum PathTarget {
+    File(UnopenedFile),
     Folder(Folder),
 }
 
-/// A regular file that was looked at, and is not open for reading yet.
+/// A regular file that is not open for reading yet.
 #[derive(Debug)]
-pub(crate) struct Seen {
+pub(crate) struct UnopenedFile {
     handle: OwnedFd,
-    /// Its bytes, when it was looked at.
+    /// Its size in bytes at the look-up.
     pub(crate) size: u64,
 }
 
-/// Which file or folder something is, as of its last change: a server may give
-/// the number of one that is gone to another.
+/// The identity of a file or folder. It includes the time of the last change,
+/// because a file system may reuse the inode number of a deleted file.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Identity {
+struct FileIdentity {
     mount: Mount,
     inode: u64,
     changed: (i64, u32),
 }
 
-/// Which mount something lies on. The id tells bind mounts of one device
-/// apart, and the files of an overlay, which have devices of their own,
-/// together. A kernel before 5.8 has none.
+/// The mount that holds a file. The id distinguishes bind mounts of one device, and
+/// is the same for all files of an overlay, whose devices differ. A kernel before 5.8
+/// has no id.
 #[derive(Debug, Clone, Copy)]
 struct Mount {
     device: (u32, u32),
@@ -88,9 +87,9 @@ impl PartialEq for Mount {
 }
 
 impl Folder {
-    /// The folder of this handle. What is mounted below it is not part of it.
+    /// Makes a folder of its handle. Mounts below it are not part of it.
     pub(crate) fn new(handle: OwnedFd, hard_links: HardLinks) -> Result<Self, Errno> {
-        let identity = facts(handle.as_fd())?.identity;
+        let identity = status_of(handle.as_fd())?.identity;
         Ok(Self {
             folder: Arc::new(Dir::from_std_file(handle.into())),
             identity,
@@ -98,7 +97,7 @@ impl Folder {
         })
     }
 
-    /// The same folder, for someone who may or may not read hard links.
+    /// Returns the same folder with another rule for hard links.
     pub(crate) fn with(&self, hard_links: HardLinks) -> Self {
         Self {
             hard_links,
@@ -106,32 +105,32 @@ impl Folder {
         }
     }
 
-    /// Whether a name in another folder still leads to this one, and nothing
-    /// was changed in it since it was opened.
-    pub(crate) fn is_still(&self, parent: &Self, name: &str, follow: bool) -> bool {
+    /// Returns whether a name in another folder still leads to this one, and this one
+    /// has not changed since it was opened.
+    pub(crate) fn is_unchanged(&self, parent: &Self, name: &str, follow: bool) -> bool {
         let flags = match follow {
             true => AtFlags::empty(),
             false => AtFlags::SYMLINK_NOFOLLOW,
         };
-        rustix::fs::statx(&*parent.folder, name, flags, WANTED)
-            .is_ok_and(|found| Facts::from(found).identity == self.identity)
+        rustix::fs::statx(&*parent.folder, name, flags, STATX_FIELDS)
+            .is_ok_and(|found| FileStatus::from(found).identity == self.identity)
     }
 
-    /// Whether the same mount holds both.
+    /// Returns whether the same mount holds both.
     pub(crate) fn shares_mount(&self, other: &Self) -> bool {
         self.identity.mount == other.identity.mount
     }
 
-    /// The folder's handle, for what opens nothing: looking and listing.
+    /// Returns the folder's handle, for listing.
     pub(crate) fn handle(&self) -> &Dir {
         &self.folder
     }
 
-    /// Sees what a path names, without opening it. The path is resolved in this
-    /// folder by cap-std, which lets no step of it, and no symlink, lead outside:
-    /// that is `EPERM`. What lies on another mount is `EXDEV`.
-    fn see(&self, path: &Path, follow: bool) -> io::Result<(OwnedFd, Facts)> {
-        let seen = match last_name(path) {
+    /// Returns an `O_PATH` handle to a path. cap-std resolves the path in this folder:
+    /// a step or symlink that leads outside is `EPERM`. A file on another mount is
+    /// `EXDEV`.
+    fn handle_at(&self, path: &Path, follow: bool) -> io::Result<(OwnedFd, FileStatus)> {
+        let handle = match last_name(path) {
             Some((before, name)) if !follow => {
                 let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
                 let open =
@@ -143,9 +142,9 @@ impl Folder {
             }
             _ => self.resolve(path)?,
         };
-        let facts = facts(seen.as_fd())?;
-        match facts.identity.mount == self.identity.mount {
-            true => Ok((seen, facts)),
+        let status = status_of(handle.as_fd())?;
+        match status.identity.mount == self.identity.mount {
+            true => Ok((handle, status)),
             false => Err(Errno::XDEV.into()),
         }
     }
@@ -154,51 +153,52 @@ impl Folder {
         let mut options = OpenOptions::new();
         let flags = OFlags::PATH.bits().cast_signed();
         options.read(true).custom_flags(flags);
-        let seen = self.folder.open_with(path, &options)?;
-        Ok(seen.into_std().into())
+        let handle = self.folder.open_with(path, &options)?;
+        Ok(handle.into_std().into())
     }
 
-    /// Looks at what a path names, so that it can be opened. What is refused,
-    /// beside what is not [seen](Self::see), has an error of its own: neither
-    /// file nor directory `ENOTSUP`, a symlink that is not followed `ELOOP`, a
-    /// file with several hard links `EMLINK`.
-    pub(crate) fn look(&self, path: &Path, follow: bool) -> io::Result<Found> {
-        let (seen, facts) = self.see(path, follow)?;
-        match facts.kind {
-            FileType::Directory => Ok(Found::Folder(Self {
-                folder: Arc::new(Dir::from_std_file(seen.into())),
-                identity: facts.identity,
+    /// Looks up the file or folder at a path, so that it can be opened. Besides the
+    /// errors of [`Self::handle_at`] there are `ENOTSUP` for anything but a file or
+    /// folder, `ELOOP` for a symlink that is not followed, and `EMLINK` for a file
+    /// with several hard links.
+    pub(crate) fn lookup(&self, path: &Path, follow: bool) -> io::Result<PathTarget> {
+        let (handle, status) = self.handle_at(path, follow)?;
+        match status.kind {
+            FileType::Directory => Ok(PathTarget::Folder(Self {
+                folder: Arc::new(Dir::from_std_file(handle.into())),
+                identity: status.identity,
                 hard_links: self.hard_links,
             })),
-            FileType::RegularFile if facts.links > 1 && self.hard_links == HardLinks::Refused => {
+            FileType::RegularFile if status.links > 1 && self.hard_links == HardLinks::Refused => {
                 Err(Errno::MLINK.into())
             }
-            FileType::RegularFile => Ok(Found::File(Seen {
-                handle: seen,
-                size: facts.size,
+            FileType::RegularFile => Ok(PathTarget::File(UnopenedFile {
+                handle,
+                size: status.size,
             })),
             FileType::Symlink => Err(Errno::LOOP.into()),
             _ => Err(Errno::NOTSUP.into()),
         }
     }
 
-    /// The facts of what a path names, of whatever kind it is.
-    pub(crate) fn facts_at(&self, path: &Path, follow: bool) -> io::Result<Facts> {
-        Ok(self.see(path, follow)?.1)
+    /// Returns the status of a path's target, of any kind.
+    pub(crate) fn status_at(&self, path: &Path, follow: bool) -> io::Result<FileStatus> {
+        Ok(self.handle_at(path, follow)?.1)
     }
 
-    /// The facts of this folder, as it is now.
-    pub(crate) fn facts(&self) -> io::Result<Facts> {
-        Ok(facts(self.folder.as_fd())?)
+    /// Returns the present status of this folder.
+    pub(crate) fn status(&self) -> io::Result<FileStatus> {
+        Ok(status_of(self.folder.as_fd())?)
     }
 
-    /// Where a symlink leads, unless that is an absolute path: it is the host's.
+    /// Returns the target of a symlink. An absolute target is refused: it is a path of
+    /// the host.
     pub(crate) fn read_link(&self, path: &Path) -> io::Result<PathBuf> {
-        let (seen, facts) = self.see(path, false)?;
-        if facts.kind != FileType::Symlink {
+        let (link, status) = self.handle_at(path, false)?;
+        if status.kind != FileType::Symlink {
             return Err(Errno::INVAL.into());
         }
-        let target = rustix::fs::readlinkat(&seen, "", Vec::new())?;
+        let target = rustix::fs::readlinkat(&link, "", Vec::new())?;
         let target = PathBuf::from(OsString::from_vec(target.into_bytes()));
         match target.has_root() {
             true => Err(Errno::PERM.into()),
@@ -208,15 +208,15 @@ impl Folder {
 
     /// Opens a regular file for reading.
     pub(crate) fn open_file(&self, path: &Path) -> io::Result<File> {
-        match self.look(path, true)? {
-            Found::File(seen) => seen.open(),
-            Found::Folder(_) => Err(Errno::ISDIR.into()),
+        match self.lookup(path, true)? {
+            PathTarget::File(file) => file.open(),
+            PathTarget::Folder(_) => Err(Errno::ISDIR.into()),
         }
     }
 }
 
-/// A path's last name, and what stands before it, if it ends in a name. One that
-/// ends in a slash or in dots names a folder, whatever leads to it.
+/// Splits a path before its last name. `None` if it ends in a slash or in dots: it
+/// then names a folder.
 fn last_name(path: &Path) -> Option<(&OsStr, &OsStr)> {
     let path = path.as_os_str().as_bytes();
     let start = path.iter().rposition(|byte| *byte == b'/');
@@ -227,10 +227,9 @@ fn last_name(path: &Path) -> Option<(&OsStr, &OsStr)> {
     }
 }
 
-impl Seen {
-    /// Opens the very file that was looked at, for reading. Going through its
-    /// descriptor and not through its path leaves no moment to put another in
-    /// its place.
+impl UnopenedFile {
+    /// Opens the file for reading, by its descriptor: by its path, somebody could put
+    /// another file in its place.
     pub(crate) fn open(self) -> io::Result<File> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
         let opened = rustix::fs::openat(
@@ -243,43 +242,42 @@ impl Seen {
     }
 }
 
-/// What is known of a file or folder, of whatever kind.
-pub(crate) struct Facts {
+/// The status of a file or folder, of any kind.
+pub(crate) struct FileStatus {
     pub(crate) kind: FileType,
     pub(crate) links: u64,
     pub(crate) size: u64,
-    /// Seconds and nanoseconds, as those of [`Facts::changed`].
+    /// Seconds and nanoseconds, as in [`FileStatus::changed`].
     pub(crate) accessed: (i64, u32),
     pub(crate) modified: (i64, u32),
-    identity: Identity,
+    identity: FileIdentity,
 }
 
-impl Facts {
-    /// The facts of an open file.
+impl FileStatus {
+    /// Returns the status of an open file.
     pub(crate) fn of(file: &File) -> io::Result<Self> {
-        Ok(facts(file.as_fd())?)
+        Ok(status_of(file.as_fd())?)
     }
 
-    /// When it was changed last, its facts included.
+    /// Returns the time of the last change, including changes of the status.
     pub(crate) fn changed(&self) -> (i64, u32) {
         self.identity.changed
     }
 
-    /// Whether both are the same file, though it may have changed between.
+    /// Returns whether both are the same file, even if it has changed.
     pub(crate) fn is_same_file(&self, other: &Self) -> bool {
         let (one, other) = (&self.identity, &other.identity);
         one.mount == other.mount && one.inode == other.inode
     }
 
-    /// What tells it from every other file of the machine. It is nothing for a
-    /// guest.
-    pub(crate) fn numbers(&self) -> impl Hash {
+    /// Returns the file's unique id on this machine. No guest may learn it.
+    pub(crate) fn unique_id(&self) -> impl Hash {
         (self.identity.mount.device, self.identity.inode)
     }
 }
 
-/// What is asked of the kernel.
-const WANTED: StatxFlags = StatxFlags::TYPE
+/// The fields that the kernel is asked for.
+const STATX_FIELDS: StatxFlags = StatxFlags::TYPE
     .union(StatxFlags::NLINK)
     .union(StatxFlags::SIZE)
     .union(StatxFlags::INO)
@@ -288,7 +286,7 @@ const WANTED: StatxFlags = StatxFlags::TYPE
     .union(StatxFlags::CTIME)
     .union(StatxFlags::MNT_ID);
 
-impl From<Statx> for Facts {
+impl From<Statx> for FileStatus {
     fn from(found: Statx) -> Self {
         Self {
             kind: FileType::from_raw_mode(u32::from(found.stx_mode)),
@@ -296,7 +294,7 @@ impl From<Statx> for Facts {
             size: found.stx_size,
             accessed: (found.stx_atime.tv_sec, found.stx_atime.tv_nsec),
             modified: (found.stx_mtime.tv_sec, found.stx_mtime.tv_nsec),
-            identity: Identity {
+            identity: FileIdentity {
                 mount: Mount {
                     device: (found.stx_dev_major, found.stx_dev_minor),
                     id: StatxFlags::from_bits_retain(found.stx_mask)
@@ -310,19 +308,19 @@ impl From<Statx> for Facts {
     }
 }
 
-fn facts(seen: BorrowedFd<'_>) -> Result<Facts, Errno> {
-    match rustix::fs::statx(seen, "", AtFlags::EMPTY_PATH, WANTED) {
+fn status_of(handle: BorrowedFd<'_>) -> Result<FileStatus, Errno> {
+    match rustix::fs::statx(handle, "", AtFlags::EMPTY_PATH, STATX_FIELDS) {
         Ok(found) => Ok(found.into()),
-        // Sandboxes that do not know the call.
+        // Some sandboxes do not allow `statx`.
         Err(Errno::NOSYS | Errno::PERM) => {
-            let found = rustix::fs::fstat(seen)?;
-            Ok(Facts {
+            let found = rustix::fs::fstat(handle)?;
+            Ok(FileStatus {
                 kind: FileType::from_raw_mode(found.st_mode),
                 links: found.st_nlink,
                 size: found.st_size.cast_unsigned(),
                 accessed: (found.st_atime, nanoseconds(found.st_atime_nsec)),
                 modified: (found.st_mtime, nanoseconds(found.st_mtime_nsec)),
-                identity: Identity {
+                identity: FileIdentity {
                     mount: Mount {
                         device: (
                             rustix::fs::major(found.st_dev),
@@ -339,13 +337,12 @@ fn facts(seen: BorrowedFd<'_>) -> Result<Facts, Errno> {
     }
 }
 
-/// Nanoseconds of a time, of the many types that `fstat` has for them.
+/// Converts the nanoseconds of a time: their type in `fstat` differs between targets.
 fn nanoseconds(of: impl TryInto<u32>) -> u32 {
     of.try_into().unwrap_or_default()
 }
 
-/// Whether this machine has what the guard needs: `/proc`, to open what was
-/// looked at.
+/// Checks that `/proc` is mounted: [`UnopenedFile::open`] needs it.
 pub(crate) fn check_machine() -> anyhow::Result<()> {
     rustix_linux_procfs::proc_self_fd()
         .context("`/proc` is not mounted; skillhost needs it to open files safely")?;
@@ -364,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn only_files_and_directories_are_opened_and_nothing_blocks() {
+    fn opens_only_files_and_directories_and_never_blocks() {
         let root = tempfile::tempdir().unwrap();
         let path = root.path();
         std::fs::write(path.join("file"), "x").unwrap();
@@ -410,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn hard_links_are_read_where_they_are_allowed() {
+    fn reads_hard_links_if_they_are_allowed() {
         let root = tempfile::tempdir().unwrap();
         std::fs::write(root.path().join("a"), "x").unwrap();
         std::fs::hard_link(root.path().join("a"), root.path().join("b")).unwrap();
@@ -419,11 +416,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_mounted_inside_a_folder_is_refused() {
+    fn refuses_a_mount_inside_a_folder() {
         // A mount that every Linux has.
         let root = folder(Path::new("/"), HardLinks::Refused);
         for path in ["proc/version", "proc"] {
-            let error = root.look(Path::new(path), true).unwrap_err();
+            let error = root.lookup(Path::new(path), true).unwrap_err();
             assert_eq!(Errno::from_io_error(&error), Some(Errno::XDEV), "{path}");
         }
     }

@@ -1,14 +1,14 @@
-//! The section of a system prompt that tells a model which skills there are.
+//! The section of a system prompt that lists the skills for a model.
 
 use std::fmt::Write as _;
 
 use crate::skill::catalog::Skill;
 
-/// Longest description that a prompt carries, in characters (the Agent Skills
-/// specification's own limit). Meets: a skill that fills the model's context.
+/// Most characters of a description in a prompt, as in the Agent Skills specification.
+/// Guards against: a skill that fills the model's context.
 const MAX_DESCRIPTION: usize = 1024;
 
-/// A list, one line a skill: how to call `read_skill` for it, and when.
+/// Returns a list with a line for each skill: how and when to call `read_skill` for it.
 pub fn list(skills: &[Skill]) -> String {
     let mut section = "# Skills\n\n\
         When the user's request matches a skill's purpose, call \
@@ -29,8 +29,8 @@ pub fn list(skills: &[Skill]) -> String {
     section
 }
 
-/// An `<available_skills>` element: name, description, and location inside the
-/// catalog.
+/// Returns an `<available_skills>` element with each skill's name, description, and
+/// location in the catalog.
 pub fn xml(skills: &[Skill]) -> String {
     let mut section = "<available_skills>\n".to_owned();
     for skill in loadable(skills) {
@@ -48,18 +48,18 @@ pub fn xml(skills: &[Skill]) -> String {
     section
 }
 
-/// Whether there is a skill that a prompt would name.
+/// Returns whether a prompt would name any of these skills.
 pub fn has_any(skills: &[Skill]) -> bool {
     loadable(skills).next().is_some()
 }
 
-/// A skill without a SKILL.md has nothing to load.
+/// Returns the skills with a SKILL.md: the others have nothing to load.
 fn loadable(skills: &[Skill]) -> impl Iterator<Item = &Skill> {
     skills.iter().filter(|skill| skill.file.is_some())
 }
 
-/// A stranger's text as part of a line: no line breaks, no other control
-/// characters, not longer than it should be.
+/// Makes a stranger's text fit into a line: without line breaks and control characters,
+/// and of a bounded length.
 fn one_line(text: &str) -> String {
     let mut line = String::new();
     let mut words = text.split(|c: char| c.is_whitespace() || c.is_control());
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_says_when_and_how_to_load_each_skill() {
+    fn the_list_says_when_and_how_to_load_each_skill() {
         let section = list(&[skill("data_analysis", "Look at data.\nFind trends.")]);
         assert!(section.contains(
             "  - data_analysis: Look at data. Find trends. — call \

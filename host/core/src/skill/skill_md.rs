@@ -1,4 +1,4 @@
-//! Which file of a folder is its SKILL.md.
+//! Finding the SKILL.md of a folder.
 
 use std::fs::File;
 use std::io;
@@ -6,12 +6,11 @@ use std::path::Path;
 
 use crate::skill::guard::Folder;
 
-/// The spellings that are asked for by name, best first.
+/// The spellings that are tried by name, best first.
 const SPELLINGS: [&str; 2] = ["SKILL.md", "SKILL.MD"];
 
-/// Opens the documentation of the skill in a folder, under the name that it
-/// has there: `SKILL.md`, else `SKILL.MD`, else the first other spelling by
-/// case. `None` where there is none.
+/// Opens the documentation file of a skill, and returns its name: `SKILL.md`, else
+/// `SKILL.MD`, else the first other spelling by case. `None` if there is no such file.
 pub(crate) fn open(folder: &Folder) -> io::Result<Option<(String, File)>> {
     for name in SPELLINGS {
         match folder.open_file(Path::new(name)) {

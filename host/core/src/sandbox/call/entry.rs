@@ -11,7 +11,7 @@ use super::{Answer, Refusal};
 use crate::sandbox::typed::{Described, Docs, Function, Functions, Given};
 use crate::sandbox::versions::{self, Known};
 use crate::sandbox::wasi;
-use crate::skill::catalog::NoFolder;
+use crate::skill::catalog::FolderError;
 use crate::tool::{CallError, FailureKind, Stop};
 
 /// How a component is called.
@@ -113,9 +113,9 @@ impl From<Described> for RawDefinition {
 
 /// What a function's caller is told where there is no folder. The function is
 /// not run: it has no other word for it than an empty list of preopens.
-pub(super) fn without_folder(folder: &NoFolder) -> Refusal {
+pub(super) fn without_folder(folder: &FolderError) -> Refusal {
     let (kind, message) = match folder {
-        NoFolder::Unreadable => (
+        FolderError::Unreadable => (
             FailureKind::Unreadable,
             "the folder of that skill cannot be read",
         ),

@@ -11,7 +11,7 @@ use wasmtime_wasi::p2::bindings::filesystem::types::ErrorCode as Code;
 
 use super::World;
 use super::filesystem::{checked, code};
-use crate::skill::guard::Found;
+use crate::skill::guard::PathTarget;
 
 /// Why a file cannot be the text, as `wit/` has it.
 #[derive(ComponentType, Lower, Clone, Copy)]
@@ -64,16 +64,16 @@ impl World {
     fn read_text(&mut self, path: &str, most: u64) -> Result<(String, u64), Unusable> {
         let path = checked(path)?;
         let (folder, _) = self.preopen.as_ref().ok_or(Unusable::NotFound)?;
-        let found = folder.look(path, true).map_err(code)?;
-        let Found::File(seen) = found else {
+        let target = folder.lookup(path, true).map_err(code)?;
+        let PathTarget::File(file) = target else {
             return Err(Unusable::IsDirectory);
         };
-        let seen_size = seen.size;
+        let seen_size = file.size;
         if seen_size > most {
             return Err(Unusable::TooLarge);
         }
         let _permit = self.permit()?;
-        let file = seen.open().map_err(code)?;
+        let file = file.open().map_err(code)?;
         let bytes = read(file, seen_size, most).map_err(code)?;
         let size = bytes.len() as u64;
         if size > most {

@@ -26,8 +26,8 @@ use wasmtime_wasi_io::streams::{DynInputStream, DynOutputStream};
 
 use super::World;
 use super::streams::FileStream;
-use crate::skill::descriptors::Permit;
-use crate::skill::guard::{Facts, Folder, Found};
+use crate::skill::descriptors::DescriptorPermit;
+use crate::skill::guard::{FileStatus, Folder, PathTarget};
 use crate::tool::Stop;
 use crate::tool::limits;
 
@@ -37,21 +37,21 @@ pub(super) enum Descriptor {
     /// The preopen, which the host opened, has no permit.
     Directory {
         folder: Arc<Folder>,
-        _permit: Option<Permit>,
+        _permit: Option<DescriptorPermit>,
     },
 }
 
 /// A file, open for as long as a handle or a stream needs it.
 pub(super) struct OpenFile {
     pub(super) file: File,
-    _permit: Permit,
+    _permit: DescriptorPermit,
 }
 
 /// The rest of a directory listing. Entries are read as they are asked for: the
 /// host holds none.
 struct Entries {
     rest: ReadDir,
-    _permit: Permit,
+    _permit: DescriptorPermit,
 }
 
 /// The same handle, under the type that the WASI bindings know it by. Both
@@ -83,28 +83,28 @@ impl World {
         }
     }
 
-    fn facts(&self, handle: Resource<WasiDescriptor>) -> FsResult<Facts> {
+    fn status(&self, handle: Resource<WasiDescriptor>) -> FsResult<FileStatus> {
         Ok(match self.descriptor(handle)? {
-            Descriptor::File(open) => Facts::of(&open.file)?,
-            Descriptor::Directory { folder, .. } => folder.facts()?,
+            Descriptor::File(open) => FileStatus::of(&open.file)?,
+            Descriptor::Directory { folder, .. } => folder.status()?,
         })
     }
 
-    fn facts_at(
+    fn status_at(
         &self,
         handle: Resource<WasiDescriptor>,
         flags: PathFlags,
         path: &str,
-    ) -> FsResult<Facts> {
+    ) -> FsResult<FileStatus> {
         let folder = self.directory(handle)?;
         let follow = flags.contains(PathFlags::SYMLINK_FOLLOW);
-        Ok(folder.facts_at(checked(path)?, follow).map_err(code)?)
+        Ok(folder.status_at(checked(path)?, follow).map_err(code)?)
     }
 
     /// Which file it is, without telling the guest the host's numbers for it:
     /// they could be found by trying, were the key not this call's own.
-    fn hash(&self, facts: &Facts) -> MetadataHashValue {
-        let half = |half: u8| self.hash_key.hash_one((half, facts.numbers()));
+    fn hash(&self, status: &FileStatus) -> MetadataHashValue {
+        let half = |half: u8| self.hash_key.hash_one((half, status.unique_id()));
         MetadataHashValue {
             lower: half(0),
             upper: half(1),
@@ -112,7 +112,7 @@ impl World {
     }
 
     /// Leave to open something more, which is the call's until it goes.
-    pub(super) fn permit(&mut self) -> Result<Permit, Code> {
+    pub(super) fn permit(&mut self) -> Result<DescriptorPermit, Code> {
         self.descriptors.take().ok_or_else(|| {
             self.hit = Some(Stop::Busy);
             Code::Busy
@@ -152,16 +152,16 @@ impl HostDescriptor for &mut World {
         }
         let follow = path_flags.contains(PathFlags::SYMLINK_FOLLOW);
         let permit = self.permit()?;
-        let opened = match folder.look(checked(&path)?, follow).map_err(code)? {
-            Found::Folder(folder) => Descriptor::Directory {
+        let opened = match folder.lookup(checked(&path)?, follow).map_err(code)? {
+            PathTarget::Folder(folder) => Descriptor::Directory {
                 folder: Arc::new(folder),
                 _permit: Some(permit),
             },
-            Found::File(_) if open_flags.contains(OpenFlags::DIRECTORY) => {
+            PathTarget::File(_) if open_flags.contains(OpenFlags::DIRECTORY) => {
                 return Err(Code::NotDirectory.into());
             }
-            Found::File(seen) => Descriptor::File(Arc::new(OpenFile {
-                file: seen.open()?,
+            PathTarget::File(file) => Descriptor::File(Arc::new(OpenFile {
+                file: file.open()?,
                 _permit: permit,
             })),
         };
@@ -192,7 +192,7 @@ impl HostDescriptor for &mut World {
     }
 
     fn stat(&mut self, handle: Resource<WasiDescriptor>) -> FsResult<DescriptorStat> {
-        Ok(stat(&self.facts(handle)?))
+        Ok(stat(&self.status(handle)?))
     }
 
     fn stat_at(
@@ -201,7 +201,7 @@ impl HostDescriptor for &mut World {
         path_flags: PathFlags,
         path: String,
     ) -> FsResult<DescriptorStat> {
-        Ok(stat(&self.facts_at(handle, path_flags, &path)?))
+        Ok(stat(&self.status_at(handle, path_flags, &path)?))
     }
 
     fn read_directory(
@@ -244,12 +244,12 @@ impl HostDescriptor for &mut World {
         a: Resource<WasiDescriptor>,
         b: Resource<WasiDescriptor>,
     ) -> wasmtime::Result<bool> {
-        let (a, b) = (self.facts(a)?, self.facts(b)?);
+        let (a, b) = (self.status(a)?, self.status(b)?);
         Ok(a.is_same_file(&b))
     }
 
     fn metadata_hash(&mut self, handle: Resource<WasiDescriptor>) -> FsResult<MetadataHashValue> {
-        Ok(self.hash(&self.facts(handle)?))
+        Ok(self.hash(&self.status(handle)?))
     }
 
     fn metadata_hash_at(
@@ -258,7 +258,7 @@ impl HostDescriptor for &mut World {
         path_flags: PathFlags,
         path: String,
     ) -> FsResult<MetadataHashValue> {
-        Ok(self.hash(&self.facts_at(handle, path_flags, &path)?))
+        Ok(self.hash(&self.status_at(handle, path_flags, &path)?))
     }
 
     fn advise(
@@ -451,19 +451,19 @@ fn read_some(file: &File, length: u64, offset: u64) -> io::Result<(Vec<u8>, bool
     Ok((bytes, filled < wanted))
 }
 
-fn stat(facts: &Facts) -> DescriptorStat {
+fn stat(status: &FileStatus) -> DescriptorStat {
     DescriptorStat {
-        type_: match facts.kind {
+        type_: match status.kind {
             FileType::RegularFile => DescriptorType::RegularFile,
             FileType::Directory => DescriptorType::Directory,
             FileType::Symlink => DescriptorType::SymbolicLink,
             _ => DescriptorType::Unknown,
         },
-        link_count: facts.links,
-        size: facts.size,
-        data_access_timestamp: timestamp(facts.accessed),
-        data_modification_timestamp: timestamp(facts.modified),
-        status_change_timestamp: timestamp(facts.changed()),
+        link_count: status.links,
+        size: status.size,
+        data_access_timestamp: timestamp(status.accessed),
+        data_modification_timestamp: timestamp(status.modified),
+        status_change_timestamp: timestamp(status.changed()),
     }
 }
 

@@ -1,5 +1,5 @@
-//! Going through the roots a step at a time: one directory entry or one skill.
-//! Whoever scans may stop between steps, or let others run.
+//! A scan of the roots in steps of one directory entry or one skill. The caller may
+//! stop between steps, or let other tasks run.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -10,34 +10,33 @@ use rustix::io::Errno;
 
 use super::{Catalog, Root, Skill, describe, skill_name_of};
 
-/// What a step has found.
-pub(crate) enum Found {
-    /// Nothing to tell of.
+/// The result of a step.
+pub(crate) enum ScanStep {
     Nothing,
-    /// A skill. Those of a root come in the order of their names.
+    /// A skill. The skills of a root come in the order of their names.
     Skill(Skill),
-    /// What cannot be a skill and why, for the operator.
+    /// An entry that cannot be a skill and the reason, for the operator.
     Problem(String),
 }
 
-/// A scan on its way.
+/// A scan of the roots.
 pub(crate) struct Scan<'a, F> {
     catalog: &'a Catalog,
-    /// Which names are looked at.
+    /// Selects the names of the skills to read.
     wanted: F,
     /// The next root to list.
     next: usize,
-    at: At<'a>,
-    /// The names of the skills that were found.
-    seen: BTreeSet<String>,
+    state: ScanState<'a>,
+    /// The names of the skills so far.
+    names: BTreeSet<String>,
 }
 
-/// Where a scan is.
-enum At<'a> {
-    Between,
+/// The state of a scan.
+enum ScanState<'a> {
+    BetweenRoots,
     /// Listing a root.
     Entries(&'a Root, ReadDir, Vec<String>),
-    /// Looking at what was listed, in order of names.
+    /// Reading the listed skills in the order of their names.
     Skills(&'a Root, vec::IntoIter<String>),
 }
 
@@ -47,64 +46,64 @@ impl<'a, F: Fn(&str) -> bool> Scan<'a, F> {
             catalog,
             wanted,
             next: 0,
-            at: At::Between,
-            seen: BTreeSet::new(),
+            state: ScanState::BetweenRoots,
+            names: BTreeSet::new(),
         }
     }
 
-    /// Goes on by a step; none where there is nothing more.
-    pub(crate) fn step(&mut self) -> Option<Found> {
-        match &mut self.at {
-            At::Between => {
+    /// Makes one step. `None` at the end.
+    pub(crate) fn step(&mut self) -> Option<ScanStep> {
+        match &mut self.state {
+            ScanState::BetweenRoots => {
                 let root = self.catalog.roots.get(self.next)?;
                 self.next += 1;
                 match root.folder.handle().entries() {
-                    Ok(entries) => self.at = At::Entries(root, entries, Vec::new()),
-                    Err(error) => return Some(Found::Problem(root.cannot_list(&error))),
+                    Ok(entries) => self.state = ScanState::Entries(root, entries, Vec::new()),
+                    Err(error) => return Some(ScanStep::Problem(root.cannot_list(&error))),
                 }
             }
-            At::Entries(root, entries, names) => match entries.next() {
+            ScanState::Entries(root, entries, names) => match entries.next() {
                 Some(Ok(entry)) => match root.name_of(&entry) {
                     Ok(Some(name)) if (self.wanted)(&name) => names.push(name),
                     Ok(_) => {}
-                    Err(problem) => return Some(Found::Problem(problem)),
+                    Err(problem) => return Some(ScanStep::Problem(problem)),
                 },
                 end => {
                     let (root, mut names) = (*root, std::mem::take(names));
                     names.sort();
-                    self.at = At::Skills(root, names.into_iter());
+                    self.state = ScanState::Skills(root, names.into_iter());
                     if let Some(Err(error)) = end {
-                        return Some(Found::Problem(root.cannot_list(&error)));
+                        return Some(ScanStep::Problem(root.cannot_list(&error)));
                     }
                 }
             },
-            At::Skills(root, names) => match names.next() {
+            ScanState::Skills(root, names) => match names.next() {
                 Some(name) => {
                     let root = *root;
-                    return Some(self.look(root, name));
+                    return Some(self.read_skill(root, name));
                 }
-                None => self.at = At::Between,
+                None => self.state = ScanState::BetweenRoots,
             },
         }
-        Some(Found::Nothing)
+        Some(ScanStep::Nothing)
     }
 
-    fn look(&mut self, root: &Root, name: String) -> Found {
+    fn read_skill(&mut self, root: &Root, name: String) -> ScanStep {
         let path = || root.path.join(&name);
-        if self.seen.contains(&name) {
-            return Found::Problem(format!(
-                "`{}` is hidden by a skill of that name in an earlier folder",
+        if self.names.contains(&name) {
+            return ScanStep::Problem(format!(
+                "a skill of that name in an earlier folder hides `{}`",
                 path().display()
             ));
         }
         match root.open_skill(&name) {
             Ok(handle) => {
-                self.seen.insert(name.clone());
-                Found::Skill(describe(name, handle, self.catalog.hard_links))
+                self.names.insert(name.clone());
+                ScanStep::Skill(describe(name, handle, self.catalog.hard_links))
             }
-            Err(Errno::NOTDIR | Errno::NOENT) => Found::Nothing,
-            Err(error) => Found::Problem(format!(
-                "`{}` is left out: {}",
+            Err(Errno::NOTDIR | Errno::NOENT) => ScanStep::Nothing,
+            Err(error) => ScanStep::Problem(format!(
+                "skipped `{}`: {}",
                 path().display(),
                 io::Error::from(error)
             )),
@@ -113,8 +112,8 @@ impl<'a, F: Fn(&str) -> bool> Scan<'a, F> {
 }
 
 impl Root {
-    /// The name of an entry, if a skill can have it; a problem, if it looks
-    /// like a skill and cannot be one.
+    /// Returns the name of an entry that can be a skill, or the reason why an entry
+    /// that looks like a skill cannot be one.
     fn name_of(&self, entry: &DirEntry) -> Result<Option<String>, String> {
         let kind = entry.file_type();
         if kind.as_ref().is_ok_and(|kind| kind.is_file()) {
@@ -122,21 +121,21 @@ impl Root {
         }
         let left_out = |why: &str| {
             let path = self.path.join(entry.file_name());
-            format!("`{}` is left out: {why}", path.display())
+            format!("skipped `{}`: {why}", path.display())
         };
         if !self.follow_links && kind.is_ok_and(|kind| kind.is_symlink()) {
             return Err(left_out(
-                "it is a symlink; `follow_root_links = true` on its folder would follow it",
+                "it is a symlink; `follow_root_links = true` on its folder follows it",
             ));
         }
         skill_name_of(&entry.file_name()).map_err(left_out)
     }
 
     fn cannot_list(&self, error: &io::Error) -> String {
-        format!("`{}` cannot be listed: {error}", self.path.display())
+        format!("cannot list `{}`: {error}", self.path.display())
     }
 
-    /// The names in the root that a skill can have, sorted.
+    /// Returns the names of the entries that can be skills, sorted.
     pub(super) fn names(&self) -> Vec<String> {
         let entries = self
             .folder

@@ -1,6 +1,6 @@
-//! Checking a skill where it lies: its SKILL.md, and whether the files that
-//! the body refers to are there. All of it is looked at through the folder's
-//! handle and the guard: the skill may be a stranger's.
+//! Checking a skill in its folder: its SKILL.md, and whether the files exist that
+//! the body refers to. It reads everything through the folder's handle and the
+//! guard, because the skill may be a stranger's.
 
 use std::io::{self, Read as _};
 use std::path::Path;
@@ -13,14 +13,14 @@ use crate::skill::frontmatter;
 use crate::skill::guard::{Folder, HardLinks};
 use crate::skill::skill_md;
 
-/// Largest SKILL.md that is checked; the tools' own limit is less.
+/// Most bytes of a SKILL.md that is checked. The tools' own limit is lower.
 const MAX_BYTES: u64 = 16 << 20;
 
-/// Checks the skill in a folder. The error says why it cannot be looked at.
+/// Checks the skill in a folder. Returns an error if the folder is unreadable.
 pub fn check_folder(path: &Path) -> io::Result<Vec<Finding>> {
     let folder = Dir::open_ambient_dir(path, ambient_authority())?;
     let folder = Folder::new(folder.into_std_file().into(), HardLinks::Allowed)?;
-    // `.` has a name too.
+    // The path may be `.`, which has a name too.
     let real = std::fs::canonicalize(path)?;
     let name = real.file_name().unwrap_or_default().to_string_lossy();
     check_open(&name, &folder)
@@ -52,7 +52,7 @@ pub(crate) fn check_open(name: &str, folder: &Folder) -> io::Result<Vec<Finding>
     let split = frontmatter::split(&text);
     findings.extend(
         references(split.body, split.body_line)
-            .filter(|reference| folder.look(Path::new(&*reference.path), true).is_err())
+            .filter(|reference| folder.lookup(Path::new(&*reference.path), true).is_err())
             .map(|reference| missing_reference(reference.line, &reference.path)),
     );
     findings.sort_by_key(|finding| finding.line);

@@ -43,7 +43,7 @@ fn only_valid_skills_have_entries() {
         (
             "unclosed",
             "---\nname: unclosed\n".to_owned(),
-            "never closed",
+            "not closed",
         ),
         (
             "no-yaml",

@@ -232,7 +232,7 @@ fn resource(uri: &SkillUri, size: u64, start: Option<&str>) -> Resource {
 /// Returns the name and the description in a SKILL.md: strictly, if its YAML is
 /// valid, otherwise as far as it can be read.
 fn name_and_description(start: &str) -> (Option<String>, Option<String>) {
-    if let Ok(Some(object)) = frontmatter::verbatim(start) {
+    if let Ok(Some(object)) = frontmatter::read_json(start) {
         let text = |key| object.get(key).and_then(|value| value.as_str());
         return (
             text("name").map(str::to_owned),

@@ -175,7 +175,7 @@ fn from_files(name: &str, files: &SkillFiles) -> Result<Skill, String> {
     if let Some(finding) = findings.into_iter().find(refused) {
         return Err(finding.message);
     }
-    let object = frontmatter::verbatim(start).map_err(|problem| problem.message)?;
+    let object = frontmatter::read_json(start).map_err(|problem| problem.message)?;
     let mut object = object.unwrap_or_default();
     let mut text = |key: &str| match object.shift_remove(key) {
         Some(Value::String(text)) if !text.is_empty() => Ok(text),

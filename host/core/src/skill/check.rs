@@ -1,14 +1,12 @@
-//! What the Agent Skills specification refuses about a skill, and what it
-//! recommends against.
+//! Checking a skill by the Agent Skills specification.
 //!
-//! Lives here: the rules for the SKILL.md file, and the findings they end in.
-//! `check/name.rs` has the rules for a name, `check/links.rs` finds the files that
-//! a body refers to, and `check/folder.rs` looks for them in the skill's folder.
-//! Not here: reading the frontmatter, which is `frontmatter`'s.
+//! Lives here: the rules for the SKILL.md file, and the findings. `check/name.rs` has
+//! the rules for a name, `check/links.rs` finds the files that a body refers to, and
+//! `check/folder.rs` looks for them in the skill's folder. Not here: reading the
+//! frontmatter, which `frontmatter` does.
 //!
-//! An error is what the specification or its reference validator (`skills-ref`)
-//! refuses; a warning is what they recommend against, or what one of them takes
-//! and the other does not.
+//! An error is what the specification or its reference validator (`skills-ref`) refuses.
+//! A warning is what they recommend against, or what only one of them refuses.
 
 mod folder;
 mod links;
@@ -22,24 +20,24 @@ pub use folder::check_folder;
 pub(crate) use folder::check_open;
 pub use links::{Reference, references};
 
-/// Characters of a `description`, from the specification.
+/// Most characters of a `description`, from the specification.
 pub const MAX_DESCRIPTION_CHARS: usize = 1024;
 
-/// Characters of `compatibility`, from the specification.
+/// Most characters of `compatibility`, from the specification.
 pub const MAX_COMPATIBILITY_CHARS: usize = 500;
 
-/// The number of lines that a SKILL.md should stay under, from the
-/// specification: an agent loads the whole file into its context.
+/// The number of lines that a SKILL.md should stay under, from the specification: an
+/// agent loads the whole file into its context.
 pub const RECOMMENDED_LINES: usize = 500;
 
 /// The number of tokens that a body should stay under, from the specification.
 pub const RECOMMENDED_TOKENS: usize = 5000;
 
-/// Characters to a token, for an estimate: right enough for English prose, too
-/// many for code and for most other scripts.
+/// Characters of a token, for an estimate: about right for English prose, too many for
+/// code and for most other scripts.
 const CHARS_PER_TOKEN: usize = 4;
 
-/// How much a finding matters.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
     /// Recommended against.
@@ -48,16 +46,16 @@ pub enum Severity {
     Error,
 }
 
-/// One thing about a skill that should be otherwise.
+/// A fault of a skill.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// How much it matters.
+    /// The severity.
     pub severity: Severity,
-    /// The 1-based line of the SKILL.md, where there is one to point at.
+    /// The 1-based line of the SKILL.md, if the fault has one.
     pub line: Option<u32>,
-    /// Which rule this is about, as a word that does not change between releases.
+    /// The rule's id, which does not change between releases.
     pub rule: &'static str,
-    /// What is wrong, and what would be right.
+    /// The fault and its fix.
     pub message: String,
 }
 
@@ -83,9 +81,9 @@ impl Finding {
     }
 }
 
-/// Checks a skill by its folder's name, its documentation file's name, and that
-/// file's text. The findings are in the order of their lines; those about the
-/// file as a whole come first.
+/// Checks a skill: its folder's name, its documentation file's name, and that file's
+/// text. Returns the findings in the order of their lines. Those about the whole file
+/// come first.
 pub fn check(folder_name: &str, file_name: &str, text: &str) -> Vec<Finding> {
     let reading = frontmatter::read(text);
     let mut findings = Vec::new();
@@ -98,12 +96,12 @@ pub fn check(folder_name: &str, file_name: &str, text: &str) -> Vec<Finding> {
     findings
 }
 
-/// Checks only what the frontmatter says, which costs nothing like reading the
-/// body: for a listing of many skills.
+/// Checks only the frontmatter. This is much cheaper than a full check: a listing of many
+/// skills uses it.
 pub fn check_frontmatter(folder_name: &str, reading: &Reading<'_>) -> Vec<Finding> {
     let mut findings: Vec<_> = reading.problems.iter().map(from_problem).collect();
     if reading.split.yaml.is_none() {
-        // An unclosed one is among the problems.
+        // Unclosed frontmatter is already among the problems.
         findings.extend((!reading.split.unclosed).then(no_frontmatter));
         return findings;
     }
@@ -120,11 +118,10 @@ pub fn check_frontmatter(folder_name: &str, reading: &Reading<'_>) -> Vec<Findin
     findings
 }
 
-/// The finding for a [`Reference`] whose file the caller did not find in the
-/// skill's folder.
+/// Returns the finding for a [`Reference`] whose file the caller did not find.
 pub fn missing_reference(line: u32, path: &str) -> Finding {
     let message = format!(
-        "the body refers to {}, and the skill has no such file",
+        "the body refers to {}, but the skill has no such file",
         quoted(path)
     );
     Finding::warning("reference-missing", Some(line), message)
@@ -137,11 +134,11 @@ fn from_problem(problem: &Problem) -> Finding {
         ProblemKind::NotYaml => (Severity::Error, "yaml-invalid"),
         ProblemKind::DuplicateKey => (Severity::Error, "key-duplicate"),
         ProblemKind::WrongType => (Severity::Error, "value-type"),
-        // The reference validator takes every scalar for text.
+        // The reference validator reads every scalar as text.
         ProblemKind::NotText => (Severity::Warning, "value-not-text"),
-        // The specification asks for one text, its validator does not look.
+        // The specification wants one text; its validator does not check.
         ProblemKind::ToolList => (Severity::Warning, "allowed-tools-list"),
-        // The validator refuses braces, the specification does not mention them.
+        // The validator refuses braces; the specification does not mention them.
         ProblemKind::Braces => (Severity::Warning, "yaml-braces"),
     };
     Finding {
@@ -168,7 +165,7 @@ fn file_name_finding(file_name: &str) -> Option<Finding> {
     };
     match file_name {
         "SKILL.md" => None,
-        // The one other spelling that the reference validator takes.
+        // The reference validator also accepts this spelling.
         "skill.md" => Some(Finding::warning(rule, None, message())),
         _ => Some(Finding::error(rule, None, message())),
     }
@@ -210,7 +207,7 @@ fn too_long(key: &str, field: &Field<String>, most: usize, rule: &'static str) -
     })
 }
 
-/// Tools with commas between them, a habit from before the specification. A
+/// Returns a finding for commas between tools, a habit from before the specification. A
 /// comma inside parentheses belongs to the tool.
 fn tools_finding(field: Option<&Field<String>>) -> Option<Finding> {
     let field = field?;
@@ -224,7 +221,7 @@ fn tools_finding(field: Option<&Field<String>>) -> Option<Finding> {
         char == ',' && depth == 0
     };
     field.value.chars().any(separates).then(|| {
-        let message = "`allowed-tools` has commas between the tools: blanks are expected";
+        let message = "`allowed-tools` has commas between the tools: use blanks";
         Finding::warning("allowed-tools-commas", Some(field.line), message.to_owned())
     })
 }
@@ -233,7 +230,7 @@ fn unknown_findings(frontmatter: &Frontmatter) -> impl Iterator<Item = Finding> 
     frontmatter.unknown.iter().map(|pair| {
         let allowed = frontmatter::KEYS.map(|key| format!("`{key}`")).join(", ");
         let message = format!(
-            "{} is no key of the format, which has {allowed}: put it under `metadata`",
+            "{} is not a key of the format, which has {allowed}: put it under `metadata`",
             quoted(&pair.key)
         );
         Finding::error("key-unknown", Some(pair.line), message)
@@ -244,8 +241,8 @@ fn lines_finding(text: &str) -> Option<Finding> {
     let lines = text.lines().count();
     (lines >= RECOMMENDED_LINES).then(|| {
         let message = format!(
-            "the file has {lines} lines: fewer than {RECOMMENDED_LINES} are recommended, \
-             with details in files of their own"
+            "the file has {lines} lines: keep it below {RECOMMENDED_LINES}, and put details \
+             into other files"
         );
         Finding::warning("file-lines", None, message)
     })
@@ -254,14 +251,14 @@ fn lines_finding(text: &str) -> Option<Finding> {
 fn body_finding(split: &Split<'_>) -> Option<Finding> {
     let line = Some(split.body_line);
     if split.body.trim().is_empty() {
-        let message = "the body is empty: instructions are expected after the frontmatter";
+        let message = "the body is empty: write the instructions after the frontmatter";
         return Some(Finding::warning("body-empty", line, message.to_owned()));
     }
     let tokens = split.body.chars().count() / CHARS_PER_TOKEN;
     (tokens >= RECOMMENDED_TOKENS).then(|| {
         let message = format!(
             "the body has about {tokens} tokens (an estimate: characters divided by \
-             {CHARS_PER_TOKEN}): fewer than {RECOMMENDED_TOKENS} are recommended"
+             {CHARS_PER_TOKEN}): keep it below {RECOMMENDED_TOKENS}"
         );
         Finding::warning("body-tokens", line, message)
     })
@@ -271,7 +268,7 @@ fn body_finding(split: &Split<'_>) -> Option<Finding> {
 mod tests {
     use super::*;
 
-    /// Findings, one to a line.
+    /// Returns findings as text, one a line.
     fn shown(findings: &[Finding]) -> String {
         let shown = findings.iter().map(|finding| {
             let severity = match finding.severity {
@@ -285,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_skill_is_checked() {
+    fn checks_a_skill() {
         let good = "---\nname: a\ndescription: Adds.\n---\n# A\n";
         let cases = [
             ("good", "SKILL.md", good.to_owned(), ""),
@@ -319,7 +316,7 @@ mod tests {
                 "unclosed frontmatter",
                 "SKILL.md",
                 "---\nname: a\n".to_owned(),
-                "1 error frontmatter-unclosed: the frontmatter is never closed: a second line `---` is missing\n",
+                "1 error frontmatter-unclosed: the frontmatter is not closed: a second line `---` is missing\n",
             ),
             (
                 "nothing in it",
@@ -327,7 +324,7 @@ mod tests {
                 "---\n---\n".to_owned(),
                 "- error name-required: `name` is missing: `a`, the folder's name, is expected\n\
                  - error description-required: `description` is missing: say what the skill does and when to use it\n\
-                 3 warning body-empty: the body is empty: instructions are expected after the frontmatter\n",
+                 3 warning body-empty: the body is empty: write the instructions after the frontmatter\n",
             ),
             (
                 "empty values",
@@ -362,30 +359,30 @@ mod tests {
                 "problems of reading, in the order of the lines",
                 "SKILL.md",
                 "---\nname: a\nallowed-tools: [Read]\nmetadata: {v: 1}\nversion: 1\nname: a\ndescription: b\n---\nx".to_owned(),
-                "3 warning allowed-tools-list: `allowed-tools` is a list: one text, with blanks between the tools, is expected\n\
-                 4 warning yaml-braces: `metadata` is written in braces, which the reference validator refuses: put each key on its own line\n\
+                "3 warning allowed-tools-list: `allowed-tools` is a list: write one text, with blanks between the tools\n\
+                 4 warning yaml-braces: `metadata` is in braces, which the reference validator refuses: put each key on its own line\n\
                  4 warning value-not-text: `metadata.v` is a number, `1`, not text: put it in quotes\n\
-                 5 error key-unknown: `version` is no key of the format, which has `name`, `description`, `license`, `compatibility`, `metadata`, `allowed-tools`: put it under `metadata`\n\
-                 6 error key-duplicate: `name` stands here again: the one on line 2 is taken\n",
+                 5 error key-unknown: `version` is not a key of the format, which has `name`, `description`, `license`, `compatibility`, `metadata`, `allowed-tools`: put it under `metadata`\n\
+                 6 error key-duplicate: `name` occurs twice: the one on line 2 counts\n",
             ),
             (
                 "tools with commas",
                 "SKILL.md",
                 "---\nname: a\ndescription: b\nallowed-tools: Read, Grep\n---\nx".to_owned(),
-                "4 warning allowed-tools-commas: `allowed-tools` has commas between the tools: blanks are expected\n",
+                "4 warning allowed-tools-commas: `allowed-tools` has commas between the tools: use blanks\n",
             ),
             (
                 "many lines",
                 "SKILL.md",
                 good.to_owned() + &"x\n".repeat(495),
-                "- warning file-lines: the file has 500 lines: fewer than 500 are recommended, with details in files of their own\n",
+                "- warning file-lines: the file has 500 lines: keep it below 500, and put details into other files\n",
             ),
             ("not quite many lines", "SKILL.md", good.to_owned() + &"x\n".repeat(494), ""),
             (
                 "many tokens",
                 "SKILL.md",
                 good.to_owned() + &"x".repeat(20_000),
-                "5 warning body-tokens: the body has about 5001 tokens (an estimate: characters divided by 4): fewer than 5000 are recommended\n",
+                "5 warning body-tokens: the body has about 5001 tokens (an estimate: characters divided by 4): keep it below 5000\n",
             ),
             (
                 "references deep and outside",
@@ -401,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frontmatter_that_was_not_read_is_one_finding() {
+    fn unread_frontmatter_is_one_finding() {
         let text = format!(
             "---\nx: {}\n---\nx",
             "y".repeat(frontmatter::MAX_FRONTMATTER_BYTES)
@@ -412,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn no_text_breaks_the_check() {
+    fn hostile_texts_do_not_break_the_check() {
         for text in frontmatter::hostile::texts(4_000) {
             let last_line = 1 + text.bytes().filter(|&byte| byte == b'\n').count();
             let in_file = |line: u32| (1..=last_line).contains(&(line as usize));
@@ -433,10 +430,10 @@ mod tests {
         }
     }
 
-    /// Bodies of one megabyte, each the worst of its kind; see the test of the
-    /// same kind in `frontmatter`.
+    /// Bodies of one megabyte, each the worst of its kind. `frontmatter` has a similar
+    /// test.
     #[test]
-    fn hostile_bodies_take_no_time() {
+    fn hostile_bodies_take_little_time() {
         let runs: String = (1..150).map(|length| "`".repeat(length) + " ").collect();
         let worst = "](¦](a ¦](<¦](<a>¦(¦)¦`¦` ¦\\¦[a]: ¦[a]:\n¦```\n¦~~~~¦%¦](%¦](a/¦](../¦\n¦a¦\
         [a](b)\n¦[¦]:";
@@ -444,9 +441,9 @@ mod tests {
             for line in [16 * 1024 - 1, 1 << 20] {
                 let line = piece.repeat(line / piece.len()) + "\n";
                 let body = line.repeat((1 << 20) / line.len());
-                let start = frontmatter::hostile::computed();
+                let start = frontmatter::hostile::processor_time();
                 check("a", "SKILL.md", &body);
-                let took = frontmatter::hostile::computed() - start;
+                let took = frontmatter::hostile::processor_time() - start;
                 assert!(took.as_secs() < 4, "{piece:?} took {took:?}");
             }
         }
@@ -454,7 +451,7 @@ mod tests {
 
     #[test]
     fn a_missing_reference_is_a_warning() {
-        let want = "7 warning reference-missing: the body refers to `docs/a.md`, and the skill has no such file\n";
+        let want = "7 warning reference-missing: the body refers to `docs/a.md`, but the skill has no such file\n";
         assert_eq!(shown(&[missing_reference(7, "docs/a.md")]), want);
     }
 }

@@ -1,16 +1,15 @@
-//! Reads a SKILL.md: what its frontmatter says, where its body is, and what
-//! stood in the way of reading it.
+//! Reading a SKILL.md: its frontmatter, its body, and the problems of reading it.
 //!
-//! Lives here: the types that a caller sees, and [`read`], which tries YAML first
-//! and the lenient reader where YAML refuses. Below it, one file per step:
-//! `split` (fences and body), `yaml` (strict), `lenient` and `text` (line by
-//! line), `fields` (keys to fields, and their types). [`verbatim`] is for those who
-//! pass frontmatter on: it is strict, and leaves nothing out.
+//! Lives here: the public types, and [`read`], which tries YAML first and the lenient
+//! reader if the YAML is invalid. Below it, one file per step: `split` (fences and
+//! body), `yaml` (strict), `lenient` and `text` (line by line), `fields` (keys to
+//! fields, and their types). [`read_json`] is for callers that pass frontmatter on: it
+//! is strict, and omits nothing.
 //!
-//! Not here: the rules of the Agent Skills specification, which are `check`'s.
-//! A frontmatter without a name is read without a problem. Nor are files: what
-//! comes in is text, and it may be hostile, so every step is bounded by the
-//! constants of this module tree and takes time in proportion to the text.
+//! Not here: the rules of the Agent Skills specification, which `check` has. A
+//! frontmatter without a name is read without a problem. Files are not here either: the
+//! input is text, and may be hostile. So the constants of this module tree bound every
+//! step, and each takes time in proportion to the text.
 
 mod entry;
 mod fields;
@@ -27,14 +26,13 @@ use serde_json::{Map, Value};
 
 use crate::text::line::Line;
 
-/// Bytes of frontmatter that are read. Against a skill folder that makes a
-/// listing of all skills parse megabytes: the specification's own limits add up
-/// to less than two kilobytes of text. A caller that wants no body need not read
-/// more of a file than this and the two fence lines.
+/// Most bytes of frontmatter. Guards against: a skill that makes a listing parse
+/// megabytes. The specification's limits add up to less than two kilobytes. A caller
+/// that does not need the body reads this much of a file and the two fence lines.
 pub const MAX_FRONTMATTER_BYTES: usize = 64 * 1024;
 
-/// Characters of a skill's text that go into a message. Against a message that
-/// is as long as a file.
+/// Most characters that a message quotes from a skill. Guards against: a message as long
+/// as a file.
 const MAX_QUOTED_CHARS: usize = 80;
 
 /// The keys that the format defines, in the specification's order.
@@ -47,7 +45,7 @@ pub const KEYS: [&str; 6] = [
     "allowed-tools",
 ];
 
-/// A value and the 1-based line of the file on which its key stands.
+/// A value, and the 1-based line of its key in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field<T> {
     /// The value, without blanks around it.
@@ -61,15 +59,14 @@ pub struct Field<T> {
 pub struct Pair {
     /// The key.
     pub key: String,
-    /// The value; for a list or a map, its source text.
+    /// The value, or the source text of a list or a map.
     pub value: String,
     /// The line of the key.
     pub line: u32,
 }
 
-/// What the frontmatter of a SKILL.md says. All of it was written by the skill's
-/// author and is not to be trusted: a name may be any text, of any length up to
-/// [`MAX_FRONTMATTER_BYTES`].
+/// The fields of a frontmatter. They are a stranger's text: a name may be any text of up
+/// to [`MAX_FRONTMATTER_BYTES`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Frontmatter {
     /// `name`.
@@ -80,8 +77,7 @@ pub struct Frontmatter {
     pub license: Option<Field<String>>,
     /// `compatibility`.
     pub compatibility: Option<Field<String>>,
-    /// `allowed-tools`; where it is written as a list, its items with a blank
-    /// between them.
+    /// `allowed-tools`. A list becomes its items with blanks between them.
     pub allowed_tools: Option<Field<String>>,
     /// `metadata`, in the order of the file.
     pub metadata: Option<Field<Vec<Pair>>>,
@@ -89,52 +85,51 @@ pub struct Frontmatter {
     pub unknown: Vec<Pair>,
 }
 
-/// What kind of thing stood in the way of reading.
+/// The kind of a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProblemKind {
-    /// A first line `---` without a second one: nothing was read.
+    /// A first line `---` without a second one. Nothing was read.
     Unclosed,
-    /// More than [`MAX_FRONTMATTER_BYTES`]: nothing was read.
+    /// More than [`MAX_FRONTMATTER_BYTES`]. Nothing was read.
     TooLarge,
-    /// Not YAML: read line by line.
+    /// Not valid YAML. It was read line by line.
     NotYaml,
-    /// A key stands there twice: the first one was taken.
+    /// A key that occurs twice. The first one counts.
     DuplicateKey,
-    /// A number, boolean, date or null where text belongs: taken as written.
+    /// A number, boolean, date or null in place of text. Its source text counts.
     NotText,
-    /// A list or map where text belongs, or text where a map belongs.
+    /// A list or map in place of text, or text in place of a map.
     WrongType,
-    /// `allowed-tools` as a list and not as one text: its items were joined.
+    /// `allowed-tools` as a list in place of one text. Its items were joined.
     ToolList,
     /// A map in braces, which YAML allows and the reference validator refuses.
     Braces,
 }
 
-/// Something that stood in the way of reading a frontmatter.
+/// A problem of reading a frontmatter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// What it is, for a program.
+    /// The kind, for a program.
     pub kind: ProblemKind,
     /// The 1-based line of the file.
     pub line: u32,
-    /// What it is, for an operator.
+    /// The message, for an operator.
     pub message: String,
 }
 
-/// A SKILL.md, read.
+/// The contents of a SKILL.md.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reading<'a> {
-    /// Where the frontmatter and the body are.
+    /// The frontmatter and the body, as text.
     pub split: Split<'a>,
-    /// What the frontmatter says; all of it absent where there is none.
+    /// The fields of the frontmatter. All are absent without frontmatter.
     pub frontmatter: Frontmatter,
-    /// What stood in the way, in the order it was found.
+    /// The problems, in the order in which they were found.
     pub problems: Vec<Problem>,
 }
 
-/// Reads the text of a SKILL.md. There is no failure: what cannot be read is a
-/// problem in the reading. Only the frontmatter is looked at, so that the length
-/// of the body does not matter.
+/// Reads the text of a SKILL.md. It never fails: an unreadable part is a problem in the
+/// result. It does not read the body.
 pub fn read(text: &str) -> Reading<'_> {
     let split = split(text);
     let mut problems = Vec::new();
@@ -156,20 +151,22 @@ pub fn read(text: &str) -> Reading<'_> {
     }
 }
 
-/// The frontmatter of a SKILL.md as JSON, with every key that its author wrote
-/// and each value of the type that YAML gives it. `None` where there is none.
+/// Reads the frontmatter of a SKILL.md as JSON, with every key and with the types of
+/// YAML. `None` if there is no frontmatter.
 ///
-/// Nothing is guessed here: what is not valid YAML, or has no like in JSON, is
-/// the problem that is returned.
-pub fn verbatim(text: &str) -> Result<Option<Map<String, Value>>, Problem> {
+/// It guesses nothing: invalid YAML, and YAML that JSON cannot express, is an error.
+pub fn read_json(text: &str) -> Result<Option<Map<String, Value>>, Problem> {
     let split = split(text);
     match split.yaml {
         Some(yaml) if yaml.len() <= MAX_FRONTMATTER_BYTES => {
             let object = yaml::object(yaml, Split::YAML_LINE);
-            object.map(Some).map_err(|refusal| Problem {
+            object.map(Some).map_err(|error| Problem {
                 kind: ProblemKind::NotYaml,
-                line: refusal.line,
-                message: format!("not YAML that JSON can say: {}", visible(&refusal.message)),
+                line: error.line,
+                message: format!(
+                    "the frontmatter is not YAML that JSON can express: {}",
+                    visible(&error.message)
+                ),
             })
         }
         Some(yaml) => Err(too_large(yaml.len())),
@@ -179,28 +176,28 @@ pub fn verbatim(text: &str) -> Result<Option<Map<String, Value>>, Problem> {
 }
 
 fn parse(yaml: &str, problems: &mut Vec<Problem>) -> Frontmatter {
-    let refusal = match yaml::entries(yaml, Split::YAML_LINE) {
+    let error = match yaml::entries(yaml, Split::YAML_LINE) {
         Ok(entries) => return fields::assemble(entries, problems),
-        Err(refusal) => refusal,
+        Err(error) => error,
     };
     let reading = lenient::entries(yaml, Split::YAML_LINE);
-    problems.push(not_yaml(refusal, reading.loose_key));
+    problems.push(not_yaml(error, reading.loose_key));
     fields::assemble(reading.entries, problems)
 }
 
-fn not_yaml(refusal: yaml::Refusal, loose_key: Option<&str>) -> Problem {
+fn not_yaml(error: yaml::YamlError, loose_key: Option<&str>) -> Problem {
     let advice = match loose_key {
-        _ if refusal.message.starts_with("tabs") => "; indent with blanks".to_owned(),
+        _ if error.message.starts_with("tabs") => "; indent with blanks".to_owned(),
         Some(key) => format!("; put the value of {} in quotes", quoted(key)),
         None => String::new(),
     };
     Problem {
         kind: ProblemKind::NotYaml,
-        line: refusal.line,
+        line: error.line,
         message: format!(
-            "not valid YAML, read line by line: {}{advice}",
-            // The parser's words may hold a character of the text.
-            visible(&refusal.message)
+            "not valid YAML, so it was read line by line: {}{advice}",
+            // The parser's message may contain a character of the text.
+            visible(&error.message)
         ),
     }
 }
@@ -210,8 +207,8 @@ fn too_large(bytes: usize) -> Problem {
         kind: ProblemKind::TooLarge,
         line: 1,
         message: format!(
-            "the frontmatter is {bytes} bytes long and was not read: \
-             at most {MAX_FRONTMATTER_BYTES} are allowed"
+            "the frontmatter has {bytes} bytes and was not read: at most \
+             {MAX_FRONTMATTER_BYTES} are allowed"
         ),
     }
 }
@@ -220,11 +217,11 @@ fn unclosed() -> Problem {
     Problem {
         kind: ProblemKind::Unclosed,
         line: 1,
-        message: "the frontmatter is never closed: a second line `---` is missing".to_owned(),
+        message: "the frontmatter is not closed: a second line `---` is missing".to_owned(),
     }
 }
 
-/// A piece of the skill's text for a message: in backquotes, cut, as a [`Line`].
+/// Quotes the start of a skill's text for a message: in backquotes, as a [`Line`].
 pub(crate) fn quoted(text: &str) -> String {
     format!("`{}`", visible(text))
 }
@@ -240,7 +237,7 @@ fn visible(text: &str) -> Line {
 mod tests {
     use super::*;
 
-    /// A reading's frontmatter and problems, written as one text.
+    /// Returns the fields and problems of a text as one text.
     fn shown(text: &str) -> String {
         let Reading {
             frontmatter,
@@ -279,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn frontmatter_is_read() {
+    fn reads_frontmatter() {
         let cases = [
             (
                 "the two required keys",
@@ -305,20 +302,20 @@ mod tests {
             (
                 "unclosed",
                 "---\nname: a\n",
-                "1 ! Unclosed: the frontmatter is never closed: a second line `---` is missing\n",
+                "1 ! Unclosed: the frontmatter is not closed: a second line `---` is missing\n",
             ),
             (
                 "colon in a value",
                 "---\nname: a\ndescription: Use when: the user asks\n---\n",
                 "2 name: a\n3 description: Use when: the user asks\n\
-                 3 ! NotYaml: not valid YAML, read line by line: mapping values are not allowed in \
+                 3 ! NotYaml: not valid YAML, so it was read line by line: mapping values are not allowed in \
                  this context; put the value of `description` in quotes\n",
             ),
             (
                 "tabs",
                 "---\nname: a\nmetadata:\n\tauthor: me\n---\n",
                 "2 name: a\n4 metadata.author: me\n\
-                 4 ! NotYaml: not valid YAML, read line by line: tabs disallowed within this context \
+                 4 ! NotYaml: not valid YAML, so it was read line by line: tabs disallowed within this context \
                  (block indentation); indent with blanks\n",
             ),
             (
@@ -344,22 +341,22 @@ mod tests {
                 "duplicates",
                 "---\nname: a\nname: b\nx: 1\nx: 2\nmetadata:\n  c: d\n  c: e\nmetadata: {}\n---\n",
                 "2 name: a\n7 metadata.c: d\n4 ? x: 1\n\
-                 3 ! DuplicateKey: `name` stands here again: the one on line 2 is taken\n\
-                 5 ! DuplicateKey: `x` stands here again: the one on line 4 is taken\n\
-                 8 ! DuplicateKey: `metadata.c` stands here again: the one on line 7 is taken\n\
-                 9 ! DuplicateKey: `metadata` stands here again: the one on line 6 is taken\n",
+                 3 ! DuplicateKey: `name` occurs twice: the one on line 2 counts\n\
+                 5 ! DuplicateKey: `x` occurs twice: the one on line 4 counts\n\
+                 8 ! DuplicateKey: `metadata.c` occurs twice: the one on line 7 counts\n\
+                 9 ! DuplicateKey: `metadata` occurs twice: the one on line 6 counts\n",
             ),
             (
                 "tools as a list, metadata in braces",
                 "---\nallowed-tools: [Read, Grep]\nmetadata: {author: me}\n---\n",
                 "2 allowed-tools: Read Grep\n3 metadata.author: me\n\
-                 2 ! ToolList: `allowed-tools` is a list: one text, with blanks between the tools, is expected\n\
-                 3 ! Braces: `metadata` is written in braces, which the reference validator refuses: put each key on its own line\n",
+                 2 ! ToolList: `allowed-tools` is a list: write one text, with blanks between the tools\n\
+                 3 ! Braces: `metadata` is in braces, which the reference validator refuses: put each key on its own line\n",
             ),
             (
                 "tools that are no list of text",
                 "---\nallowed-tools:\n  - Read: x\n---\n",
-                "2 allowed-tools: - Read: x\n2 ! WrongType: `allowed-tools` is a list of more than text\n",
+                "2 allowed-tools: - Read: x\n2 ! WrongType: `allowed-tools` is a list whose items are not all text\n",
             ),
             (
                 "metadata that is no map",
@@ -378,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn frontmatter_beyond_the_limit_is_not_read() {
+    fn does_not_read_frontmatter_beyond_the_limit() {
         let line = "description: x\n";
         let fits = "x: ".to_owned() + &"y".repeat(MAX_FRONTMATTER_BYTES - line.len() - 4) + "\n";
         let text = format!("---\n{line}{fits}---\nbody");
@@ -394,10 +391,10 @@ mod tests {
         assert_eq!(reading.split.body, "body");
     }
 
-    /// What YAML takes, the lenient reader takes the same way: it is asked only
-    /// where YAML refuses, and there it must not change what was good.
+    /// The lenient reader only reads invalid YAML. It must not change the valid values in
+    /// it.
     #[test]
-    fn both_readers_agree_where_both_can_read() {
+    fn both_readers_agree_on_valid_yaml() {
         let yaml = "name: a # b\ndescription: >-\n  c\n  d\n\nlicense: 'e'\nmetadata:\n  f: 1\n  g:\n\
                     \x20   h: i\nallowed-tools: [j, k]\nx: |\n  y: z\n";
         let strict =
@@ -407,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn quoted_text_is_cut_and_visible() {
+    fn quoted_text_is_short_and_visible() {
         assert_eq!(quoted("a\u{1b}[1m\nb"), "`a\\u{1b}[1m\\nb`");
         assert_eq!(quoted(&"é".repeat(80)).chars().count(), 82);
         assert_eq!(quoted(&"é".repeat(81)).chars().count(), 83);

@@ -1,21 +1,21 @@
-//! The files that a skill's body refers to: relative Markdown links, images, and
-//! link definitions.
+//! The files that a skill's body refers to: relative Markdown links, images, and link
+//! definitions.
 //!
-//! Not here: whether such a file exists, which takes the folder's handle. Nor is
-//! this a Markdown parser: it looks at one line at a time, skips code, and would
-//! rather miss a link than report one that is none.
+//! Not here: checking that a file exists, which needs the folder's handle. This is not a
+//! Markdown parser: it reads one line at a time, skips code, and rather misses a link
+//! than reports a false one.
 
 use std::borrow::Cow;
 
 use super::Finding;
 use crate::skill::frontmatter::{Split, quoted};
 
-/// Bytes of a line that is searched. Against one line of megabytes: matching the
-/// backticks of a line takes more than linear time in the line's length.
+/// Most bytes of a line that is searched. Guards against: a line of megabytes, because
+/// matching its backticks takes more than linear time.
 const MAX_LINE_BYTES: usize = 16 * 1024;
 
-/// References that are looked at in one body. Against a body of nothing but
-/// links: each costs the caller a look-up, and an operator a line to read.
+/// Most references of one body. Guards against: a body of links, each of which costs the
+/// caller a look-up and the operator a line to read.
 const MAX_REFERENCES: usize = 1000;
 
 /// A file of the skill that its body refers to.
@@ -23,22 +23,22 @@ const MAX_REFERENCES: usize = 1000;
 pub struct Reference<'a> {
     /// The 1-based line of the file.
     pub line: u32,
-    /// The path, relative to the skill's folder, without `./` before it or an
-    /// anchor after it, and with `%20` and the like resolved. It does not lead
-    /// out of the folder by its own words; a symlink may still.
+    /// The path, relative to the skill's folder, without a leading `./` and an anchor,
+    /// and with escapes such as `%20` resolved. No `..` in it leads out of the folder,
+    /// but a symlink still may.
     pub path: Cow<'a, str>,
 }
 
-/// Finds the files of the skill that `body` refers to. `body_line` is the line of
-/// the file on which `body` starts: [`Split::body_line`].
+/// Finds the files of the skill that `body` refers to. `body_line` is the line of the
+/// file on which `body` starts: [`Split::body_line`].
 ///
-/// URLs, anchors, absolute paths and anything in code are left out, and so are
-/// paths that lead out of the folder: [`super::check`] reports those.
+/// It omits URLs, anchors, absolute paths and anything in code. It also omits paths that
+/// lead out of the folder, which [`super::check`] reports.
 pub fn references(body: &str, body_line: u32) -> impl Iterator<Item = Reference<'_>> {
     relative_links(body, body_line).filter(|reference| depth(&reference.path).is_some())
 }
 
-/// What can be said about references without looking for the files.
+/// Returns the findings about references that need no look at the files.
 pub(super) fn findings(split: &Split<'_>) -> impl Iterator<Item = Finding> {
     relative_links(split.body, split.body_line).filter_map(|Reference { line, path }| {
         let shown = quoted(&path);
@@ -59,7 +59,7 @@ pub(super) fn findings(split: &Split<'_>) -> impl Iterator<Item = Finding> {
     })
 }
 
-/// How many folders a path goes down; `None` if it leads out on the way.
+/// Returns the number of folders that a path goes down. `None` if it leads out on the way.
 fn depth(path: &str) -> Option<usize> {
     let (folders, _) = path
         .trim_end_matches('/')
@@ -104,7 +104,7 @@ struct Fence {
     length: usize,
 }
 
-/// Goes past a line, and says whether it is a fence or inside a code block.
+/// Moves past a line, and returns whether it is a fence or inside a code block.
 fn step(open: &mut Option<Fence>, line: &str) -> bool {
     let text = line.trim_start();
     let mark = text.bytes().next().unwrap_or(b' ');
@@ -128,7 +128,7 @@ fn step(open: &mut Option<Fence>, line: &str) -> bool {
     }
 }
 
-/// The destinations of a line's links, as they are written.
+/// Returns the destinations of a line's links, as they are written.
 fn destinations(line: &str) -> Vec<&str> {
     let mut found = Vec::new();
     found.extend(definition(line));
@@ -141,8 +141,7 @@ fn destinations(line: &str) -> Vec<&str> {
             b']' if bytes.get(at + 1) == Some(&b'(') => {
                 let (destination, end) = destination(line, at + 2);
                 found.extend(destination);
-                // Never back to where a search has been, or a line of nothing
-                // but `](` would be searched from each of them.
+                // Never back: a line of `](` would otherwise take quadratic time.
                 at = end;
             }
             _ => at += 1,
@@ -151,8 +150,8 @@ fn destinations(line: &str) -> Vec<&str> {
     found
 }
 
-/// Where to go on after the run of backticks at `at`: behind the run of the same
-/// length that closes it, or, if none does, behind the run itself.
+/// Returns the end of the code that starts with the backticks at `at`: after the closing
+/// run of the same length, or after the opening run if it is not closed.
 fn after_code(bytes: &[u8], at: usize) -> usize {
     let run = |at: usize| bytes[at..].iter().take_while(|&&byte| byte == b'`').count();
     let length = run(at);
@@ -167,10 +166,10 @@ fn after_code(bytes: &[u8], at: usize) -> usize {
     at + length
 }
 
-/// The destination of `[label]: destination` on a line of its own.
+/// Returns the destination of a line `[label]: destination`.
 fn definition(line: &str) -> Option<&str> {
     let (label, rest) = line.trim_start().strip_prefix('[')?.split_once("]:")?;
-    // A footnote is text, not a file.
+    // A footnote is not a link.
     if label.starts_with('^') || label.contains(']') {
         return None;
     }
@@ -181,7 +180,7 @@ fn definition(line: &str) -> Option<&str> {
         .or_else(|| rest.split_whitespace().next())
 }
 
-/// The destination that starts at `start`, behind `](`, and where to go on.
+/// Returns the destination that starts at `start`, after `](`, and its end.
 fn destination(line: &str, start: usize) -> (Option<&str>, usize) {
     let rest = &line[start..];
     if let Some(inner) = rest.strip_prefix('<') {
@@ -204,8 +203,8 @@ fn destination(line: &str, start: usize) -> (Option<&str>, usize) {
     (None, line.len())
 }
 
-/// A destination as a path in the skill's folder, if that is what it is. Escapes
-/// are resolved first: they may hide what makes it none.
+/// Returns a destination as a path in the skill's folder, if it is one. It resolves
+/// escapes first, because they can hide a scheme or a leading slash.
 fn relative_path(destination: &str) -> Option<Cow<'_, str>> {
     let path = destination.split(['#', '?']).next().unwrap_or("");
     let mut path = path.trim();
@@ -215,13 +214,13 @@ fn relative_path(destination: &str) -> Option<Cow<'_, str>> {
     let path = decoded(path);
     let is_file = !path.is_empty() && path != ".";
     let is_absolute = path.starts_with(['/', '~']) || has_scheme(&path);
-    // What a template would put in there is not known, and a backslash is a
-    // separator to some and a letter to others.
+    // The value of a template is unknown, and a backslash is a separator to some programs
+    // and a letter to others.
     let is_odd = |char: char| char.is_control() || "{}$*<>\\".contains(char);
     (is_file && !is_absolute && !path.contains(is_odd)).then_some(path)
 }
 
-/// Whether a destination starts as a URL does, or as a Windows path with a drive.
+/// Returns whether a destination starts like a URL, or like a Windows path with a drive.
 fn has_scheme(path: &str) -> bool {
     path.split_once(':').is_some_and(|(scheme, _)| {
         scheme.starts_with(|char: char| char.is_ascii_alphabetic())
@@ -231,7 +230,7 @@ fn has_scheme(path: &str) -> bool {
     })
 }
 
-/// A path with its percent escapes resolved; as it is, if they do not make text.
+/// Resolves the percent escapes of a path. Returns the path unchanged if the result is not text.
 fn decoded(path: &str) -> Cow<'_, str> {
     if !path.contains('%') {
         return Cow::Borrowed(path);
@@ -250,7 +249,7 @@ fn decoded(path: &str) -> Cow<'_, str> {
     String::from_utf8(bytes).map_or(Cow::Borrowed(path), Cow::Owned)
 }
 
-/// The byte that two hexadecimal digits at the start stand for.
+/// Returns the byte of two hexadecimal digits at the start.
 fn hex_byte(digits: &[u8]) -> Option<u8> {
     let digit = |at: usize| char::from(*digits.get(at)?).to_digit(16);
     u8::try_from(digit(0)? * 16 + digit(1)?).ok()
@@ -261,7 +260,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn relative_links_are_found() {
+    fn finds_relative_links() {
         let cases = [
             ("link", "see [x](docs/a.md).", &["docs/a.md"][..]),
             ("two links", "[x](a.md) and [y](b.md)", &["a.md", "b.md"]),
@@ -337,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn references_stand_on_lines_of_the_file() {
+    fn counts_lines_from_the_start_of_the_file() {
         let body = "a\n[x](a.md)\n\n[y](b.md) [z](c.md)\n";
         let lines: Vec<_> = references(body, 10)
             .map(|reference| reference.line)
@@ -346,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn depth_counts_folders_and_refuses_the_way_out() {
+    fn depth_counts_folders_and_refuses_paths_that_lead_out() {
         for (path, want) in [
             ("a", Some(0)),
             ("a/", Some(0)),
@@ -365,13 +364,13 @@ mod tests {
     }
 
     #[test]
-    fn references_beyond_the_limit_are_not_looked_at() {
+    fn ignores_references_beyond_the_limit() {
         let body = "[x](a.md)\n".repeat(MAX_REFERENCES + 1);
         assert_eq!(references(&body, 1).count(), MAX_REFERENCES);
     }
 
     #[test]
-    fn long_lines_are_not_searched() {
+    fn does_not_search_long_lines() {
         let line = "x".repeat(MAX_LINE_BYTES);
         let body = format!("{line} [x](a.md)\n[y](b.md)");
         assert_eq!(references(&body, 1).count(), 1);

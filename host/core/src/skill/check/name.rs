@@ -1,16 +1,15 @@
-//! The rules for a skill's name.
+//! The specification's rules for a skill's name.
 //!
-//! Not here: what a host takes for a name. A skill is found by its folder's name
-//! whatever this file says about it.
+//! Not here: the names that a host accepts. It finds a skill by its folder's name,
+//! whatever these rules say.
 
 use super::Finding;
 use crate::skill::frontmatter::{Field, quoted};
 
-/// Characters of a name, from the specification.
+/// Most characters of a name, from the specification.
 const MAX_NAME_CHARS: usize = 64;
 
-/// What the specification has against a `name`. One finding for each rule that
-/// it breaks, so that one edit can mend them all.
+/// Adds a finding for each rule that a `name` breaks, so that one edit can fix them all.
 pub(super) fn findings(folder_name: &str, field: Option<&Field<String>>, into: &mut Vec<Finding>) {
     let Some(field) = field.filter(|field| !field.value.is_empty()) else {
         into.push(required(folder_name, field));
@@ -34,8 +33,8 @@ pub(super) fn findings(folder_name: &str, field: Option<&Field<String>>, into: &
     } else if let Some(char) = name.chars().find(|char| !char.is_ascii()) {
         let not = quoted(&char.to_string());
         let message = format!(
-            "`name` is {shown}: letters other than `a` to `z`, such as {not}, \
-             are not taken everywhere"
+            "`name` is {shown}: not every host accepts letters other than `a` to `z`, such \
+             as {not}"
         );
         into.push(Finding::warning("name-ascii", line, message));
     }
@@ -47,7 +46,7 @@ pub(super) fn findings(folder_name: &str, field: Option<&Field<String>>, into: &
     if name != folder_name {
         let folder = quoted(folder_name);
         let message =
-            format!("`name` is {shown}, and the folder is {folder}: they must be the same");
+            format!("`name` is {shown}, but the folder is {folder}: they must be the same");
         into.push(Finding::error("name-folder", line, message));
     }
 }
@@ -62,9 +61,9 @@ fn required(folder_name: &str, field: Option<&Field<String>>) -> Finding {
     Finding::error("name-required", line, message)
 }
 
-/// A hyphen, a digit, or a letter with no lowercase form but itself. The
-/// specification speaks of Unicode's lowercase letters and of `a-z` in one
-/// sentence; its validator takes the former, so no error is made of them.
+/// Returns whether a name may contain a character: a hyphen, a digit, or a letter that
+/// is its own lowercase form. The specification mentions Unicode's lowercase letters
+/// and `a-z` in one sentence. Its validator accepts the former, so they are no error.
 fn is_allowed(char: char) -> bool {
     char == '-' || char.is_alphanumeric() && char.to_lowercase().eq([char])
 }
@@ -74,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_held_to_each_rule() {
+    fn checks_a_name_by_each_rule() {
         let long = "a".repeat(65);
         let cases = [
             ("plain", "pdf-2-text", "pdf-2-text", &[][..]),
@@ -123,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn the_message_names_what_is_wrong() {
+    fn the_message_names_the_wrong_character() {
         let mut findings_ = Vec::new();
         let field = Field {
             value: "test_data_factory".to_owned(),

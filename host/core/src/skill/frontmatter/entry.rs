@@ -1,34 +1,33 @@
-//! What both readers, the strict and the lenient, hand to [`super::fields`]:
-//! keys with their lines and with values that keep the text as it was written.
+//! The output of both readers, strict and lenient, for [`super::fields`]: keys with
+//! their lines, and values with their source text.
 //!
-//! Not here: which keys mean something, and what type a value should have.
+//! Not here: the meaning of keys, and the types of their values.
 
 use std::borrow::Cow;
 
-/// A key, the line of the file it stands on, and its value.
+/// A key, its line in the file, and its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Entry<'a> {
+pub(super) struct YamlEntry<'a> {
     pub(super) key: Cow<'a, str>,
     pub(super) line: u32,
-    pub(super) value: Value<'a>,
+    pub(super) value: YamlValue<'a>,
 }
 
-/// A value, by how much of its meaning the notation settles.
+/// A value, by its notation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Value<'a> {
-    /// Text beyond doubt: quoted, or a block.
+pub(super) enum YamlValue<'a> {
+    /// Text: quoted, or a block.
     Text(Cow<'a, str>),
-    /// Unquoted: YAML may take it for a number, a boolean or nothing at all.
+    /// Unquoted: YAML may read it as a number, a boolean or null.
     Plain(Cow<'a, str>),
     /// A list: its items and its source text.
     List { items: Items<'a>, written: &'a str },
-    /// A map: its entries where it is not itself inside another, and its source
-    /// text.
+    /// A map: its entries if it is not inside another map, and its source text.
     Map {
-        entries: Vec<Entry<'a>>,
+        entries: Vec<YamlEntry<'a>>,
         written: &'a str,
     },
 }
 
-/// The items of a list, where all of them are scalars.
+/// The items of a list, if all are scalars.
 pub(super) type Items<'a> = Option<Vec<Cow<'a, str>>>;

@@ -1,16 +1,16 @@
-//! From keys to fields: which keys the format defines, what type each value has
-//! to have, and what is taken where it has another.
+//! From keys to fields: the keys that the format defines, the type of each value, and
+//! the reading of a value of another type.
 //!
-//! Not here: limits on the text itself, such as how long a name may be; those
-//! are the specification's, and `check` knows them.
+//! Not here: the specification's limits on the text, such as the length of a name.
+//! `check` has those.
 
 use std::borrow::Cow;
 
-use super::entry::{Entry, Value};
+use super::entry::{YamlEntry, YamlValue};
 use super::{Field, Frontmatter, Pair, Problem, ProblemKind, quoted};
 
-/// Sorts entries into fields. Of a key that stands there twice, the first wins.
-pub(super) fn assemble(entries: Vec<Entry<'_>>, problems: &mut Vec<Problem>) -> Frontmatter {
+/// Sorts entries into fields. If a key occurs twice, the first one counts.
+pub(super) fn assemble(entries: Vec<YamlEntry<'_>>, problems: &mut Vec<Problem>) -> Frontmatter {
     let mut found = Frontmatter::default();
     for entry in entries {
         match &*entry.key {
@@ -26,8 +26,8 @@ pub(super) fn assemble(entries: Vec<Entry<'_>>, problems: &mut Vec<Problem>) -> 
     found
 }
 
-/// A field that has to be text.
-fn text(slot: &mut Option<Field<String>>, entry: Entry<'_>, problems: &mut Vec<Problem>) {
+/// Reads a field that must be text.
+fn text(slot: &mut Option<Field<String>>, entry: YamlEntry<'_>, problems: &mut Vec<Problem>) {
     if let Some(first) = slot {
         problems.push(duplicate(&entry.key, entry.line, first.line));
         return;
@@ -37,9 +37,9 @@ fn text(slot: &mut Option<Field<String>>, entry: Entry<'_>, problems: &mut Vec<P
     *slot = Some(Field { value, line });
 }
 
-/// `allowed-tools`: one text, or, as many skills have it, a list.
-fn tools(slot: &mut Option<Field<String>>, entry: Entry<'_>, problems: &mut Vec<Problem>) {
-    let Value::List { items, written } = &entry.value else {
+/// Reads `allowed-tools`: one text, or a list, which many skills have.
+fn tools(slot: &mut Option<Field<String>>, entry: YamlEntry<'_>, problems: &mut Vec<Problem>) {
+    let YamlValue::List { items, written } = &entry.value else {
         return text(slot, entry, problems);
     };
     if let Some(first) = slot {
@@ -49,12 +49,12 @@ fn tools(slot: &mut Option<Field<String>>, entry: Entry<'_>, problems: &mut Vec<
     let (kind, message, value) = match items {
         Some(items) => (
             ProblemKind::ToolList,
-            "`allowed-tools` is a list: one text, with blanks between the tools, is expected",
+            "`allowed-tools` is a list: write one text, with blanks between the tools",
             items.join(" "),
         ),
         None => (
             ProblemKind::WrongType,
-            "`allowed-tools` is a list of more than text",
+            "`allowed-tools` is a list whose items are not all text",
             (*written).to_owned(),
         ),
     };
@@ -63,36 +63,40 @@ fn tools(slot: &mut Option<Field<String>>, entry: Entry<'_>, problems: &mut Vec<
     *slot = Some(Field { value, line });
 }
 
-/// `metadata`: a map of keys to text.
-fn metadata(slot: &mut Option<Field<Vec<Pair>>>, entry: Entry<'_>, problems: &mut Vec<Problem>) {
+/// Reads `metadata`: a map of keys to text.
+fn metadata(
+    slot: &mut Option<Field<Vec<Pair>>>,
+    entry: YamlEntry<'_>,
+    problems: &mut Vec<Problem>,
+) {
     let line = entry.line;
     if let Some(first) = slot {
         problems.push(duplicate(&entry.key, line, first.line));
         return;
     }
     let is = match entry.value {
-        Value::Map { entries, written } => {
+        YamlValue::Map { entries, written } => {
             problems.extend(written.starts_with('{').then(|| braces(line)));
             let value = pairs(entries, problems);
             *slot = Some(Field { value, line });
             return;
         }
-        // Nothing after the colon: a map without entries, and no harm done.
-        Value::Plain(text) if text.is_empty() => {
+        // Nothing after the colon: a map without entries.
+        YamlValue::Plain(text) if text.is_empty() => {
             let value = Vec::new();
             *slot = Some(Field { value, line });
             return;
         }
-        Value::List { .. } => "a list",
-        Value::Text(_) | Value::Plain(_) => "text",
+        YamlValue::List { .. } => "a list",
+        YamlValue::Text(_) | YamlValue::Plain(_) => "text",
     };
     let message = format!("`metadata` is {is}, not a map of keys to text");
     problems.push(problem(ProblemKind::WrongType, line, message));
 }
 
-fn pairs(entries: Vec<Entry<'_>>, problems: &mut Vec<Problem>) -> Vec<Pair> {
+fn pairs(entries: Vec<YamlEntry<'_>>, problems: &mut Vec<Problem>) -> Vec<Pair> {
     let mut pairs: Vec<Pair> = Vec::with_capacity(entries.len());
-    for Entry { key, line, value } in entries {
+    for YamlEntry { key, line, value } in entries {
         let path = format!("metadata.{key}");
         if let Some(first) = pairs.iter().find(|pair| pair.key == key) {
             problems.push(duplicate(&path, line, first.line));
@@ -105,15 +109,15 @@ fn pairs(entries: Vec<Entry<'_>>, problems: &mut Vec<Problem>) -> Vec<Pair> {
     pairs
 }
 
-/// A key that the format does not define, kept as it is.
-fn unknown(pairs: &mut Vec<Pair>, entry: Entry<'_>, problems: &mut Vec<Problem>) {
+/// Reads a key that the format does not define.
+fn unknown(pairs: &mut Vec<Pair>, entry: YamlEntry<'_>, problems: &mut Vec<Problem>) {
     if let Some(first) = pairs.iter().find(|pair| pair.key == entry.key) {
         problems.push(duplicate(&entry.key, entry.line, first.line));
         return;
     }
     let value = match entry.value {
-        Value::Text(text) | Value::Plain(text) => trimmed(text),
-        Value::List { written, .. } | Value::Map { written, .. } => written.to_owned(),
+        YamlValue::Text(text) | YamlValue::Plain(text) => trimmed(text),
+        YamlValue::List { written, .. } | YamlValue::Map { written, .. } => written.to_owned(),
     };
     pairs.push(Pair {
         key: entry.key.into_owned(),
@@ -122,30 +126,30 @@ fn unknown(pairs: &mut Vec<Pair>, entry: Entry<'_>, problems: &mut Vec<Problem>)
     });
 }
 
-/// A value as text, with a problem where it is something else.
-fn text_of(value: Value<'_>, path: &str, line: u32, problems: &mut Vec<Problem>) -> String {
+/// Returns a value as text, and adds a problem if it is something else.
+fn text_of(value: YamlValue<'_>, path: &str, line: u32, problems: &mut Vec<Problem>) -> String {
     let (kind, what, advice, text) = match value {
-        Value::Text(text) => return trimmed(text),
-        Value::Plain(text) => match Resolved::of(&text) {
-            Resolved::Text => return trimmed(text),
-            Resolved::Null => (
+        YamlValue::Text(text) => return trimmed(text),
+        YamlValue::Plain(text) => match ScalarType::of(&text) {
+            ScalarType::Text => return trimmed(text),
+            ScalarType::Null => (
                 ProblemKind::NotText,
                 "null".to_owned(),
                 ": put it in quotes, or leave it out",
                 String::new(),
             ),
-            Resolved::Other(what) => (
+            ScalarType::Other(what) => (
                 ProblemKind::NotText,
                 format!("{what}, {}", quoted(&text)),
                 ": put it in quotes",
                 text.into_owned(),
             ),
         },
-        Value::List { written, .. } => {
+        YamlValue::List { written, .. } => {
             let what = "a list".to_owned();
             (ProblemKind::WrongType, what, "", written.to_owned())
         }
-        Value::Map { written, .. } => {
+        YamlValue::Map { written, .. } => {
             let what = "a map".to_owned();
             (ProblemKind::WrongType, what, "", written.to_owned())
         }
@@ -162,18 +166,18 @@ fn trimmed(text: Cow<'_, str>) -> String {
     }
 }
 
-/// What YAML takes an unquoted scalar for: the core schema of YAML 1.2, with the
-/// booleans and dates of 1.1, which the readers of other hosts still know.
-enum Resolved {
+/// The type of an unquoted scalar: by the core schema of YAML 1.2, with the booleans
+/// and dates of 1.1, because other hosts may read 1.1.
+enum ScalarType {
     Text,
     Null,
     Other(&'static str),
 }
 
-impl Resolved {
+impl ScalarType {
     fn of(text: &str) -> Self {
         match text {
-            // A key without a value is empty text here, and `check` says so.
+            // A key without a value is empty text here; `check` reports it.
             "" => Self::Text,
             "~" | "null" | "Null" | "NULL" => Self::Null,
             "true" | "True" | "TRUE" | "false" | "False" | "FALSE" | "yes" | "Yes" | "YES"
@@ -204,7 +208,7 @@ fn is_number(text: &str) -> bool {
     digits_of("0x", 16) || digits_of("0o", 8) || starts_as_number && unsigned.parse::<f64>().is_ok()
 }
 
-/// Whether text has the form `2024-01-31`.
+/// Returns whether text has the form `2024-01-31`.
 fn is_date(text: &str) -> bool {
     text.len() == 10
         && text.bytes().enumerate().all(|(at, byte)| match at {
@@ -215,15 +219,15 @@ fn is_date(text: &str) -> bool {
 
 fn duplicate(path: &str, line: u32, first_line: u32) -> Problem {
     let message = format!(
-        "{} stands here again: the one on line {first_line} is taken",
+        "{} occurs twice: the one on line {first_line} counts",
         quoted(path)
     );
     problem(ProblemKind::DuplicateKey, line, message)
 }
 
 fn braces(line: u32) -> Problem {
-    let message = "`metadata` is written in braces, which the reference validator refuses: \
-                   put each key on its own line";
+    let message = "`metadata` is in braces, which the reference validator refuses: put each key \
+                   on its own line";
     problem(ProblemKind::Braces, line, message.to_owned())
 }
 
@@ -240,7 +244,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn plain_scalars_are_told_apart() {
+    fn distinguishes_numbers_dates_and_text() {
         for number in [
             "0", "-1", "+1.5", "1.", ".5", "1e3", "0x1F", "0o17", "-.inf", ".nan", "007",
         ] {

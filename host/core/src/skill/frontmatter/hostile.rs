@@ -1,12 +1,12 @@
-//! Tests of the reader on texts that nobody would write: SKILL.md files with
-//! pieces cut out, doubled, swapped and put in, and texts that are the worst of
-//! their kind. The same texts in every run; `check` takes them from here too.
+//! Tests of the reader on hostile texts: SKILL.md files with pieces removed, doubled,
+//! swapped and inserted, and the worst texts of their kind. The texts are the same in
+//! every run. The tests of `check` use them too.
 //!
-//! Not here: what an ordinary text is read as.
+//! Not here: the reading of ordinary texts.
 
 use super::*;
 
-/// What the texts start from: one of each notation.
+/// The texts to start from: one of each notation.
 const SEEDS: [&str; 12] = [
     "---\nname: a\ndescription: Adds. Use for sums.\n---\n# Body\n\nSee [x](docs/a.md).\n",
     "\u{feff}---\r\nname: \"a\"\r\ndescription: >-\r\n  one\r\n\r\n  two\r\n---\r\n\r\nbody\r\n",
@@ -22,12 +22,12 @@ const SEEDS: [&str; 12] = [
     "",
 ];
 
-/// What is put into them, cut at each `¦`.
+/// The pieces to insert, cut at each `¦`.
 const PIECES: &str = "---\n¦---¦...\n¦\n¦\r\n¦\r¦\t¦ ¦  ¦:¦: ¦- ¦? ¦#¦ #¦'¦\"¦\\¦|¦>¦|2-\n¦[¦]¦{¦}¦,¦&a ¦\
     *a¦!!str ¦!¦%¦@¦`¦```\n¦~~~\n¦](¦)¦<¦\u{feff}¦\u{2028}¦\u{85}¦\0¦é¦😀¦name: ¦\
     metadata:\n  ¦description: ¦allowed-tools:\n- ";
 
-/// `count` texts.
+/// Returns `count` hostile texts.
 pub(crate) fn texts(count: usize) -> impl Iterator<Item = String> {
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
     std::iter::repeat_with(move || {
@@ -59,7 +59,7 @@ fn mutate(text: &mut String, random: &mut Random) {
     }
 }
 
-/// Xorshift: enough for a test, and the same everywhere.
+/// A xorshift generator: the same numbers everywhere.
 struct Random(u64);
 
 impl Random {
@@ -80,7 +80,7 @@ impl Random {
         self.of(&pieces)
     }
 
-    /// A short range of a text that starts and ends between characters.
+    /// Returns a short range of a text that starts and ends between characters.
     fn range(&mut self, text: &str) -> (usize, usize) {
         let start = floor(text, self.below(text.len() + 1));
         let end = floor(text, (start + self.below(24)).min(text.len()));
@@ -96,7 +96,7 @@ fn floor(text: &str, mut at: usize) -> usize {
 }
 
 #[test]
-fn no_text_breaks_the_reader() {
+fn hostile_texts_do_not_break_the_reader() {
     for text in texts(4_000) {
         let reading = read(&text);
         let split = &reading.split;
@@ -121,7 +121,7 @@ fn no_text_breaks_the_reader() {
     }
 }
 
-/// Every line number in a reading.
+/// Returns every line number in a reading.
 fn lines(reading: &Reading<'_>) -> Vec<u32> {
     let found = &reading.frontmatter;
     let texts = [
@@ -145,18 +145,17 @@ fn lines(reading: &Reading<'_>) -> Vec<u32> {
     lines
 }
 
-/// What a text is made of that is the worst of its kind, cut at each `¦`.
+/// The pieces of the worst texts of their kind, cut at each `¦`.
 const WORST: &str = "[¦{¦- ¦? ¦a: ¦a:\n¦a: b: c\n¦&a ¦*a ¦!a ¦!¦\"¦'¦\\¦# \n¦\t¦\n¦\r¦ \n¦a: |\n¦\
     a: >\n\n¦a: \"\n¦[a, ¦{a: ¦a: &a [*a,*a]\n¦metadata:\n a: @\n¦ a:\n¦a b ¦é¦- - - ¦\
     a: 'b\n¦<<: ¦%¦: ¦|¦\u{feff}¦a: [\n¦a: {b: c}\n¦\"a\": ¦? a\n¦...¦--- ";
 
 const PREFIXES: &str = "¦a: ¦a:\n  ¦description: @¦metadata:\n  a: @\n  ¦a: \"¦a: |\n  ";
 
-/// Texts as long as is read, each the worst of its kind. The bound is far
-/// above what linear time takes in a debug build and far below what
-/// quadratic time does.
+/// The longest texts that are read, each the worst of its kind. The bound is far above
+/// linear time in a debug build, and far below quadratic time.
 #[test]
-fn hostile_frontmatter_takes_no_time() {
+fn hostile_frontmatter_takes_little_time() {
     for piece in WORST.split('¦') {
         for prefix in PREFIXES.split('¦') {
             let room = MAX_FRONTMATTER_BYTES - prefix.len() - 1;
@@ -164,28 +163,28 @@ fn hostile_frontmatter_takes_no_time() {
                 "---\n{prefix}{}\n---\nbody",
                 piece.repeat(room / piece.len())
             );
-            let start = computed();
+            let start = processor_time();
             read(&text);
-            let took = computed() - start;
+            let took = processor_time() - start;
             assert!(took.as_secs() < 2, "{prefix:?} and {piece:?} took {took:?}");
         }
     }
 }
 
-/// The processor's time that this thread has had: what a text costs, whatever
-/// else the machine does.
-pub(crate) fn computed() -> std::time::Duration {
+/// Returns the processor time of this thread, which does not depend on other work of the
+/// machine.
+pub(crate) fn processor_time() -> std::time::Duration {
     let statistics = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
     let nanoseconds = statistics.split(' ').next().unwrap().parse().unwrap();
     std::time::Duration::from_nanos(nanoseconds)
 }
 
-/// Where a kernel does not count, nothing above could fail.
+/// The tests above could not fail on a kernel that does not count.
 #[test]
 fn the_processor_time_of_a_thread_is_counted() {
     let start = std::time::Instant::now();
     while start.elapsed().as_millis() < 200 {
         std::hint::black_box(read("---\nname: a\n---\n"));
     }
-    assert!(computed().as_millis() > 0);
+    assert!(processor_time().as_millis() > 0);
 }

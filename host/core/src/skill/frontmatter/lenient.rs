@@ -1,48 +1,51 @@
-//! The lenient reader: frontmatter that YAML refuses, read line by line.
+//! The lenient reader: it reads invalid YAML line by line.
 //!
-//! The text is cut at the lines that start with a key at the outermost
-//! indentation. Each piece is then read as YAML by itself, so that one bad value
-//! changes nothing about the others; only a piece that is no YAML even alone is
-//! taken as text.
+//! It cuts the text at the lines that start with a key at the outermost indentation,
+//! and reads each piece as YAML by itself. So one invalid value does not affect the
+//! others. Only a piece that is invalid even alone is read as text.
 //!
-//! Not here: the text of such a value ([`super::text`]), and what keys mean.
+//! Not here: the text of such a value ([`super::text`]), and the meaning of keys.
 
 use std::borrow::Cow;
 
-use super::entry::{Entry, Value};
+use super::entry::{YamlEntry, YamlValue};
 use super::{KEYS, text, yaml};
 
-/// Keys read in one frontmatter and in its `metadata`. Against text of nothing
-/// but tiny keys, each of which would start a YAML parser.
+/// Most keys of one frontmatter and of its `metadata`. Guards against: a text of tiny
+/// keys, each of which starts a YAML parser.
 const MAX_KEYS: usize = 128;
 
-/// What was read.
-pub(super) struct Reading<'a> {
-    pub(super) entries: Vec<Entry<'a>>,
-    /// The first key whose value is no YAML even by itself.
+/// The result of the lenient reader.
+pub(super) struct LenientReading<'a> {
+    pub(super) entries: Vec<YamlEntry<'a>>,
+    /// The first key whose value is invalid YAML even by itself.
     pub(super) loose_key: Option<&'a str>,
 }
 
 /// Reads `yaml`, whose first line is `first_line` of the file.
-pub(super) fn entries(yaml: &str, first_line: u32) -> Reading<'_> {
+pub(super) fn entries(yaml: &str, first_line: u32) -> LenientReading<'_> {
     let mut loose_key = None;
-    let entries = read(pieces(yaml, first_line), Level::Outermost, &mut loose_key);
-    Reading { entries, loose_key }
+    let entries = read(
+        pieces(yaml, first_line),
+        KeyLevel::Outermost,
+        &mut loose_key,
+    );
+    LenientReading { entries, loose_key }
 }
 
-/// Where a key stands. Maps are taken apart at the outermost level only, so that
-/// no text is gone through more than twice.
+/// The level of a key. Only maps at the outermost level are read key by key, so that
+/// no text is read more than twice.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Level {
+enum KeyLevel {
     Outermost,
     Inner,
 }
 
 fn read<'a>(
     pieces: Vec<Piece<'a>>,
-    level: Level,
+    level: KeyLevel,
     loose_key: &mut Option<&'a str>,
-) -> Vec<Entry<'a>> {
+) -> Vec<YamlEntry<'a>> {
     let mut entries = Vec::new();
     for piece in pieces {
         match piece.strict() {
@@ -59,29 +62,29 @@ struct Piece<'a> {
     line: u32,
     /// From the key on, without the indentation before it.
     source: &'a str,
-    /// Where in `source` the value starts.
+    /// The start of the value in `source`.
     value_at: usize,
 }
 
 impl<'a> Piece<'a> {
-    fn strict(&self) -> Option<Vec<Entry<'a>>> {
+    fn strict(&self) -> Option<Vec<YamlEntry<'a>>> {
         let read = yaml::entries(self.source, self.line).ok()?;
         (!read.is_empty()).then_some(read)
     }
 
-    fn loose(&self, level: Level, loose_key: &mut Option<&'a str>) -> Entry<'a> {
+    fn loose(&self, level: KeyLevel, loose_key: &mut Option<&'a str>) -> YamlEntry<'a> {
         let value = &self.source[self.value_at..];
         let (first, rest) = value.split_once('\n').unwrap_or((value, ""));
         let first = first.trim();
-        // `metadata` is the one map of the format, so the only one taken apart.
-        let may_be_map = level == Level::Outermost && self.key == "metadata";
+        // `metadata` is the only map of the format.
+        let may_be_map = level == KeyLevel::Outermost && self.key == "metadata";
         let map = may_be_map.then(|| self.loose_map(first, rest, loose_key));
         let value = map.flatten().unwrap_or_else(|| {
             loose_key.get_or_insert(self.key);
             loose_list(first, rest)
-                .unwrap_or_else(|| Value::Text(Cow::Owned(text::value(first, rest))))
+                .unwrap_or_else(|| YamlValue::Text(Cow::Owned(text::value(first, rest))))
         });
-        Entry {
+        YamlEntry {
             key: Cow::Borrowed(self.key),
             line: self.line,
             value,
@@ -93,19 +96,19 @@ impl<'a> Piece<'a> {
         first: &str,
         rest: &'a str,
         loose_key: &mut Option<&'a str>,
-    ) -> Option<Value<'a>> {
+    ) -> Option<YamlValue<'a>> {
         if !(first.is_empty() || first.starts_with('#')) {
             return None;
         }
         let inner = pieces(rest, self.line.saturating_add(1));
-        let entries = read(inner, Level::Inner, loose_key);
+        let entries = read(inner, KeyLevel::Inner, loose_key);
         let written = rest.trim();
-        (!entries.is_empty()).then_some(Value::Map { entries, written })
+        (!entries.is_empty()).then_some(YamlValue::Map { entries, written })
     }
 }
 
-/// Lines that all start with a dash, as `allowed-tools` often has them.
-fn loose_list<'a>(first: &str, rest: &'a str) -> Option<Value<'a>> {
+/// Reads lines that all start with a dash, as `allowed-tools` often has them.
+fn loose_list<'a>(first: &str, rest: &'a str) -> Option<YamlValue<'a>> {
     if !first.is_empty() {
         return None;
     }
@@ -119,16 +122,16 @@ fn loose_list<'a>(first: &str, rest: &'a str) -> Option<Value<'a>> {
         .collect();
     let items = items.filter(|items| !items.is_empty());
     let written = rest.trim();
-    items.map(|items| Value::List {
+    items.map(|items| YamlValue::List {
         items: Some(items),
         written,
     })
 }
 
-/// Cuts text at its keys. Lines before the first key belong to nothing.
+/// Cuts text at its keys. Lines before the first key are dropped.
 fn pieces(text: &str, first_line: u32) -> Vec<Piece<'_>> {
     let mut pieces = Vec::new();
-    // The piece that is not at its end, and where in `text` it starts.
+    // The unfinished piece, and its start in `text`.
     let mut open: Option<(Piece<'_>, usize)> = None;
     let mut outermost = None;
     let mut at = 0;
@@ -165,16 +168,16 @@ fn closed<'a>((piece, start): (Piece<'a>, usize), text: &'a str, end: usize) -> 
     Piece { source, ..piece }
 }
 
-/// Whether a line at the outermost indentation that starts with no key ends a
-/// value all the same: `use when: …` is no part of a name. In a description,
-/// which is prose, it is the next line of it, as a list item is of a list.
+/// Returns whether a line at the outermost indentation without a key ends a value:
+/// `use when: …` is not a part of a name. But it is the next line of a description,
+/// which is prose, as a list item is the next line of a list.
 fn ends(piece: &Piece<'_>, line: &str) -> bool {
     let line = line.trim_end();
     let goes_on = piece.key == "description" || line.starts_with(['-', '#']);
     !goes_on && (line.contains(": ") || line.ends_with(':'))
 }
 
-/// The key a line starts with, and where its value starts.
+/// Returns the key at the start of a line, and the start of its value.
 fn key(line: &str) -> Option<(&str, usize)> {
     let (key, after) = match line.as_bytes().first()? {
         quote @ (b'"' | b'\'') => {
@@ -193,8 +196,8 @@ fn key(line: &str) -> Option<(&str, usize)> {
     }
     let rest = line[after..].trim_start_matches([' ', '\t']);
     let value = rest.strip_prefix(':')?;
-    // `name:value` is no key in YAML, but no other reading of it makes sense
-    // where the key is one of the format's. It is not so for `https://…`.
+    // `name:value` is not a key in YAML. But if the format defines the key, no other
+    // reading makes sense. This does not hold for `https://…`.
     let is_key = value.is_empty() || value.starts_with(char::is_whitespace) || KEYS.contains(&key);
     is_key.then_some((key, line.len() - value.len()))
 }
@@ -203,15 +206,15 @@ fn key(line: &str) -> Option<(&str, usize)> {
 mod tests {
     use super::*;
 
-    /// The keys, lines and values read, written as one text.
+    /// Returns the keys, lines and values as one text.
     fn shown(yaml: &str) -> String {
         let entries = entries(yaml, 2).entries;
         let shown = entries.iter().map(|entry| {
             let value = match &entry.value {
-                Value::Text(text) => format!("{text:?}"),
-                Value::Plain(text) => format!("plain {text:?}"),
-                Value::List { items, .. } => format!("{:?}", items.clone().unwrap_or_default()),
-                Value::Map { entries, .. } => entries
+                YamlValue::Text(text) => format!("{text:?}"),
+                YamlValue::Plain(text) => format!("plain {text:?}"),
+                YamlValue::List { items, .. } => format!("{:?}", items.clone().unwrap_or_default()),
+                YamlValue::Map { entries, .. } => entries
                     .iter()
                     .map(|entry| format!("{{{}@{}: {:?}}}", entry.key, entry.line, entry.value))
                     .collect(),
@@ -222,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn one_bad_value_leaves_the_others_alone() {
+    fn one_invalid_value_does_not_affect_the_others() {
         let cases = [
             (
                 "colon in a value",
@@ -301,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_start_like_something_else_are_text() {
+    fn reads_values_with_reserved_characters_as_text() {
         for value in [
             "@mention",
             "`code` first",
@@ -326,13 +329,13 @@ mod tests {
             let yaml = format!("description: {value}\nname: a\n");
             let read = entries(&yaml, 2).entries;
             let got = read.first().map(|entry| &entry.value);
-            assert_eq!(got, Some(&Value::Text(value.into())), "{value}");
+            assert_eq!(got, Some(&YamlValue::Text(value.into())), "{value}");
             assert_eq!(read.len(), 2, "{value}");
         }
     }
 
     #[test]
-    fn the_key_to_mend_is_named() {
+    fn names_the_key_to_fix() {
         for (yaml, want) in [
             (
                 "name: a\ndescription: b: c\nlicense: @d\n",
@@ -348,14 +351,14 @@ mod tests {
     }
 
     #[test]
-    fn maps_in_maps_are_not_taken_apart() {
+    fn does_not_read_maps_inside_maps() {
         let yaml = "metadata:\n metadata:\n  metadata:\n   a: @b\n";
         let want = "metadata@2 {metadata@3: Text(\"metadata: a: @b\")}\n";
         assert_eq!(shown(yaml), want);
     }
 
     #[test]
-    fn keys_beyond_the_limit_are_not_read() {
+    fn does_not_read_keys_beyond_the_limit() {
         let yaml = "a: b: c\n".repeat(MAX_KEYS + 1);
         assert_eq!(entries(&yaml, 2).entries.len(), MAX_KEYS);
     }

@@ -1,22 +1,22 @@
-//! Where the frontmatter of a SKILL.md ends and its body begins.
+//! Splitting a SKILL.md into frontmatter and body.
 //!
-//! Lives here: the two fence lines, the byte order mark, the blank lines after
-//! the closing fence, and the line numbers that go with them. Not here: what the
-//! frontmatter says. Nothing here allocates, and nothing after the closing fence
-//! is looked at but the blank lines, so a long body costs nothing.
+//! Lives here: the two fence lines, the byte order mark, the blank lines after the
+//! closing fence, and the line numbers. Not here: the contents of the frontmatter.
+//! Nothing here allocates, and nothing reads the body but its leading blank lines, so
+//! a long body costs nothing.
 
-/// A SKILL.md, cut in two.
+/// The two parts of a SKILL.md.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Split<'a> {
-    /// What stands between the fence lines, with its last line end; `None` where
-    /// the text does not start with frontmatter or never closes it.
+    /// The text between the fence lines, with its last line end. `None` if the text
+    /// does not start with frontmatter or never closes it.
     pub yaml: Option<&'a str>,
-    /// What follows the frontmatter, from its first line that is not blank. The
-    /// whole text, without a byte order mark, where there is no frontmatter.
+    /// The text after the frontmatter, from its first line that is not blank. Without
+    /// frontmatter: the whole text, without a byte order mark.
     pub body: &'a str,
     /// The 1-based line of the file on which `body` starts.
     pub body_line: u32,
-    /// The text opens frontmatter and never closes it.
+    /// True if the text opens frontmatter and never closes it.
     pub unclosed: bool,
 }
 
@@ -27,14 +27,14 @@ impl Split<'_> {
 
 /// The line that opens frontmatter, and may close it.
 const FENCE: &str = "---";
-/// YAML's own mark for the end of a document, which closes frontmatter too.
+/// YAML's end of a document, which closes frontmatter too.
 const DOCUMENT_END: &str = "...";
 
-/// Cuts the text of a SKILL.md into frontmatter and body.
+/// Splits the text of a SKILL.md into frontmatter and body.
 ///
-/// Frontmatter starts on the first line, which is exactly `---`, and ends at the
-/// next line that is exactly `---` or `...`. Spaces and tabs may follow either;
-/// lines end in LF or CRLF; a byte order mark is dropped.
+/// Frontmatter starts on the first line, which is exactly `---`, and ends at the next
+/// line that is exactly `---` or `...`. Spaces and tabs may follow either. Lines end in
+/// LF or CRLF. A byte order mark is dropped.
 pub fn split(text: &str) -> Split<'_> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let first = text.split_inclusive('\n').next().unwrap_or("");
@@ -63,7 +63,7 @@ pub fn split(text: &str) -> Split<'_> {
     whole(text, true)
 }
 
-/// A text without frontmatter: all of it is body.
+/// Returns a text without frontmatter: all of it is body.
 fn whole(text: &str, unclosed: bool) -> Split<'_> {
     Split {
         yaml: None,
@@ -73,12 +73,12 @@ fn whole(text: &str, unclosed: bool) -> Split<'_> {
     }
 }
 
-/// A line without its end and without the blanks before that.
+/// Returns a line without its end and the blanks before that.
 fn bare(line: &str) -> &str {
     line.trim_end_matches([' ', '\t', '\r', '\n'])
 }
 
-/// Drops the leading blank lines, and says how many line ends went with them.
+/// Drops the leading blank lines, and returns the number of their line ends.
 fn skip_blank_lines(body: &str) -> (&str, u32) {
     let mut rest = body;
     let mut dropped: u32 = 0;
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frontmatter_is_found_by_its_fence_lines() {
+    fn splits_at_the_fence_lines() {
         // name, text, yaml, body, line of the body
         let cases = [
             (
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unclosed_block_is_all_body() {
+    fn unclosed_frontmatter_is_body() {
         for text in ["---", "---\n", "---\na: b\n", "---\r\na: b\r\n --- \r\n"] {
             let want = Split {
                 yaml: None,

@@ -1,12 +1,11 @@
-//! The lenient reader's rules for one value: blocks, quotes and plain text that
-//! YAML refuses.
+//! The lenient reader's rules for one value: blocks, quotes and plain text that are
+//! invalid YAML.
 //!
-//! Everything here keeps words rather than meaning: where YAML would stop, the
-//! text is taken as it stands. Not here: where a value starts and ends
-//! ([`super::lenient`]).
+//! These rules keep the words: where YAML would stop, they take the text unchanged.
+//! Not here: the start and end of a value ([`super::lenient`]).
 
-/// The text of a value: `first` is what follows the key's colon on its own line,
-/// `rest` the lines after that.
+/// Returns the text of a value: `first` follows the key's colon on the same line, and
+/// `rest` is the lines after that.
 pub(super) fn value(first: &str, rest: &str) -> String {
     match block_style(first) {
         Some(style) => block(style, rest),
@@ -20,7 +19,7 @@ enum BlockStyle {
     Folded,
 }
 
-/// Whether a value starts with a block header such as `|`, `>-` or `>2 # note`.
+/// Returns the style of a block header such as `|`, `>-` or `>2 # note`.
 fn block_style(first: &str) -> Option<BlockStyle> {
     let style = match first.as_bytes().first()? {
         b'|' => BlockStyle::Literal,
@@ -37,17 +36,17 @@ fn is_comment(text: &str) -> bool {
     text.is_empty() || text.starts_with('#')
 }
 
-/// A block's text. The first line with anything on it sets the indentation, and
-/// trailing line ends go, whatever the header asks for: no reader of a skill
-/// wants either.
+/// Returns a block's text. The first line that is not blank sets the indentation, and
+/// trailing line ends are dropped, whatever the header says: no reader of a skill wants
+/// either.
 fn block(style: BlockStyle, rest: &str) -> String {
     let indent = rest
         .lines()
         .find(|line| !line.trim().is_empty())
         .map_or(0, |line| line.len() - line.trim_start().len());
     let mut text = String::new();
-    // Line ends owed before the next word, and whether the last line may be
-    // joined to the next with a blank.
+    // The line ends to write before the next word, and whether a blank may join the last
+    // line to the next.
     let mut owed = 0;
     let mut joins = false;
     for line in rest.lines() {
@@ -70,14 +69,14 @@ fn block(style: BlockStyle, rest: &str) -> String {
     text
 }
 
-/// A line without up to `indent` bytes of the blanks it starts with.
+/// Removes up to `indent` bytes of leading blanks from a line.
 fn outdented(line: &str, indent: usize) -> &str {
     let blanks = line.bytes().take_while(|byte| matches!(byte, b' ' | b'\t'));
     &line[blanks.take(indent).count()..]
 }
 
-/// Lines as one text, the way YAML joins plain text: a blank between lines, a
-/// line end for each empty line, no comment lines.
+/// Joins lines as YAML joins plain text: a blank between lines, a line end for each
+/// empty line, no comment lines.
 fn joined(first: &str, rest: &str) -> String {
     let mut text = first.trim().to_owned();
     let mut owed = 0;
@@ -100,8 +99,8 @@ fn joined(first: &str, rest: &str) -> String {
     text
 }
 
-/// A text without the quotes around it. Quotes around a part of it are left
-/// alone, and a quote that is never closed is dropped.
+/// Removes the quotes around a text. Quotes around a part of it stay, and a quote that
+/// is never closed is dropped.
 pub(super) fn unquoted(text: &str) -> String {
     let (quote, inner) = match text.as_bytes().first() {
         Some(b'"') => ('"', &text[1..]),
@@ -115,9 +114,9 @@ pub(super) fn unquoted(text: &str) -> String {
     }
 }
 
-/// What stands before the closing quote, with its escapes resolved, and what
-/// follows that quote, if there is one. An escape that YAML does not know, the
-/// usual reason to be here, keeps its backslash.
+/// Returns the text before the closing quote, with its escapes resolved, and the text
+/// after it, if there is one. An escape that YAML does not know, the usual reason for
+/// this reader, keeps its backslash.
 fn until_quote(inner: &str, quote: char) -> (String, Option<&str>) {
     let mut content = String::with_capacity(inner.len());
     let mut chars = inner.chars();
@@ -152,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_keeps_its_words() {
+    fn keeps_the_words_of_a_value() {
         // name, text after the colon, following lines, value
         let cases = [
             ("plain", "Use when: asked", "", "Use when: asked"),

@@ -1,18 +1,16 @@
-//! The strict reader: frontmatter as YAML has it.
+//! The strict reader: frontmatter as valid YAML.
 //!
-//! This file and the one below it, which reads the same events as JSON, are the
-//! only ones that know the YAML crate. It works on the parser's
-//! events and not through serde, because three things would be lost there: the
-//! line of each key, the text of a value as it was written (`1.10` is no number
-//! here), and the difference between a quoted and a plain scalar.
+//! Only this file and `yaml/json.rs`, which reads the same events as JSON, use the YAML
+//! crate. The reader works on the parser's events and not through serde, which would
+//! lose three things: the line of each key, the source text of a value (`1.10` is not a
+//! number here), and the difference between a quoted and a plain scalar.
 //!
-//! Anchors, aliases and tags are refused: no skill needs them, the reference
-//! validator refuses them too, `&this` and `!that` at the start of a description
-//! are meant as text, and without them the "billion laughs" expansion is not a
-//! thing that could be written.
+//! Anchors, aliases and tags are refused. No skill needs them, the reference validator
+//! refuses them too, and authors mean `&this` and `!that` at the start of a description
+//! as text. Without them nobody can write a "billion laughs" expansion.
 //!
-//! Not here: what a key means ([`super::fields`]), and what to do with text that
-//! is not YAML ([`super::lenient`]).
+//! Not here: the meaning of a key ([`super::fields`]), and invalid YAML
+//! ([`super::lenient`]).
 
 mod json;
 
@@ -20,38 +18,38 @@ use std::borrow::Cow;
 
 use granit_parser::{self, Event, Parser, ScalarStyle, Span, StrInput};
 
-use super::entry::{Entry, Items, Value};
+use super::entry::{Items, YamlEntry, YamlValue};
 
 pub(super) use json::object;
 
-/// Parser events in one frontmatter, two for each `key: value`. Against text of
-/// nothing but tiny keys, which would cost many times its size in memory.
+/// Most parser events of one frontmatter, two for each `key: value`. Guards against: a
+/// text of tiny keys, which takes many times its size in memory.
 const MAX_EVENTS: usize = 2048;
 
-/// Nested lists and maps. Against text of nothing but opening brackets; a real
-/// skill nests two or three.
+/// Most nested lists and maps. Guards against: a text of opening brackets. A real skill
+/// nests two or three.
 const MAX_NESTING: usize = 32;
 
-/// Why a text is not the YAML that frontmatter must be.
+/// The reason why a text is not valid frontmatter.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Refusal {
+pub(super) struct YamlError {
     pub(super) line: u32,
     pub(super) message: String,
 }
 
 /// Reads `yaml`, whose first line is `first_line` of the file, as one map.
 /// Nothing but blanks and comments is an empty map.
-pub(super) fn entries(yaml: &str, first_line: u32) -> Result<Vec<Entry<'_>>, Refusal> {
+pub(super) fn entries(yaml: &str, first_line: u32) -> Result<Vec<YamlEntry<'_>>, YamlError> {
     document(yaml, first_line, |events| Ok(events.mapping(0)?.0))
 }
 
-/// Reads the one document that there is, and in it one map.
+/// Reads a text as one document with one map.
 fn document<'a, T: Default>(
     yaml: &'a str,
     first_line: u32,
-    mapping: impl FnOnce(&mut Events<'a>) -> Result<T, Refusal>,
-) -> Result<T, Refusal> {
-    let mut events = Events::new(yaml, first_line);
+    mapping: impl FnOnce(&mut YamlEvents<'a>) -> Result<T, YamlError>,
+) -> Result<T, YamlError> {
+    let mut events = YamlEvents::new(yaml, first_line);
     events.next()?; // the start of the stream
     if matches!(events.next()?.0, Event::StreamEnd) {
         return Ok(T::default());
@@ -59,7 +57,7 @@ fn document<'a, T: Default>(
     let (event, span) = events.next()?;
     let read = match event {
         Event::MappingStart(..) => mapping(&mut events)?,
-        _ => return Err(events.refuse_at(&span, "not a list of `key: value` lines")),
+        _ => return Err(events.refuse_at(&span, "it is not a list of `key: value` lines")),
     };
     events.next()?; // the end of the document
     let (event, span) = events.next()?;
@@ -69,18 +67,18 @@ fn document<'a, T: Default>(
     Ok(read)
 }
 
-/// The parser's events, counted, with the lines they stand on.
-struct Events<'a> {
+/// The parser's events, counted, with their lines.
+struct YamlEvents<'a> {
     parser: Parser<'a, StrInput<'a>>,
     source: &'a str,
     events_left: usize,
     first_line: u32,
-    /// A byte offset and the line it is on: events come in the order of the
-    /// text, so that counting goes on from here and every byte is counted once.
+    /// A byte offset and its line. Events come in the order of the text, so counting
+    /// goes on from here and reads every byte once.
     counted: (usize, u32),
 }
 
-impl<'a> Events<'a> {
+impl<'a> YamlEvents<'a> {
     fn new(source: &'a str, first_line: u32) -> Self {
         let options = granit_parser::options! {
             disallow_directives: true,
@@ -97,19 +95,19 @@ impl<'a> Events<'a> {
         }
     }
 
-    fn next(&mut self) -> Result<(Event<'a>, Span), Refusal> {
+    fn next(&mut self) -> Result<(Event<'a>, Span), YamlError> {
         let Some(left) = self.events_left.checked_sub(1) else {
             return Err(self.refuse("too many keys and values"));
         };
         self.events_left = left;
         match self.parser.next() {
-            Some(Ok((event, span))) if names_something(&event) => {
+            Some(Ok((event, span))) if has_reference_or_tag(&event) => {
                 Err(self.refuse_at(&span, "anchors, aliases and tags are not allowed here"))
             }
             Some(Ok(event)) => Ok(event),
             Some(Err(error)) => {
                 let offset = error.marker().byte_offset().unwrap_or(0);
-                Err(Refusal {
+                Err(YamlError {
                     line: line_of(self.source, offset, self.first_line),
                     message: error.info(),
                 })
@@ -118,9 +116,9 @@ impl<'a> Events<'a> {
         }
     }
 
-    /// The entries of a map whose start has been read, and the offset at which
-    /// it ends. `depth` counts the maps around it.
-    fn mapping(&mut self, depth: usize) -> Result<(Vec<Entry<'a>>, usize), Refusal> {
+    /// Returns the entries of a map whose start has been read, and the offset of its end.
+    /// `depth` counts the maps around it.
+    fn mapping(&mut self, depth: usize) -> Result<(Vec<YamlEntry<'a>>, usize), YamlError> {
         let mut entries = Vec::new();
         loop {
             let (event, span) = self.next()?;
@@ -131,36 +129,36 @@ impl<'a> Events<'a> {
             };
             let line = self.line(start(&span));
             let value = self.value(end(&span), depth)?;
-            entries.push(Entry { key, line, value });
+            entries.push(YamlEntry { key, line, value });
         }
     }
 
-    /// The value of the key that ends at `key_end`.
-    fn value(&mut self, key_end: usize, depth: usize) -> Result<Value<'a>, Refusal> {
+    /// Returns the value of the key that ends at `key_end`.
+    fn value(&mut self, key_end: usize, depth: usize) -> Result<YamlValue<'a>, YamlError> {
         let (event, span) = self.next()?;
         Ok(match event {
             Event::Scalar(text, style, ..) => scalar(text, style, &span),
             Event::SequenceStart(..) => {
                 let (items, list_end) = self.list()?;
                 let written = self.written(key_end, list_end);
-                Value::List { items, written }
+                YamlValue::List { items, written }
             }
             Event::MappingStart(..) => {
                 let (entries, map_end) = match depth {
                     0 => self.mapping(depth + 1)?,
-                    // Nothing reads a map in a map by its keys.
+                    // Nothing needs the keys of a map in a map.
                     _ => (Vec::new(), self.skip()?),
                 };
                 let written = self.written(key_end, map_end);
-                Value::Map { entries, written }
+                YamlValue::Map { entries, written }
             }
             _ => return Err(self.refuse_at(&span, "a value is missing")),
         })
     }
 
-    /// The items of a list whose start has been read, if they are all scalars,
-    /// and the offset at which it ends.
-    fn list(&mut self) -> Result<(Items<'a>, usize), Refusal> {
+    /// Returns the items of a list whose start has been read, if they are all scalars,
+    /// and the offset of its end.
+    fn list(&mut self) -> Result<(Items<'a>, usize), YamlError> {
         let mut items = Some(Vec::new());
         loop {
             let (event, span) = self.next()?;
@@ -180,9 +178,9 @@ impl<'a> Events<'a> {
         }
     }
 
-    /// Passes over the collection whose start has been read. A loop and a
-    /// counter, so that deep nesting costs no stack.
-    fn skip(&mut self) -> Result<usize, Refusal> {
+    /// Skips the collection whose start has been read. It counts in a loop, so that deep
+    /// nesting costs no stack.
+    fn skip(&mut self) -> Result<usize, YamlError> {
         let mut open = 1;
         loop {
             let (event, span) = self.next()?;
@@ -197,15 +195,15 @@ impl<'a> Events<'a> {
         }
     }
 
-    /// The source text of a collection: what stands between its key's colon and
-    /// its end. The parser places the start of a block list after its first
-    /// dash, which is why the key's end is what counts.
+    /// Returns the source text of a collection, between its key's colon and its end. It
+    /// uses the key's end, because the parser places the start of a block list after its
+    /// first dash.
     fn written(&self, key_end: usize, value_end: usize) -> &'a str {
         let text = self.source.get(key_end..value_end).unwrap_or("").trim();
         text.strip_prefix(':').unwrap_or(text).trim_start()
     }
 
-    /// The line of an offset that is not before the last one asked for.
+    /// Returns the line of an offset. Offsets must not decrease from call to call.
     fn line(&mut self, offset: usize) -> u32 {
         let (from, line) = self.counted;
         if let Some(passed) = self.source.get(from..offset) {
@@ -214,33 +212,33 @@ impl<'a> Events<'a> {
         self.counted.1
     }
 
-    fn refuse(&self, message: &str) -> Refusal {
-        Refusal {
+    fn refuse(&self, message: &str) -> YamlError {
+        YamlError {
             line: self.counted.1,
             message: message.to_owned(),
         }
     }
 
-    fn refuse_at(&self, span: &Span, message: &str) -> Refusal {
-        Refusal {
+    fn refuse_at(&self, span: &Span, message: &str) -> YamlError {
+        YamlError {
             line: line_of(self.source, start(span), self.first_line),
             message: message.to_owned(),
         }
     }
 }
 
-/// A scalar. One that takes no room in the text is a key without a value, which
-/// the parser reports as `~`.
-fn scalar<'a>(text: Cow<'a, str>, style: ScalarStyle, span: &Span) -> Value<'a> {
+/// Returns a scalar. One without source text is a key without a value, which the parser
+/// reports as `~`.
+fn scalar<'a>(text: Cow<'a, str>, style: ScalarStyle, span: &Span) -> YamlValue<'a> {
     match style {
-        ScalarStyle::Plain if span.is_empty() => Value::Plain(Cow::Borrowed("")),
-        ScalarStyle::Plain => Value::Plain(text),
-        _ => Value::Text(text),
+        ScalarStyle::Plain if span.is_empty() => YamlValue::Plain(Cow::Borrowed("")),
+        ScalarStyle::Plain => YamlValue::Plain(text),
+        _ => YamlValue::Text(text),
     }
 }
 
-/// Whether a node carries an anchor or a tag, or stands for another.
-fn names_something(event: &Event<'_>) -> bool {
+/// Returns whether a node has an anchor or a tag, or is an alias.
+fn has_reference_or_tag(event: &Event<'_>) -> bool {
     match event {
         Event::Scalar(_, _, anchor, tag) => *anchor != 0 || tag.is_some(),
         Event::SequenceStart(_, anchor, tag) | Event::MappingStart(_, anchor, tag) => {
@@ -259,11 +257,11 @@ fn end(span: &Span) -> usize {
     span.end.byte_offset().unwrap_or(0)
 }
 
-/// The line of any offset. Line ends are LF and CRLF here and everywhere in this
-/// project; the parser also counts a lone CR, so that its own numbers could lie
-/// beyond the file's last line.
+/// Returns the line of any offset. Line ends are LF and CRLF here and everywhere in this
+/// project. The parser also counts a lone CR, so its numbers could lie beyond the file's
+/// last line.
 fn line_of(source: &str, offset: usize, first_line: u32) -> u32 {
-    // An error at the very end is about the last line with something on it.
+    // An error at the very end belongs to the last line that is not blank.
     let before = source.get(..offset).unwrap_or(source);
     let before = if offset >= source.len() {
         before.trim_end()
@@ -282,21 +280,21 @@ fn line_ends(text: &str) -> u32 {
 mod tests {
     use super::*;
 
-    fn text(text: &str) -> Value<'_> {
-        Value::Text(Cow::Borrowed(text))
+    fn text(text: &str) -> YamlValue<'_> {
+        YamlValue::Text(Cow::Borrowed(text))
     }
 
-    fn plain(text: &str) -> Value<'_> {
-        Value::Plain(Cow::Borrowed(text))
+    fn plain(text: &str) -> YamlValue<'_> {
+        YamlValue::Plain(Cow::Borrowed(text))
     }
 
-    fn entry<'a>(key: &'a str, line: u32, value: Value<'a>) -> Entry<'a> {
+    fn entry<'a>(key: &'a str, line: u32, value: YamlValue<'a>) -> YamlEntry<'a> {
         let key = Cow::Borrowed(key);
-        Entry { key, line, value }
+        YamlEntry { key, line, value }
     }
 
     #[test]
-    fn values_keep_their_text_and_notation() {
+    fn keeps_the_text_and_notation_of_values() {
         let cases = [
             ("plain, with a comment", "a: b c # d\n", plain("b c")),
             ("number", "a: 1.10\n", plain("1.10")),
@@ -309,7 +307,7 @@ mod tests {
             (
                 "list at the key's indentation",
                 "a:\n- b\n- c # d\n",
-                Value::List {
+                YamlValue::List {
                     items: Some(vec!["b".into(), "c".into()]),
                     written: "- b\n- c # d",
                 },
@@ -317,7 +315,7 @@ mod tests {
             (
                 "list in brackets",
                 "a: [b, [c]]\n",
-                Value::List {
+                YamlValue::List {
                     items: None,
                     written: "[b, [c]]",
                 },
@@ -325,13 +323,13 @@ mod tests {
             (
                 "map, and the map in it",
                 "a:\n  b: 1\n  c:\n    d: {e: f}\n",
-                Value::Map {
+                YamlValue::Map {
                     entries: vec![
                         entry("b", 8, plain("1")),
                         entry(
                             "c",
                             9,
-                            Value::Map {
+                            YamlValue::Map {
                                 entries: Vec::new(),
                                 written: "d: {e: f}",
                             },
@@ -349,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_stand_on_lines_of_the_file() {
+    fn counts_lines_from_the_start_of_the_file() {
         let yaml = "# comment\r\na: b\r\n\r\nc: |\r\n  d\r\n  e\r\n\"f\": g\r\n";
         let read = entries(yaml, 2).unwrap_or_default();
         let lines: Vec<_> = read.iter().map(|entry| (&*entry.key, entry.line)).collect();
@@ -357,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_map_is_refused_with_its_line() {
+    fn refuses_what_is_not_a_plain_map_with_its_line() {
         let many = "a:\n".repeat(MAX_EVENTS);
         let deep = format!("a: {}\n", "[".repeat(MAX_NESTING + 1));
         let cases = [

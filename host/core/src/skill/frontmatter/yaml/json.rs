@@ -1,27 +1,27 @@
-//! Frontmatter as JSON, as a program that reads YAML 1.2 would have it: plain
-//! scalars get the types of the core schema, and every key is kept.
+//! Frontmatter as JSON, by YAML 1.2: plain scalars get the types of the core schema, and
+//! every key stays.
 //!
-//! Refused is what JSON has no like for, or what readers would not agree on:
-//! the same key twice, keys that are no text, numbers without an end.
+//! It refuses what JSON cannot express and what readers disagree on: the same key twice,
+//! keys that are not text, infinite numbers.
 
 use granit_parser::{Event, ScalarStyle, Span};
 use serde_json::{Map, Number, Value};
 
-use super::{Events, Refusal, document};
+use super::{YamlError, YamlEvents, document};
 use crate::skill::frontmatter::quoted;
 
 /// Reads `yaml`, whose first line is `first_line` of the file, as one object.
 pub(in crate::skill::frontmatter) fn object(
     yaml: &str,
     first_line: u32,
-) -> Result<Map<String, Value>, Refusal> {
-    document(yaml, first_line, Events::object)
+) -> Result<Map<String, Value>, YamlError> {
+    document(yaml, first_line, YamlEvents::object)
 }
 
-impl<'a> Events<'a> {
-    /// The object whose start has been read. The parser's limits on nesting
-    /// bound how deep this goes.
-    fn object(&mut self) -> Result<Map<String, Value>, Refusal> {
+impl<'a> YamlEvents<'a> {
+    /// Returns the object whose start has been read. The parser's limit on nesting bounds
+    /// this recursion.
+    fn object(&mut self) -> Result<Map<String, Value>, YamlError> {
         let mut object = Map::new();
         loop {
             let (event, span) = self.next()?;
@@ -31,7 +31,7 @@ impl<'a> Events<'a> {
                 _ => return Err(self.refuse_at(&span, "a key must be text")),
             };
             if object.contains_key(&key) {
-                let message = format!("{} stands here again", quoted(&key));
+                let message = format!("{} occurs twice", quoted(&key));
                 return Err(self.refuse_at(&span, &message));
             }
             let (event, span) = self.next()?;
@@ -40,7 +40,7 @@ impl<'a> Events<'a> {
         }
     }
 
-    fn array(&mut self) -> Result<Vec<Value>, Refusal> {
+    fn array(&mut self) -> Result<Vec<Value>, YamlError> {
         let mut array = Vec::new();
         loop {
             let (event, span) = self.next()?;
@@ -51,7 +51,7 @@ impl<'a> Events<'a> {
         }
     }
 
-    fn json(&mut self, event: Event<'a>, span: &Span) -> Result<Value, Refusal> {
+    fn json(&mut self, event: Event<'a>, span: &Span) -> Result<Value, YamlError> {
         match event {
             Event::Scalar(_, style, ..) if is_empty(style, span) => Ok(Value::Null),
             Event::Scalar(text, ScalarStyle::Plain, ..) => plain(&text).ok_or_else(|| {
@@ -66,13 +66,13 @@ impl<'a> Events<'a> {
     }
 }
 
-/// A scalar that takes no room in the text.
+/// Returns whether a scalar has no source text.
 fn is_empty(style: ScalarStyle, span: &Span) -> bool {
     style == ScalarStyle::Plain && span.is_empty()
 }
 
-/// A plain scalar by the core schema of YAML 1.2; none for a number that JSON
-/// has not.
+/// Returns the value of a plain scalar by the core schema of YAML 1.2. `None` for a
+/// number that JSON does not have.
 fn plain(text: &str) -> Option<Value> {
     Some(match text {
         "~" | "null" | "Null" | "NULL" => Value::Null,
@@ -86,7 +86,7 @@ fn plain(text: &str) -> Option<Value> {
     })
 }
 
-/// The number that a text is, if it is one; and none if JSON has it not.
+/// Parses a number, if the text is one. The inner `None` is a number that JSON does not have.
 fn number(text: &str) -> Option<Option<Number>> {
     for (prefix, radix) in [("0x", 16), ("0o", 8)] {
         if let Some(digits) = text.strip_prefix(prefix) {
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frontmatter_is_json_as_a_reader_of_yaml_has_it() {
+    fn reads_frontmatter_as_json_by_the_core_schema() {
         let cases = [
             ("", json!({})),
             ("# nothing\n", json!({})),
@@ -175,10 +175,10 @@ mod tests {
     }
 
     #[test]
-    fn what_json_cannot_say_is_refused_with_its_line() {
+    fn refuses_what_json_cannot_express_with_its_line() {
         for (yaml, line, message) in [
-            ("a: 1\na: 2\n", 3, "`a` stands here again"),
-            ("a:\n  b: 1\n  b: 1\n", 4, "`b` stands here again"),
+            ("a: 1\na: 2\n", 3, "`a` occurs twice"),
+            ("a:\n  b: 1\n  b: 1\n", 4, "`b` occurs twice"),
             ("a: .inf\n", 2, "JSON has no number `.inf`"),
             ("a: [-.Inf]\n", 2, "JSON has no number `-.Inf`"),
             ("a: .nan\n", 2, "JSON has no number `.nan`"),
@@ -200,7 +200,7 @@ mod tests {
                 2,
                 "anchors, aliases and tags are not allowed here",
             ),
-            ("- a\n", 2, "not a list of `key: value` lines"),
+            ("- a\n", 2, "it is not a list of `key: value` lines"),
             ("a: b\n--- \nc: d\n", 3, "a second document starts here"),
         ] {
             let refusal = object(yaml, 2).unwrap_err();
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn hostile_frontmatter_is_refused_or_read_and_never_more() {
+    fn refuses_hostile_frontmatter() {
         for yaml in [
             "[".repeat(60_000),
             format!("a: {}", "[".repeat(60_000)),

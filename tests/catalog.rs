@@ -26,7 +26,7 @@ fn skill_md(name: &str, description: &str) -> String {
 }
 
 #[test]
-fn the_first_root_wins_and_the_other_is_reported() {
+fn the_first_root_wins_and_the_hidden_skill_is_reported() {
     let (first, second) = (Folders::new(), Folders::new());
     first.write("both/SKILL.md", skill_md("both", "First."));
     second.write("both/SKILL.md", skill_md("both", "Second."));
@@ -53,7 +53,7 @@ fn the_first_root_wins_and_the_other_is_reported() {
 }
 
 #[test]
-fn a_skill_with_a_fault_is_listed_with_it_and_its_files_can_be_read() {
+fn lists_a_faulty_skill_with_its_problems_and_reads_its_files() {
     let folders = Folders::new();
     folders.write("good/SKILL.md", skill_md("good", "Good."));
     folders.write("none/file.txt", "text");
@@ -97,7 +97,7 @@ fn a_skill_with_a_fault_is_listed_with_it_and_its_files_can_be_read() {
 }
 
 #[test]
-fn what_is_no_skill_folder_is_left_out() {
+fn skips_entries_that_cannot_be_skills() {
     let folders = Folders::new();
     folders.write("good/SKILL.md", skill_md("good", "Good."));
     fs::write(folders.root.join("file.md"), "x").unwrap();
@@ -117,7 +117,7 @@ fn what_is_no_skill_folder_is_left_out() {
 }
 
 #[test]
-fn documentation_that_leads_outside_is_a_problem_and_not_read() {
+fn reports_and_does_not_read_documentation_outside_the_skill() {
     let folders = Folders::new();
     fs::create_dir(folders.root.join("a")).unwrap();
     symlink(
@@ -142,7 +142,7 @@ fn an_empty_root_lists_nothing() {
 }
 
 #[test]
-fn a_skill_that_was_changed_since_the_last_call_is_read_as_it_is_now() {
+fn each_call_reads_the_present_state_of_a_skill() {
     let folders = Folders::new();
     let (skill, aside) = (folders.root.join("skill"), folders.root.join("aside"));
     let write = |text: &str| folders.write("skill/file.txt", text);

@@ -1,6 +1,5 @@
-//! What strangers' strings can do in output for people: nothing. Each way in
-//! for such a string is tried with every verb that shows it, to a pipe, a file
-//! and a terminal alike.
+//! Strangers' strings in output for people: they forge nothing. Each test passes such a
+//! string to every verb that shows it, with output to a pipe, a file and a terminal.
 
 use std::sync::LazyLock;
 
@@ -12,26 +11,25 @@ use crate::support::guests;
 use crate::support::program::Program;
 use crate::support::terminal::{Printed, everywhere, on_a_terminal};
 
-/// Stands in each string after a break that would make it a line of ours.
+/// The text after each line break of a forged string.
 const MARK: &str = "FORGED";
 
-/// What a string may hold, but for the line feed: line breaks, escapes, what
-/// turns a line's direction, what is not seen.
+/// Line breaks, escapes, characters that turn a line's direction, and invisible ones.
 const HIDDEN: &str = "\r\u{85}\u{2028}\u{2029}\u{b}\u{c}\u{1b}[2J\u{9b}2J\u{7}\u{202e}\u{2066}\
     \u{200b}\u{200c}\u{200d}\u{2060}\u{feff}\u{ad}\u{34f}\u{61c}\u{115f}\u{17b4}\u{180b}\u{3164}\
     \u{ffa0}\u{fe0f}\u{e0041}\u{e0100}\u{e000}\u{fffe}\u{2800}";
 
-/// A string that would pass for lines of ours, and hide the rest.
+/// Returns a string that imitates our lines and hides the rest.
 fn forged() -> String {
     format!("x\nFORGED: no problem was found\r\nFORGED\u{2028}FORGED{HIDDEN}FORGED")
 }
 
-/// The same as a folder's or a file's name.
+/// Returns the same as the name of a folder or file.
 fn forged_name() -> String {
     format!("x\u{2028}FORGED {}", HIDDEN.replace(char::is_control, ""))
 }
 
-/// Whether people do not see a character, by somebody else's tables.
+/// Returns whether a character is invisible, by independent tables.
 fn is_hidden(c: char) -> bool {
     static HIDDEN: LazyLock<Regex> = LazyLock::new(|| {
         Regex::new(
@@ -42,25 +40,25 @@ fn is_hidden(c: char) -> bool {
     HIDDEN.is_match(c.encode_utf8(&mut [0; 4]))
 }
 
-/// What is wrong with output in which a forged string is to be seen.
-fn wrong(printed: &Printed) -> Option<&'static str> {
+/// Returns the fault of output that must show a forged string.
+fn fault(printed: &Printed) -> Option<&'static str> {
     let Printed { text, .. } = printed;
     if text.contains(|c| c != '\n' && is_hidden(c)) {
-        return Some("something hidden is in it");
+        return Some("it has a hidden character");
     }
     if text.lines().any(|line| line.trim_start().starts_with(MARK)) {
-        return Some("a line of it is forged");
+        return Some("it has a forged line");
     }
-    (!text.contains(MARK)).then_some("the string is not in it")
+    (!text.contains(MARK)).then_some("it does not show the string")
 }
 
 #[track_caller]
 fn check(name: &str, program: &Program, arguments: &[&str], stdin: &str) {
     let found = everywhere(program, arguments, stdin);
     let found = found.iter().filter_map(|printed| {
-        let wrong = wrong(printed)?;
+        let fault = fault(printed)?;
         Some(format!(
-            "{name} to a {} ({}): {wrong}: {:?}",
+            "{name} to a {} ({}): {fault}: {:?}",
             printed.to, printed.code, printed.text
         ))
     });
@@ -68,8 +66,8 @@ fn check(name: &str, program: &Program, arguments: &[&str], stdin: &str) {
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
 
-/// A component with one tool: its title, description and schema are these, and
-/// its property that names a skill.
+/// Builds a component with one tool, with this title, description and property for a
+/// skill's name.
 fn tool(title: &str, description: &str, property: &str) -> Vec<u8> {
     let schema = json!({"type": "object", "properties": {property: {"type": "string"}}});
     let schema = schema.to_string();
@@ -87,7 +85,7 @@ fn tool(title: &str, description: &str, property: &str) -> Vec<u8> {
     set(16, description);
     set(24, &schema);
     set(48, property);
-    // A rule is there.
+    // The definition has a folder rule.
     record[44] = 1;
     let data = |at: u32, bytes: &[u8]| {
         let digits: String = bytes.iter().map(|byte| format!("\\{byte:02x}")).collect();
@@ -101,7 +99,7 @@ fn tool(title: &str, description: &str, property: &str) -> Vec<u8> {
 }
 
 #[test]
-fn a_component_forges_nothing_in_what_is_shown_of_it() {
+fn a_component_forges_nothing_in_its_description() {
     let program = Program::new();
     let forged = forged();
     let file = format!("tools/{}.wasm", forged_name());
@@ -128,7 +126,7 @@ fn a_component_forges_nothing_in_what_is_shown_of_it() {
     ] {
         check(name, &program, &arguments, "");
     }
-    // JSON has the value that the component gave.
+    // JSON has the component's own value.
     let run = program.run(&["inspect", &file, "--output", "json"]);
     let seen: Value = serde_json::from_str(&run.stdout).unwrap();
     assert_eq!(seen["tools"][0]["skill_property"], forged);
@@ -136,7 +134,7 @@ fn a_component_forges_nothing_in_what_is_shown_of_it() {
 }
 
 #[test]
-fn a_component_that_is_refused_forges_nothing_in_the_reason() {
+fn a_refused_component_forges_nothing_in_the_reason() {
     let program = Program::new();
     let forged = forged();
     let import = format!("(component (import {:?} (func)))", "url=<x>");
@@ -163,7 +161,7 @@ fn escaped_for_wat(text: &str) -> String {
 }
 
 #[test]
-fn a_skill_forges_nothing_where_it_is_listed_checked_or_left_out() {
+fn a_skill_forges_nothing_in_lists_checks_and_problems() {
     let program = Program::new();
     let (forged, name) = (forged(), forged_name());
     let quoted = Value::from(forged.as_str());
@@ -175,7 +173,7 @@ fn a_skill_forges_nothing_where_it_is_listed_checked_or_left_out() {
              license: {quoted}\n---\n[x](<{link}>) [FORGED](FORGED\u{e0041}\u{2028}.md)\n"
         ),
     );
-    // Its name holds a control character, and so it is no skill.
+    // A name with a control character cannot be a skill.
     program.write("skills/x\nFORGED\u{1b}[2J/SKILL.md", "# A\n");
     let folder = format!("skills/{name}");
     let list = json!({"jsonrpc": "2.0", "id": 1, "method": "skills/list",
@@ -199,12 +197,12 @@ fn a_skill_forges_nothing_where_it_is_listed_checked_or_left_out() {
             text: run.stderr,
             code: run.code,
         };
-        assert_eq!(wrong(&printed), None, "{:?}", printed.text);
+        assert_eq!(fault(&printed), None, "{:?}", printed.text);
     }
 }
 
 #[test]
-fn a_skills_name_passes_for_no_other_line() {
+fn a_skill_name_cannot_imitate_another_line() {
     let program = Program::new();
     let good = "---\nname: good\ndescription: Adds numbers.\n---\n";
     program.write("skills/good/SKILL.md", good);
@@ -232,7 +230,7 @@ fn a_skills_name_passes_for_no_other_line() {
 }
 
 #[test]
-fn a_caller_forges_nothing_in_what_is_said_of_its_call() {
+fn a_caller_forges_nothing_in_messages_about_its_call() {
     let program = Program::new();
     program.write("skills/a/SKILL.md", "# A\n");
     let forged = forged();
@@ -268,7 +266,7 @@ fn a_caller_forges_nothing_in_what_is_said_of_its_call() {
         program.write("x.toml", format!("{quoted} = 1\n"));
         check(case, &program, &arguments, stdin);
     }
-    // What stands on stderr, for people, and not the answer.
+    // These show text on stderr, for people, beside the answer.
     for (case, arguments, stdin) in [
         (
             "transcript",
@@ -307,12 +305,12 @@ fn a_caller_forges_nothing_in_what_is_said_of_its_call() {
         let run = program.run_with(&arguments, stdin);
         let printed = Printed {
             to: "pipe",
-            // In a transcript further lines are indented, by us.
+            // A transcript indents further lines.
             text: run.stderr.replace("\n    ", "\n| "),
             code: run.code,
         };
-        assert_eq!(wrong(&printed), None, "{case}: {:?}", printed.text);
-        // On a terminal the answer is a person's to read, too.
+        assert_eq!(fault(&printed), None, "{case}: {:?}", printed.text);
+        // On a terminal people read the answer too.
         let printed = on_a_terminal(&program, &arguments, stdin);
         let hidden = printed
             .text
@@ -322,7 +320,7 @@ fn a_caller_forges_nothing_in_what_is_said_of_its_call() {
 }
 
 #[test]
-fn an_author_forges_nothing_by_the_names_and_expectations_of_cases() {
+fn an_author_forges_nothing_with_names_and_expectations_of_cases() {
     let program = Program::new();
     program.write("skills/a/SKILL.md", "# A\n");
     let forged = forged();
@@ -346,7 +344,7 @@ fn an_author_forges_nothing_by_the_names_and_expectations_of_cases() {
 }
 
 #[test]
-fn a_peers_path_forges_nothing_in_the_log() {
+fn the_path_of_a_request_forges_nothing_in_the_log() {
     use crate::support::http::{Client, Request};
     use std::io::{BufRead as _, BufReader, Read as _};
 
@@ -366,7 +364,7 @@ fn a_peers_path_forges_nothing_in_the_log() {
         .unwrap()
         .parse()
         .unwrap();
-    // More would be no path.
+    // A path cannot have the other characters.
     let path = format!("/FORGED{}", HIDDEN.replace(|c: char| c < '\u{a0}', ""));
     assert_eq!(Client::once(address, &Request::get(&path)).status, 404);
     server.kill().unwrap();
@@ -379,11 +377,11 @@ fn a_peers_path_forges_nothing_in_the_log() {
         text,
         code,
     };
-    assert_eq!(wrong(&printed), None, "{:?}", printed.text);
+    assert_eq!(fault(&printed), None, "{:?}", printed.text);
 }
 
 #[test]
-fn text_of_any_script_is_shown_as_it_is() {
+fn shows_text_of_any_script_unchanged() {
     let text = "数据分析 データ分析 يقرأ הכל हिन्दी caf\u{e9} cafe\u{301} 🚀👍🏽🇩🇪 “x” — ½";
     let program = Program::new();
     program.write(
@@ -411,7 +409,7 @@ fn text_of_any_script_is_shown_as_it_is() {
 }
 
 #[test]
-fn an_answer_is_byte_for_byte_the_tools_but_on_a_terminal() {
+fn an_answer_is_unchanged_except_on_a_terminal() {
     let program = Program::new();
     let forged = forged();
     program.write("skills/a/SKILL.md", "# A\n");
@@ -433,7 +431,7 @@ fn an_answer_is_byte_for_byte_the_tools_but_on_a_terminal() {
     ] {
         let run = program.run_with(&arguments, stdin);
         assert!(run.stdout.contains(raw), "{}", run.stdout);
-        // The same value on a terminal, of what a person can see.
+        // The terminal gets the same value, without hidden characters.
         let shown = on_a_terminal(&program, &arguments, stdin);
         assert!(!shown.text.contains(|c| c != '\n' && is_hidden(c)));
         for text in [&run.stdout, &shown.text] {

@@ -10,7 +10,7 @@ mod sandbox;
 mod hostile;
 // Components that attack while they are loaded.
 mod hostile_components;
-// Strings that attack whoever reads what is printed of them.
+// Strings that try to forge output for people.
 mod forgery;
 // Folders that attack: a million entries, a terabyte, what changes meanwhile.
 mod hostile_folders;
@@ -34,7 +34,7 @@ mod quotas;
 mod grants;
 // Which component has a tool's name, and a grant's.
 mod admission;
-// Who is trusted with what: configurations, files that others can change.
+// Trust: configurations, and files that others can change.
 mod trust;
 // The record of every call.
 mod audit;
@@ -52,7 +52,7 @@ mod rebuild;
 mod mcp;
 // The server over HTTP.
 mod http;
-// Folders that change while they are read.
+// Folders that change while a call reads them.
 mod races;
 // Skills' files as resources, through the Rust API.
 mod resources;
@@ -70,7 +70,7 @@ mod command_line;
 mod authors;
 // What a build runs, and where that lies.
 mod builds;
-// The string checks of the guest SDK, alone.
+// The string checks of the guest SDK alone.
 mod path_checks;
 // Paths and names against string checks, sandbox and tools.
 mod paths;

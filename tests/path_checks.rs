@@ -1,9 +1,9 @@
-//! The string checks of the guest SDK, alone: no folder, no sandbox.
+//! The string checks of the guest SDK alone, without a folder and a sandbox.
 
 use skillhost_guest::{PathError, SkillPath, check_skill_name};
 
 #[test]
-fn paths_that_would_leave_the_folder_at_some_step_are_refused() {
+fn refuses_paths_that_leave_the_folder_at_any_step() {
     for path in [
         "..",
         "../x",
@@ -24,7 +24,7 @@ fn paths_that_would_leave_the_folder_at_some_step_are_refused() {
         "z:x",
         "./../x",
         "a/b/../../../c",
-        // A folder and a folder in it to some systems, one name to others.
+        // Two folders on some systems, one name on others.
         "a\\b/../..",
         "a\\b\\c/../../d",
         "a/b\\c/../../../d",
@@ -34,7 +34,7 @@ fn paths_that_would_leave_the_folder_at_some_step_are_refused() {
 }
 
 #[test]
-fn paths_that_stay_inside_are_taken_as_they_are() {
+fn accepts_paths_that_stay_inside() {
     for (path, shown) in [
         ("a", "a"),
         ("a/b.txt", "a/b.txt"),
@@ -60,7 +60,7 @@ fn paths_that_stay_inside_are_taken_as_they_are() {
 }
 
 #[test]
-fn empty_paths_and_control_characters_are_refused() {
+fn refuses_empty_paths_and_control_characters() {
     assert_eq!(SkillPath::new(""), Err(PathError::Empty));
     for path in ["a\0b", "a\n", "\u{7f}", "a\u{85}b", "\u{1b}[2J"] {
         assert_eq!(
@@ -72,7 +72,7 @@ fn empty_paths_and_control_characters_are_refused() {
 }
 
 #[test]
-fn names_of_skills_are_one_plain_word() {
+fn accepts_skill_names_that_are_one_plain_entry() {
     for name in [
         "a",
         "calculator",
@@ -92,7 +92,7 @@ fn names_of_skills_are_one_plain_word() {
 }
 
 #[test]
-fn frontmatter_is_cut_off_alike_in_guest_and_host() {
+fn guest_and_host_remove_the_same_frontmatter() {
     for text in [
         "no frontmatter\n",
         "---\nname: a\n---\nbody\n",

@@ -1,10 +1,10 @@
-//! The path suite: every path and every skill's name of `vectors/paths.json`
-//! against the string check alone, the sandbox alone (through the unchecked
-//! guest), and each tool; where `openat2` works, is unknown, and is forbidden.
-//! Nothing outside the skill is read, and nothing of the host is told.
+//! The path suite: every path and every skill's name of `vectors/paths.json` against the
+//! string check alone, the sandbox alone (through the unchecked guest), and each tool;
+//! with `openat2`, with `openat2` unknown, and with it forbidden. No test may read
+//! anything outside the skill or learn anything about the host.
 //!
-//! `SKILLHOST_REWRITE_PATHS=1 cargo test paths::` writes what is seen into the
-//! file, for a person to read the difference.
+//! `SKILLHOST_REWRITE_PATHS=1 cargo test paths::` writes the results into the file, for
+//! a person to read the difference.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -21,16 +21,16 @@ use crate::support::filter::{Answer, answer_openat2_with};
 use crate::support::folders::{CANARY, Folders};
 use crate::support::{again, again_as, build, builder_with_guests, call, repository};
 
-/// What every file inside says. Where it is not read, nothing else is.
+/// The text of every file inside.
 const INSIDE: &str = "INSIDE-91c2\n";
 
-/// What another skill says, to those who may read it.
+/// The text of another skill, which only some hosts may read.
 const ANOTHER: &str = "ANOTHER-55d0\n";
 
-/// A file of the host that is never anywhere near a skill.
+/// A file of the host.
 const HOST_FILE: &str = "/etc/passwd";
 
-/// The tools that take a path: how they are called, and the name of a column.
+/// The tools that take a path. Each is a column of the table.
 const PATH_TOOLS: [&str; 8] = [
     "raw_read",
     "raw_answer",
@@ -39,7 +39,7 @@ const PATH_TOOLS: [&str; 8] = [
     "raw_readlink",
     "read_file_in_skill",
     "read_skill_file",
-    // `read_skill_file` without a skill's name.
+    // This is `read_skill_file` without a skill's name.
     "home",
 ];
 
@@ -54,7 +54,7 @@ const NAME_TOOLS: [&str; 7] = [
     "read_skill",
 ];
 
-/// A skill with everything in it that a path could be led astray by.
+/// Makes a skill with everything in it that could lead a path astray.
 fn make(folder: &Path, outside: &Path) {
     let file = |path: &str| {
         let path = folder.join(path);
@@ -118,7 +118,7 @@ fn make(folder: &Path, outside: &Path) {
     link("dangling", "nowhere.txt");
     link("dangling-out", "../../nowhere.txt");
     link("dangling-absolute", "/nowhere.txt");
-    // `chain-40` is a link to a link … 40 links until the file.
+    // `chain-40` reaches the file through 40 links.
     link("chain-1", "docs/inside.txt");
     for length in 2..=41 {
         let target = format!("chain-{}", length - 1);
@@ -133,11 +133,11 @@ fn make(folder: &Path, outside: &Path) {
 
 struct Suite {
     folders: Folders,
-    /// For paths: the tools may read `a` and the home folder.
+    /// The host for paths: the tools may read `a` and the home folder.
     granted_a: Host,
-    /// For names: the tools may read every skill.
+    /// The host for names: the tools may read every skill.
     granted_all: Host,
-    /// The lane, where it is not the ordinary one.
+    /// Whether `openat2` does not work.
     without_openat2: bool,
 }
 
@@ -175,7 +175,7 @@ impl Suite {
         }
     }
 
-    /// Runs every row; what differs from the file is an error at the end.
+    /// Runs every row. Fails at the end if a result differs from the file.
     fn run(&self) {
         let file = repository().join("tests/vectors/paths.json");
         let mut table: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
@@ -199,7 +199,7 @@ impl Suite {
                     } else {
                         self.call_with_name(tool, &value)
                     };
-                    self.nothing_is_told(&value, tool, &seen);
+                    self.assert_reveals_nothing(&value, tool, &seen);
                     let ended = outcome(tool, seen);
                     assert!(
                         ended != "read"
@@ -213,7 +213,7 @@ impl Suite {
                 }
             }
         }
-        self.no_link_is_followed_unasked();
+        self.assert_follows_no_link_unasked();
         if std::env::var_os("SKILLHOST_REWRITE_PATHS").is_some() {
             fs::write(file, lines(&table)).unwrap();
         } else {
@@ -221,8 +221,8 @@ impl Suite {
         }
     }
 
-    /// A guest that opens a name without following links goes into folders alone.
-    fn no_link_is_followed_unasked(&self) {
+    /// Checks that a guest that follows no links goes only into folders.
+    fn assert_follows_no_link_unasked(&self) {
         for (name, depth) in [
             ("docs", 1),
             ("link-here", 0),
@@ -235,7 +235,7 @@ impl Suite {
         }
     }
 
-    /// Holds an outcome against a column, and puts it there.
+    /// Compares an outcome with a column, and puts it there.
     fn compare(
         &self,
         row: &mut Map<String, Value>,
@@ -265,7 +265,7 @@ impl Suite {
         }
     }
 
-    /// A string of the table: as it is, or so many times a part.
+    /// Returns a string of the table, which may be a part and a number of repeats.
     fn text(&self, value: &Value) -> String {
         let text = match value {
             Value::String(text) => text.clone(),
@@ -304,15 +304,15 @@ impl Suite {
         call(&self.granted_all, tool, arguments)
     }
 
-    /// Neither a byte from outside nor a path of the host, but for what the
-    /// caller wrote.
-    fn nothing_is_told(&self, given: &str, tool: &str, seen: &Result<Output, CallError>) {
+    /// Checks that a result has no byte from outside and no path of the host, except
+    /// what the caller wrote.
+    fn assert_reveals_nothing(&self, given: &str, tool: &str, seen: &Result<Output, CallError>) {
         let record = match seen {
             Ok(output) => output.record(),
             Err(error) => error.record(),
         };
         let text = skillhost::message::model_text(seen.clone());
-        let mut told = format!("{text}\n{record}\n{seen:?}");
+        let mut text = format!("{text}\n{record}\n{seen:?}");
         if !given.is_empty() {
             let in_json = Value::from(given).to_string();
             for echo in [
@@ -321,22 +321,22 @@ impl Suite {
                 in_json.replace('\\', "\\\\").trim_matches('"'),
                 format!("{given:?}").trim_matches('"'),
             ] {
-                told = told.replace(echo, "");
+                text = text.replace(echo, "");
             }
         }
         let base = self.folders.root.parent().unwrap().to_str().unwrap();
         for secret in [CANARY, base, "root:x:0", HOST_FILE] {
-            // A path that is shown in another form than it was given in.
+            // The result may show the caller's path in another form.
             let echoed = given.contains(secret) && secret != CANARY;
             assert!(
-                echoed || !told.contains(secret),
-                "{tool} {given:?} tells {secret}: {told}"
+                echoed || !text.contains(secret),
+                "{tool} {given:?} reveals {secret}: {text}"
             );
         }
     }
 }
 
-/// The string check alone.
+/// Returns the result of the string check alone.
 fn check(path: &str) -> &'static str {
     match SkillPath::new(path) {
         Ok(_) => "inside",
@@ -354,7 +354,7 @@ fn check_name(name: &str) -> &'static str {
     }
 }
 
-/// How a call ended, in a word.
+/// Returns the result of a call in a word.
 fn outcome(tool: &str, seen: Result<Output, CallError>) -> String {
     match seen {
         Ok(output) => {
@@ -387,8 +387,8 @@ fn outcome(tool: &str, seen: Result<Output, CallError>) -> String {
     }
 }
 
-/// The table, a row per line, in ASCII: it holds characters that change how a
-/// line is shown.
+/// Writes the table with a row a line, in ASCII: some of its characters change how a line
+/// is shown.
 fn lines(table: &Value) -> String {
     let mut text = String::from("{\n");
     for (number, (name, rows)) in table.as_object().unwrap().iter().enumerate() {
@@ -423,10 +423,10 @@ fn no_path_and_no_name_leads_out_of_a_skill() {
 }
 
 #[test]
-fn a_listing_shows_folders_of_the_root_only_by_their_own_names() {
+fn a_listing_shows_only_folders_of_the_root() {
     let suite = Suite::new();
     let listed = call(&suite.granted_all, "list_skills", json!({}));
-    suite.nothing_is_told("", "list_skills", &listed);
+    suite.assert_reveals_nothing("", "list_skills", &listed);
     let record = listed.unwrap().record();
     let names: Vec<&str> = record["skills"]
         .as_array()
@@ -437,7 +437,7 @@ fn a_listing_shows_folders_of_the_root_only_by_their_own_names() {
     assert_eq!(names, ["a", "a.bak", "ab"]);
 }
 
-/// The same in a process to which the kernel says this to every `openat2`.
+/// Runs the suite in a process where every `openat2` gets this answer.
 fn without_openat2(test: &str, answer: Answer, errno: Errno) {
     if again_as().is_none() {
         again(test, "without openat2");
@@ -458,18 +458,18 @@ fn without_openat2(test: &str, answer: Answer, errno: Errno) {
 }
 
 #[test]
-fn no_path_and_no_name_leads_out_of_a_skill_where_openat2_is_unknown() {
+fn no_path_and_no_name_leads_out_of_a_skill_if_openat2_is_unknown() {
     without_openat2(
-        "paths::no_path_and_no_name_leads_out_of_a_skill_where_openat2_is_unknown",
+        "paths::no_path_and_no_name_leads_out_of_a_skill_if_openat2_is_unknown",
         Answer::Unknown,
         Errno::NOSYS,
     );
 }
 
 #[test]
-fn no_path_and_no_name_leads_out_of_a_skill_where_openat2_is_forbidden() {
+fn no_path_and_no_name_leads_out_of_a_skill_if_openat2_is_forbidden() {
     without_openat2(
-        "paths::no_path_and_no_name_leads_out_of_a_skill_where_openat2_is_forbidden",
+        "paths::no_path_and_no_name_leads_out_of_a_skill_if_openat2_is_forbidden",
         Answer::Forbidden,
         Errno::PERM,
     );

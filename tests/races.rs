@@ -1,6 +1,6 @@
-//! Folders that change under the hands: what a call looks at is swapped for
-//! something outside, without pause. No byte from outside shows, nothing waits,
-//! and what is inside is read whenever it is there.
+//! Folders that change during calls: another thread keeps swapping the file that a call
+//! reads for something outside. No byte from outside appears, nothing blocks, and calls
+//! still read the file while it is there.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -20,14 +20,14 @@ use crate::support::{again, again_as, block_on, build, builder_with_guests, call
 
 const INSIDE: &str = "INSIDE-91c2";
 
-/// How long a race goes on.
+/// The duration of a race.
 const TIME: Duration = Duration::from_millis(1000);
 
-/// Longest that a call may take. What waits for a FIFO waits for ever.
+/// The longest time of a call. One that opens a FIFO would never end.
 const LONGEST: Duration = Duration::from_secs(5);
 
-/// A skill `a` with a folder `swapped` that holds a file, and the same beside
-/// it, outside, with the canary in it.
+/// Makes a skill `a` with a folder `swapped` that holds a file, and the same outside with
+/// the canary in it.
 fn folders() -> (Folders, Host) {
     let folders = Folders::new();
     folders.write("a/SKILL.md", INSIDE);
@@ -51,15 +51,14 @@ fn folders() -> (Folders, Host) {
     (folders, host)
 }
 
-/// What the calls of a race came to.
+/// The numbers of answered and refused calls of a race.
 #[derive(Debug, Default)]
-struct Seen {
+struct RaceCounts {
     answered: u32,
     refused: u32,
 }
 
-/// Does something, over and over, while `swap` goes on without pause. Each time
-/// it may take so long and no longer.
+/// Repeats `act` while `swap` runs without pause. Each `act` must end in time.
 fn while_swapped(swap: impl Fn() + Sync, mut act: impl FnMut()) {
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -68,7 +67,7 @@ fn while_swapped(swap: impl Fn() + Sync, mut act: impl FnMut()) {
                 swap();
             }
         });
-        // Also when a check here fails: the other thread must end.
+        // The other thread must end even if a check here fails.
         struct End<'a>(&'a AtomicBool);
         impl Drop for End<'_> {
             fn drop(&mut self) {
@@ -85,38 +84,38 @@ fn while_swapped(swap: impl Fn() + Sync, mut act: impl FnMut()) {
     });
 }
 
-/// Makes these calls, over and over, while `swap` goes on without pause.
-fn race(host: &Host, calls: &[(&str, Value)], swap: impl Fn() + Sync) -> Seen {
-    let mut seen = Seen::default();
+/// Repeats these calls while `swap` runs without pause.
+fn race(host: &Host, calls: &[(&str, Value)], swap: impl Fn() + Sync) -> RaceCounts {
+    let mut counts = RaceCounts::default();
     let mut turn = calls.iter().cycle();
     while_swapped(swap, || {
         let (tool, arguments) = turn.next().unwrap();
         let answer = call(host, tool, arguments.clone());
-        let told = format!("{answer:?}");
+        let debug_text = format!("{answer:?}");
         let text = message::model_text(answer.clone());
         for outside in [CANARY, "canary-name"] {
             assert!(
-                !told.contains(outside) && !text.contains(outside),
-                "{tool} {arguments} tells what lies outside: {told}"
+                !debug_text.contains(outside) && !text.contains(outside),
+                "{tool} {arguments} reveals a file outside: {debug_text}"
             );
         }
         match answer {
             Ok(output) => {
-                seen.answered += 1;
+                counts.answered += 1;
                 match *tool {
                     "raw_list" => assert_eq!(output.text(), "below\nf.txt"),
-                    // The size of what is inside.
+                    // The size of the file inside.
                     "raw_stat" => assert!(output.text().ends_with(" 11"), "{output:?}"),
                     _ => assert_eq!(output.text(), INSIDE),
                 }
             }
-            Err(_) => seen.refused += 1,
+            Err(_) => counts.refused += 1,
         }
     });
-    seen
+    counts
 }
 
-/// Puts each in the other's place, in one step if the file system can.
+/// Exchanges two files, in one step if the file system can.
 fn exchange(a: &Path, b: &Path) {
     if rustix::fs::renameat_with(CWD, a, CWD, b, RenameFlags::EXCHANGE).is_err() {
         let aside = a.with_extension("aside");
@@ -139,11 +138,11 @@ fn calls_of(path: &str) -> Vec<(&'static str, Value)> {
     ]
 }
 
-fn both_were_seen(seen: &Seen) {
-    assert!(seen.answered > 0 && seen.refused > 0, "{seen:?}");
+fn assert_both_occurred(counts: &RaceCounts) {
+    assert!(counts.answered > 0 && counts.refused > 0, "{counts:?}");
 }
 
-fn a_folder_swapped_with_a_link() {
+fn swap_a_folder_with_a_link() {
     let (folders, host) = folders();
     let skill = folders.root.join("a");
     let (swapped, other) = (skill.join("swapped"), skill.join("other"));
@@ -151,30 +150,30 @@ fn a_folder_swapped_with_a_link() {
     let mut calls = calls_of("swapped/f.txt");
     calls.extend(calls_of("swapped/below/../f.txt"));
     calls.push(("raw_list", json!({"skill_name": "a", "path": "swapped"})));
-    both_were_seen(&race(&host, &calls, || exchange(&swapped, &other)));
+    assert_both_occurred(&race(&host, &calls, || exchange(&swapped, &other)));
 }
 
-fn a_folder_moved_out_and_back() {
+fn move_a_folder_out_and_back() {
     let (folders, host) = folders();
-    // Whoever stands in `below` when it is moved, and goes up, is outside.
+    // `..` leads outside from `below` after the move.
     let below = folders.root.join("a/swapped/below");
     let moved = folders.outside.join("moved");
     let calls = calls_of("swapped/below/../f.txt");
-    both_were_seen(&race(&host, &calls, || {
+    assert_both_occurred(&race(&host, &calls, || {
         fs::rename(&below, &moved).unwrap();
         fs::rename(&moved, &below).unwrap();
     }));
 }
 
-fn a_file_swapped_with(make: impl FnOnce(&Folders, &Path)) {
+fn swap_a_file_with(make: impl FnOnce(&Folders, &Path)) {
     let (folders, host) = folders();
     let skill = folders.root.join("a");
     let (file, other) = (skill.join("file.txt"), skill.join("other"));
     make(&folders, &other);
     let mut calls = calls_of("file.txt");
-    // A look tells the size of a FIFO and of a hard link, which is no secret.
+    // `stat` shows the size of a FIFO and of a hard link, which is no secret.
     calls.retain(|(tool, _)| *tool != "raw_stat");
-    both_were_seen(&race(&host, &calls, || exchange(&file, &other)));
+    assert_both_occurred(&race(&host, &calls, || exchange(&file, &other)));
 }
 
 fn fifo(_: &Folders, path: &Path) {
@@ -189,53 +188,53 @@ fn hard_link_out(folders: &Folders, path: &Path) {
     fs::hard_link(folders.outside.join("file.txt"), path).unwrap();
 }
 
-fn a_skill_swapped_with_a_link() {
+fn swap_a_skill_with_a_link() {
     let (folders, host) = folders();
     let (skill, other) = (folders.root.join("a"), folders.root.join("other"));
     symlink(&folders.outside, &other).unwrap();
     let mut calls = calls_of("swapped/f.txt");
     calls.extend(calls_of("SKILL.md"));
     calls.push(("read_skill", json!({"skill_name": "a"})));
-    both_were_seen(&race(&host, &calls, || exchange(&skill, &other)));
+    assert_both_occurred(&race(&host, &calls, || exchange(&skill, &other)));
 }
 
 #[test]
-fn a_folder_that_is_swapped_with_a_link_tells_nothing_of_where_it_leads() {
-    a_folder_swapped_with_a_link();
+fn a_folder_swapped_with_a_symlink_reveals_nothing() {
+    swap_a_folder_with_a_link();
 }
 
 #[test]
-fn a_folder_that_is_moved_out_while_it_is_walked_leads_nowhere() {
-    a_folder_moved_out_and_back();
+fn a_folder_moved_out_during_a_walk_reveals_nothing() {
+    move_a_folder_out_and_back();
 }
 
 #[test]
-fn a_file_that_is_swapped_with_a_fifo_makes_nobody_wait() {
-    a_file_swapped_with(fifo);
+fn a_file_swapped_with_a_fifo_does_not_block() {
+    swap_a_file_with(fifo);
 }
 
 #[test]
-fn a_file_that_is_swapped_with_a_link_tells_nothing_of_where_it_leads() {
-    a_file_swapped_with(link_out);
+fn a_file_swapped_with_a_symlink_reveals_nothing() {
+    swap_a_file_with(link_out);
 }
 
 #[test]
-fn a_file_that_is_swapped_with_a_hard_link_tells_nothing_of_its_other_name() {
-    a_file_swapped_with(hard_link_out);
+fn a_file_swapped_with_a_hard_link_reveals_nothing() {
+    swap_a_file_with(hard_link_out);
 }
 
 #[test]
-fn a_skill_that_is_swapped_with_a_link_tells_nothing_of_where_it_leads() {
-    a_skill_swapped_with_a_link();
+fn a_skill_swapped_with_a_symlink_reveals_nothing() {
+    swap_a_skill_with_a_link();
 }
 
-/// Reads the skill's resources, over and over, while `swap` goes on: in a
-/// manifest is what is inside, with the digest of that, or nothing.
+/// Repeats reading the skill's resources while `swap` runs. A manifest has the file
+/// inside with its digest, or nothing.
 fn race_for_resources(host: &Host, swap: impl Fn() + Sync) {
     let resources = host.skill_resources().unwrap();
     let inside = Sha256::digest(INSIDE);
     let inside: String = inside.iter().map(|byte| format!("{byte:02x}")).collect();
-    let mut seen = Seen::default();
+    let mut counts = RaceCounts::default();
     while_swapped(swap, || {
         let manifest = block_on(resources.manifest("a")).unwrap();
         for file in &manifest.files {
@@ -244,26 +243,26 @@ fn race_for_resources(host: &Host, swap: impl Fn() + Sync) {
         }
         let listed = block_on(resources.files("a")).unwrap();
         let folder = block_on(resources.directory("a", Some("swapped")));
-        let told = format!("{manifest:?} {listed:?} {folder:?}");
-        assert!(!told.contains("canary-name"), "{told}");
+        let debug_text = format!("{manifest:?} {listed:?} {folder:?}");
+        assert!(!debug_text.contains("canary-name"), "{debug_text}");
         for path in ["swapped/f.txt", "file.txt"] {
             match block_on(resources.read("a", path)) {
                 Ok(contents) => {
                     assert_eq!(contents, Contents::Text(INSIDE.to_owned()), "{path}");
-                    seen.answered += 1;
+                    counts.answered += 1;
                 }
                 Err(error) => {
                     assert!(!matches!(error, ResourceError::Stopped(_)), "{error}");
-                    seen.refused += 1;
+                    counts.refused += 1;
                 }
             }
         }
     });
-    both_were_seen(&seen);
+    assert_both_occurred(&counts);
 }
 
 #[test]
-fn a_manifest_of_a_skill_that_changes_tells_nothing_of_what_lies_outside() {
+fn a_manifest_of_a_changing_skill_reveals_nothing_outside() {
     let (folders, host) = folders();
     let skill = folders.root.join("a");
     let (swapped, other) = (skill.join("swapped"), folders.outside.join("other"));
@@ -272,7 +271,7 @@ fn a_manifest_of_a_skill_that_changes_tells_nothing_of_what_lies_outside() {
 }
 
 #[test]
-fn a_manifest_waits_for_no_fifo_and_reads_no_other_name() {
+fn a_manifest_ignores_fifos_symlinks_and_hard_links() {
     for make in [fifo, link_out, hard_link_out] {
         let (folders, host) = folders();
         let (file, other) = (folders.root.join("a/file.txt"), folders.outside.join("x"));
@@ -281,20 +280,20 @@ fn a_manifest_waits_for_no_fifo_and_reads_no_other_name() {
     }
 }
 
-/// Paths are then resolved step by step, which is easier to trip.
+/// Without `openat2` the host resolves paths step by step, which is easier to attack.
 #[test]
-fn the_races_are_won_without_openat2_too() {
+fn the_races_reveal_nothing_without_openat2() {
     if again_as().is_none() {
         again(
-            "races::the_races_are_won_without_openat2_too",
+            "races::the_races_reveal_nothing_without_openat2",
             "without openat2",
         );
         return;
     }
     answer_openat2_with(Answer::Unknown);
-    a_folder_swapped_with_a_link();
-    a_folder_moved_out_and_back();
-    a_file_swapped_with(fifo);
-    a_file_swapped_with(link_out);
-    a_skill_swapped_with_a_link();
+    swap_a_folder_with_a_link();
+    move_a_folder_out_and_back();
+    swap_a_file_with(fifo);
+    swap_a_file_with(link_out);
+    swap_a_skill_with_a_link();
 }

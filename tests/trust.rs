@@ -1,6 +1,5 @@
-//! Who is trusted with what: the configuration of the current folder, files that
-//! others can change, and the audit log. Each with its denied and its allowed
-//! side.
+//! Trust: the configuration of the current folder, files that others can change, and
+//! the audit log. Each test tries the denied and the allowed side.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
@@ -14,13 +13,12 @@ use crate::support::mcp::session;
 use crate::support::program::{Program, Run};
 use crate::support::{block_on, build, builder, call, guests};
 
-/// What a stranger's repository brings, to be read where it is the current
-/// folder.
+/// The configuration in a stranger's repository, which is the current folder.
 const HOSTILE: &str = "skills = [\"../home/skills\"]\ntools = [\"tools\"]\nhome = \"../home\"\n\
                        audit_file = \"../home/.profile\"\n[grants.\"unchecked.wasm\"]\n\
                        skills = [\"*\"]\n";
 
-/// A user's home with a skill and a key, and a repository beside it.
+/// Makes a user's home with a skill and a key, and a repository beside it.
 fn repository(configuration: &str) -> Program {
     let program = Program::new();
     program.write("home/skills/mine/SKILL.md", "# Mine\n");
@@ -41,13 +39,13 @@ fn run_in(program: &Program, arguments: &[&str], stdin: &str) -> Run {
     crate::support::program::finish(command, stdin)
 }
 
-/// A session of `serve` that calls these tools.
+/// Runs `serve` with a session that calls these tools.
 fn serve(program: &Program, arguments: &[&str], calls: &[(&str, serde_json::Value)]) -> Run {
     run_in(program, &[&["serve"], arguments].concat(), &session(calls))
 }
 
 #[test]
-fn a_server_uses_no_configuration_that_it_was_not_given() {
+fn a_server_uses_only_the_configuration_that_it_is_given() {
     let program = repository(HOSTILE);
     let calls = [
         ("read_skill_file", json!({"path": "key"})),
@@ -76,7 +74,7 @@ fn a_server_uses_no_configuration_that_it_was_not_given() {
     let run = run_in(&program, &["respond", "--format", "openai"], "");
     assert_eq!((run.code, &*run.stdout), (0, ""), "{run:?}");
     assert!(run.stderr.contains(unused), "{}", run.stderr);
-    // Named, it counts.
+    // The option makes it count.
     let named = ["--config", "./skillhost.toml"];
     let run = serve(&program, &named, &calls);
     assert_eq!(run.code, 4, "{run:?}");
@@ -84,7 +82,7 @@ fn a_server_uses_no_configuration_that_it_was_not_given() {
 }
 
 #[test]
-fn a_server_says_which_folder_of_skills_it_took_by_itself() {
+fn a_server_reports_the_skills_folder_that_it_found() {
     let program = repository("");
     let run = serve(
         &program,
@@ -100,7 +98,7 @@ fn a_server_says_which_folder_of_skills_it_took_by_itself() {
 }
 
 #[test]
-fn a_configuration_that_was_found_reaches_no_further_than_its_folder() {
+fn a_configuration_found_in_the_current_folder_cannot_reach_outside_it() {
     let outside = Program::new();
     let absolute = format!("skills = [{:?}]", outside.folder.path());
     for (configuration, key) in [
@@ -148,7 +146,7 @@ fn a_configuration_that_was_found_reaches_no_further_than_its_folder() {
 }
 
 #[test]
-fn a_configuration_that_was_found_sets_what_lies_beside_it() {
+fn a_configuration_found_in_the_current_folder_applies_to_files_beside_it() {
     let program = repository(
         "skills = [\"skills\"]\ntools = [\"tools\"]\n[grants.\"unchecked.wasm\"]\n\
          skills = [\"theirs\"]\n",
@@ -162,7 +160,7 @@ fn a_configuration_that_was_found_sets_what_lies_beside_it() {
     assert_eq!((run.code, &*run.stdout), (0, "# Theirs\n"), "{run:?}");
     let said = "the configuration is `skillhost.toml`";
     assert!(run.stderr.contains(said), "{}", run.stderr);
-    // What a person names on the command line takes its place.
+    // Options of the command line replace it.
     for (option, folder) in [("--skills", "../home/skills"), ("--tools", "../home")] {
         let run = run_in(&program, &[option, folder, "tools"], "");
         assert!(!run.stdout.contains("raw_read"), "{run:?}");
@@ -176,7 +174,7 @@ fn mode(path: &Path, mode: u32) {
 }
 
 #[test]
-fn what_others_can_change_is_refused_with_path_owner_and_mode() {
+fn refuses_files_that_others_can_change_with_path_owner_and_mode() {
     let program = repository("skills = [\"skills\"]\ntools = [\"tools\"]\n");
     let base = program.folder.path().join("repository");
     let run = |arguments: &[&str]| run_in(&program, arguments, "");
@@ -193,7 +191,7 @@ fn what_others_can_change_is_refused_with_path_owner_and_mode() {
     for (path, plain, code) in [
         ("skillhost.toml", 0o644, 4),
         ("tools", 0o755, 4),
-        // The others still work.
+        // The other tools still work.
         ("tools/unchecked.wasm", 0o644, 0),
         ("log", 0o755, 4),
         (".", 0o755, 4),
@@ -211,13 +209,13 @@ fn what_others_can_change_is_refused_with_path_owner_and_mode() {
         mode(&path, plain);
         assert!(listed(&run(&all)), "{path:?}");
     }
-    // Skills are data, whoever writes them.
+    // Skills are data, and anyone may write them.
     mode(&base.join("skills"), 0o777);
     assert!(run(&["skills"]).stdout.contains("theirs"));
 }
 
 #[test]
-fn the_option_trust_names_who_may_own_and_change_files() {
+fn the_option_trust_allows_a_user_and_a_group() {
     if !rustix::process::geteuid().is_root() {
         return; // Only root gives files away; CI is root.
     }
@@ -256,7 +254,7 @@ fn the_option_trust_names_who_may_own_and_change_files() {
 }
 
 #[test]
-fn a_component_that_everybody_can_change_is_not_served_after_a_reload_either() {
+fn a_reload_refuses_a_component_that_everybody_can_change() {
     let folders = Folders::new();
     let file = folders.outside.join("a.wasm");
     fs::copy(guests().join("count_lines.wasm"), &file).unwrap();
@@ -270,7 +268,7 @@ fn a_component_that_everybody_can_change_is_not_served_after_a_reload_either() {
     };
     assert!(problem.contains("mode 0666"), "{problem}");
     assert!(problem.ends_with("its earlier tools stay"), "{problem}");
-    // A folder that everybody can change ends the reload, and nothing else.
+    // A folder that everybody can change fails only the reload.
     mode(&folders.outside, 0o777);
     let error = block_on(builder.rebuild(&first)).err().unwrap();
     assert!(format!("{error:#}").contains("cannot use the tools folder"));
@@ -283,7 +281,7 @@ fn a_component_that_everybody_can_change_is_not_served_after_a_reload_either() {
 }
 
 #[test]
-fn an_embedder_trusts_whom_it_names() {
+fn an_embedder_can_trust_a_user() {
     if !rustix::process::geteuid().is_root() {
         return; // Only root gives files away; CI is root.
     }
@@ -298,7 +296,7 @@ fn an_embedder_trusts_whom_it_names() {
 }
 
 #[test]
-fn an_audit_log_is_new_or_empty_or_ends_in_a_record() {
+fn an_audit_log_must_be_new_or_empty_or_end_in_a_record() {
     let folders = Folders::new();
     folders.write("a/SKILL.md", "# A\n");
     let log = folders.outside.join("log");
@@ -331,7 +329,7 @@ fn an_audit_log_is_new_or_empty_or_ends_in_a_record() {
     let first = text();
     record(open().unwrap());
     assert_eq!(text().lines().count(), 2);
-    // One that was cut short is closed, and that is noted.
+    // A new record marks the end of a torn one.
     for torn in [
         &first[..first.len() / 2],
         &first[..first.len() - 1],
@@ -350,7 +348,7 @@ fn an_audit_log_is_new_or_empty_or_ends_in_a_record() {
             ("torn", "output")
         );
     }
-    // Closed, and nothing recorded since.
+    // The mark is written once.
     write(&first[..first.len() / 2]);
     drop(open().unwrap());
     drop(open().unwrap());
@@ -378,7 +376,7 @@ fn a_dash_sends_the_audit_log_to_standard_error() {
 }
 
 #[test]
-fn a_folder_of_skills_that_leads_out_of_the_current_folder_is_taken_only_when_it_is_named() {
+fn uses_a_skills_symlink_out_of_the_current_folder_only_if_an_option_names_it() {
     let program = repository("");
     let base = program.folder.path().join("repository");
     fs::rename(base.join("skills"), base.join("own")).unwrap();
@@ -420,7 +418,7 @@ fn a_folder_of_skills_that_leads_out_of_the_current_folder_is_taken_only_when_it
 }
 
 #[test]
-fn a_configuration_that_was_found_is_no_link_out_of_its_folder() {
+fn refuses_a_configuration_that_is_a_symlink_out_of_its_folder() {
     let program = repository("skills = [\"skills\"]\n");
     let base = program.folder.path().join("repository");
     let file = base.join("skillhost.toml");
@@ -437,8 +435,8 @@ fn a_configuration_that_was_found_is_no_link_out_of_its_folder() {
 }
 
 #[test]
-fn a_record_that_the_disk_had_no_room_for_is_closed_before_the_next() {
-    // A limit on the size of files stands for a full disk: writes end short.
+fn the_next_record_follows_a_torn_one_on_a_new_line() {
+    // A limit on the size of files acts like a full disk: writes end short.
     let program = Program::new();
     program.write("skills/a/SKILL.md", "# A\n");
     let calls: Vec<_> = (0..40)
@@ -450,7 +448,7 @@ fn a_record_that_the_disk_had_no_room_for_is_closed_before_the_next() {
     let log = || fs::read_to_string(program.folder.path().join("log")).unwrap();
     let torn = log();
     assert!(!torn.ends_with('\n'), "{torn}");
-    // With room, each record is a line again.
+    // Without the limit, each record is a line again.
     let run = program.run_with(&arguments, &session(&calls[..2]));
     assert!(run.stderr.contains("is torn"), "{run:?}");
     let whole = log();

@@ -1,15 +1,15 @@
-//! Reading a SKILL.md and checking it. Whatever the text, the reading points
-//! into the file, the messages are short and hold no control character, no
-//! reference leads out of the skill, and the guest's own reader cuts alike.
+//! Reading and checking a SKILL.md. For every text, the lines of a reading lie in the
+//! file, messages are short and have no control character, no reference leads out of the
+//! skill, and the guest's own reader finds the same body.
 
 use skillhost::check::{Finding, check, references};
 use skillhost::frontmatter::{self, Frontmatter, KEYS, MAX_FRONTMATTER_BYTES, Reading};
 
-/// Characters of a message, from which on it would be as long as a file.
+/// Most characters of a message.
 const LONGEST_MESSAGE: usize = 1000;
 
 pub(crate) fn run(data: &[u8]) {
-    // A listing reads what is no UTF-8 so.
+    // A listing reads invalid UTF-8 in this way.
     let text = &*String::from_utf8_lossy(data);
     let reading = frontmatter::read(text);
     let last_line = 1 + text.matches('\n').count();
@@ -68,8 +68,8 @@ fn message(message: &str, text: &str) {
     assert!(!message.contains(char::is_control), "{message:?}: {text:?}");
 }
 
-/// No key twice, no key of the format among the unknown, no blanks around a
-/// text, and nothing that is longer than what it was read from.
+/// Checks that no key occurs twice, that no unknown key belongs to the format, and that a
+/// text has no blanks around it and is not longer than its source.
 fn values(reading: &Reading<'_>, yaml: &str) {
     let found = &reading.frontmatter;
     for (index, pair) in found.unknown.iter().enumerate() {
@@ -89,7 +89,7 @@ fn values(reading: &Reading<'_>, yaml: &str) {
     }
 }
 
-/// Every line number in a reading.
+/// Returns every line number in a reading.
 fn lines(reading: &Reading<'_>) -> Vec<u32> {
     let found = &reading.frontmatter;
     let texts = [
@@ -110,7 +110,7 @@ fn lines(reading: &Reading<'_>) -> Vec<u32> {
     lines
 }
 
-/// Whether a path goes up no further than it came down.
+/// Returns whether a path never goes up further than it came down.
 fn stays_inside(path: &str) -> bool {
     let mut below = 0_i64;
     let inside = path.split('/').all(|name| {

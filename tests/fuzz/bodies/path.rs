@@ -1,6 +1,5 @@
-//! The SDK's string checks against a model of their own: a walker that stands
-//! in a folder and goes where the path says, once as a system does that has
-//! one separator, once as one that has two.
+//! The SDK's string checks against a model: a walker that starts in a folder and follows
+//! the path, once with one separator and once with two.
 
 use skillhost_guest::{PathError, SkillPath, check_skill_name};
 
@@ -15,7 +14,7 @@ pub(crate) fn run(data: &[u8]) {
     assert_eq!(check_skill_name(&text), is_name(&text), "{text:?}");
 }
 
-/// What the check should say.
+/// Returns the expected result of the check.
 fn expected(text: &str) -> Option<PathError> {
     if text.is_empty() {
         return Some(PathError::Empty);
@@ -23,7 +22,7 @@ fn expected(text: &str) -> Option<PathError> {
     if has_control(text) {
         return Some(PathError::ControlCharacter);
     }
-    // No walker starts anywhere but in the folder.
+    // A walker always starts in the folder.
     let mut letters = text.chars();
     let (first, second) = (letters.next(), letters.next());
     let drive = second == Some(':') && matches!(first, Some('a'..='z' | 'A'..='Z'));
@@ -32,10 +31,10 @@ fn expected(text: &str) -> Option<PathError> {
     (rooted || leaves).then_some(PathError::Outside)
 }
 
-/// Somebody who goes along a path letter by letter.
+/// A walker that reads a path letter by letter.
 struct Walker {
     separators: &'static [char],
-    /// The names of the folders below the one where the walk began.
+    /// The names of the folders below the start.
     below: Vec<String>,
     name: String,
     outside: bool,
@@ -51,7 +50,7 @@ impl Walker {
         }
     }
 
-    /// Whether the walk is outside at any of its steps.
+    /// Returns whether any step of the walk is outside.
     fn leaves(mut self, path: &str) -> bool {
         for letter in path.chars() {
             if self.separators.contains(&letter) {
@@ -74,7 +73,7 @@ impl Walker {
     }
 }
 
-/// What is shown of a path is a plain way down to where the path leads.
+/// Checks that the shown path is a plain way down to the target of the path.
 fn shown(path: &SkillPath<'_>) {
     let shown = path.normalized();
     if shown != "." {
@@ -91,7 +90,7 @@ fn shown(path: &SkillPath<'_>) {
     assert_eq!(shown, if there.is_empty() { "." } else { &there });
 }
 
-/// Control characters, by their numbers.
+/// Returns whether a text has control characters, by their numbers.
 fn has_control(text: &str) -> bool {
     text.chars()
         .any(|c| matches!(u32::from(c), 0..=0x1f | 0x7f..=0x9f))

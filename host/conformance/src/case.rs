@@ -258,9 +258,9 @@ struct Members<'a>(Vec<(String, &'a str)>);
 
 impl<'de> Deserialize<'de> for Members<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Object;
+        struct MembersVisitor;
 
-        impl<'de> Visitor<'de> for Object {
+        impl<'de> Visitor<'de> for MembersVisitor {
             type Value = Members<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -276,7 +276,7 @@ impl<'de> Deserialize<'de> for Members<'de> {
             }
         }
 
-        deserializer.deserialize_map(Object)
+        deserializer.deserialize_map(MembersVisitor)
     }
 }
 

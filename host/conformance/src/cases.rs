@@ -12,8 +12,8 @@ use rustix::fs::OFlags;
 use serde_json::{Map, Value};
 
 use super::case::{self, Case, Expect, hint};
+use super::component::TestedComponent;
 use super::report::{Outcome, Recorder, Rule};
-use super::subject::Subject;
 use super::wording::describe;
 use skillhost::Line;
 
@@ -76,8 +76,8 @@ impl CaseFiles {
     }
 
     /// Refuses a case for a tool that the component does not have.
-    pub(super) fn check_tools(&self, subject: &Subject) -> Result<()> {
-        let names = || subject.tools().map(|tool| &*tool.name);
+    pub(super) fn check_tools(&self, component: &TestedComponent) -> Result<()> {
+        let names = || component.tools().map(|tool| &*tool.name);
         for case in self.cases() {
             if !names().any(|name| name == case.tool) {
                 let names: Vec<&str> = names().collect();
@@ -108,7 +108,7 @@ impl CaseFiles {
     pub(super) async fn run(
         &self,
         recorder: &mut Recorder,
-        subject: &Subject,
+        component: &TestedComponent,
         update: bool,
     ) -> Result<Vec<PathBuf>> {
         let mut written = Vec::new();
@@ -116,7 +116,7 @@ impl CaseFiles {
             let mut changes = Vec::new();
             for (index, case) in file.cases.iter().enumerate() {
                 let mut change = None;
-                let outcome = run(case, subject, update.then_some(&mut change));
+                let outcome = run(case, component, update.then_some(&mut change));
                 recorder.case(&CASE, &case.tool, &case.name, outcome).await;
                 changes.extend(change.map(|expect| (index, expect)));
             }
@@ -134,10 +134,14 @@ impl CaseFiles {
 }
 
 /// Runs a case. If its expectation does not hold, puts a new one into `change`.
-async fn run(case: &Case, subject: &Subject, change: Option<&mut Option<Value>>) -> Outcome {
+async fn run(
+    case: &Case,
+    component: &TestedComponent,
+    change: Option<&mut Option<Value>>,
+) -> Outcome {
     let call = || {
         let arguments = Value::Object(case.arguments.clone());
-        subject.authors.call(&case.tool, arguments)
+        component.authors.call(&case.tool, arguments)
     };
     let (first, second) = (call().await, call().await);
     if first != second {

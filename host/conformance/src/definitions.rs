@@ -1,7 +1,7 @@
 //! A component's definitions: there is one, and they are the same each time.
 
+use super::component::TestedComponent;
 use super::report::{Outcome, Recorder, Rule};
-use super::subject::Subject;
 use skillhost::Definition;
 
 pub(super) const RULES: &[Rule] = &[LOADS, TOOLS, STABLE, DESCRIBED];
@@ -33,12 +33,12 @@ pub(super) async fn not_loaded(recorder: &mut Recorder, why: String) {
     recorder.check(&LOADS, None, async { failed }).await;
 }
 
-pub(super) async fn run(recorder: &mut Recorder, subject: &Subject) {
+pub(super) async fn run(recorder: &mut Recorder, component: &TestedComponent) {
     recorder
         .check(&LOADS, None, async { Outcome::Passed })
         .await;
     let tools = async {
-        match subject.tools().next() {
+        match component.tools().next() {
             Some(_) => Outcome::Passed,
             None => Outcome::failed(
                 "its list of definitions is empty",
@@ -47,7 +47,7 @@ pub(super) async fn run(recorder: &mut Recorder, subject: &Subject) {
         }
     };
     recorder.check(&TOOLS, None, tools).await;
-    recorder.check(&STABLE, None, stable(subject)).await;
+    recorder.check(&STABLE, None, stable(component)).await;
 }
 
 /// Checks a tool's description.
@@ -65,10 +65,10 @@ pub(super) async fn describe(recorder: &mut Recorder, definition: &Definition) {
     recorder.check(&DESCRIBED, name, described).await;
 }
 
-async fn stable(subject: &Subject) -> Outcome {
-    let before: Vec<&Definition> = subject.tools().collect();
+async fn stable(component: &TestedComponent) -> Outcome {
+    let before: Vec<&Definition> = component.tools().collect();
     for _ in 0..REPEATS {
-        let again = match subject.definitions().await {
+        let again = match component.definitions().await {
             Ok(again) => again,
             Err(error) => {
                 return Outcome::failed(

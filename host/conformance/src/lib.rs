@@ -29,7 +29,7 @@ mod expect;
 
 mod scratch;
 
-mod subject;
+mod component;
 
 mod trial;
 
@@ -58,11 +58,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cases::CaseFiles;
-use report::{Progress, Recorder};
+use component::{LoadOptions, TestedComponent};
+use report::{ProgressCallback, Recorder};
 use scratch::Scratch;
 use skillhost::Limits;
 use skillhost::SkillsRoot;
-use subject::Subject;
 use trial::Trial;
 
 pub use report::{Check, Outcome, Reason, Report, Rule};
@@ -85,29 +85,22 @@ pub fn rules() -> Vec<Rule> {
 
 /// A conformance run of one component. See [`Conformance::of`].
 pub struct Conformance {
-    component: PathBuf,
-    skills: Vec<SkillsRoot>,
+    load: LoadOptions,
     cases: Option<PathBuf>,
     update: bool,
-    limits: Limits,
-    cache: Option<PathBuf>,
-    compiler: Option<PathBuf>,
-    compile_time: Option<Duration>,
-    progress: Option<Arc<Progress>>,
+    progress: Option<Arc<ProgressCallback>>,
 }
 
 impl Conformance {
     /// Prepares a run for this component.
     pub fn of(component: impl Into<PathBuf>) -> Self {
         Self {
-            component: component.into(),
-            skills: Vec::new(),
+            load: LoadOptions {
+                component: component.into(),
+                ..LoadOptions::default()
+            },
             cases: None,
             update: false,
-            limits: Limits::default(),
-            cache: None,
-            compiler: None,
-            compile_time: None,
             progress: None,
         }
     }
@@ -122,7 +115,7 @@ impl Conformance {
     /// Adds a folder of skills for the author's cases. For all other calls the run
     /// makes its own skills.
     pub fn skills_root(mut self, root: SkillsRoot) -> Self {
-        self.skills.push(root);
+        self.load.skills.push(root);
         self
     }
 
@@ -134,25 +127,25 @@ impl Conformance {
 
     /// Sets the limits of a call. Default: the host's limits.
     pub fn limits(mut self, limits: Limits) -> Self {
-        self.limits = limits;
+        self.load.limits = limits;
         self
     }
 
     /// Does the same as [`HostBuilder::cache`](skillhost::HostBuilder::cache).
     pub fn cache(mut self, folder: impl Into<PathBuf>) -> Self {
-        self.cache = Some(folder.into());
+        self.load.cache = Some(folder.into());
         self
     }
 
     /// Does the same as [`HostBuilder::compile_time`](skillhost::HostBuilder::compile_time).
     pub fn compile_time(mut self, time: Duration) -> Self {
-        self.compile_time = Some(time);
+        self.load.compile_time = Some(time);
         self
     }
 
     /// Does the same as [`HostBuilder::compiler`](skillhost::HostBuilder::compiler).
     pub fn compiler(mut self, program: impl Into<PathBuf>) -> Self {
-        self.compiler = Some(program.into());
+        self.load.compiler = Some(program.into());
         self
     }
 
@@ -176,25 +169,25 @@ impl Conformance {
             progress("loads", None);
         }
         let mut recorder = Recorder::new(self.progress.clone());
-        let subject = match Subject::load(&self, &scratch).await? {
-            Ok(subject) => subject,
+        let component = match TestedComponent::load(&self.load, &scratch).await? {
+            Ok(component) => component,
             Err(why) => {
                 definitions::not_loaded(&mut recorder, why).await;
-                return Ok(recorder.report(&self.component, Vec::new()));
+                return Ok(recorder.report(&self.load.component, Vec::new()));
             }
         };
         if let Some(cases) = &cases {
-            cases.check_tools(&subject)?;
+            cases.check_tools(&component)?;
         }
-        definitions::run(&mut recorder, &subject).await;
-        for tool in subject.tools() {
+        definitions::run(&mut recorder, &component).await;
+        for tool in component.tools() {
             definitions::describe(&mut recorder, tool).await;
             formats::run(&mut recorder, tool).await;
             let examples = cases.iter().flat_map(|cases| cases.examples(&tool.name));
             let Some(sample) = arguments::sample(&mut recorder, tool, examples).await else {
                 continue;
             };
-            let trial = Trial::new(tool, &subject, &scratch, sample);
+            let trial = Trial::new(tool, &component, &scratch, sample);
             // Nothing else can be tried on a tool that does not answer this.
             if !answers::answers(&mut recorder, &trial).await {
                 continue;
@@ -207,11 +200,11 @@ impl Conformance {
             records::run(&mut recorder, &trial).await;
         }
         let written = match &cases {
-            Some(cases) => cases.run(&mut recorder, &subject, self.update).await?,
+            Some(cases) => cases.run(&mut recorder, &component, self.update).await?,
             None => Vec::new(),
         };
-        let tools = subject.tools().map(|tool| tool.name.clone());
-        let mut report = recorder.report(&self.component, tools.collect());
+        let tools = component.tools().map(|tool| tool.name.clone());
+        let mut report = recorder.report(&self.load.component, tools.collect());
         report.written = written;
         Ok(report)
     }

@@ -41,7 +41,7 @@ pub(super) async fn run(recorder: &mut Recorder, trial: &Trial<'_>) {
 async fn check_limit(trial: &Trial<'_>, stop: &str) -> Outcome {
     let mut calls = vec![trial.sample.clone()];
     calls.extend(trial.in_skill(HUGE));
-    let limited = trial.subject.limited.iter();
+    let limited = trial.component.limited.iter();
     for limited in limited.filter(|limited| limited.stop == stop) {
         for arguments in &calls {
             let result = trial.call_limited(limited, arguments.clone()).await;

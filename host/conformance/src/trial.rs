@@ -4,10 +4,10 @@ use std::cell::RefCell;
 
 use serde_json::{Map, Value};
 
+use super::component::{LimitedHost, TestedComponent};
 use super::record::check_record;
 use super::report::Reason;
 use super::scratch::{FILE, SKILL, Scratch};
-use super::subject::{LimitedHost, Subject};
 use super::wording::TrialResult;
 use skillhost::Host;
 use skillhost::{Definition, FolderRule};
@@ -15,7 +15,7 @@ use skillhost::{Definition, FolderRule};
 /// A tool, and arguments that match its schema.
 pub(super) struct Trial<'a> {
     pub(super) tool: &'a Definition,
-    pub(super) subject: &'a Subject,
+    pub(super) component: &'a TestedComponent,
     pub(super) scratch: &'a Scratch,
     /// Arguments for [`FILE`] of [`SKILL`].
     pub(super) sample: Map<String, Value>,
@@ -26,13 +26,13 @@ pub(super) struct Trial<'a> {
 impl<'a> Trial<'a> {
     pub(super) fn new(
         tool: &'a Definition,
-        subject: &'a Subject,
+        component: &'a TestedComponent,
         scratch: &'a Scratch,
         sample: Map<String, Value>,
     ) -> Self {
         Self {
             tool,
-            subject,
+            component,
             scratch,
             sample,
             record_fault: RefCell::default(),
@@ -66,14 +66,14 @@ impl<'a> Trial<'a> {
 
     /// Returns whether the tool's failures have kinds.
     pub(super) async fn has_failure_kinds(&self) -> bool {
-        let kinds = self.subject.host.has_failure_kinds(self.name()).await;
+        let kinds = self.component.host.has_failure_kinds(self.name()).await;
         kinds.unwrap_or_default()
     }
 
     /// Calls the tool with the run's own limits, and checks the record of its
     /// answer.
     pub(super) async fn call(&self, arguments: Map<String, Value>) -> TrialResult {
-        let result = self.call_on(&self.subject.host, arguments).await;
+        let result = self.call_on(&self.component.host, arguments).await;
         if let Ok(output) = &result {
             let fault = check_record(self.tool, output).err();
             let mut first = self.record_fault.borrow_mut();

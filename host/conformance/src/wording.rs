@@ -27,7 +27,7 @@ pub(super) fn describe(result: &TrialResult) -> String {
     }
 }
 
-/// The cause of a trap, without the addresses of functions: a released component
+/// Returns the cause of a trap without the addresses of functions: a released component
 /// has no names for them.
 fn trap_cause(causes: &str) -> &str {
     if !causes.contains("wasm backtrace:") {
@@ -40,7 +40,7 @@ fn trap_cause(causes: &str) -> &str {
     last.split_once(": ").map_or(last, |(_, cause)| cause)
 }
 
-/// The advice for a tool that the host stopped.
+/// Returns advice for a tool that the host stopped.
 fn advice(stop: &Stop) -> &'static str {
     match stop {
         Stop::Time(_) => "answer in time: stop after a number of files or bytes, and say so",

@@ -1,14 +1,26 @@
 //! The component under test, loaded once and run under several sets of limits.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
-use super::Conformance;
 use super::scratch::Scratch;
 use skillhost::internal::read_component;
-use skillhost::{Definition, Grant, Host, HostBuilder, Limits, Principal, Trust};
+use skillhost::{Definition, Grant, Host, HostBuilder, Limits, Principal, SkillsRoot, Trust};
+
+/// The component's file, and the options of the hosts that load it.
+#[derive(Default)]
+pub(super) struct LoadOptions {
+    pub(super) component: PathBuf,
+    /// The folders of skills for the author's cases.
+    pub(super) skills: Vec<SkillsRoot>,
+    pub(super) limits: Limits,
+    pub(super) cache: Option<PathBuf>,
+    pub(super) compiler: Option<PathBuf>,
+    pub(super) compile_time: Option<Duration>,
+}
 
 /// The component, and hosts that run it.
-pub(super) struct Subject {
+pub(super) struct TestedComponent {
     /// The host on the scratch skills, with the run's limits.
     pub(super) host: Host,
     /// The same with one small limit each.
@@ -27,39 +39,39 @@ pub(super) struct LimitedHost {
 /// Sizes of memory to try: from less than a component starts with, upwards.
 const MEMORIES: [usize; 5] = [1 << 20, 2 << 20, 4 << 20, 8 << 20, 16 << 20];
 
-impl Subject {
+impl TestedComponent {
     /// Loads the component. The inner error is the host's reason to refuse it.
     pub(super) async fn load(
-        run: &Conformance,
+        options: &LoadOptions,
         scratch: &Scratch,
     ) -> anyhow::Result<Result<Self, String>> {
         // A file that cannot be read is an error of the run, not a failed check.
-        read_component(&run.component)?;
+        read_component(&options.component)?;
         let builder = |limits: Limits| {
             let mut builder = Host::builder()
                 .without_embedded_tools()
                 // The component has no power here, so anybody may change its file.
                 .trust(Trust::new().and(Principal::Everyone))
-                .component(&run.component)
+                .component(&options.component)
                 .limits(limits);
-            if let Some(cache) = &run.cache {
+            if let Some(cache) = &options.cache {
                 builder = builder.cache(cache);
             }
-            if let Some(compiler) = &run.compiler {
+            if let Some(compiler) = &options.compiler {
                 builder = builder.compiler(compiler);
             }
-            if let Some(time) = run.compile_time {
+            if let Some(time) = options.compile_time {
                 builder = builder.compile_time(time);
             }
             builder
         };
-        let loaded = builder(run.limits.clone()).build().await?;
+        let loaded = builder(options.limits.clone()).build().await?;
         if loaded.tools().next().is_none()
             && let Some(problem) = loaded.problems().last()
         {
             return Ok(Err(problem.clone()));
         }
-        let file = run.component.file_name().unwrap_or_default();
+        let file = options.component.file_name().unwrap_or_default();
         let file = file.to_string_lossy();
         let granted = |builder: HostBuilder| {
             let all = Grant::new().skills(["*"]).unwrap_or_default();
@@ -67,16 +79,16 @@ impl Subject {
         };
         let on_scratch = |limits| granted(builder(limits).skills(scratch.skills()));
         let mut limited = Vec::new();
-        for (stop, limits) in small_limits(&run.limits) {
+        for (stop, limits) in small_limits(&options.limits) {
             let host = on_scratch(limits).await?;
             limited.push(LimitedHost { stop, host });
         }
-        let mut authors = builder(run.limits.clone());
-        for root in &run.skills {
+        let mut authors = builder(options.limits.clone());
+        for root in &options.skills {
             authors = authors.skills_root(root.clone());
         }
         Ok(Ok(Self {
-            host: on_scratch(run.limits.clone()).await?,
+            host: on_scratch(options.limits.clone()).await?,
             limited,
             authors: granted(authors).await?,
         }))

@@ -266,19 +266,13 @@ const MISTAKES: &[Mistake] = &[
         &[("module.wasm", "\0asm\x01\0\0\0")],
         &["inspect", "module.wasm"],
         4,
-        &[
-            "it is a core module, and a tool is a component",
-            "`skillhost build`",
-        ],
+        &["it is a core module, not a component", "`skillhost build`"],
     ),
     (
         &[("dist/module.wasm", "\0asm\x01\0\0\0")],
         &["call", "list_skills", "--tools", "dist"],
         0,
-        &[
-            "module.wasm",
-            "it is a core module, and a tool is a component",
-        ],
+        &["module.wasm", "it is a core module, not a component"],
     ),
     (
         &[("dist/none.wasm", "\0asm\x0d\0\x01\0")],
@@ -291,8 +285,8 @@ const MISTAKES: &[Mistake] = &[
         &["inspect", "dist/tool.wasm"],
         4,
         &[
-            "`dist/tool.wasm` is no component",
-            "it is no WebAssembly",
+            "`dist/tool.wasm` is not a component",
+            "it is not WebAssembly",
             "`skillhost build` makes a component",
         ],
     ),
@@ -302,7 +296,7 @@ const MISTAKES: &[Mistake] = &[
         4,
         &[
             "`dist/find_word.wasm`",
-            "there is no such file; `skillhost build` makes one",
+            "the file does not exist; `skillhost build` makes one",
         ],
     ),
     (

@@ -612,7 +612,7 @@ fn inspect_prints_a_component_and_exits_with_1_where_it_would_be_refused() {
     let run = program.run(&["inspect", "no.wasm"]);
     assert_eq!((run.code, run.stdout.as_str()), (4, ""));
     assert!(
-        run.stderr.contains("`no.wasm` is no component"),
+        run.stderr.contains("`no.wasm` is not a component"),
         "{}",
         run.stderr
     );

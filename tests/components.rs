@@ -1,5 +1,5 @@
-//! Components: those that load, and those that are refused with what is wrong,
-//! while the rest of the host works.
+//! Components that load, and components that are refused with a reason while the rest
+//! of the host works.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -13,7 +13,7 @@ use crate::support::{
     block_on, build, builder, builder_with_guests, call, guests, model_text, repository,
 };
 
-/// A host over a folder of these files, which gets the five tools besides.
+/// Makes a host with the built-in tools and a folder of these components.
 fn load(files: &[(&str, Vec<u8>)]) -> (Folders, Host) {
     let folders = Folders::new();
     folders.write("a/SKILL.md", "# A\n");
@@ -34,7 +34,7 @@ fn unchecked() -> Vec<u8> {
 }
 
 #[test]
-fn what_is_no_tool_component_is_refused_with_the_reason_and_the_rest_works() {
+fn refuses_a_file_that_is_not_a_tool_component_and_serves_the_rest() {
     let wat = |text: &str| wat::parse_str(text).unwrap();
     let http = r#"(component (import "wasi:http/types@0.2.0" (instance (export "f" (func)))))"#;
     let get_skill = fs::read(repository().join("guest-tools/dist/get_skill.wasm")).unwrap();
@@ -43,7 +43,7 @@ fn what_is_no_tool_component_is_refused_with_the_reason_and_the_rest_works() {
         (
             "text.wasm",
             b"not WebAssembly".to_vec(),
-            "it is no WebAssembly, which begins with the bytes `\\0asm`; `skillhost build` makes",
+            "it is not WebAssembly, which begins with the bytes `\\0asm`; `skillhost build` makes",
         ),
         ("module.wasm", wat("(module)"), "module.wasm"),
         ("cut.wasm", unchecked()[..5000].to_vec(), "cut.wasm"),
@@ -74,7 +74,7 @@ fn what_is_no_tool_component_is_refused_with_the_reason_and_the_rest_works() {
 }
 
 #[test]
-fn a_component_that_is_no_regular_file_is_refused_without_waiting() {
+fn refuses_a_component_that_is_not_a_regular_file_without_waiting() {
     let folders = Folders::new();
     let fifo = folders.outside.join("fifo.wasm");
     rustix::fs::mknodat(
@@ -91,13 +91,13 @@ fn a_component_that_is_no_regular_file_is_refused_without_waiting() {
 }
 
 #[test]
-fn a_loop_and_a_sleep_end_at_the_deadline_and_the_next_call_works() {
+fn stops_a_loop_and_a_sleep_at_the_deadline_and_the_next_call_works() {
     let folders = Folders::new();
     folders.write("a/SKILL.md", "# A\n");
     let mut limits = Limits::default();
     limits.time = Duration::from_millis(200);
     let host = build(builder_with_guests().skills(&folders.root).limits(limits));
-    // How late a call of this tool is ended.
+    // Returns how late a call of this tool is stopped.
     let late = |tool| {
         let start = Instant::now();
         let stopped = call(&host, tool, json!({"skill_name": "a", "path": ""}));
@@ -123,7 +123,7 @@ fn a_loop_and_a_sleep_end_at_the_deadline_and_the_next_call_works() {
 }
 
 #[test]
-fn a_loop_does_not_keep_its_neighbours_from_answering() {
+fn answers_the_neighbours_of_a_loop() {
     let folders = Folders::new();
     folders.write("a/SKILL.md", "# A\n");
     let mut limits = Limits::default();
@@ -155,7 +155,7 @@ fn a_loop_does_not_keep_its_neighbours_from_answering() {
 }
 
 #[test]
-fn a_panic_is_a_stop_and_the_next_call_works() {
+fn stops_a_call_that_panics_and_the_next_call_works() {
     let (_folders, host) = load(&[("good.wasm", unchecked())]);
     let stopped = call(
         &host,
@@ -182,7 +182,7 @@ fn a_panic_is_a_stop_and_the_next_call_works() {
 }
 
 #[test]
-fn a_name_in_the_configuration_that_nothing_has_is_an_error() {
+fn refuses_a_configuration_with_a_name_that_does_not_exist() {
     for (host, message) in [
         (
             builder().disable("get_skil"),
@@ -207,7 +207,7 @@ fn a_name_in_the_configuration_that_nothing_has_is_an_error() {
 }
 
 #[test]
-fn a_disabled_tool_is_not_offered_and_cannot_be_called() {
+fn neither_offers_nor_calls_a_disabled_tool() {
     let host = build(
         builder()
             .skills(repository().join("skills"))
@@ -226,7 +226,7 @@ fn a_disabled_tool_is_not_offered_and_cannot_be_called() {
 }
 
 #[test]
-fn a_component_whose_digest_is_not_its_pin_is_refused_and_so_is_one_without_if_pins_are_required() {
+fn refuses_a_component_with_another_digest_than_its_pin_or_without_a_required_pin() {
     let digest = "0000000000000000000000000000000000000000000000000000000000000000";
     let right = block_on(skillhost::inspect(&guests().join("unchecked.wasm"), None))
         .unwrap()
@@ -249,7 +249,7 @@ fn a_component_whose_digest_is_not_its_pin_is_refused_and_so_is_one_without_if_p
 }
 
 #[test]
-fn inspect_shows_what_a_component_is_and_what_it_would_be_refused_for() {
+fn inspect_shows_a_components_facts_and_why_it_would_be_refused() {
     let seen = block_on(skillhost::inspect(&guests().join("unchecked.wasm"), None)).unwrap();
     assert!(
         seen.imports.iter().all(|import| import.granted),
@@ -288,14 +288,14 @@ fn inspect_shows_what_a_component_is_and_what_it_would_be_refused_for() {
     ] {
         let seen = import(name);
         assert_eq!(seen.imports[0].granted, granted, "{name}");
-        // What is granted is linked, and what is not names itself.
+        // A granted import is linked. Another is named in the error.
         let why = seen.tools.unwrap_err();
         assert_eq!(why.contains("does not export"), granted, "{name}: {why}");
         assert_eq!(why.contains(name), !granted, "{name}: {why}");
     }
 }
 
-/// A component that takes a compiler long: few bytes, many paths through them.
+/// Makes a component that takes the compiler long: few bytes, many paths.
 fn compile_bomb() -> Vec<u8> {
     let body = "(local.set 0 (i32.xor (i32.mul (local.get 0) (i32.const 31)) (local.get 1)))\
                 (if (local.get 0) (then (local.set 1 (i32.add (local.get 0) (local.get 1)))))";
@@ -304,7 +304,7 @@ fn compile_bomb() -> Vec<u8> {
 }
 
 #[test]
-fn a_component_that_takes_the_compiler_long_is_refused_in_time_and_the_rest_loads() {
+fn refuses_a_component_that_takes_the_compiler_too_long_and_loads_the_rest() {
     let folders = Folders::new();
     folders.write("a/SKILL.md", "# A\n");
     fs::write(folders.outside.join("bomb.wasm"), compile_bomb()).unwrap();
@@ -331,9 +331,9 @@ fn a_component_that_takes_the_compiler_long_is_refused_in_time_and_the_rest_load
 }
 
 #[test]
-fn what_a_compiling_process_finds_wrong_is_the_problem() {
+fn reports_the_error_of_the_compiling_process() {
     let folders = Folders::new();
-    // What is no WebAssembly by its first bytes is not given to a compiler.
+    // A file that is not WebAssembly by its first bytes does not reach the compiler.
     let cut = &unchecked()[..5000];
     fs::write(folders.outside.join("bad.wasm"), cut).unwrap();
     let program = env!("CARGO_BIN_EXE_skillhost");
@@ -352,7 +352,7 @@ fn what_a_compiling_process_finds_wrong_is_the_problem() {
 }
 
 #[test]
-fn a_disabled_tool_whose_component_does_not_load_is_a_problem_and_the_rest_works() {
+fn reports_a_disabled_tool_whose_component_does_not_load_and_serves_the_rest() {
     let folders = Folders::new();
     folders.write("a/SKILL.md", "# A\n");
     fs::write(folders.outside.join("bad.wasm"), "text").unwrap();

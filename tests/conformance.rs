@@ -185,7 +185,7 @@ fn a_file_that_is_no_tool_component_fails_one_check_and_a_missing_file_is_an_err
     for (name, bytes, reason) in [
         ("text.wasm", b"no component".to_vec(), "text.wasm"),
         ("module.wasm", module, "module.wasm"),
-        ("nothing.wasm", nothing, "it is no tool component"),
+        ("nothing.wasm", nothing, "it is not a tool component"),
         (
             "future.wasm",
             future.unwrap(),

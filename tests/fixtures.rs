@@ -1,5 +1,5 @@
-//! Components that were built with each published version of the package, in
-//! every language that has a kit: what lies in `tests/fixtures/` runs for ever.
+//! Components that were built with each published version of the package, in every
+//! language that has a kit. Those in `tests/fixtures/` must always run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -14,7 +14,7 @@ use crate::support::folders::Folders;
 use crate::support::program::Program;
 use crate::support::{build, builder, call, repository};
 
-/// Which component stands for which language.
+/// The languages, and the component of each.
 const LANGUAGES: [(&str, &str); 4] = [
     ("Rust", "search_in_skill"),
     ("Python", "table_lookup"),
@@ -22,12 +22,12 @@ const LANGUAGES: [(&str, &str); 4] = [
     ("C", "checksum"),
 ];
 
-/// What was built with one version.
+/// The components of one version.
 struct Version {
     name: String,
-    /// Where it is committed.
+    /// The committed folder.
     folder: PathBuf,
-    /// Where its components lie unpacked.
+    /// The folder of its unpacked components.
     unpacked: PathBuf,
 }
 
@@ -40,8 +40,8 @@ fn hex(bytes: &[u8]) -> String {
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// All versions, with their components unpacked and found to be what they were,
-/// and compiled: some take seconds, and the tests' cache keeps them.
+/// Returns all versions, with their components unpacked, checked against their digests,
+/// and compiled into the tests' cache: some take seconds.
 fn versions() -> &'static [Version] {
     static VERSIONS: OnceLock<Vec<Version>> = OnceLock::new();
     VERSIONS.get_or_init(|| {
@@ -67,8 +67,7 @@ fn versions() -> &'static [Version] {
 }
 
 impl Version {
-    /// The digests that were written down when the components were committed,
-    /// by the names of files.
+    /// Returns the committed digests by the names of files.
     fn sums(&self) -> BTreeMap<String, String> {
         let text = fs::read_to_string(self.folder.join("SHA256SUMS")).unwrap();
         let line = |line: &str| {
@@ -98,7 +97,7 @@ impl Version {
             fs::write(&whole, bytes).unwrap();
             fs::rename(whole, file).unwrap();
         }
-        assert_eq!(sums, BTreeMap::new(), "listed, and no component");
+        assert_eq!(sums, BTreeMap::new(), "a digest without a component");
     }
 
     fn cases(&self) -> Vec<Value> {
@@ -106,7 +105,7 @@ impl Version {
         serde_json::from_slice(&cases).unwrap()
     }
 
-    /// A host with these components, each of which may read one skill.
+    /// Makes a host with these components, each of which may read one skill.
     fn host(&self, root: &Path, skill: &str) -> Host {
         let builder = builder().without_embedded_tools().skills(root);
         build(
@@ -122,8 +121,8 @@ impl Version {
     }
 }
 
-/// What a call ended in, as cases say it.
-fn ended(answer: Result<skillhost::Output, CallError>) -> Value {
+/// Returns the outcome of a call in the form of a case.
+fn outcome(answer: Result<skillhost::Output, CallError>) -> Value {
     match answer {
         Ok(output) => json!({"text": output.text(), "record": output.record()}),
         Err(CallError::Failed(failure)) => {
@@ -147,14 +146,14 @@ fn components_of_every_published_version_answer_under_this_host() {
         let mut answered = BTreeSet::new();
         for case in version.cases() {
             let tool = case["tool"].as_str().unwrap();
-            let ended = ended(call(&host, tool, case["arguments"].clone()));
+            let outcome = outcome(call(&host, tool, case["arguments"].clone()));
             for (part, expected) in case["expect"].as_object().unwrap() {
-                assert_eq!(&ended[part], expected, "{}: {case}", version.name);
+                assert_eq!(&outcome[part], expected, "{}: {case}", version.name);
             }
-            if ended["error"].is_null() {
+            if outcome["error"].is_null() {
                 answered.insert(tool.to_owned());
             }
-            // Without a grant there is nothing that they can read.
+            // Without a grant they can read nothing.
             let mut denied = case["arguments"].clone();
             denied["skill_name"] = json!("other");
             let stopped = call(&host, tool, denied).unwrap_err();
@@ -171,7 +170,7 @@ fn components_of_every_published_version_answer_under_this_host() {
 }
 
 #[test]
-fn components_of_every_published_version_are_called_and_inspected_on_the_command_line() {
+fn the_command_line_calls_and_inspects_components_of_every_published_version() {
     for version in versions() {
         let program = Program::new();
         let skills = fixtures().join("skills");
@@ -206,9 +205,9 @@ fn components_of_every_published_version_are_called_and_inspected_on_the_command
     }
 }
 
-/// The example in C has a SHA-256 of its own: it is held against another.
+/// The example in C has its own SHA-256, which is compared with a library's.
 #[test]
-fn digests_by_checksum_are_those_of_another_library_at_every_length_around_a_block() {
+fn checksum_computes_the_digests_of_another_library_at_every_length_around_a_block() {
     let folders = Folders::new();
     folders.write("sums/SKILL.md", "# Sums\n");
     let mut contents = vec![vec![b'a'; 1_000_000]];

@@ -1,5 +1,5 @@
-//! Components that attack while they are loaded, as text: each is refused with
-//! a reason, and the others work.
+//! Components that attack while they are loaded: each is refused with a reason, and
+//! the others work.
 
 use std::fs;
 use std::time::Duration;
@@ -14,8 +14,8 @@ use crate::support::{block_on, builder, guests, model_text};
 const CALL: &str = r#"(func (export "call")
     (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32) (result i32) unreachable)"#;
 
-/// A component that exports the tools interface, with this in its core module.
-/// `definitions` returns where the list of definitions is.
+/// Makes a component that exports the tools interface, with this in its core module.
+/// `definitions` returns the address of the list of definitions.
 pub(crate) fn component(core: &str) -> Vec<u8> {
     wat::parse_str(component_text(core)).unwrap()
 }
@@ -71,7 +71,7 @@ fn component_text(core: &str) -> String {
     )
 }
 
-/// A component whose `call` is of another type than the interface's.
+/// Makes a component whose `call` has another type than the interface's.
 fn untyped_call() -> Vec<u8> {
     let right = component_text(&harmless(""));
     let from = right.find("(func $call").unwrap();
@@ -81,8 +81,8 @@ fn untyped_call() -> Vec<u8> {
     wat::parse_str(format!("{}{core}{}", &right[..from], &right[to..])).unwrap()
 }
 
-/// A core module whose `definitions` returns so many records at this address,
-/// in a memory of so many pages.
+/// Returns a core module whose `definitions` returns `count` records, in a memory of
+/// so many pages.
 pub(crate) fn listing(pages: u32, count: u32, data: &str) -> String {
     let [a, b, c, d] = count.to_le_bytes();
     format!(
@@ -94,8 +94,8 @@ pub(crate) fn listing(pages: u32, count: u32, data: &str) -> String {
     )
 }
 
-/// The record of a definition at this address, as data: a name, an input
-/// schema, and a description of so many bytes, which are whatever there is.
+/// Returns the record of a definition at this address, as data: a name, an input
+/// schema, and a description of so many bytes.
 fn definition(at: u32, name: &str, schema: &str, description: u32) -> String {
     const SIZE: u32 = 92;
     let mut record = vec![0_u8; SIZE as usize];
@@ -105,7 +105,7 @@ fn definition(at: u32, name: &str, schema: &str, description: u32) -> String {
     let strings = 32_768 + at;
     set(0, strings);
     set(4, name.len() as u32);
-    // The second page, which is zeroes: those are text.
+    // The second page has zeroes, which are valid text.
     set(16, 65_536);
     set(20, description);
     set(24, strings + name.len() as u32);
@@ -118,13 +118,13 @@ fn definition(at: u32, name: &str, schema: &str, description: u32) -> String {
     data(at, &record) + &strings
 }
 
-/// A core module that is what it is said to be, with something besides.
+/// Returns a correct core module with something else in it.
 fn harmless(besides: &str) -> String {
     listing(1, 0, besides)
 }
 
 #[test]
-fn a_component_that_attacks_while_it_is_loaded_is_refused_and_the_rest_works() {
+fn refuses_components_that_attack_while_they_are_loaded_and_serves_the_rest() {
     let one =
         |name: &str, schema: &str| component(&listing(1, 1, &definition(16, name, schema, 0)));
     let twice = definition(16, "twice", "{}", 0) + &definition(16 + 92, "twice", "{}", 0);
@@ -155,13 +155,13 @@ fn a_component_that_attacks_while_it_is_loaded_is_refused_and_the_rest_works() {
         (
             "start-loop",
             start("(loop (br 0))"),
-            "it was stopped: it took longer than 200ms",
+            "it was stopped when asked for its tools: it took longer than 200ms",
         ),
         ("asked-trap", asked("unreachable"), "unreachable"),
         (
             "asked-loop",
             asked("(loop (br 0)) unreachable"),
-            "it was stopped: it took longer than 200ms",
+            "it was stopped when asked for its tools: it took longer than 200ms",
         ),
         (
             "asked-table",

@@ -1,5 +1,5 @@
-//! Folders that attack: too large, too deep, or changing while they are read.
-//! Each has a defined answer, in bounded time and memory.
+//! Hostile folders: too large, too deep, or changing during a read. Each has a defined
+//! answer in bounded time and memory.
 
 use std::ffi::OsStr;
 use std::fs::{self, OpenOptions};
@@ -16,12 +16,10 @@ use skillhost::{CallError, Limits, Stop};
 use crate::support::folders::{CANARY, Folders};
 use crate::support::{again, build, builder, builder_with_guests, call, is_again, model_text};
 
-/// Longest that any of these answers may take, on a machine that has other
-/// things to do.
+/// The longest time for any of these answers on a busy machine.
 const SOON: Duration = Duration::from_secs(5);
 
-/// Most memory that this process may have taken at once, beside what the tests
-/// before had taken.
+/// Returns the most memory that this process has had at once.
 fn peak_memory() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with("VmHWM:"));
@@ -32,7 +30,7 @@ fn peak_memory() -> u64 {
     kib << 10
 }
 
-/// A folder of so many empty files, made as fast as the kernel will.
+/// Makes a folder of so many empty files.
 fn fill(folder: &Path, entries: usize) {
     fs::create_dir_all(folder).unwrap();
     let folder = rustix::fs::open(folder, OFlags::DIRECTORY, Mode::empty()).unwrap();
@@ -43,7 +41,7 @@ fn fill(folder: &Path, entries: usize) {
     }
 }
 
-/// The calls of the five tools on a skill of this name.
+/// Returns calls of the five tools on a skill of this name.
 fn calls(skill: &str) -> [(&'static str, Value); 5] {
     [
         (
@@ -70,7 +68,7 @@ fn shown(result: &Result<skillhost::Output, CallError>) -> String {
 const ENTRIES: usize = 5000;
 
 #[test]
-fn a_folder_of_more_entries_than_may_be_listed_is_answered_soon() {
+fn answers_soon_in_a_folder_with_more_entries_than_the_limit() {
     let folders = Folders::new();
     fill(&folders.root.join("full"), ENTRIES + 1);
     folders.write("full/file.txt", "found");
@@ -92,20 +90,20 @@ fn a_folder_of_more_entries_than_may_be_listed_is_answered_soon() {
             Err(_) => panic!("{tool}: {shown}"),
         }
     }
-    // A listing of it all is refused where it becomes too long.
+    // A listing of everything is refused where it becomes too long.
     let listed = model_text(
         &host,
         "raw_list",
         json!({"skill_name": "full", "path": "."}),
     );
     assert!(listed.contains("overflow"), "{}", listed.len());
-    // What is named is found, however much lies beside it.
+    // A file is found by its name, however many lie beside it.
     let arguments = json!({"skill_name": "full", "file_path": "file.txt"});
     assert_eq!(model_text(&host, "read_file_in_skill", arguments), "found");
 }
 
 #[test]
-fn a_root_of_more_skills_than_may_be_listed_ends_the_listing_and_nothing_else() {
+fn a_root_with_more_skills_than_the_limit_stops_only_the_listing() {
     let folders = Folders::new();
     for number in 0..500 {
         fs::create_dir(folders.root.join(number.to_string())).unwrap();
@@ -122,7 +120,7 @@ fn a_root_of_more_skills_than_may_be_listed_ends_the_listing_and_nothing_else() 
     assert_eq!(model_text(&host, "read_skill", arguments), "# Seven\n");
 }
 
-/// A folder in a folder, so many times: deeper than any path can say.
+/// Nests so many folders: deeper than any path can reach.
 fn dig(top: &Path, depth: usize) {
     let mut folder = rustix::fs::open(top, OFlags::DIRECTORY, Mode::empty()).unwrap();
     for _ in 0..depth {
@@ -132,7 +130,7 @@ fn dig(top: &Path, depth: usize) {
 }
 
 #[test]
-fn a_tree_of_ten_thousand_folders_deep_is_gone_down_by_handles_and_refused_by_path() {
+fn descends_ten_thousand_folders_by_handles_and_refuses_them_by_path() {
     const DEPTH: usize = 10_000;
     let folders = Folders::new();
     folders.write("deep/SKILL.md", "# Deep\n\n[link](d/d/d)\n");
@@ -163,7 +161,7 @@ fn a_tree_of_ten_thousand_folders_deep_is_gone_down_by_handles_and_refused_by_pa
     }
     assert!(host.catalog().check("deep").unwrap().is_ok());
     assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
-    // The standard library holds each level open on its way down, and cannot.
+    // The standard library cannot remove it: it keeps each level open.
     let removed = std::process::Command::new("rm")
         .arg("-rf")
         .arg(&folders.root)
@@ -172,10 +170,10 @@ fn a_tree_of_ten_thousand_folders_deep_is_gone_down_by_handles_and_refused_by_pa
 }
 
 #[test]
-fn a_file_of_a_terabyte_of_nothing_is_answered_in_bounded_memory() {
+fn answers_for_a_sparse_file_of_a_terabyte_in_bounded_memory() {
     if !is_again() {
         return again(
-            "hostile_folders::a_file_of_a_terabyte_of_nothing_is_answered_in_bounded_memory",
+            "hostile_folders::answers_for_a_sparse_file_of_a_terabyte_in_bounded_memory",
             "in a process whose memory is its own",
         );
     }
@@ -214,7 +212,7 @@ fn a_file_of_a_terabyte_of_nothing_is_answered_in_bounded_memory() {
             start.elapsed()
         );
         match &answer {
-            // What was asked for, up to the limits of a read and an answer.
+            // The range, up to the limits of a read and an answer.
             Ok(output) => assert!(output.text().len() <= 16 << 20, "{tool}: {shown}"),
             Err(CallError::Failed(failure)) => {
                 assert!(failure.message.len() < 1000, "{tool}: {shown}")
@@ -231,9 +229,9 @@ fn a_file_of_a_terabyte_of_nothing_is_answered_in_bounded_memory() {
     assert!(taken < 4 * (64 << 20), "{taken} bytes");
 }
 
-/// Does this to the disk without pause while calls run, for a bounded time.
+/// Changes the disk without pause while calls run, for a bounded time.
 fn meanwhile(change: impl Fn() + Sync, mut calls: impl FnMut()) {
-    /// The end of the calls, also where one fails.
+    /// Signals the end of the calls, even if one panics.
     struct Done<'a>(&'a AtomicBool);
     impl Drop for Done<'_> {
         fn drop(&mut self) {
@@ -258,7 +256,7 @@ fn meanwhile(change: impl Fn() + Sync, mut calls: impl FnMut()) {
 }
 
 #[test]
-fn a_file_that_grows_and_shrinks_while_it_is_read_is_read_as_far_as_it_was() {
+fn reads_a_file_that_grows_and_shrinks_meanwhile_as_it_was_at_some_point() {
     const MOST: u64 = 300_000;
     let folders = Folders::new();
     let text = vec![b'x'; MOST as usize];
@@ -279,8 +277,8 @@ fn a_file_that_grows_and_shrinks_while_it_is_read_is_read_as_far_as_it_was() {
                     Ok(output) => {
                         let text = output.text();
                         assert!(text.len() as u64 <= MOST + 100, "{tool}: {}", text.len());
-                        // A range that was cut off and is not written yet reads
-                        // as nothing, never as something else.
+                        // A range that was truncated and is not written yet reads
+                        // as zeroes, never as something else.
                         if tool == "read_file_in_skill" {
                             let same = text.bytes().all(|byte| matches!(byte, b'x' | 0));
                             assert!(same, "{tool}");
@@ -297,7 +295,7 @@ fn a_file_that_grows_and_shrinks_while_it_is_read_is_read_as_far_as_it_was() {
 }
 
 #[test]
-fn a_skill_that_vanishes_and_comes_back_is_there_or_is_not() {
+fn finds_or_misses_a_skill_that_vanishes_and_comes_back() {
     let folders = Folders::new();
     folders.write("a/SKILL.md", "# A\n");
     let (here, away) = (folders.root.join("a"), folders.outside.join("a"));
@@ -336,7 +334,7 @@ fn a_skill_that_vanishes_and_comes_back_is_there_or_is_not() {
 }
 
 #[test]
-fn a_root_that_is_removed_under_the_host_has_no_skills_and_nothing_breaks() {
+fn a_root_that_is_removed_has_no_skills() {
     let folders = Folders::new();
     folders.write("a/SKILL.md", "# A\n");
     let host = build(builder().skills(&folders.root));
@@ -356,7 +354,7 @@ fn a_root_that_is_removed_under_the_host_has_no_skills_and_nothing_breaks() {
 }
 
 #[test]
-fn names_that_are_not_utf_8_are_problems_and_hide_nothing() {
+fn reports_names_that_are_not_utf_8_and_hides_no_others() {
     let folders = Folders::new();
     folders.write("a/SKILL.md", "# A\n");
     let odd = OsStr::from_bytes(b"odd-\xff\xfe");

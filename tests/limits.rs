@@ -1,5 +1,5 @@
-//! Each limit of a call: set for all tools and for one, met by a guest, and
-//! named to the model and to the operator.
+//! Each limit of a call: set for all tools and for one, reached by a guest, and named
+//! to the model and to the operator.
 
 use serde_json::{Value, json};
 use skillhost::Config;
@@ -8,17 +8,17 @@ use crate::support::folders::Folders;
 use crate::support::program::{Program, Run};
 use crate::support::{block_on, build, builder, call as ask, guests};
 
-/// A limit, the value that it is set to, and a call that meets it.
+/// A limit, its value, and a call that reaches it.
 struct Case {
     key: &'static str,
     value: &'static str,
     tool: &'static str,
     arguments: Value,
-    /// What the model is told that the tool did.
-    told: &'static str,
+    /// The reason that the model and the operator read.
+    reason: &'static str,
 }
 
-fn case(key: &'static str, value: &'static str, tool: &'static str, told: &'static str) -> Case {
+fn case(key: &'static str, value: &'static str, tool: &'static str, reason: &'static str) -> Case {
     Case {
         key,
         value,
@@ -28,7 +28,7 @@ fn case(key: &'static str, value: &'static str, tool: &'static str, told: &'stat
             "read_file_in_skill" => json!({"skill_name": "a", "file_path": "large.txt"}),
             _ => json!({"skill_name": "a"}),
         },
-        told,
+        reason,
     }
 }
 
@@ -70,7 +70,7 @@ fn cases() -> [Case; 10] {
             "list_skills",
             "it listed more than 2 directory entries",
         ),
-        // These are met before a component can answer anything.
+        // These are reached before a component can answer anything.
         case(
             "table_elements",
             "100",
@@ -93,8 +93,8 @@ fn cases() -> [Case; 10] {
     ]
 }
 
-/// A component of one function, `wide`, which has more of everything than those
-/// that come with the host.
+/// Makes a component of one function, `wide`, with more tables and instances than the
+/// built-in ones.
 fn wide() -> Vec<u8> {
     let instances: String = (0..5)
         .map(|number| format!("(core instance $i{number} (instantiate $m))\n"))
@@ -108,7 +108,7 @@ fn wide() -> Vec<u8> {
     wat::parse_str(text).unwrap()
 }
 
-/// Where a limit is set.
+/// The scope of a limit in the configuration.
 #[derive(Debug, Clone, Copy)]
 enum Scope {
     Tool,
@@ -158,34 +158,34 @@ skills = [\"*\"]
 }
 
 #[test]
-fn each_limit_ends_a_call_that_meets_it_and_is_named_to_model_and_operator() {
+fn each_limit_stops_a_call_and_is_named_to_the_model_and_the_operator() {
     for case in cases() {
         let Case {
-            key, tool, told, ..
+            key, tool, reason, ..
         } = &case;
         for scope in [Scope::Tool, Scope::All] {
             let run = call(&case, scope);
             let about = format!("{key}, {scope:?}: {run:?}");
             if *key == "table_elements" && matches!(scope, Scope::All) {
-                // A component that is asked for its tools cannot even say them.
-                let refused = format!("asked for its tools, it was stopped: {told}");
+                // The component cannot even say which tools it has.
+                let refused = format!("it was stopped when asked for its tools: {reason}");
                 assert!(run.stderr.contains(&refused), "{about}");
             }
             assert_eq!(run.code, 3, "{about}");
-            let model = format!("ERROR: the tool '{tool}' was stopped: {told}");
+            let model = format!("ERROR: the tool '{tool}' was stopped: {reason}");
             assert_eq!(run.stdout.trim_end(), model, "{about}");
             let line = if *key == "stack" {
                 "stack".to_owned()
             } else {
                 format!("limits.{key}")
             };
-            let operator = format!("{told}; `{line}` in skillhost.toml would change it");
+            let operator = format!("{reason}; `{line}` in skillhost.toml would change it");
             assert!(run.stderr.contains(&operator), "{about}");
         }
     }
 }
 
-/// Every limit but time, its bounds as they are written, and what is past them.
+/// Every limit but time, its bounds as a configuration has them, and values past them.
 const BOUNDS: [(&str, [&str; 2], [&str; 2]); 9] = [
     ("memory", ["1MiB", "4GiB"], ["1023KiB", "4097MiB"]),
     ("output", ["256B", "4GiB"], ["255B", "4097MiB"]),
@@ -202,7 +202,7 @@ const BOUNDS: [(&str, [&str; 2], [&str; 2]); 9] = [
     ("log", ["1B", "4GiB"], ["0", "4097MiB"]),
 ];
 
-/// A value as it stands in a configuration.
+/// Returns a value as TOML.
 fn written(value: &str) -> String {
     match value.ends_with('B') {
         true => format!("{value:?}"),
@@ -215,7 +215,7 @@ fn parsed(text: &str) -> anyhow::Result<Config> {
 }
 
 #[test]
-fn a_limit_past_its_bounds_is_refused_with_its_line_and_the_bound() {
+fn refuses_a_limit_past_its_bounds_with_the_line_and_the_bound() {
     for table in ["limits", "grants.get_skill.limits"] {
         for (key, within, past) in BOUNDS {
             for value in within {
@@ -271,7 +271,7 @@ fn a_limit_past_its_bounds_is_refused_with_its_line_and_the_bound() {
 }
 
 #[test]
-fn with_the_least_of_each_limit_and_of_all_every_built_in_tool_answers() {
+fn built_in_tools_answer_with_the_lowest_value_of_each_limit_and_of_all() {
     let folders = Folders::new();
     folders.write("a/SKILL.md", "---\nname: a\ndescription: A.\n---\n# A\n");
     let least = BOUNDS.map(|(key, [least, _], _)| format!("{key} = {}\n", written(least)));
@@ -301,7 +301,7 @@ fn with_the_least_of_each_limit_and_of_all_every_built_in_tool_answers() {
     }
 }
 
-/// A program with a skill, and the hostile guest.
+/// Makes a project with a skill and the test guests.
 fn with_guests(more: &str) -> Program {
     let program = Program::new();
     program.write("skills/a/SKILL.md", "# A\n");
@@ -311,7 +311,7 @@ fn with_guests(more: &str) -> Program {
 }
 
 #[test]
-fn a_process_that_may_reserve_little_runs_its_own_tools_and_those_of_strangers() {
+fn runs_built_in_and_strangers_tools_in_a_process_that_may_reserve_little() {
     let program = with_guests("[grants.\"count_lines.wasm\"]\nskills = [\"a\"]\n");
     let little = "ulimit -v 3000000";
     for (tool, arguments, answer) in [
@@ -340,7 +340,7 @@ fn a_process_that_may_reserve_little_runs_its_own_tools_and_those_of_strangers()
 }
 
 #[test]
-fn a_process_with_few_descriptors_keeps_some_from_a_guest_that_takes_all() {
+fn keeps_descriptors_from_a_guest_that_takes_all_of_few() {
     let program = with_guests("[grants.\"hostile.wasm\"]\nskills = [\"a\"]\n");
     let few = "ulimit -n 48";
     let run = program.run_after(
@@ -368,7 +368,7 @@ fn a_process_with_few_descriptors_keeps_some_from_a_guest_that_takes_all() {
 }
 
 #[test]
-fn a_process_with_few_descriptors_does_not_spend_them_on_folders_that_stay_open() {
+fn does_not_spend_few_descriptors_on_folders_that_stay_open() {
     let program = Program::new();
     let mut messages = concat!(
         r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"#,

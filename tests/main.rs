@@ -6,21 +6,21 @@ mod support;
 mod contracts;
 // The sandbox, through a guest that checks nothing.
 mod sandbox;
-// Guests that attack the host, each with the end that it comes to.
+// Guests that attack the host, each with its ending.
 mod hostile;
 // Components that attack while they are loaded.
 mod hostile_components;
 // Strings that try to forge output for people.
 mod forgery;
-// Folders that attack: a million entries, a terabyte, what changes meanwhile.
+// Folders that attack: a million entries, a terabyte, changes during a read.
 mod hostile_folders;
-// Each limit, where it is set, and what a call that meets it ends in.
+// Each limit: where it is set, and how it stops a call.
 mod limits;
-// Components that are loaded, and those that are refused.
+// Components that load, and components that are refused.
 mod components;
-// Components of other versions of the package than those that the host knows.
+// Components of versions of the package that the host does not know.
 mod versions;
-// Components that were built with each published version, and must run.
+// Components that were built with each published version, and must always run.
 mod fixtures;
 // Functions with WIT types as tools.
 mod typed;
@@ -44,7 +44,7 @@ mod observer;
 mod catalog;
 // The home folder, for calls that name no skill.
 mod home;
-// What a host knows at its start, and what it loads later.
+// The start of a host, and its cache.
 mod start;
 // A host in the place of another.
 mod rebuild;

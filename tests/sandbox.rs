@@ -1,5 +1,5 @@
-//! The sandbox alone: a guest that hands raw strings to WASI still reads
-//! nothing outside the folder, and writes nowhere.
+//! The sandbox alone: a guest that passes raw strings to WASI reads nothing outside its
+//! folder, and writes nowhere.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -73,12 +73,12 @@ fn a_guest_without_checks_reads_nothing_outside_its_folder() {
         for tool in ["raw_read", "raw_stat", "raw_list"] {
             let arguments = json!({"skill_name": "a", "path": path});
             let seen = call(&host, tool, arguments);
-            // What is not followed or opened may be looked at from inside.
+            // Facts about a file inside are harmless if it is not opened.
             let harmless = tool == "raw_stat" && path == "fifo";
             assert!(harmless || seen.is_err(), "{tool} {path:?}: {seen:?}");
         }
     }
-    // And what is inside is there.
+    // Files inside are readable.
     for (path, content) in [
         ("docs/inside.txt", "inside"),
         ("link", "inside"),
@@ -90,7 +90,7 @@ fn a_guest_without_checks_reads_nothing_outside_its_folder() {
 }
 
 #[test]
-fn a_link_tells_no_host_path() {
+fn a_link_reveals_no_host_path() {
     let folders = hostile_folder();
     let host = unchecked(&folders);
     let read = |path| {
@@ -129,7 +129,7 @@ fn a_guest_writes_nowhere() {
 }
 
 #[test]
-fn a_call_has_one_preopen_at_most() {
+fn a_call_has_at_most_one_preopen() {
     let folders = hostile_folder();
     let host = unchecked(&folders);
     for (skill, mounts) in [
@@ -153,7 +153,7 @@ fn a_call_has_one_preopen_at_most() {
 }
 
 #[test]
-fn what_would_block_is_refused_at_once() {
+fn refuses_a_fifo_at_once() {
     let folders = hostile_folder();
     let host = unchecked(&folders);
     let start = Instant::now();
@@ -167,7 +167,7 @@ fn what_would_block_is_refused_at_once() {
     assert!(start.elapsed() < Duration::from_secs(5));
 }
 
-/// A host with limits that a large file runs into.
+/// Makes a host with limits that a large file reaches.
 fn limited(change: impl FnOnce(&mut Limits)) -> (Folders, Host) {
     let folders = Folders::new();
     folders.write("a/large.txt", "x".repeat(3 << 20));
@@ -179,7 +179,7 @@ fn limited(change: impl FnOnce(&mut Limits)) -> (Folders, Host) {
 }
 
 fn stopped_by(host: &Host, file: &str) -> Option<Stop> {
-    // The guest of this tool takes the text into its memory.
+    // This tool's guest copies the text into its memory.
     let arguments = json!({"skill_name": "a", "path": file});
     match call(host, "read_skill_file", arguments) {
         Ok(_) => None,
@@ -189,14 +189,14 @@ fn stopped_by(host: &Host, file: &str) -> Option<Stop> {
 }
 
 #[test]
-fn an_answer_larger_than_the_limit_is_stopped_and_the_next_call_works() {
+fn stops_an_answer_above_the_limit_and_the_next_call_works() {
     let (_folders, host) = limited(|limits| limits.output = 1 << 20);
     assert_eq!(stopped_by(&host, "large.txt"), Some(Stop::Output(1 << 20)));
     assert_eq!(stopped_by(&host, "small.txt"), None);
 }
 
 #[test]
-fn a_guest_that_needs_more_memory_than_the_limit_is_stopped_and_the_next_call_works() {
+fn stops_a_guest_above_the_memory_limit_and_the_next_call_works() {
     let (_folders, host) = limited(|limits| limits.memory = 2 << 20);
     assert_eq!(stopped_by(&host, "large.txt"), Some(Stop::Memory(2 << 20)));
     assert_eq!(stopped_by(&host, "small.txt"), None);

@@ -1,5 +1,5 @@
-//! How a host starts: what it knows without loading it, what it loads at the
-//! first call, and what it does when the cache is not as it left it.
+//! The start of a host: the tools that it knows without loading them, the components
+//! that it loads at the first call, and a cache that is damaged.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -13,7 +13,7 @@ use skillhost::{CallError, Compilation, Grant, Host, HostBuilder, Limits, Stop};
 use crate::support::folders::Folders;
 use crate::support::{block_on, build, call, guests, model_text, on_two_threads};
 
-/// Folders for a host with a cache of its own, and what was compiled for it.
+/// Folders for a host with its own cache, and the components compiled for it.
 struct Start {
     folders: Folders,
     cache: tempfile::TempDir,
@@ -31,7 +31,7 @@ impl Start {
         }
     }
 
-    /// Adds a component that is not the host's own: one tool, `count_lines`.
+    /// Adds a stranger's component with one tool, `count_lines`.
     fn with_stranger(self) -> Self {
         fs::copy(guests().join("count_lines.wasm"), self.stranger()).unwrap();
         self
@@ -42,14 +42,14 @@ impl Start {
     }
 
     fn builder(&self) -> HostBuilder {
-        let told = Arc::clone(&self.compiled);
+        let compiled = Arc::clone(&self.compiled);
         let grant = Grant::new().skills(["*"]).unwrap();
         let builder = Host::builder()
             .skills(&self.folders.root)
             .cache(self.cache.path())
-            .progress(move |name, what| {
-                if what == Compilation::Started {
-                    told.lock().unwrap().push(name.to_owned());
+            .progress(move |name, compilation| {
+                if compilation == Compilation::Started {
+                    compiled.lock().unwrap().push(name.to_owned());
                 }
             });
         match self.stranger().exists() {
@@ -60,12 +60,12 @@ impl Start {
         }
     }
 
-    /// What was compiled since this was last asked.
+    /// Returns the components that were compiled since the last call of this.
     fn compiled(&self) -> Vec<String> {
         std::mem::take(&mut *self.compiled.lock().unwrap())
     }
 
-    /// The entries of the cache of this kind, and the component of each.
+    /// Returns the cache's entries of this kind.
     fn entries(&self, kind: &str) -> Vec<PathBuf> {
         let entries = fs::read_dir(self.cache.path()).unwrap();
         let entries = entries.map(|entry| entry.unwrap().path());
@@ -92,7 +92,7 @@ fn writable_by_all(path: &Path) {
 }
 
 #[test]
-fn what_the_tools_are_is_known_without_compiling_any_and_a_call_compiles_its_own() {
+fn knows_the_tools_without_compiling_and_a_call_compiles_only_its_own() {
     let start = Start::new();
     let host = build(start.builder());
     assert_eq!(host.definitions().len(), 5);
@@ -103,7 +103,7 @@ fn what_the_tools_are_is_known_without_compiling_any_and_a_call_compiles_its_own
         assert_eq!(model_text(&host, "read_skill", read_skill()), "# A\n");
     }
     assert_eq!(start.compiled(), ["read_skill"]);
-    // The next process finds it compiled.
+    // The next process finds it in the cache.
     let next = build(start.builder());
     assert_eq!(model_text(&next, "read_skill", read_skill()), "# A\n");
     assert_eq!(start.compiled(), NOTHING);
@@ -111,7 +111,7 @@ fn what_the_tools_are_is_known_without_compiling_any_and_a_call_compiles_its_own
 }
 
 #[test]
-fn what_has_to_be_compiled_can_be_before_the_first_call() {
+fn prepare_compiles_every_component_before_the_first_call() {
     let start = Start::new().with_stranger();
     let host = build(start.builder());
     assert_eq!(start.compiled(), [start.stranger().to_str().unwrap()]);
@@ -135,7 +135,7 @@ fn what_has_to_be_compiled_can_be_before_the_first_call() {
 }
 
 #[test]
-fn first_calls_at_one_time_compile_once_and_so_do_those_that_take_the_place_of_one_given_up() {
+fn simultaneous_first_calls_compile_once_even_after_one_was_given_up() {
     let start = Start::new();
     let host = build(start.builder());
     on_two_threads(async {
@@ -149,14 +149,14 @@ fn first_calls_at_one_time_compile_once_and_so_do_those_that_take_the_place_of_o
         for call in calls {
             assert_eq!(call.await.unwrap().unwrap().text(), "# A\n");
         }
-        // On a machine that is fast enough, it was answered.
+        // On a fast machine it was answered.
         assert!(given_up.is_err() || given_up.is_ok_and(|answer| answer.is_ok()));
     });
     assert_eq!(start.compiled(), ["read_skill"]);
 }
 
 #[test]
-fn a_stranger_is_compiled_and_asked_once_and_known_from_then_on() {
+fn compiles_and_asks_a_stranger_only_once() {
     let start = Start::new().with_stranger();
     let stranger = start.stranger().to_str().unwrap().to_owned();
     let first = build(start.builder());
@@ -178,12 +178,12 @@ fn a_stranger_is_compiled_and_asked_once_and_known_from_then_on() {
     assert_eq!(start.compiled(), [&*stranger]);
 }
 
-/// Spoils an entry of the cache.
-type Spoil = fn(&Path);
+/// Damages an entry of the cache.
+type Damage = fn(&Path);
 
 #[test]
-fn a_damaged_or_foreign_entry_of_the_cache_is_made_again() {
-    let spoil: [(&str, Spoil); 5] = [
+fn replaces_a_damaged_or_foreign_entry_of_the_cache() {
+    let damages: [(&str, Damage); 5] = [
         ("cwasm", |entry| fs::write(entry, "no code").unwrap()),
         ("cwasm", |entry| {
             let mut code = fs::read(entry).unwrap();
@@ -194,19 +194,19 @@ fn a_damaged_or_foreign_entry_of_the_cache_is_made_again() {
         ("cwasm", writable_by_all),
         ("tools", |entry| {
             let definitions = fs::read_to_string(entry);
-            // The checksum at its end is not text.
+            // Its checksum may not be text.
             let definitions = definitions.unwrap_or_else(|_| "[]".to_owned());
             fs::write(entry, definitions.replace("Count", "Forget")).unwrap();
         }),
         ("tools", writable_by_all),
     ];
-    for (kind, spoil) in spoil {
+    for (kind, damage) in damages {
         let start = Start::new().with_stranger();
         let first = build(start.builder());
         assert_eq!(model_text(&first, "read_skill", read_skill()), "# A\n");
         start.compiled();
         for entry in start.entries(kind) {
-            spoil(&entry);
+            damage(&entry);
         }
         let next = build(start.builder());
         assert_eq!(next.definitions(), first.definitions());
@@ -216,7 +216,7 @@ fn a_damaged_or_foreign_entry_of_the_cache_is_made_again() {
         let compiled = start.compiled();
         let expected = if kind == "cwasm" { 2 } else { 0 };
         assert_eq!(compiled.len(), expected, "{kind}: {compiled:?}");
-        // It is whole again, and the owner's alone.
+        // The entry is whole again, and only its owner can read it.
         for entry in start.entries(kind) {
             let mode = fs::metadata(&entry).unwrap().permissions().mode();
             assert_eq!(mode & 0o777, 0o600, "{}", entry.display());
@@ -228,7 +228,7 @@ fn a_damaged_or_foreign_entry_of_the_cache_is_made_again() {
 }
 
 #[test]
-fn a_stranger_whose_code_is_lost_is_compiled_again_from_the_same_bytes_only() {
+fn recompiles_a_stranger_whose_code_is_lost_only_from_the_same_bytes() {
     let start = Start::new().with_stranger();
     build(start.builder());
     start.compiled();
@@ -264,7 +264,7 @@ fn a_stranger_whose_code_is_lost_is_compiled_again_from_the_same_bytes_only() {
 }
 
 #[test]
-fn a_stranger_that_is_refused_is_refused_at_each_start() {
+fn refuses_a_bad_stranger_at_each_start() {
     let start = Start::new();
     let http = r#"(component (import "wasi:http/types@0.2.0" (instance (export "f" (func)))))"#;
     fs::write(start.stranger(), wat::parse_str(http).unwrap()).unwrap();
@@ -281,7 +281,7 @@ fn a_stranger_that_is_refused_is_refused_at_each_start() {
 }
 
 #[test]
-fn what_a_stranger_could_say_within_larger_limits_is_not_known_within_smaller_ones() {
+fn asks_a_stranger_again_under_smaller_limits() {
     let start = Start::new().with_stranger();
     let mut small = Limits::default();
     small.table_elements = 10;
@@ -293,11 +293,11 @@ fn what_a_stranger_could_say_within_larger_limits_is_not_known_within_smaller_on
         };
         assert!(
             problem.ends_with(
-                "asked for its tools, it was stopped: it needed more than 10 table elements"
+                "it was stopped when asked for its tools: it needed more than 10 table elements"
             ),
             "{problem}"
         );
-        // The host's own tools are known, and their calls end as any do.
+        // The built-in tools are known, and their calls reach the limit.
         let stopped = call(&host, "read_skill", read_skill());
         let Err(CallError::Stopped { stop, .. }) = stopped else {
             panic!("{stopped:?}");
@@ -308,7 +308,7 @@ fn what_a_stranger_could_say_within_larger_limits_is_not_known_within_smaller_on
 }
 
 #[test]
-fn a_pinned_stranger_that_is_known_is_still_held_against_its_pin() {
+fn checks_the_pin_of_a_stranger_that_is_in_the_cache() {
     let start = Start::new().with_stranger();
     assert_eq!(build(start.builder()).problems().len(), 0);
     let pinned = start.builder().pin("stranger.wasm", "0".repeat(64));
@@ -324,7 +324,7 @@ fn a_pinned_stranger_that_is_known_is_still_held_against_its_pin() {
 }
 
 #[test]
-fn what_one_host_has_made_ready_the_host_in_its_place_goes_on_with() {
+fn a_rebuilt_host_keeps_the_components_that_are_ready() {
     let start = Start::new();
     let first = build(start.builder());
     let second = block_on(start.builder().rebuild(&first)).unwrap();

@@ -1,5 +1,7 @@
 //! Functions with WIT types as tools, without JSON on the component's side.
 
+mod arguments;
+mod definitions;
 mod page;
 mod refused;
 mod shown;
@@ -9,7 +11,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use skillhost::{CallError, FailureKind, Form, Grant, Host, Limits, Stop};
+use skillhost::{CallError, FailureKind, Grant, Host, Limits, Stop};
 
 use crate::support::folders::Folders;
 use crate::support::{build, builder, call, guests, model_text, repository};
@@ -18,7 +20,7 @@ fn typed() -> Vec<u8> {
     fs::read(guests().join("typed.wasm")).unwrap()
 }
 
-/// A host with the guest `typed`, over the sample skills.
+/// Returns a host with the guest `typed` and the sample skills.
 fn host() -> &'static Host {
     static HOST: OnceLock<(Folders, Host)> = OnceLock::new();
     let (_, host) = HOST.get_or_init(|| with(Limits::default()));
@@ -40,7 +42,7 @@ fn with(limits: Limits) -> (Folders, Host) {
     (folders, build(host))
 }
 
-/// What a program reads of a call.
+/// Returns the record of a call.
 fn record(tool: &str, arguments: Value) -> Value {
     match call(host(), tool, arguments) {
         Ok(output) => output.record(),
@@ -49,7 +51,7 @@ fn record(tool: &str, arguments: Value) -> Value {
 }
 
 #[test]
-fn every_wit_type_comes_back_from_a_component_as_it_went_in() {
+fn a_value_of_every_wit_type_comes_back_from_a_component_unchanged() {
     let point = json!({"x": -1, "y": 2, "text_beside": "é"});
     let cases: [(&str, Vec<Value>); 24] = [
         ("bool", vec![json!(true), json!(false)]),
@@ -127,7 +129,7 @@ fn every_wit_type_comes_back_from_a_component_as_it_went_in() {
         for value in values {
             let given = json!({"value": value});
             let back = record(&tool, given.clone());
-            // A record is what a program reads; anything else is in one.
+            // A program reads a record as it is; anything else is a property of one.
             let back = back.get("result").unwrap_or(&back);
             assert_eq!(*back, value, "{tool} {given}");
         }
@@ -146,7 +148,7 @@ fn every_wit_type_comes_back_from_a_component_as_it_went_in() {
 }
 
 #[test]
-fn the_model_reads_a_string_as_it_is_and_anything_else_as_json() {
+fn the_model_reads_a_string_unchanged_and_anything_else_as_json() {
     for (tool, arguments, text) in [
         ("echo_string", json!({"value": "a \"b\""}), "a \"b\""),
         ("echo_enum", json!({"value": "green"}), "\"green\""),
@@ -210,7 +212,7 @@ fn an_err_is_a_failure_of_the_tool() {
 }
 
 #[test]
-fn the_skill_that_skill_name_names_is_the_only_preopen_and_without_one_there_is_none() {
+fn preopens_only_the_skill_that_skill_name_names() {
     let entries = fs::read_dir(repository().join("skills/calculator")).unwrap();
     assert_eq!(
         record("folder", json!({"skill_name": "calculator"})),
@@ -224,7 +226,7 @@ fn the_skill_that_skill_name_names_is_the_only_preopen_and_without_one_there_is_
 }
 
 #[test]
-fn a_skill_that_is_not_there_or_not_granted_is_refused_before_the_component_runs() {
+fn refuses_a_missing_or_ungranted_skill_before_the_component_runs() {
     let error = call(host(), "folder", json!({"skill_name": "none"})).unwrap_err();
     let CallError::Failed(failure) = &error else {
         panic!("{error:?}");
@@ -247,7 +249,7 @@ fn a_skill_that_is_not_there_or_not_granted_is_refused_before_the_component_runs
 }
 
 #[test]
-fn limits_hold_for_functions_as_for_other_tools() {
+fn functions_have_the_limits_of_other_tools() {
     let mut limits = Limits::default();
     limits.time = Duration::from_millis(500);
     limits.output = 100_000;
@@ -279,238 +281,4 @@ fn limits_hold_for_functions_as_for_other_tools() {
     ));
     let text = model_text(&host, "long_text", json!({"bytes": 100_000}));
     assert_eq!(text.len(), 100_000);
-}
-
-#[test]
-fn arguments_of_another_type_are_refused_with_the_property_and_what_is_expected() {
-    let number = "must be a number or one of \"NaN\", \"Infinity\", \"-Infinity\"";
-    let cases = [
-        ("bool", json!("true"), "must be a boolean"),
-        ("s8", json!(128), "128 is greater than the maximum of 127"),
-        ("s8", json!(-129), "-129 is less than the minimum of -128"),
-        ("u8", json!(256), "256 is greater than the maximum of 255"),
-        ("u8", json!(-1), "-1 is less than the minimum of 0"),
-        ("u8", json!(1.5), "must be an integer"),
-        ("u8", json!("1"), "must be an integer"),
-        (
-            "u16",
-            json!(65536),
-            "65536 is greater than the maximum of 65535",
-        ),
-        (
-            "s16",
-            json!(-32769),
-            "-32769 is less than the minimum of -32768",
-        ),
-        ("s32", json!(2_147_483_648_i64), "the maximum of 2147483647"),
-        ("u32", json!(4_294_967_296_i64), "the maximum of 4294967295"),
-        ("s64", json!(1.5), "must be an integer or a string"),
-        ("s64", json!(1e30), "the maximum of 9007199254740991"),
-        (
-            "s64",
-            json!(9_007_199_254_740_992_i64),
-            "the maximum of 9007199254740991, and is not a string",
-        ),
-        (
-            "s64",
-            json!("9223372036854775808"),
-            "must be an integer from -9223372036854775808 to 9223372036854775807, as a string of \
-             its digits if it is beyond ±9007199254740991",
-        ),
-        (
-            "u64",
-            json!("18446744073709551616"),
-            "must be an integer from 0 to 18446744073709551615",
-        ),
-        (
-            "u64",
-            json!("-1"),
-            "does not match \"^[0-9]{1,20}$\", and is not an integer",
-        ),
-        (
-            "f32",
-            json!(1e39),
-            "must be a number from -3.4028235e38 to 3.4028235e38",
-        ),
-        ("f32", json!("nan"), number),
-        ("f64", json!("1"), number),
-        ("f64", json!(true), number),
-        ("char", json!("ab"), "is longer than 1 character"),
-        ("char", json!(""), "is shorter than 1 character"),
-        ("char", json!(7), "must be a string"),
-        ("string", json!(1), "must be a string"),
-        (
-            "bytes",
-            json!("a"),
-            "must be a string of bytes in base64, with its padding",
-        ),
-        ("bytes", json!([1]), "must be a string"),
-        ("list", json!({}), "must be an array"),
-        ("list", json!(["a", 1]), "'value.1' must be a string"),
-        (
-            "lists",
-            json!([[], [1, true]]),
-            "'value.1.1' must be an integer or a string",
-        ),
-        ("tuple", json!([1, "a"]), "has less than 3 items"),
-        ("tuple", json!([1, "a", null, 1]), "has more than 3 items"),
-        ("tuple", json!([1, 2, null]), "'value.1' must be a string"),
-        ("record", json!("x"), "must be an object"),
-        (
-            "record",
-            json!({"x": 1}),
-            "Missing required argument: 'value.y'",
-        ),
-        (
-            "record",
-            json!({"x": 1, "y": 2, "z": 3}),
-            "Unknown argument: 'z'",
-        ),
-        (
-            "record",
-            json!({"x": 1, "y": null}),
-            "'value.y' must be an integer",
-        ),
-        (
-            "variant",
-            json!("circle"),
-            "must be an object or one of \"nothing\"",
-        ),
-        (
-            "variant",
-            json!({"square": 1}),
-            "must be an object with 'circle', an object with 'many_corners', an object with \
-             'named' or one of \"nothing\"",
-        ),
-        (
-            "variant",
-            json!({"circle": "1"}),
-            "'value.circle' must be a number or one of",
-        ),
-        (
-            "variant",
-            json!({"many_corners": [{"x": 1, "y": "1"}]}),
-            "'value.many_corners.0.y' must be an integer",
-        ),
-        (
-            "enum",
-            json!("red"),
-            "is not one of \"dark_red\", \"green\" or \"light_blue\"",
-        ),
-        ("enum", json!("dark-red"), "is not one of"),
-        ("flags", json!("may_read"), "must be an array"),
-        ("flags", json!(["may_fly"]), "'value.0' is invalid"),
-        ("flags", json!(["may_read", "may_read"]), "non-unique"),
-        ("option", json!("x"), "must be null or an integer"),
-        ("options", json!(5), "must be null or an object"),
-        (
-            "options",
-            json!({"some": "x"}),
-            "'value.some' must be null or an integer",
-        ),
-        ("results", json!(["ok"]), "'value.0' must be an object"),
-        (
-            "results",
-            json!([{"ok": "x"}]),
-            "'value.0.ok' must be an integer",
-        ),
-        (
-            "bare_results",
-            json!(["maybe"]),
-            "is not one of \"ok\" or \"err\"",
-        ),
-    ];
-    for (kind, value, message) in cases {
-        let tool = format!("echo_{kind}");
-        let error = call(host(), &tool, json!({"value": value})).unwrap_err();
-        assert!(matches!(error, CallError::Arguments(_)), "{error:?}");
-        let said = error.to_string();
-        assert!(said.contains(message), "{tool} {value}: {said}");
-        assert!(
-            said.contains("'value") || message.starts_with("Unknown"),
-            "{said}"
-        );
-    }
-    for (arguments, message) in [
-        (json!({}), "Missing required argument: 'value'"),
-        (json!({"value": null}), "Argument 'value' must be a boolean"),
-        (
-            json!({"value": true, "valeu": 1}),
-            "Unknown argument: 'valeu'; did you mean 'value'?",
-        ),
-    ] {
-        let error = call(host(), "echo_bool", arguments).unwrap_err();
-        assert_eq!(error.to_string(), message);
-    }
-}
-
-#[test]
-fn definitions_say_what_the_types_are() {
-    let definitions = host().definitions();
-    let definition = |name: &str| {
-        let found = definitions
-            .iter()
-            .find(|definition| definition.name == name);
-        found.unwrap_or_else(|| panic!("no {name}"))
-    };
-    let twice: Vec<&str> = definitions
-        .iter()
-        .map(|definition| &*definition.name)
-        .filter(|name| name.ends_with("twice"))
-        .collect();
-    assert_eq!(twice, ["echo_twice", "other_twice"]);
-    let many = definition("echo_many");
-    assert_eq!(
-        Value::from(many.input_schema.clone()),
-        json!({
-            "type": "object",
-            "properties": {
-                "a": {"type": "string"},
-                "b": {
-                    "type": ["object", "null"],
-                    "properties": {
-                        "x": {"type": "integer", "minimum": i32::MIN, "maximum": i32::MAX},
-                        "y": {"type": "integer", "minimum": i32::MIN, "maximum": i32::MAX},
-                        "text_beside": {"type": ["string", "null"]},
-                    },
-                    "required": ["x", "y"],
-                    "additionalProperties": false,
-                },
-                "c": {"type": "string", "enum": ["dark_red", "green", "light_blue"]},
-            },
-            "required": ["a", "c"],
-            "additionalProperties": false,
-        })
-    );
-    assert_eq!(many.model_reads, Form::Text);
-    assert_eq!(many.description, "All together, in another order.");
-    assert_eq!(
-        definition("answer").description,
-        "Answers with the string, or fails with it.\n\nIt fails where `fail` says so."
-    );
-    assert_eq!(
-        definition("echo_u8").description,
-        "The function `echo-u8` of `skillhost-test:typed/echo@0.1.0`."
-    );
-    let other = definition("other_twice");
-    assert_eq!(
-        other.description,
-        "Where the point lies that is twice as far away."
-    );
-    assert_eq!(
-        Value::from(definition("echo_option").output_schema.clone().unwrap()),
-        json!({
-            "type": "object",
-            "properties": {
-                "result": {"type": ["integer", "null"], "minimum": 0, "maximum": u32::MAX},
-            },
-            "required": ["result"],
-            "additionalProperties": false,
-        })
-    );
-    assert_eq!(
-        other.output_schema.as_ref().unwrap()["properties"],
-        other.input_schema["properties"]["value"]["properties"]
-    );
-    assert_eq!(definition("echo_record").model_reads, Form::Record);
 }

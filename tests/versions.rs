@@ -1,5 +1,5 @@
-//! Components that were built with other versions of `skillhost:tool`: the ones
-//! that run, and the ones that are told what would run them.
+//! Components that were built with other versions of `skillhost:tool`: some run, and
+//! the errors of the others say what would run them.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use skillhost::{Grant, Host};
 use crate::support::folders::Folders;
 use crate::support::{block_on, builder, guests, model_text, repository};
 
-/// A host with one more component.
+/// Makes a host with one more component.
 fn load(component: &[u8]) -> (Folders, Host) {
     let folders = Folders::new();
     folders.write("a/SKILL.md", "# A\n");
@@ -19,7 +19,7 @@ fn load(component: &[u8]) -> (Folders, Host) {
     (folders, host)
 }
 
-/// Why a component is refused.
+/// Returns the reason for which a component is refused.
 fn refusal(text: &str) -> String {
     let (_folders, host) = load(&wat::parse_str(text).unwrap());
     let [problem] = host.problems() else {
@@ -28,7 +28,7 @@ fn refusal(text: &str) -> String {
     problem.clone()
 }
 
-/// A guest, as if it had been built with another version.
+/// Returns a guest as if it had been built with another version.
 fn renamed(guest: &[u8], from: &str, to: &str) -> Vec<u8> {
     assert_eq!(from.len(), to.len());
     let mut bytes = guest.to_owned();
@@ -44,8 +44,8 @@ fn renamed(guest: &[u8], from: &str, to: &str) -> Vec<u8> {
 }
 
 #[test]
-fn a_component_of_a_version_that_the_host_does_not_know_is_told_what_would_run_it() {
-    let newer = "run it with a newer skillhost, one that knows";
+fn refuses_an_unknown_version_and_says_what_would_run_it() {
+    let newer = "run it with a newer skillhost that knows";
     let known = concat!(
         "this host, skillhost ",
         env!("CARGO_PKG_VERSION"),
@@ -82,13 +82,13 @@ fn a_component_of_a_version_that_the_host_does_not_know_is_told_what_would_run_i
 }
 
 #[test]
-fn an_import_of_another_version_is_refused_in_the_same_words() {
+fn refuses_an_import_of_an_unknown_version_in_the_same_words() {
     let import =
         |name: &str| format!(r#"(component (import "{name}" (instance (export "f" (func)))))"#);
     for (name, reason) in [
         (
             "skillhost:tool/skills@0.2.0",
-            "run it with a newer skillhost, one that knows 0.2.0",
+            "run it with a newer skillhost that knows 0.2.0",
         ),
         ("skillhost:tool/skills@0.0.9", "which was never published"),
         ("skillhost:tool/skills", "it names no version"),
@@ -97,7 +97,10 @@ fn an_import_of_another_version_is_refused_in_the_same_words() {
             "did you mean `skillhost:tool/skills`?",
         ),
         ("skillhost:tool/network@0.1.0", "does not offer"),
-        ("wasi:http/types@0.2.0", "which no tool is given"),
+        (
+            "wasi:http/types@0.2.0",
+            "which the host does not offer to tools",
+        ),
     ] {
         let problem = refusal(&import(name));
         assert!(
@@ -109,7 +112,7 @@ fn an_import_of_another_version_is_refused_in_the_same_words() {
 }
 
 #[test]
-fn a_version_that_is_none_is_refused_with_the_name_that_holds_it() {
+fn refuses_a_malformed_version_with_its_name() {
     let good = fs::read(guests().join("count_lines.wasm")).unwrap();
     let name = "skillhost:tool/tools@0.1.0";
     for to in ["0.1.x", "00.10", "0.1-0", "     "] {
@@ -125,7 +128,7 @@ fn a_version_that_is_none_is_refused_with_the_name_that_holds_it() {
 }
 
 #[test]
-fn later_patches_of_a_known_version_run() {
+fn runs_later_patches_of_a_known_version() {
     let skills = fs::read(repository().join("guest-tools/dist/list_skills.wasm")).unwrap();
     let later = renamed(
         &renamed(
@@ -149,7 +152,7 @@ fn later_patches_of_a_known_version_run() {
 }
 
 #[test]
-fn of_several_versions_the_known_one_is_called() {
+fn calls_the_known_one_of_several_versions() {
     let (_folders, host) = load(
         &wat::parse_str(
             r#"(component
@@ -160,7 +163,7 @@ fn of_several_versions_the_known_one_is_called() {
         )
         .unwrap(),
     );
-    // The known one is looked into, and has nothing to call.
+    // The host chooses the known one, which has nothing to call.
     let [problem] = host.problems() else {
         panic!("{:?}", host.problems());
     };

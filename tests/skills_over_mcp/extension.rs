@@ -40,11 +40,7 @@ fn only_valid_skills_have_entries() {
             "# A\n".to_owned(),
             "there is no frontmatter",
         ),
-        (
-            "unclosed",
-            "---\nname: unclosed\n".to_owned(),
-            "not closed",
-        ),
+        ("unclosed", "---\nname: unclosed\n".to_owned(), "not closed"),
         (
             "no-yaml",
             "---\nname: no-yaml\ndescription: a: b\n---\n".to_owned(),

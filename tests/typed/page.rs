@@ -1,4 +1,4 @@
-//! `docs/typed-tools.md`: its table, row by row, and the code that it shows.
+//! `docs/typed-tools.md`: the rows of its table, and its code.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use super::{host, record, typed};
 use crate::support::folders::Folders;
 use crate::support::{build, builder, call, repository};
 
-/// The types of the table, and the tool that takes each and gives it back.
+/// The types of the table, and the tool that echoes each.
 const TYPES: [(&str, &str); 23] = [
     ("bool", "echo_bool"),
     ("s8", "echo_s8"),
@@ -43,13 +43,13 @@ fn page() -> String {
     fs::read_to_string(repository().join("docs/typed-tools.md")).unwrap()
 }
 
-/// What stands between backquotes.
+/// Returns the texts between backquotes.
 fn codes(cell: &str) -> Vec<&str> {
     cell.split('`').skip(1).step_by(2).collect()
 }
 
 #[test]
-fn each_row_of_the_table_is_what_the_host_does() {
+fn the_host_does_what_each_row_of_the_table_says() {
     let page = page();
     let mut rows = page.lines().filter(|line| line.starts_with("| `"));
     let definitions = host().definitions();
@@ -77,7 +77,7 @@ fn each_row_of_the_table_is_what_the_host_does() {
 }
 
 #[test]
-fn the_wit_and_the_rust_that_the_page_shows_are_the_test_guests() {
+fn the_wit_and_the_rust_on_the_page_are_the_test_guests() {
     let page = page();
     let block = |language: &str, nth: usize| {
         let block = page.split(&format!("```{language}\n")).nth(nth).unwrap();
@@ -96,7 +96,7 @@ fn the_wit_and_the_rust_that_the_page_shows_are_the_test_guests() {
 }
 
 #[test]
-fn the_tool_that_the_page_shows_looks_a_term_up() {
+fn the_tool_on_the_page_looks_up_a_term() {
     let folders = Folders::new();
     folders.write("a/SKILL.md", "# A\n");
     folders.write(

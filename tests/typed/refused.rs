@@ -1,5 +1,5 @@
-//! Functions that cannot be tools: each refuses its component when it is
-//! loaded, with its name and why.
+//! Functions that cannot be tools: the host refuses the component when it loads, with
+//! the function's name and the reason.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use skillhost::Grant;
 use crate::support::folders::Folders;
 use crate::support::{block_on, builder, model_text, repository};
 
-/// A component with this in it, and a function for each export to be one of.
+/// Makes a component with this in it, and a core function of each type to lift.
 fn component(text: &str) -> Vec<u8> {
     let text = format!(
         r#"(component
@@ -27,7 +27,7 @@ fn component(text: &str) -> Vec<u8> {
     wat::parse_str(text).unwrap()
 }
 
-/// A lifted function: its type, and which of the module's it is.
+/// Lifts one of the core functions with this type.
 fn function(id: &str, ty: &str, core: &str) -> String {
     format!(
         r#"(func ${id} {ty} (canon lift (core func $i "{core}") (memory (core memory $i "memory"))
@@ -35,7 +35,8 @@ fn function(id: &str, ty: &str, core: &str) -> String {
     )
 }
 
-/// Why a component is refused, while the rest of the host works.
+/// Returns the reason for which a component is refused, while the rest of the host
+/// works.
 fn refused(name: &str, bytes: &[u8]) -> String {
     let folders = Folders::new();
     fs::write(folders.outside.join(name), bytes).unwrap();
@@ -49,7 +50,7 @@ fn refused(name: &str, bytes: &[u8]) -> String {
     };
     let text = model_text(&host, "get_skill", json!({"skill_name": "calculator"}));
     assert!(text.contains("calculator"), "{text}");
-    // What is looked at before it is trusted says the same.
+    // An inspection gives the same reason.
     if let Ok(seen) = block_on(skillhost::inspect(&folders.outside.join(name), None)) {
         let why = seen.tools.unwrap_err();
         assert!(problem.ends_with(&why), "{problem}\n{why}");
@@ -58,7 +59,7 @@ fn refused(name: &str, bytes: &[u8]) -> String {
 }
 
 #[test]
-fn a_component_without_functions_is_told_both_ways_to_be_a_tool_component() {
+fn tells_a_component_without_functions_both_ways_to_be_a_tool_component() {
     let run = function("f", "", "none")
         + r#"(instance $run (export "run" (func $f)))
              (export "wasi:cli/run@0.2.0" (instance $run))"#;
@@ -69,14 +70,14 @@ fn a_component_without_functions_is_told_both_ways_to_be_a_tool_component() {
         ("types.wasm", types),
     ] {
         let problem = refused(name, &component(text));
-        let why = "it is no tool component: it does not export `skillhost:tool/tools@0.1.0`, nor \
+        let why = "it is not a tool component: it does not export `skillhost:tool/tools@0.1.0`, nor \
                    a function that could be a tool";
         assert!(problem.ends_with(why), "{problem}");
     }
 }
 
 #[test]
-fn a_function_whose_types_have_no_json_is_refused_with_its_name_and_the_types() {
+fn refuses_a_function_whose_types_have_no_json_with_its_name_and_the_type() {
     let counter = r#"(type $r (resource (rep i32))) (export $counter "counter" (type $r))"#;
     let streams = r#"(import "wasi:io/streams@0.2.0" (instance $s
           (export "input-stream" (type (sub resource)))))
@@ -112,12 +113,12 @@ fn a_function_whose_types_have_no_json_is_refused_with_its_name_and_the_types() 
     let cases = [
         (
             of(counter, r#"(param "it" (borrow $counter))"#, "one"),
-            "its function `count-it` is no tool: its parameter `it` has `borrow<counter>`, a \
-             handle to a resource, for which there is no JSON",
+            "its function `count-it` cannot be a tool: its parameter `it` has `borrow<counter>`, a \
+             handle to a resource, which has no form in JSON",
         ),
         (
             of(counter, r#"(result (own $counter))"#, "gives"),
-            "its function `count-it` is no tool: its result has `own<counter>`",
+            "its function `count-it` cannot be a tool: its result has `own<counter>`",
         ),
         (
             of(counter, r#"(param "all" (list (own $counter)))"#, "two"),
@@ -125,17 +126,17 @@ fn a_function_whose_types_have_no_json_is_refused_with_its_name_and_the_types() 
         ),
         (
             of(streams, r#"(param "from" (own $stream))"#, "one"),
-            "its function `count-it` is no tool: its parameter `from` has `own<input-stream>`",
+            "its function `count-it` cannot be a tool: its parameter `from` has `own<input-stream>`",
         ),
         (
             in_interface,
             "the function `next-of` of its interface `acme:counting/counters@1.0.0` \
-             is no tool: its parameter `self` has `borrow<counter>`",
+             cannot be a tool: its parameter `self` has `borrow<counter>`",
         ),
         (
             of("(type $s (stream u8))", r#"(param "from" $s)"#, "one"),
-            "its function `count-it` is no tool: its parameter `from` has a `stream`, for which \
-             there is no JSON",
+            "its function `count-it` cannot be a tool: its parameter `from` has a `stream`, which \
+             has no form in JSON",
         ),
         (
             of(
@@ -159,11 +160,11 @@ fn a_function_whose_types_have_no_json_is_refused_with_its_name_and_the_types() 
         ),
         (
             of("", "async", "none"),
-            "its function `count-it` is no tool: it is `async`",
+            "its function `count-it` cannot be a tool: it is `async`",
         ),
         (
             of("", r#"(param "skill-name" (option string))"#, "three"),
-            "its parameter `skill-name` is no `string`: that name is for the skill whose folder a \
+            "its parameter `skill-name` is not a `string`: that name is for the skill whose folder a \
              call reads",
         ),
         (
@@ -187,7 +188,7 @@ fn a_function_whose_types_have_no_json_is_refused_with_its_name_and_the_types() 
 }
 
 #[test]
-fn names_that_no_tool_can_have_are_refused_with_the_functions_that_have_them() {
+fn refuses_names_that_no_tool_can_have_with_their_functions() {
     let f = function("f", "", "none");
     let exports = |names: &[&str]| {
         let exports = names
@@ -208,7 +209,7 @@ fn names_that_no_tool_can_have_are_refused_with_the_functions_that_have_them() {
     for (text, why) in [
         (
             exports(&[&long]),
-            format!("would be the tool `{long}`, a name of 65 characters: 64 is the most"),
+            format!("would be the tool `{long}`, a name of 65 characters: the most is 64"),
         ),
         (
             instance("acme:a/terms@1.0.0", &["look-up"])
@@ -233,7 +234,7 @@ fn names_that_no_tool_can_have_are_refused_with_the_functions_that_have_them() {
 }
 
 #[test]
-fn an_import_of_types_alone_asks_for_nothing_and_any_other_is_refused() {
+fn allows_an_import_of_types_alone_and_refuses_any_other() {
     let import = |exports: &str| {
         format!(r#"(import "acme:a/types" (instance $t {exports}))"#)
             + &function("f", "", "none")
@@ -251,7 +252,7 @@ fn an_import_of_types_alone_asks_for_nothing_and_any_other_is_refused() {
     for more in [resource, function] {
         let problem = refused("more.wasm", &component(&import(&(kind.to_owned() + more))));
         assert!(
-            problem.contains("it imports `acme:a/types`, which no tool is given"),
+            problem.contains("it imports `acme:a/types`, which the host does not offer to tools"),
             "{problem}"
         );
     }

@@ -1,4 +1,4 @@
-//! Functions as tools through the program and over MCP: as all other tools.
+//! Functions as tools through the program and over MCP, like all other tools.
 
 use serde_json::{Value, json};
 use skillhost::Grant;
@@ -9,7 +9,7 @@ use crate::support::program::Program;
 use crate::support::session::Session;
 use crate::support::{builder, repository};
 
-/// The program with the guest, an audit log, and one skill that it may read.
+/// Makes a project with the guest, an audit log, and one skill that it may read.
 fn program() -> Program {
     let program = Program::new();
     program.write("skills/calculator/SKILL.md", "# Calculator\n");
@@ -27,7 +27,7 @@ fn json(text: &str) -> Value {
 }
 
 #[test]
-fn inspect_shows_the_tools_that_functions_are() {
+fn inspect_shows_functions_as_tools() {
     let program = program();
     let run = program.run(&["inspect", "tools/typed.wasm"]);
     assert_eq!(run.code, 0, "{}", run.stderr);
@@ -51,7 +51,7 @@ fn inspect_shows_the_tools_that_functions_are() {
 }
 
 #[test]
-fn the_program_calls_functions_and_records_it() {
+fn the_program_calls_functions_and_records_the_calls() {
     let program = program();
     for (tool, arguments, code, stdout) in [
         ("echo_u8", r#"{"value": 7}"#, 0, "7"),

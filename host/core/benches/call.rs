@@ -1,5 +1,5 @@
-//! What a call costs, from arguments to answer, in a fresh sandbox each time:
-//! each tool at three sizes, with the plain read of the same file beside it.
+//! The cost of a call, from arguments to answer, in a fresh sandbox each time: each tool
+//! at three sizes, compared with a plain read of the same file.
 
 mod support;
 
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use skillhost::Host;
 use support::{SIZES, runtime, text, write_skill};
 
-/// The calls that read a file of this name in this skill.
+/// Returns the calls that read a file of this name in this skill.
 fn reads(skill: &str, file: &str) -> [(&'static str, Value); 4] {
     [
         (

@@ -1,5 +1,5 @@
-//! What many skills cost: looking at all of them, telling a model of them, and
-//! reading in one of them, which must not depend on how many others there are.
+//! The cost of many skills: scanning them, listing them for a model, and reading one of
+//! them, which must not depend on the number of others.
 
 mod support;
 

@@ -1,6 +1,5 @@
-//! What many components cost: loading them when they are known from before,
-//! and a call of one of them, which must not depend on how many others there
-//! are.
+//! The cost of many components: loading them from the cache, and calling one of them,
+//! which must not depend on the number of others.
 
 mod support;
 
@@ -32,7 +31,7 @@ fn many_components(criterion: &mut Criterion) {
     group.sample_size(20);
     let hosts = folders.each_ref().map(|(count, folder)| {
         let load = || runtime.block_on(builder(folder).build()).unwrap();
-        // Those that nobody has seen are compiled.
+        // The first load compiles them.
         let host = load();
         assert_eq!(host.problems(), [] as [String; 0]);
         assert_eq!(host.definitions().len(), *count);

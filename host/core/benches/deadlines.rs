@@ -1,5 +1,5 @@
-//! How late a guest that would go on for ever is stopped: each such attack of
-//! the hostile guest, many times, with nothing else to do.
+//! The delay after which a guest that would never end is stopped: each such attack of
+//! the hostile guest, many times, on an idle host.
 
 use std::path::Path;
 use std::time::{Duration, Instant};

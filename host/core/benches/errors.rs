@@ -1,5 +1,4 @@
-//! What an answer costs that is an error: the same way as to any other, but for
-//! the file.
+//! The cost of an error, which takes the way of any answer but reads no file.
 
 mod support;
 

@@ -1,6 +1,5 @@
-//! What a sandbox costs by itself: each tool's component is instantiated with all
-//! limits on, and let go. Beside it, what isolation costs where there are no
-//! components: a process that does nothing.
+//! The cost of a sandbox by itself: each tool's component is instantiated with all limits
+//! and dropped. The comparison is isolation by a process, which does nothing.
 
 mod support;
 

@@ -1,9 +1,9 @@
-//! What the limits of a call cost: the same calls on a host that has them all,
-//! as every host does, and on one without deadline, memory, table, handle and
-//! host-call limits, and without the code that lets a guest be interrupted.
+//! The cost of a call's limits: the same calls on an ordinary host, and on one without
+//! deadline, memory, table, handle and host-call limits, and without the code that
+//! interrupts a guest.
 //!
-//! Calls go to the two in turn, so that a machine that has other things to do
-//! slows both. What is told are medians, and the median of each pair's ratio.
+//! Calls alternate between the two, so that a busy machine slows both. The output has
+//! medians, and the median of each pair's ratio.
 
 use std::fs;
 use std::hint::black_box;

@@ -1,5 +1,5 @@
-//! Memory that a process has for its own: of an idle host with many skills and
-//! components, and of each call in flight, with a sleeping thread beside it.
+//! Private memory: of an idle host with many skills and components, and of each call in
+//! flight, compared with a sleeping thread.
 
 mod support;
 
@@ -11,13 +11,13 @@ use serde_json::json;
 use skillhost::{Grant, Host, Limits};
 use support::{component_tool, components, guests, skills};
 
-/// Calls in flight: all that a host runs at a time by default.
+/// Calls in flight: the most that a host runs at a time by default.
 const CALLS: usize = 64;
 
-/// Components.
+/// The number of components.
 const COMPONENTS: usize = 100;
 
-/// Longest that a call stays in flight. None is waited for.
+/// The longest time of a call. The benchmark waits for none.
 const LONG: Duration = Duration::from_secs(60);
 
 fn main() {
@@ -47,7 +47,7 @@ fn main() {
 
     let folder = components(COMPONENTS);
     let with_components = || builder().tools(folder.path());
-    // Compiled once, so that what is measured is a later start.
+    // The components are compiled first, so that the measured start is a later one.
     drop(runtime.block_on(with_components().build()).unwrap());
     let (without, before) = (own(), own());
     let host = runtime.block_on(builder().build()).unwrap();
@@ -104,11 +104,11 @@ fn wait_for(host: &Host, calls: usize) {
     while host.occupancy().running < calls {
         thread::sleep(Duration::from_millis(10));
     }
-    // Until they are asleep.
+    // They fall asleep in this time.
     thread::sleep(Duration::from_millis(500));
 }
 
-/// Bytes of memory that are this process's alone and not a file's.
+/// Returns the bytes of memory that are this process's alone and not a file's.
 fn own() -> i64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let mut lines = status.lines();

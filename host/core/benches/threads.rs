@@ -1,5 +1,5 @@
-//! How many calls a second are answered on one, two and four threads, and how
-//! many files a second are read without a sandbox.
+//! Calls per second on one, two and four threads, and files per second that are read
+//! without a sandbox.
 
 mod support;
 
@@ -73,7 +73,7 @@ fn native(file: &std::path::Path, reads: u64, threads: usize) -> Duration {
     start.elapsed()
 }
 
-/// What each thread has to do of so much.
+/// Divides the work among the threads.
 fn shares(all: u64, threads: usize) -> impl Iterator<Item = u64> {
     let threads = threads as u64;
     (0..threads).map(move |thread| all / threads + u64::from(thread < all % threads))

@@ -1,15 +1,16 @@
-//! Components: compiled, kept, loaded, and looked at before they are trusted.
+//! Components: read, compiled, cached, loaded, and inspected before they are
+//! trusted.
 
 pub(crate) mod cache;
 pub(crate) mod compile;
+mod definitions;
 pub(crate) mod embedded;
+mod file;
 pub(crate) mod inspect;
 mod load;
+mod tool_component;
 
-pub use load::read;
-#[cfg(test)]
-pub(crate) use load::write_definitions;
-pub(crate) use load::{
-    Loader, MAX_COMPONENT, Runnable, Source, Tool, cannot_load, definitions, digest,
-    read_definitions,
-};
+pub(crate) use file::digest;
+pub use file::read;
+pub(crate) use load::{Loader, cannot_load};
+pub(crate) use tool_component::{ComponentSource, Tool, ToolComponent};

@@ -10,9 +10,10 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use crate::component::Tool;
-use crate::sandbox::engine::{Clocked, Quota};
-use crate::sandbox::known::KnownSkills;
-use crate::sandbox::{Call, Ended};
+use crate::component::embedded::SKILL_RESOURCES;
+use crate::sandbox::engine::{CallQuota, EpochEngine};
+use crate::sandbox::granted_skills::GrantedSkills;
+use crate::sandbox::{RunOutcome, SandboxCall};
 use crate::skill::catalog::{CallFolder, Catalog, FolderError, Skill};
 use crate::skill::guard::HardLinks;
 use crate::text::suggest;
@@ -22,13 +23,8 @@ use crate::tool::grant::{EffectiveGrant, Terms};
 use crate::tool::observer::{Observer, Occupancy, Watch};
 use crate::tool::{CallError, Definition, Failure, FolderRule, Output, Stop};
 
-pub(crate) use builder::Progress;
-pub use builder::{Compilation, HostBuilder};
+pub use builder::HostBuilder;
 use components::Loaded;
-
-/// The name under which the operator switches off and grants the reading of
-/// skills' files as resources.
-pub const SKILL_RESOURCES: &str = "skill_resources";
 
 /// Skills and tools, ready to answer calls. Cheap to clone; all clones are the
 /// same host.
@@ -53,7 +49,7 @@ struct Inner {
 /// What a host that takes the place of another goes on with.
 #[derive(Clone)]
 struct Running {
-    engine: Clocked,
+    engine: EpochEngine,
     /// Bytes of memory that the engine has ready for a call.
     memory: usize,
     audit: Option<Arc<Audit>>,
@@ -70,9 +66,9 @@ struct Granted {
     tool: Arc<Tool>,
     terms: Terms,
     /// What its calls have of what all calls share.
-    quota: Arc<Quota>,
+    quota: Arc<CallQuota>,
     /// The skills that it may know of.
-    skills: KnownSkills,
+    skills: GrantedSkills,
 }
 
 impl Host {
@@ -113,7 +109,7 @@ impl Host {
 
     /// Whether a tool comes with the host.
     pub fn is_built_in(&self, tool: &str) -> bool {
-        self.tool(tool).is_ok_and(|tool| tool.quota.built_in)
+        self.tool(tool).is_ok_and(|tool| tool.quota.is_built_in)
     }
 
     /// Returns the tools as their components define them, without the skills'
@@ -135,7 +131,7 @@ impl Host {
         let granted = self.tool(tool)?;
         let sandbox = granted.tool.component.sandbox().await;
         let sandbox = sandbox.map_err(|stop| stopped(&granted.tool, stop))?;
-        Ok(!sandbox.is_of_functions())
+        Ok(!sandbox.exports_functions())
     }
 
     /// What each tool may do, with every default filled in.
@@ -207,7 +203,7 @@ impl Host {
         let resources = resources.map(|resources| &resources.granted);
         let mut preparing = tokio::task::JoinSet::new();
         for Granted { tool, .. } in self.0.tools.iter().chain(resources) {
-            if tool.component.has_to_be_compiled() {
+            if tool.component.needs_compiling() {
                 let component = Arc::clone(&tool.component);
                 preparing.spawn(async move { component.sandbox().await.map(drop) });
             }
@@ -361,7 +357,7 @@ impl Host {
             Some(Err(FolderError::Unknown)) => skill.map(str::to_owned),
             _ => None,
         };
-        let call = Call {
+        let call = SandboxCall {
             tool: &tool.name,
             arguments: given,
             folder,
@@ -369,7 +365,7 @@ impl Host {
             skills: skills.clone(),
             slot,
         };
-        let Ended { result, memory } = sandbox.call(call).await;
+        let RunOutcome { result, memory } = sandbox.call(call).await;
         *peak = Some(memory);
         if let Some(entry) = entry {
             entry.memory(memory);

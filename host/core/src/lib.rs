@@ -65,14 +65,15 @@ mod host;
 
 pub mod exchange;
 
-pub use component::compile::{COMPILE_ARGUMENT, compile_component};
-pub use component::inspect::{Import, Inspect, Inspection, Start, inspect};
+pub use component::compile::{COMPILE_ARGUMENT, Compilation, compile_component};
+pub use component::embedded::SKILL_RESOURCES;
+pub use component::inspect::{Import, Inspect, Inspection, StartSize, inspect};
 pub use config::Config;
 pub use host::resources::{
     Contents, Directory, DirectoryEntry, EntryKind, LeftOut, OverLimit, ResourceError, SkillFile,
     SkillFiles, SkillResources,
 };
-pub use host::{Compilation, Host, HostBuilder, SKILL_RESOURCES};
+pub use host::{Host, HostBuilder};
 pub use skill::catalog::{Catalog, Listing, Skill, SkillsRoot};
 pub use skill::{check, frontmatter, prompt};
 pub use text::line::{self, Line};

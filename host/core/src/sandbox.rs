@@ -1,11 +1,11 @@
-//! The sandbox: the engine, what a guest finds when it calls out, and one call in
-//! one fresh store.
+//! The sandbox: the engine, the imports of a guest, and one call in one fresh
+//! store.
 
 mod call;
 pub(crate) mod engine;
-pub(crate) mod known;
+pub(crate) mod granted_skills;
 pub(crate) mod typed;
 pub(crate) mod versions;
 mod wasi;
 
-pub(crate) use call::{Call, Ended, RawDefinition, RawForm, Sandbox, is_granted};
+pub(crate) use call::{RawDefinition, RawForm, RunOutcome, Sandbox, SandboxCall, is_granted};

@@ -1,10 +1,9 @@
-//! A whole call of a tool, with any arguments, over a folder with everything in
-//! it that leads astray, and a canary beside it. The first letter says which of
-//! the five tools. What follows is the arguments as JSON, or, after a line end,
-//! one to a line: the skill, the path, the offset, the limit. After `r`, the
-//! next letter says which tool of the guest that checks nothing, and after `f`,
-//! which function of the one that gives back what it is given. `{ROOT}`,
-//! `{OUTSIDE}` and `{HOME}` stand for where these folders are.
+//! A whole call of a tool with any arguments, on a folder full of traps with a canary
+//! beside it. The first letter selects one of the five tools. The arguments follow as
+//! JSON, or, after a line end, one to a line: the skill, the path, the offset, the
+//! limit. After `r`, the next letter selects a tool of the guest that checks nothing,
+//! and after `f`, a function of the guest that echoes. `{ROOT}`, `{OUTSIDE}` and
+//! `{HOME}` stand for the paths of these folders.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read as _, Seek as _};
@@ -19,10 +18,10 @@ use skillhost::{AuditMode, CallError, Grant, Host, Output, message, parse_argume
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
-/// What stands outside every skill.
+/// The text of the file outside every skill.
 const CANARY: &str = "CANARY-7f3a";
 
-/// How files of the host begin that symlinks lead to.
+/// The first bytes of files of the host that symlinks lead to.
 const HOST_FILES: [&str; 2] = ["root:x:0", "PATH=/"];
 
 /// The five tools, with the names of their skill, path, offset and limit.
@@ -34,7 +33,7 @@ const TOOLS: [(&str, [&str; 4]); 5] = [
     ("list_skills", ["-", "-", "-", "-"]),
 ];
 
-/// Tools that hand the path to the host as it is.
+/// Tools that pass the path to the host unchanged.
 const RAW: [&str; 5] = [
     "raw_read",
     "raw_answer",
@@ -43,7 +42,7 @@ const RAW: [&str; 5] = [
     "raw_readlink",
 ];
 
-/// Functions with WIT types that give back what they are given.
+/// Functions with WIT types that echo their argument.
 const ECHOES: [&str; 26] = [
     "echo_bool",
     "echo_s8",
@@ -105,7 +104,7 @@ pub(crate) fn run(data: &[u8]) {
     };
     let given = letters.as_str();
     let tool = if tool.is_empty() { given } else { tool };
-    let filled = fill_in(given, &world().base);
+    let filled = fill_in(given, &setup().base);
     let arguments = match filled.strip_prefix('\n') {
         Some(lines) => named(names, lines),
         None => match parse_arguments(&filled) {
@@ -117,28 +116,28 @@ pub(crate) fn run(data: &[u8]) {
     let outcome = call(tool, arguments.clone(), &text);
     if tool == "raw_answer" {
         let read = call("raw_read", arguments, &text);
-        same_file(&outcome, &read, &text);
+        check_same_file(&outcome, &read, &text);
     } else if ECHOES.contains(&tool) {
-        comes_back(tool, &outcome, &text);
+        check_echo(tool, &outcome, &text);
     }
 }
 
-/// One call, in which nothing is told that should not be.
+/// Makes one call and checks that it reveals no secret.
 fn call(tool: &str, arguments: Value, text: &str) -> Outcome {
-    let World {
+    let Setup {
         runtime,
         host,
         audit,
         base,
         ..
-    } = world();
-    // As it is, and not with escapes.
+    } = setup();
+    // The input unescaped, to tell an echo from a leak.
     let given = format!("{tool} {arguments}");
     let line = message::call_line(tool, &arguments);
     assert!(!line.as_str().contains(is_hidden), "{line:?}: {text:?}");
 
     let outcome = runtime.block_on(host.call(tool, arguments));
-    typed(tool, &outcome, text);
+    check_outcome(tool, &outcome, text);
     let record = record(audit, text);
     let shown = message::result_lines(&message::model_text(outcome.clone()));
     let mut below = shown.iter().skip(1);
@@ -155,16 +154,16 @@ fn call(tool: &str, arguments: Value, text: &str) -> Outcome {
         let echoed = given.contains(secret);
         assert!(echoed || !told.contains(secret), "{told:?}: {text:?}");
     }
-    // Who was not told where the folders are is not told now.
+    // A caller that does not know the path of the folders does not learn it.
     let base = base.to_str().unwrap();
     let knew = given.contains(base);
     assert!(knew || !told.contains(base), "{told:?}: {text:?}");
     outcome
 }
 
-/// The outcome is one of those that these tools can have. They never break off,
-/// and run into no limit.
-fn typed(tool: &str, outcome: &Outcome, text: &str) {
+/// Checks that the outcome is one that these tools can have. They never trap, and
+/// reach no limit.
+fn check_outcome(tool: &str, outcome: &Outcome, text: &str) {
     let fails = RAW.contains(&tool) || TOOLS.iter().any(|(name, _)| *name == tool);
     let known = fails || ECHOES.contains(&tool);
     let right = match outcome {
@@ -177,9 +176,9 @@ fn typed(tool: &str, outcome: &Outcome, text: &str) {
     assert!(right, "{outcome:?}: {text:?}");
 }
 
-/// A file that is left to the host as the text of an answer is one that can be
-/// read, and the same.
-fn same_file(answer: &Outcome, read: &Outcome, text: &str) {
+/// Checks that a file that becomes an answer in the host can also be read, with the same
+/// text.
+fn check_same_file(answer: &Outcome, read: &Outcome, text: &str) {
     let right = match (answer, read) {
         (Ok(answer), Ok(read)) => {
             let read = read.text();
@@ -191,11 +190,11 @@ fn same_file(answer: &Outcome, read: &Outcome, text: &str) {
     assert!(right, "{answer:?}, {read:?}: {text:?}");
 }
 
-/// What a component was given it gives back, in a form that stays as it is.
-fn comes_back(tool: &str, outcome: &Outcome, text: &str) {
+/// Checks that an echo of an echo is the same.
+fn check_echo(tool: &str, outcome: &Outcome, text: &str) {
     let Ok(output) = outcome else { return };
     let mut record = output.record();
-    // A record is what a program reads; anything else is in one.
+    // A program reads a record as it is; anything else is a property of one.
     let value = match record.get_mut("result") {
         Some(result) => result.take(),
         None => record,
@@ -209,7 +208,7 @@ fn comes_back(tool: &str, outcome: &Outcome, text: &str) {
     assert_eq!(again, Ok(output.record_json()), "{text:?}");
 }
 
-/// The record of the one call since the last time, taken out of the log.
+/// Takes the record of the last call out of the log.
 fn record(mut audit: &File, text: &str) -> String {
     let mut record = String::new();
     audit.rewind().unwrap();
@@ -222,7 +221,7 @@ fn record(mut audit: &File, text: &str) -> String {
     record
 }
 
-/// Arguments of these names, from lines. Numbers are numbers.
+/// Returns arguments of these names from lines. Digits become numbers.
 fn named(names: [&str; 4], lines: &str) -> Value {
     let mut arguments = Map::new();
     for (name, line) in names.into_iter().zip(lines.split('\n')) {
@@ -244,19 +243,19 @@ fn fill_in(text: &str, base: &Path) -> String {
         .replace("{HOME}", &place("home"))
 }
 
-struct World {
+struct Setup {
     runtime: Runtime,
     host: Host,
     audit: File,
     base: PathBuf,
-    /// Kept, so that the folders are.
+    /// Held, so that the folders stay.
     _folder: TempDir,
 }
 
-/// One for the process: compiling the tools takes longer than calling them.
-fn world() -> &'static World {
-    static WORLD: OnceLock<World> = OnceLock::new();
-    WORLD.get_or_init(|| {
+/// Returns the process's one setup: compiling the tools takes longer than calling them.
+fn setup() -> &'static Setup {
+    static SETUP: OnceLock<Setup> = OnceLock::new();
+    SETUP.get_or_init(|| {
         let folder = tempfile::tempdir().unwrap();
         let base = fs::canonicalize(folder.path()).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -281,7 +280,7 @@ fn world() -> &'static World {
             .home(base.join("home"))
             .tools(base.join("tools"))
             .audit(&log, AuditMode::Required);
-        // In the tests; compiling takes longer than all the calls.
+        // The tests' cache: compiling takes longer than all the calls.
         let host = match option_env!("CARGO_TARGET_TMPDIR") {
             Some(folder) => host.cache(Path::new(folder).join("cache")),
             None => host,
@@ -291,7 +290,7 @@ fn world() -> &'static World {
         let host = runtime.block_on(host.build()).unwrap();
         assert_eq!(host.problems(), [] as [String; 0]);
         let audit = OpenOptions::new().read(true).write(true).open(&log);
-        World {
+        Setup {
             runtime,
             host,
             audit: audit.unwrap(),
@@ -301,7 +300,7 @@ fn world() -> &'static World {
     })
 }
 
-/// A skill, or the home folder.
+/// Makes a skill, or the home folder.
 fn make(base: &Path, folder: &str) {
     let outside = base.join("outside");
     let folder = base.join(folder);

@@ -1,8 +1,8 @@
-//! Loading a stranger's component, and a call of each tool that it then has.
-//! The first letter says what the rest is: `c` a component; `m` the memory of
-//! one whose definitions and answers stand in it; `e` changes to the sections
-//! of one; `f` the types and the answer of a function. It is refused with a
-//! reason, or its tools are what they should be, and `inspect` says the same.
+//! Loading a stranger's component, and a call of each of its tools. The first letter
+//! gives the kind of the rest: `c` a component; `m` the memory of one, with its
+//! definitions and answers; `e` edits to the sections of one; `f` the types and the
+//! answer of a function. The host refuses it with a reason or serves sound tools, and
+//! `inspect` agrees.
 
 #[path = "functions.rs"]
 mod functions;
@@ -25,14 +25,13 @@ use tokio::runtime::Runtime;
 
 use sections::Binary;
 
-/// The most that `m` fills of the memory.
+/// The most bytes of the memory that `m` fills.
 const IMAGE: usize = 4096;
 
-/// What that part is made of in the text of the component: bytes that occur
-/// nowhere else in it.
+/// The byte that fills this part of the template. As many in a row occur nowhere else.
 const MARK: u8 = 0xee;
 
-/// Imports that a tool is given.
+/// Imports that the host grants.
 const IMPORTS: &str = r#"
   (import "wasi:random/random@0.2.0" (instance
     (export "get-random-u64" (func (result u64)))))
@@ -40,10 +39,10 @@ const IMPORTS: &str = r#"
     (export "get-arguments" (func (result (list string))))
     (export "initial-cwd" (func (result (option string))))))"#;
 
-/// A tool component as a compiler makes it.
+/// A tool component that a compiler made.
 const REAL: &[u8] = include_bytes!("../../../guest-tools/dist/list_skills.wasm");
 
-/// What `m` and `e` say as long as nothing is changed: one tool.
+/// The memory of `m` and `e` before any change: one tool.
 const ONE_TOOL: &[u8] = include_bytes!("../corpus/component/one-tool");
 
 /// A component whose functions are tools.
@@ -61,14 +60,15 @@ pub(crate) fn run(data: &[u8]) {
     }
 }
 
-/// `functions`: its definitions are the host's, and hold.
+/// Loads a component and calls its tools. With `functions`, the host made the
+/// definitions, so values must fit them.
 fn load(bytes: &[u8], functions: bool) {
-    let World {
+    let Setup {
         runtime,
         skills,
         tools,
         ..
-    } = world();
+    } = setup();
     let file = tools.join("x.wasm");
     fs::write(&file, bytes).unwrap();
     let mut limits = Limits::default();
@@ -86,7 +86,7 @@ fn load(bytes: &[u8], functions: bool) {
         false => host,
     };
     let host = runtime.block_on(host.build()).unwrap();
-    // A grant for a tool that is refused is one, too.
+    // The grant of a refused component is a problem, too.
     let about_file = |problem: &&String| !problem.starts_with("the configuration grants");
     let problems: Vec<&String> = host.problems().iter().filter(about_file).collect();
     match &*problems {
@@ -94,7 +94,7 @@ fn load(bytes: &[u8], functions: bool) {
         [problem] => {
             assert!(problem.contains("x.wasm`: "), "{problem}");
             assert!(host.grants().is_empty(), "{problem}");
-            // A loop; `inspect` would wait for it to the end.
+            // A loop, for which `inspect` would wait its whole time.
             if problem.contains("it took longer") {
                 return;
             }
@@ -107,16 +107,16 @@ fn load(bytes: &[u8], functions: bool) {
         let names = seen.iter().map(|definition| &definition.name);
         assert!(names.eq(host.grants().iter().map(|grant| &grant.tool)));
         for definition in &seen {
-            sound(definition);
+            check_definition(definition);
             for pick in 0..3 {
-                runtime.block_on(answer(&host, definition, pick, functions));
+                runtime.block_on(check_answer(&host, definition, pick, functions));
             }
         }
     }
 }
 
-/// What an agent is shown of a tool.
-fn sound(definition: &Definition) {
+/// Checks what an agent sees of a tool.
+fn check_definition(definition: &Definition) {
     let name = &definition.name;
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     assert!((1..=64).contains(&name.len()) && name.chars().all(plain));
@@ -127,8 +127,8 @@ fn sound(definition: &Definition) {
     }
 }
 
-/// Whatever it answers, the host's own answer is well formed.
-async fn answer(host: &Host, definition: &Definition, pick: usize, functions: bool) {
+/// Checks that the host's answer is well formed, whatever the tool answers.
+async fn check_answer(host: &Host, definition: &Definition, pick: usize, functions: bool) {
     let mut arguments = match sample::of(&definition.input_schema, pick) {
         Value::Object(arguments) => arguments,
         _ => Map::new(),
@@ -143,7 +143,7 @@ async fn answer(host: &Host, definition: &Definition, pick: usize, functions: bo
     let json: &RawValue = serde_json::from_str(&program).unwrap();
     assert!(json.get().starts_with('{'), "{program}");
     if functions {
-        promised(definition, &outcome);
+        check_schemas(definition, &outcome);
     }
     let call = Value::from("x");
     let line = message::call_line(&definition.name, &call);
@@ -156,9 +156,9 @@ async fn answer(host: &Host, definition: &Definition, pick: usize, functions: bo
     );
 }
 
-/// What fits the schema of a function is taken, and what it gives is what it
-/// promises.
-fn promised(definition: &Definition, outcome: &Result<Output, CallError>) {
+/// Checks that a function accepts arguments that fit its schema, and that its answer
+/// fits its schema.
+fn check_schemas(definition: &Definition, outcome: &Result<Output, CallError>) {
     match outcome {
         Ok(output) => {
             let schema = Value::Object(definition.output_schema.clone().unwrap());
@@ -173,9 +173,9 @@ fn promised(definition: &Definition, outcome: &Result<Output, CallError>) {
     }
 }
 
-/// The component whose memory begins so.
+/// Returns a component whose memory begins with these bytes.
 fn with_memory(image: &[u8]) -> Vec<u8> {
-    let World { template, at, .. } = world();
+    let Setup { template, at, .. } = setup();
     let mut bytes = template.clone();
     let part = &mut bytes[*at..at + IMAGE];
     part.fill(0);
@@ -184,11 +184,11 @@ fn with_memory(image: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// One of the components, with changes.
+/// Returns one of the components with edits.
 fn edited(edits: &[u8]) -> Vec<u8> {
-    let World { bases, .. } = world();
+    let Setup { bases, .. } = setup();
     let (which, edits) = edits.split_first().unwrap_or((&0, &[]));
-    // The third is large, and takes long to compile.
+    // The third is large and takes long to compile.
     let mut base = match which % 16 {
         0..=3 => bases[0].clone(),
         4..=6 => bases[1].clone(),
@@ -196,7 +196,7 @@ fn edited(edits: &[u8]) -> Vec<u8> {
         _ => bases[3].clone(),
     };
     let mut edits = edits.iter().copied().peekable();
-    // Each change costs going through the whole.
+    // Each edit goes through the whole component.
     for _ in 0..64 {
         if edits.peek().is_none() {
             break;
@@ -206,21 +206,22 @@ fn edited(edits: &[u8]) -> Vec<u8> {
     base.bytes()
 }
 
-struct World {
+struct Setup {
     runtime: Runtime,
     skills: PathBuf,
     tools: PathBuf,
-    /// A component with a memory full of [`MARK`], and where that is in it.
+    /// A component with a memory full of [`MARK`].
     template: Vec<u8>,
+    /// The offset of that memory.
     at: usize,
     bases: [Binary; 4],
-    /// Kept, so that the folders are.
+    /// Held, so that the folders stay.
     _folder: TempDir,
 }
 
-fn world() -> &'static World {
-    static WORLD: OnceLock<World> = OnceLock::new();
-    WORLD.get_or_init(|| {
+fn setup() -> &'static Setup {
+    static SETUP: OnceLock<Setup> = OnceLock::new();
+    SETUP.get_or_init(|| {
         let folder = tempfile::tempdir().unwrap();
         let (skills, tools) = (folder.path().join("skills"), folder.path().join("tools"));
         fs::create_dir_all(skills.join("a")).unwrap();
@@ -232,7 +233,7 @@ fn world() -> &'static World {
         let at = template.windows(IMAGE).position(|part| part == mark);
         let one = &ONE_TOOL[1..];
         let base = |bytes: &[u8]| Binary::new(bytes).unwrap();
-        World {
+        Setup {
             runtime: tokio::runtime::Builder::new_current_thread()
                 .enable_time()
                 .build()
@@ -252,7 +253,7 @@ fn world() -> &'static World {
     })
 }
 
-/// A tool component of these imports, with this at the start of its memory.
+/// Makes a tool component with these imports, and this at the start of its memory.
 fn component(imports: &str, image: &[u8]) -> Vec<u8> {
     let image: String = image.iter().map(|byte| format!("\\{byte:02x}")).collect();
     let text = include_str!("tool.wat");

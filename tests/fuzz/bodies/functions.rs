@@ -1,18 +1,16 @@
-//! A component with one function, whose types are what the input says: the
-//! length of a first part and that part, which says what the types are; the
-//! same for what the component says of its function; and then the memory, which
-//! is where its answer stands.
+//! A component with one function. The input has the length of a first part and that
+//! part, which selects the types; the same for the function's documentation; and then
+//! the memory, which holds the answer.
 
 use std::fmt::Write as _;
 
-/// The most that fills the memory.
+/// The most bytes that fill the memory.
 const IMAGE: usize = 4096;
 
-/// Types within each other: more than a function's may be.
+/// The most types within each other: more than the host allows.
 const DEPTH: usize = 40;
 
-/// More values than a function has on WebAssembly's own stack. From there on
-/// it has a pointer to them.
+/// The number of flat values from which on a function takes a pointer to them.
 const MANY: usize = 17;
 
 pub(crate) fn component(input: &[u8]) -> Vec<u8> {
@@ -78,7 +76,7 @@ pub(crate) fn component(input: &[u8]) -> Vec<u8> {
     wat::parse_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-/// What a byte says the length of, and the rest.
+/// Splits off a part whose length is the first byte.
 fn part(input: &[u8]) -> (&[u8], &[u8]) {
     let (length, rest) = input.split_first().unwrap_or((&0, &[]));
     rest.split_at(rest.len().min((*length).into()))
@@ -88,7 +86,7 @@ fn escaped(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("\\{byte:02x}")).collect()
 }
 
-/// Types, each with a name, as text.
+/// Types with their names, as text.
 struct Types<I> {
     bytes: I,
     text: String,
@@ -98,7 +96,7 @@ struct Types<I> {
 #[derive(Clone)]
 struct Type {
     name: String,
-    /// What values of it are on WebAssembly's own stack.
+    /// Its values on WebAssembly's own stack.
     flat: Vec<&'static str>,
 }
 
@@ -156,7 +154,7 @@ impl<I: Iterator<Item = u8>> Types<I> {
                 }
                 (body, cases(ok.iter().chain(&error).map(|ty| &ty.flat)))
             }
-            // One that there is: a few bytes are a million types written out.
+            // An existing type: a few bytes can be a million types in full.
             21 | 22 => match self.next().checked_rem(self.made.len()) {
                 Some(index) => return self.made[index].clone(),
                 None => return self.make(depth + 1),
@@ -215,7 +213,7 @@ impl<I: Iterator<Item = u8>> Types<I> {
             .collect()
     }
 
-    /// A type that no JSON is for.
+    /// Makes a type that has no form in JSON.
     fn without_json(&mut self) -> (String, Vec<&'static str>) {
         match self.next() % 6 {
             0 => ("stream u8".to_owned(), vec!["i32"]),
@@ -236,7 +234,7 @@ impl<I: Iterator<Item = u8>> Types<I> {
     }
 }
 
-/// A value of one of these, with its number before it.
+/// Returns the flat values of a variant: its number, then those that fit all cases.
 fn cases<'a>(cases: impl IntoIterator<Item = &'a Vec<&'static str>>) -> Vec<&'static str> {
     let mut all = Vec::new();
     for case in cases {

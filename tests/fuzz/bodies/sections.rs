@@ -1,8 +1,8 @@
-//! A component as its sections, so that what is changed in one leaves the
-//! lengths of all the others right: a byte that is changed at random is refused
-//! for the section's length nearly always, and nothing further in is tried.
+//! A component as its sections, so that an edit in one leaves the lengths of all others
+//! right. A component with a byte changed at random is nearly always refused for a
+//! section's length, which tests nothing further in.
 
-/// A section: what kind it is, and what it holds.
+/// A section: its kind and its content.
 #[derive(Clone)]
 struct Section {
     kind: u8,
@@ -24,7 +24,7 @@ pub(crate) struct Binary {
 }
 
 impl Binary {
-    /// Takes apart what is known to be well formed.
+    /// Parses a component that is well formed.
     pub(crate) fn new(bytes: &[u8]) -> Option<Self> {
         let (header, mut rest) = bytes.split_first_chunk::<8>()?;
         // A component's kinds 1 and 4; in a core module these are types and tables.
@@ -64,7 +64,7 @@ impl Binary {
         bytes
     }
 
-    /// Makes the change that the next bytes of `edits` describe.
+    /// Makes the edit that the next bytes of `edits` describe.
     pub(crate) fn edit(&mut self, edits: &mut impl Iterator<Item = u8>) {
         let mut next = || usize::from(edits.next().unwrap_or(0));
         let (what, which, at) = (next(), next(), next() << 8 | next());
@@ -99,7 +99,7 @@ impl Binary {
     }
 }
 
-/// An unsigned LEB128 number, and what follows it.
+/// Reads an unsigned LEB128 number. Returns it and the rest.
 fn number(mut bytes: &[u8]) -> Option<(usize, &[u8])> {
     let mut number = 0;
     for shift in (0..35).step_by(7) {

@@ -18,7 +18,7 @@ pub(super) fn put(
 ) -> Result<PathBuf, Fault> {
     for import in seen.imports.iter().filter(|import| !import.granted) {
         terminal::say(&format_line!(
-            "it imports `{}`, which no tool is given",
+            "it imports `{}`, which the host does not offer to tools",
             import.name
         ));
     }

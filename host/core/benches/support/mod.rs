@@ -1,4 +1,4 @@
-//! What the benchmarks share: folders of skills, components, a runtime.
+//! Helpers of the benchmarks: folders of skills, components, a runtime.
 #![allow(dead_code, reason = "each benchmark uses some of it")]
 
 use std::fs;
@@ -9,15 +9,15 @@ use tokio::runtime::Runtime;
 pub(crate) const SIZES: [(&str, usize); 3] =
     [("4KiB", 4 << 10), ("64KiB", 64 << 10), ("1MiB", 1 << 20)];
 
-/// A line of text, so long as such lines are.
+/// A line of text of typical length.
 const LINE: &str = "A line of ordinary text, as files of skills have them.\n";
 
-/// So many bytes of text.
+/// Returns so many bytes of text.
 pub(crate) fn text(bytes: usize) -> String {
     LINE.repeat(bytes / LINE.len() + 1)[..bytes].to_owned()
 }
 
-/// Writes a skill with this text in its SKILL.md, of so many bytes with all.
+/// Writes a skill whose SKILL.md has so many bytes.
 pub(crate) fn write_skill(root: &Path, name: &str, bytes: usize) -> PathBuf {
     let folder = root.join(name);
     fs::create_dir(&folder).unwrap();
@@ -27,7 +27,7 @@ pub(crate) fn write_skill(root: &Path, name: &str, bytes: usize) -> PathBuf {
     folder
 }
 
-/// A folder of so many skills, `skill-00000` and on, of a kilobyte each.
+/// Makes a folder of so many skills, from `skill-00000` on, of a kilobyte each.
 pub(crate) fn skills(count: usize) -> tempfile::TempDir {
     let root = tempfile::tempdir().unwrap();
     for number in 0..count {
@@ -36,13 +36,13 @@ pub(crate) fn skills(count: usize) -> tempfile::TempDir {
     root
 }
 
-/// Where the components of the tests are.
+/// Returns the folder of the tests' components.
 pub(crate) fn guests() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/guests/dist")
 }
 
-/// A folder of so many components, each with one tool: `count_00000` and on. No
-/// two are the same.
+/// Makes a folder of so many different components, each with one tool, from
+/// `count_00000` on.
 pub(crate) fn components(count: usize) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let component = fs::read(guests().join("count_lines.wasm")).unwrap();
@@ -54,12 +54,12 @@ pub(crate) fn components(count: usize) -> tempfile::TempDir {
     folder
 }
 
-/// The tool of one of the [`components`].
+/// Returns the tool of one of the [`components`].
 pub(crate) fn component_tool(number: usize) -> String {
     format!("count_{number:05}")
 }
 
-/// These bytes with one name in place of another, which is as long.
+/// Returns these bytes with each `name` replaced by another of the same length.
 fn replaced(bytes: &[u8], name: &[u8], by: &[u8]) -> Vec<u8> {
     assert_eq!(name.len(), by.len());
     let mut bytes = bytes.to_vec();
@@ -73,7 +73,7 @@ fn replaced(bytes: &[u8], name: &[u8], by: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A runtime for one call after the other.
+/// Makes a runtime with one thread.
 pub(crate) fn runtime() -> Runtime {
     tokio::runtime::Builder::new_current_thread()
         .enable_time()

@@ -1,7 +1,7 @@
-//! Compiled components on disk, and what is known of their tools: keyed by
-//! engine and content, in a folder that only its owner can write. What is in it
-//! is machine code and is trusted, so it is taken from nobody else: a folder or
-//! file of another owner, or one that others may write, is not used.
+//! Compiled components and their tools' definitions on disk, keyed by engine and
+//! content, in a folder that only its owner can write. Entries hold machine
+//! code and are trusted, so they are taken from nobody else: a folder or file of
+//! another owner, or one that others may write, is not used.
 
 use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -15,26 +15,26 @@ use anyhow::{Context as _, bail};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use wasmtime::component::Component;
 
-use crate::sandbox::engine::Clocked;
+use crate::sandbox::engine::EpochEngine;
 use crate::tool::limits::Limits;
 
 /// A cache folder.
 #[derive(Debug)]
-pub(crate) struct Cache {
-    /// The folder that was looked at; entries are reached through it only.
+pub(crate) struct ComponentCache {
+    /// The folder that was checked. Entries are reached through it only.
     handle: OwnedFd,
-    /// Where it is, for the operator.
+    /// Its path, for the operator.
     path: PathBuf,
 }
 
-/// Largest entry that is read back.
+/// The largest entry that is read back.
 const MAX_BYTES: u64 = 1 << 30;
 
-/// What entries look like. Entries of another format have other names.
+/// The version of the entries' format. Entries of another format have other names.
 const FORMAT: u32 = 2;
 
-impl Cache {
-    /// The cache in `folder`, which is made if it is missing.
+impl ComponentCache {
+    /// Opens the cache in `folder`, which is made if it is missing.
     pub(crate) fn open(folder: &Path) -> anyhow::Result<Self> {
         fs::DirBuilder::new()
             .recursive(true)
@@ -57,24 +57,24 @@ impl Cache {
         })
     }
 
-    /// The compiled component, if it is here and whole.
-    pub(crate) fn code(&self, engine: &Clocked, key: &Key) -> Option<Component> {
+    /// Returns the compiled component if it is here and whole.
+    pub(crate) fn code(&self, engine: &EpochEngine, key: &CodeKey) -> Option<Component> {
         let component = self.map(engine, key);
         component
             .inspect_err(|error| tracing::debug!("not in the cache: {error:#}"))
             .ok()
     }
 
-    /// Whether there is a compiled component that looks whole.
-    pub(crate) fn has_code(&self, key: &Key) -> bool {
+    /// Checks whether there is a compiled component that looks whole.
+    pub(crate) fn has_code(&self, key: &CodeKey) -> bool {
         self.open_entry(&key.0).is_ok()
     }
 
-    /// Maps a compiled component from its file: only what runs is read.
-    fn map(&self, engine: &Clocked, key: &Key) -> anyhow::Result<Component> {
+    /// Maps a compiled component from its file, so that only code that runs is read.
+    fn map(&self, engine: &EpochEngine, key: &CodeKey) -> anyhow::Result<Component> {
         let (mut file, length) = self.open_entry(&key.0)?;
         verify(&mut file, length)?;
-        // The file that was looked at, whatever its name stands for by now.
+        // The file that was checked, even if its name now leads elsewhere.
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
         #[allow(
             unsafe_code,
@@ -87,7 +87,7 @@ impl Cache {
         let Err(error) = component else {
             return Ok(component?);
         };
-        // On a mount without `exec`, code cannot be mapped; its bytes can be
+        // On a mount without `exec`, code cannot be mapped, but its bytes can be
         // read.
         tracing::debug!("cannot map a cache entry: {error:#}");
         file.rewind()?;
@@ -98,7 +98,7 @@ impl Cache {
         Ok(component?)
     }
 
-    /// What is known of a component's tools, if it is here and whole.
+    /// Returns the stored definitions of a component if they are here and whole.
     pub(crate) fn definitions(&self, key: &DefinitionsKey) -> Option<Vec<u8>> {
         let read = || {
             let (mut file, length) = self.open_entry(&key.0)?;
@@ -111,8 +111,8 @@ impl Cache {
             .ok()
     }
 
-    /// Opens an entry that this host can have written, and says how long it is
-    /// without its checksum.
+    /// Opens an entry that this host can have written, and returns its length
+    /// without the checksum.
     fn open_entry(&self, name: &str) -> anyhow::Result<(File, u64)> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = rustix::fs::openat(&self.handle, name, flags, Mode::empty())?;
@@ -128,19 +128,19 @@ impl Cache {
         Ok((file.into(), length))
     }
 
-    /// Keeps a compiled component.
-    pub(crate) fn put_code(&self, key: &Key, component: &Component) {
+    /// Writes a compiled component.
+    pub(crate) fn put_code(&self, key: &CodeKey, component: &Component) {
         let bytes = component.serialize().map_err(io::Error::other);
         self.put(&key.0, bytes);
     }
 
-    /// Keeps what is known of a component's tools.
+    /// Writes the definitions of a component's tools.
     pub(crate) fn put_definitions(&self, key: &DefinitionsKey, definitions: Vec<u8>) {
         self.put(&key.0, Ok(definitions));
     }
 
-    /// A cache that cannot be written costs time and nothing else, so this only
-    /// logs.
+    /// Writes an entry. An error is only logged: a cache that cannot be written
+    /// costs time and nothing else.
     fn put(&self, name: &str, bytes: io::Result<Vec<u8>>) {
         if let Err(error) = bytes.and_then(|bytes| self.write(name, &bytes)) {
             tracing::warn!(
@@ -151,11 +151,11 @@ impl Cache {
     }
 
     fn write(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
-        // Threads of this process may write the same entry at a time.
+        // Threads of this process may write the same entry at the same time.
         static WRITTEN: AtomicU32 = AtomicU32::new(0);
         let number = WRITTEN.fetch_add(1, Ordering::Relaxed);
         let unfinished = format!("{name}.{}.{number}.part", std::process::id());
-        // One that a process of this number left when it was ended.
+        // An earlier process with this id may have left one when it was killed.
         let _ = rustix::fs::unlinkat(&self.handle, &unfinished, AtFlags::empty());
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let mode = Mode::RUSR | Mode::WUSR;
@@ -171,13 +171,13 @@ impl Cache {
     }
 }
 
-/// What a compiled component depends on: the component's bytes, and the
-/// engine's version and settings.
+/// The name of a compiled component. It depends on the component's bytes and on
+/// the engine's version and settings.
 #[derive(Debug)]
-pub(crate) struct Key(String);
+pub(crate) struct CodeKey(String);
 
-impl Key {
-    pub(crate) fn new(engine: &Clocked, digest: &str) -> Self {
+impl CodeKey {
+    pub(crate) fn new(engine: &EpochEngine, digest: &str) -> Self {
         let mut hasher = DefaultHasher::new();
         FORMAT.hash(&mut hasher);
         engine
@@ -188,15 +188,15 @@ impl Key {
     }
 }
 
-/// What a component says of its tools depends on all that its code does, and on
-/// what it could use up while it was asked: the same limits refuse it again.
+/// The name of a component's definitions. They depend on its code and on the
+/// limits under which it was asked: the same limits refuse it again.
 #[derive(Debug)]
 pub(crate) struct DefinitionsKey(String);
 
 impl DefinitionsKey {
-    pub(crate) fn new(engine: &Clocked, digest: &str, limits: &Limits) -> Self {
+    pub(crate) fn new(engine: &EpochEngine, digest: &str, limits: &Limits) -> Self {
         let mut hasher = DefaultHasher::new();
-        // What is checked of definitions may be more with each version.
+        // A later version may check more about definitions.
         (FORMAT, env!("CARGO_PKG_VERSION")).hash(&mut hasher);
         engine
             .engine
@@ -210,14 +210,14 @@ impl DefinitionsKey {
 
 const CHECKSUM: usize = 8;
 
-/// A checksum against damage, not against an attacker: who can write here is
-/// trusted already. Speed matters, it runs over a component at its first call:
-/// this takes a tenth of the time of SHA-256. No change of a single word, and
-/// no hole, goes unseen.
+/// A checksum against damage, not against an attacker: whoever can write here is
+/// trusted already. It runs over a component at its first call, so speed matters:
+/// it takes a tenth of the time of SHA-256. It detects every change of a single
+/// word, and holes.
 struct Checksum([u64; 4]);
 
 impl Checksum {
-    /// Bytes that are taken at a time. Only the last may be fewer.
+    /// Bytes of a block. Only the last block may be shorter.
     const BLOCK: usize = 32;
 
     fn new() -> Self {
@@ -240,7 +240,7 @@ impl Checksum {
     fn take(&mut self, block: &[u8]) {
         let (words, _) = block.as_chunks::<8>();
         for (lane, word) in self.0.iter_mut().zip(words) {
-            // Odd, so that no two values of a lane become one.
+            // The factor is odd, so no two values of a lane collide.
             let mixed = (*lane ^ u64::from_le_bytes(*word)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             *lane = mixed.rotate_left(29);
         }
@@ -261,11 +261,11 @@ fn checksum(bytes: &[u8]) -> [u8; CHECKSUM] {
     sum.end(bytes.len() as u64)
 }
 
-/// Compares the checksum at a file's end with what is before it. A file system
-/// that lost power can hold a file of the right length with holes in it.
+/// Compares the checksum at a file's end with the bytes before it. After a power
+/// failure, a file can have the right length and holes in it.
 fn verify(file: &mut File, length: u64) -> anyhow::Result<()> {
     let mut sum = Checksum::new();
-    // Small enough to stay in the processor's cache, and whole blocks.
+    // Small enough to stay in the processor's cache, and a multiple of a block.
     let mut buffer = [0; 32 << 10];
     let mut left = length;
     while left > 0 {
@@ -298,9 +298,9 @@ mod tests {
     use std::fs::Permissions;
     use std::os::unix::fs::{PermissionsExt as _, symlink};
 
-    fn cache() -> (tempfile::TempDir, Cache) {
+    fn cache() -> (tempfile::TempDir, ComponentCache) {
         let folder = tempfile::tempdir().unwrap();
-        let cache = Cache::open(&folder.path().join("cache")).unwrap();
+        let cache = ComponentCache::open(&folder.path().join("cache")).unwrap();
         (folder, cache)
     }
 
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_or_cut_file_is_not_used() {
+    fn does_not_use_a_damaged_or_truncated_file() {
         let (_folder, cache) = cache();
         let long = b"what is known".repeat(10_000);
         for bytes in [&b"what is known"[..], b"", &long] {
@@ -327,21 +327,21 @@ mod tests {
     }
 
     #[test]
-    fn what_others_may_write_is_not_used() {
+    fn does_not_use_a_file_or_folder_that_others_may_write() {
         let (folder, cache) = cache();
         let put = || cache.put_definitions(&key(), b"what is known".to_vec());
         put();
         let file = cache.path.join(key().0);
         fs::set_permissions(&file, Permissions::from_mode(0o666)).unwrap();
         assert_eq!(cache.definitions(&key()), None);
-        // It is replaced, not written into.
+        // The entry is replaced, not written into.
         put();
         assert!(cache.definitions(&key()).is_some());
-        // A link to what would be right elsewhere is not followed.
+        // A link to a good entry elsewhere is not followed.
         fs::rename(&file, folder.path().join("elsewhere")).unwrap();
         symlink(folder.path().join("elsewhere"), &file).unwrap();
         assert_eq!(cache.definitions(&key()), None);
         fs::set_permissions(folder.path().join("cache"), Permissions::from_mode(0o777)).unwrap();
-        assert!(Cache::open(&folder.path().join("cache")).is_err());
+        assert!(ComponentCache::open(&folder.path().join("cache")).is_err());
     }
 }

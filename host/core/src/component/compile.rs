@@ -1,6 +1,6 @@
-//! Compiling a stranger's component, in a process of its own: a component that
-//! is made to take the compiler for ever, or all of the memory, costs that
-//! process and nothing else.
+//! Compiling a stranger's component in a process of its own: a component that
+//! keeps the compiler busy without end, or takes all memory, costs that process
+//! and nothing else.
 
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -14,44 +14,61 @@ use anyhow::{Context as _, bail};
 use rustix::process::{Resource, Rlimit, Signal};
 use wasmtime::component::Component;
 
-use crate::component::MAX_COMPONENT;
-use crate::sandbox::engine::{self, Clocked, Code};
+use crate::component::file::MAX_COMPONENT;
+use crate::sandbox::engine::{self, BoundsChecks, EpochEngine};
 use crate::sandbox::typed;
 
-/// The argument with which the program is started to compile.
+/// The argument that starts the program as a compiling process.
 pub const COMPILE_ARGUMENT: &str = "--compile-component";
 
-/// Default of [`Compiler::time`]. An honest component made from Python takes
+/// The default of [`Compiler::time`]. An honest component made from Python takes
 /// 6 seconds on two cores.
 pub(crate) const DEFAULT_TIME: Duration = Duration::from_secs(60);
 
-/// Address space of the compiling process. That honest component takes a
+/// The address space of the compiling process. That honest component takes a
 /// quarter of it.
 const MEMORY: u64 = 8 << 30;
 
-/// Largest compiled component that is taken from the process.
+/// The largest compiled component that is taken from the process.
 const MAX_COMPILED: u64 = 512 << 20;
 
-/// Set for the compiling process when it is to make [`Code::Checked`].
-const CHECKED: &str = "SKILLHOST_CHECKED_CODE";
+/// Set in the environment of the compiling process to ask for code with
+/// [`BoundsChecks::Explicit`].
+const EXPLICIT_CHECKS: &str = "SKILLHOST_CHECKED_CODE";
 
-/// How components are compiled.
+/// A callback that receives the name of a component around its compilation.
+pub(crate) type ProgressCallback = dyn Fn(&str, Compilation) + Send + Sync;
+
+/// The progress of a component that has to be compiled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Compilation {
+    /// It is being compiled.
+    Started,
+    /// It is compiled, or cannot be.
+    Ended,
+}
+
+/// Compiles strangers' components.
 #[derive(Debug, Clone)]
 pub(crate) struct Compiler {
-    /// The program to start; none compiles in this process.
+    /// The program to start. `None` compiles in this process.
     pub(crate) program: Option<PathBuf>,
-    /// Longest that a compilation may take.
+    /// The longest time that a compilation may take.
     pub(crate) time: Duration,
 }
 
 impl Compiler {
     /// Compiles a component for an engine.
-    pub(crate) fn compile(&self, engine: &Clocked, bytes: &[u8]) -> anyhow::Result<Component> {
-        let Clocked { engine, code, .. } = engine;
+    pub(crate) fn compile(&self, engine: &EpochEngine, bytes: &[u8]) -> anyhow::Result<Component> {
+        let EpochEngine {
+            engine,
+            bounds_checks,
+            ..
+        } = engine;
         let Some(program) = &self.program else {
-            return Component::from_binary(engine, bytes).map_err(|error| explained(error, bytes));
+            return Component::from_binary(engine, bytes).map_err(|error| explain(error, bytes));
         };
-        let compiled = self.run(program, bytes, *code)?;
+        let compiled = self.run(program, bytes, *bounds_checks)?;
         #[allow(
             unsafe_code,
             reason = "the bytes come from our own compiler, run on this component a moment ago"
@@ -60,14 +77,20 @@ impl Compiler {
         let component = unsafe { Component::deserialize(engine, &compiled) };
         component
             .map_err(anyhow::Error::from)
-            .context("what the compiling process made is of another version")
+            .context("the compiling process is of another version")
     }
 
-    fn run(&self, program: &Path, bytes: &[u8], code: Code) -> anyhow::Result<Vec<u8>> {
+    fn run(
+        &self,
+        program: &Path,
+        bytes: &[u8],
+        bounds_checks: BoundsChecks,
+    ) -> anyhow::Result<Vec<u8>> {
+        let explicit = bounds_checks == BoundsChecks::Explicit;
         let mut child = Command::new(program)
             .arg(COMPILE_ARGUMENT)
             .env_clear()
-            .envs((code == Code::Checked).then_some((CHECKED, "1")))
+            .envs(explicit.then_some((EXPLICIT_CHECKS, "1")))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -76,9 +99,9 @@ impl Compiler {
         let (input, output, errors) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let child = Arc::new(Mutex::new(child));
-        let watch = Watch::start(Arc::clone(&child), self.time);
+        let watchdog = Watchdog::start(Arc::clone(&child), self.time);
         let (compiled, message) = thread::scope(|scope| {
-            // A process that gave up does not read: that is its answer.
+            // A process that gave up does not read. Its exit status says why.
             scope.spawn(move || input.map(|mut input| input.write_all(bytes)));
             let message = scope.spawn(move || read_up_to(errors, 4096));
             let compiled = read_up_to(output, MAX_COMPILED);
@@ -87,8 +110,8 @@ impl Compiler {
         if compiled.len() as u64 == MAX_COMPILED {
             kill(&child);
         }
-        let status = ended(&child)?;
-        if watch.ended() {
+        let status = wait(&child)?;
+        if watchdog.stop() {
             bail!("compiling it took longer than {:?}", self.time);
         }
         check(status, &message)?;
@@ -96,13 +119,13 @@ impl Compiler {
     }
 }
 
-/// Ends a process after a time, unless it has ended before.
-struct Watch {
+/// Kills a process after a time, unless it has ended before.
+struct Watchdog {
     done: mpsc::Sender<()>,
     thread: thread::JoinHandle<bool>,
 }
 
-impl Watch {
+impl Watchdog {
     fn start(child: Arc<Mutex<Child>>, time: Duration) -> Self {
         let (done, wait) = mpsc::channel();
         let thread = thread::spawn(move || {
@@ -115,16 +138,16 @@ impl Watch {
         Self { done, thread }
     }
 
-    /// Stops watching, and says whether the process had to be ended.
-    fn ended(self) -> bool {
+    /// Stops watching. Returns whether the process was killed.
+    fn stop(self) -> bool {
         let _ = self.done.send(());
         self.thread.join().unwrap_or(true)
     }
 }
 
-/// Waits for a process that has closed its output. It is not held meanwhile,
-/// so that it can still be ended: closing an output is not ending.
-fn ended(child: &Mutex<Child>) -> io::Result<ExitStatus> {
+/// Waits for a process that has closed its output. The lock is free meanwhile, so
+/// that the watchdog can still kill it: a process can close its output and go on.
+fn wait(child: &Mutex<Child>) -> io::Result<ExitStatus> {
     loop {
         if let Some(status) = lock(child).try_wait()? {
             return Ok(status);
@@ -134,7 +157,7 @@ fn ended(child: &Mutex<Child>) -> io::Result<ExitStatus> {
 }
 
 fn kill(child: &Mutex<Child>) {
-    // Fails for a process that has ended, which is what is wanted.
+    // An error means that the process has ended already.
     let _ = lock(child).kill();
 }
 
@@ -145,7 +168,7 @@ fn lock(child: &Mutex<Child>) -> std::sync::MutexGuard<'_, Child> {
 fn read_up_to(from: Option<impl io::Read>, limit: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     if let Some(from) = from {
-        // What was read before an error shows in the exit status.
+        // The exit status shows whether the bytes are whole.
         let _ = from.take(limit).read_to_end(&mut bytes);
     }
     bytes
@@ -155,12 +178,12 @@ fn check(status: ExitStatus, message: &[u8]) -> anyhow::Result<()> {
     match status.code() {
         Some(0) => Ok(()),
         Some(_) => bail!("{}", String::from_utf8_lossy(message).trim_end()),
-        None => bail!("compiling it took more than it is allowed: {status}"),
+        None => bail!("the compiling process exceeded its limits: {status}"),
     }
 }
 
-/// What the compiling process does: reads a component from stdin, writes it
-/// compiled to stdout. The error says what is wrong with the component.
+/// Runs the compiling process: reads a component from stdin and writes it
+/// compiled to stdout. The error says why the component does not compile.
 pub fn compile_component() -> anyhow::Result<()> {
     limit_this_process()?;
     let mut bytes = Vec::new();
@@ -168,26 +191,26 @@ pub fn compile_component() -> anyhow::Result<()> {
         .lock()
         .take(MAX_COMPONENT)
         .read_to_end(&mut bytes)?;
-    let code = match std::env::var_os(CHECKED) {
-        Some(_) => Code::Checked,
-        None => Code::Reserved,
+    let bounds_checks = match std::env::var_os(EXPLICIT_CHECKS) {
+        Some(_) => BoundsChecks::Explicit,
+        None => BoundsChecks::GuardPages,
     };
-    let compiled = engine::compiling(code)?.precompile_component(&bytes);
-    let compiled = compiled.map_err(|error| explained(error, &bytes))?;
+    let compiled = engine::for_compiling(bounds_checks)?.precompile_component(&bytes);
+    let compiled = compiled.map_err(|error| explain(error, &bytes))?;
     io::stdout().lock().write_all(&compiled)?;
     Ok(())
 }
 
-/// Why a component does not compile: its function that this engine cannot run,
-/// where that is why.
-fn explained(error: wasmtime::Error, component: &[u8]) -> anyhow::Error {
-    match typed::explain(component) {
-        Some(why) => anyhow::anyhow!(why),
+/// Names the function that the engine cannot run, if that is why a component does
+/// not compile.
+fn explain(error: wasmtime::Error, component: &[u8]) -> anyhow::Error {
+    match typed::find_unsupported(component) {
+        Some(reason) => anyhow::anyhow!(reason),
         None => error.into(),
     }
 }
 
-/// Bounds what this process can take, before it reads a byte of the component.
+/// Limits this process before it reads a byte of the component.
 fn limit_this_process() -> anyhow::Result<()> {
     let cannot = "cannot limit the compiling process";
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).context(cannot)?;
@@ -196,9 +219,9 @@ fn limit_this_process() -> anyhow::Result<()> {
         (Resource::Core, 0),
         (Resource::Fsize, 0),
     ] {
-        // What this process was given may be less already.
-        let given = rustix::process::getrlimit(resource).maximum;
-        let limit = Some(given.map_or(limit, |given| given.min(limit)));
+        // The limit that this process inherited may be lower already.
+        let inherited = rustix::process::getrlimit(resource).maximum;
+        let limit = Some(inherited.map_or(limit, |inherited| inherited.min(limit)));
         let limit = Rlimit {
             current: limit,
             maximum: limit,

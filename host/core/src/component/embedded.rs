@@ -1,13 +1,16 @@
-//! The components that come with the host. What their tools are is kept beside
-//! them, so that nothing has to be compiled or run to know it.
+//! The components that come with the host. Their tools' definitions lie beside
+//! them, so that nothing has to be compiled or run to know them.
 
-use crate::component::{Source, read_definitions};
-use crate::host::SKILL_RESOURCES;
+use crate::component::{ComponentSource, definitions};
 use crate::tool::Definition;
 
+/// The name under which the operator disables and grants the reading of
+/// skills' files as resources.
+pub const SKILL_RESOURCES: &str = "skill_resources";
+
 /// A component that comes with the host.
-pub(crate) struct Embedded {
-    /// What messages call it.
+pub(crate) struct EmbeddedComponent {
+    /// Its name in messages.
     pub(crate) name: &'static str,
     bytes: &'static [u8],
     definitions: &'static str,
@@ -15,7 +18,7 @@ pub(crate) struct Embedded {
 
 macro_rules! embedded {
     ($name:expr, $file:literal) => {
-        Embedded {
+        EmbeddedComponent {
             name: $name,
             bytes: include_bytes!(concat!("../../components/", $file, ".wasm")),
             definitions: include_str!(concat!("../../components/", $file, ".json")),
@@ -23,8 +26,8 @@ macro_rules! embedded {
     };
 }
 
-/// In the order in which agents see their tools.
-pub(crate) const EMBEDDED: [Embedded; 6] = [
+/// The built-in components, in the order in which agents see their tools.
+pub(crate) const EMBEDDED: [EmbeddedComponent; 6] = [
     embedded!("read_file_in_skill", "read_file_in_skill"),
     embedded!("get_skill", "get_skill"),
     embedded!("read_skill_file", "read_skill_file"),
@@ -33,7 +36,7 @@ pub(crate) const EMBEDDED: [Embedded; 6] = [
     embedded!(SKILL_RESOURCES, "skill_resources"),
 ];
 
-/// The names of the tools that come with the host.
+/// Returns the names of the tools that come with the host.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     EMBEDDED.iter().map(|embedded| embedded.name)
 }
@@ -41,23 +44,23 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
 /// The digests of the components, as the tool that builds them writes them.
 const SUMS: &str = include_str!("../../components/SHA256SUMS");
 
-impl Embedded {
-    /// SHA-256 of the component, in hex.
+impl EmbeddedComponent {
+    /// Returns the SHA-256 of the component, in hex.
     pub(crate) fn digest(&self) -> &'static str {
         let mut lines = SUMS.lines().filter_map(|line| line.split_once("  "));
         let file = |file: &str| file.strip_suffix(".wasm") == Some(self.name);
         let listed = lines.find_map(|(digest, name)| file(name).then_some(digest));
-        // The tests see to it that all are listed.
+        // A test checks that all are listed.
         listed.unwrap_or_default()
     }
 
-    pub(crate) fn source(&self) -> Source {
-        Source::Own(self.bytes)
+    pub(crate) fn source(&self) -> ComponentSource {
+        ComponentSource::BuiltIn(self.bytes)
     }
 
-    /// The tools that it defines.
+    /// Returns the definitions of its tools.
     pub(crate) fn definitions(&self) -> anyhow::Result<Vec<Definition>> {
-        read_definitions(self.definitions.as_bytes())
+        definitions::json::read(self.definitions.as_bytes())
     }
 }
 
@@ -66,13 +69,13 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::component::{digest, write_definitions};
+    use crate::component::digest;
 
-    /// With this set, the kept definitions become what the components say.
+    /// The variable that makes the test rewrite the stored definitions.
     const REWRITE: &str = "SKILLHOST_REWRITE_DEFINITIONS";
 
     #[test]
-    fn the_digests_that_are_listed_are_the_components() {
+    fn lists_the_digest_of_each_component() {
         for embedded in &EMBEDDED {
             assert_eq!(
                 embedded.digest(),
@@ -84,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn the_definitions_that_are_kept_are_what_the_components_say() {
+    fn stores_the_definitions_that_the_components_give() {
         let dist = Path::new(env!("CARGO_MANIFEST_DIR")).join("components");
         for embedded in &EMBEDDED {
             let component = dist.join(embedded.name).with_extension("wasm");
@@ -97,7 +100,7 @@ mod tests {
                 .unwrap();
             let said = inspection.tools.unwrap();
             if std::env::var_os(REWRITE).is_some() {
-                let mut text = String::from_utf8(write_definitions(&said).unwrap()).unwrap();
+                let mut text = String::from_utf8(definitions::json::write(&said).unwrap()).unwrap();
                 text.push('\n');
                 std::fs::write(component.with_extension("json"), text).unwrap();
             } else {

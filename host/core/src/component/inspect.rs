@@ -1,5 +1,5 @@
-//! Looking at a component before it is trusted: what it is, what it defines,
-//! what it asks for, and what it would be refused for.
+//! Inspecting a component before it is trusted: its imports, its tools, the
+//! resources it starts with, and the reason for which it would be refused.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -7,17 +7,16 @@ use std::time::Duration;
 use anyhow::Context as _;
 use wasmtime::component::Component;
 
-use crate::component::cache::Cache;
+use crate::component::cache::ComponentCache;
 use crate::component::compile::{self, Compiler};
-use crate::component::{Loader, digest, read};
-use crate::sandbox::engine::Clocked;
+use crate::component::{Loader, definitions, digest, read};
+use crate::sandbox::engine::EpochEngine;
 use crate::sandbox::versions;
 use crate::sandbox::{Sandbox, is_granted};
 use crate::tool::Definition;
-use crate::tool::arguments::Schema;
 use crate::tool::limits::{Limits, Load};
 
-/// What is known of a component.
+/// The facts about a component.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Inspection {
@@ -25,14 +24,14 @@ pub struct Inspection {
     pub digest: String,
     /// Bytes of the file.
     pub size: usize,
-    /// The interface that it exports and is called by, with the version that it
-    /// was built with. None: its functions have types of their own, or it
+    /// The interface through which it is called, with the version that it was
+    /// built with. `None` if its functions have types of their own, or if it
     /// exports no tools.
     pub interface: Option<String>,
-    /// What it imports, in its order.
+    /// Its imports, in its order.
     pub imports: Vec<Import>,
-    /// Bytes of memory and elements of tables that it starts with.
-    pub start: Option<Start>,
+    /// The memories and tables that it starts with.
+    pub start: Option<StartSize>,
     /// The tools that it defines, or why it would not be loaded.
     pub tools: Result<Vec<Definition>, String>,
 }
@@ -43,28 +42,28 @@ pub struct Inspection {
 pub struct Import {
     /// Its name, with the version.
     pub name: String,
-    /// Whether a tool is given it. One that is not refuses the component.
+    /// True if the host offers it to tools. If not, the component is refused.
     pub granted: bool,
 }
 
 /// Bytes of a page of linear memory.
 const WASM_PAGE: u64 = 64 << 10;
 
-/// What a component has when it starts.
+/// The memories and tables that a component starts with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Start {
-    /// Linear memories.
+pub struct StartSize {
+    /// The number of linear memories.
     pub memories: u32,
     /// Bytes of the largest of them.
     pub largest_memory: Option<u64>,
-    /// Tables.
+    /// The number of tables.
     pub tables: u32,
     /// Elements of the largest of them.
     pub largest_table: Option<u64>,
 }
 
-/// A component that is to be looked at.
+/// An inspection to run on a component file.
 #[derive(Debug)]
 pub struct Inspect {
     component: PathBuf,
@@ -74,7 +73,7 @@ pub struct Inspect {
 }
 
 impl Inspect {
-    /// A look at the component in this file.
+    /// Makes an inspection of the component in this file.
     pub fn of(component: impl Into<PathBuf>) -> Self {
         Self {
             component: component.into(),
@@ -84,37 +83,38 @@ impl Inspect {
         }
     }
 
-    /// As [`HostBuilder::cache`](crate::HostBuilder::cache).
+    /// Sets the cache folder, as [`HostBuilder::cache`](crate::HostBuilder::cache).
     pub fn cache(mut self, folder: impl Into<PathBuf>) -> Self {
         self.cache = Some(folder.into());
         self
     }
 
-    /// As [`HostBuilder::compiler`](crate::HostBuilder::compiler).
+    /// Sets the compiling program, as [`HostBuilder::compiler`](crate::HostBuilder::compiler).
     pub fn compiler(mut self, program: impl Into<PathBuf>) -> Self {
         self.compiler = Some(program.into());
         self
     }
 
-    /// As [`HostBuilder::compile_time`](crate::HostBuilder::compile_time).
+    /// Limits the compilation, as
+    /// [`HostBuilder::compile_time`](crate::HostBuilder::compile_time).
     pub fn compile_time(mut self, time: Duration) -> Self {
         self.compile_time = Some(time);
         self
     }
 
-    /// Looks at it. The error says why there is nothing to look at: no such
-    /// file, or no component. Its definitions are asked for in a sandbox with
-    /// no folder.
+    /// Inspects the component. Its definitions are asked for in a sandbox without
+    /// a folder. The error says why there is nothing to inspect: the file cannot
+    /// be read, or is not a component.
     pub async fn run(self) -> anyhow::Result<Inspection> {
         let bytes = read(&self.component)?;
         let limits = Limits::default();
         let cache = self.cache.as_deref().and_then(|folder| {
-            Cache::open(folder)
+            ComponentCache::open(folder)
                 .inspect_err(|error| tracing::warn!("{error:#}"))
                 .ok()
         });
         let loader = Loader {
-            engine: Clocked::new(&Load::default(), limits.memory, true)?,
+            engine: EpochEngine::new(&Load::default(), limits.memory, true)?,
             cache,
             limits,
             compiler: Compiler {
@@ -126,21 +126,21 @@ impl Inspect {
         let digest = digest(&bytes);
         let origin = self.component.display().to_string();
         let component = loader
-            .compiled(&origin, &bytes, &digest)
-            .with_context(|| format!("`{origin}` is no component"))?;
-        look(&loader, &component, &bytes, digest).await
+            .load_code(&origin, &bytes, &digest)
+            .with_context(|| format!("`{origin}` is not a component"))?;
+        inspect_loaded(&loader, &component, &bytes, digest).await
     }
 }
 
-/// Looks at a component, which is compiled in this process or by the program
-/// that is named.
+/// Inspects a component file. `compiler` is the program that compiles it; `None`
+/// compiles it in this process.
 pub async fn inspect(path: &Path, compiler: Option<&Path>) -> anyhow::Result<Inspection> {
     let mut inspect = Inspect::of(path);
     inspect.compiler = compiler.map(Path::to_owned);
     inspect.run().await
 }
 
-async fn look(
+async fn inspect_loaded(
     loader: &Loader,
     component: &Component,
     bytes: &[u8],
@@ -152,7 +152,7 @@ async fn look(
         granted: is_granted(&engine.engine, name, &import.ty),
         name: name.to_owned(),
     });
-    let start = component.resources_required().map(|required| Start {
+    let start = component.resources_required().map(|required| StartSize {
         memories: required.num_memories,
         largest_memory: required
             .max_initial_memory_size
@@ -163,7 +163,7 @@ async fn look(
     Ok(Inspection {
         digest,
         size: bytes.len(),
-        interface: versions::called(component, &engine.engine),
+        interface: versions::tools_interface(component, &engine.engine),
         imports: imports.collect(),
         start,
         tools: tools(engine.clone(), component, bytes, &loader.limits)
@@ -173,17 +173,14 @@ async fn look(
 }
 
 async fn tools(
-    engine: Clocked,
+    engine: EpochEngine,
     component: &Component,
     bytes: &[u8],
     limits: &Limits,
 ) -> anyhow::Result<Vec<Definition>> {
     let sandbox = Sandbox::new(engine, component)?;
-    let definitions = crate::component::definitions(&sandbox, "inspect", bytes, limits).await?;
-    // As it is when it is loaded to be called.
-    for definition in &definitions {
-        Schema::new(&definition.input_schema)
-            .with_context(|| format!("in its tool `{}`", definition.name))?;
-    }
+    let definitions = definitions::ask(&sandbox, "inspect", bytes, limits).await?;
+    // The checks that it would have to pass to be loaded.
+    definitions::check_schemas(&definitions)?;
     Ok(definitions)
 }

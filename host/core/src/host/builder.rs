@@ -10,12 +10,13 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 
 use super::components::{Components, Loaded, Rules};
-use super::{Granted, Host, Inner, Resources, Running, SKILL_RESOURCES};
-use crate::component::cache::Cache;
-use crate::component::compile::{self, Compiler};
+use super::{Granted, Host, Inner, Resources, Running};
+use crate::component::cache::ComponentCache;
+use crate::component::compile::{self, Compilation, Compiler, ProgressCallback};
+use crate::component::embedded::SKILL_RESOURCES;
 use crate::component::{Loader, Tool};
-use crate::sandbox::engine::{self, Clocked};
-use crate::sandbox::known::KnownSkills;
+use crate::sandbox::engine::{self, EpochEngine};
+use crate::sandbox::granted_skills::GrantedSkills;
 use crate::skill::catalog::{Catalog, SkillsRoot};
 use crate::skill::guard;
 use crate::tool::audit::{Audit, AuditMode};
@@ -26,18 +27,6 @@ use crate::trust::Trust;
 
 /// Bytes of an answer that say how the file in it is encoded, and a little more.
 const ENCODING_NOTE: usize = 256;
-
-/// Is told the name of a component that has to be compiled.
-pub(crate) type Progress = dyn Fn(&str, Compilation) + Send + Sync;
-
-/// What is told of a component that has to be compiled.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Compilation {
-    /// It is being compiled.
-    Started,
-    /// It is compiled, or cannot be.
-    Ended,
-}
 
 /// What a host is built from. See [`Host::builder`].
 #[derive(Clone, Default)]
@@ -53,7 +42,7 @@ pub struct HostBuilder {
     load: Load,
     without_embedded: bool,
     unlimited: bool,
-    progress: Option<Arc<Progress>>,
+    progress: Option<Arc<ProgressCallback>>,
     audit: Option<(PathBuf, AuditMode)>,
     observer: Option<Arc<dyn Observer>>,
     pins: BTreeMap<String, String>,
@@ -251,7 +240,7 @@ impl HostBuilder {
         guard::check_machine()?;
         let memory = self.most_memory();
         self.check_memory(engine::calls_memory(&self.load))?;
-        let engine = Clocked::new(&self.load, memory, !self.unlimited)?;
+        let engine = EpochEngine::new(&self.load, memory, !self.unlimited)?;
         let audit = self.audit.as_ref();
         let audit = audit.map(|(path, mode)| Audit::open(path, *mode, &self.trust));
         let running = Running {
@@ -288,7 +277,7 @@ impl HostBuilder {
         let catalog = Arc::new(catalog.hard_links(self.defaults.hard_links));
         let mut problems = Vec::new();
         let cache = self.cache.as_deref().and_then(|folder| {
-            Cache::open(folder)
+            ComponentCache::open(folder)
                 .inspect_err(|error| problems.push(format!("{error:#}")))
                 .ok()
         });
@@ -357,7 +346,7 @@ impl HostBuilder {
             let name = &tool.definition.name;
             Granted {
                 quota: engine.quota(name, own, terms.limits.memory),
-                skills: KnownSkills::new(Arc::clone(&catalog), terms.skills.clone()),
+                skills: GrantedSkills::new(Arc::clone(&catalog), terms.skills.clone()),
                 terms,
                 tool: Arc::clone(tool),
             }

@@ -14,7 +14,9 @@ use wasmtime::component::Component;
 
 use super::admission::{Candidate, Claim, refusals};
 use crate::component::embedded::EMBEDDED;
-use crate::component::{Loader, Runnable, Source, Tool, cannot_load, digest as sha256, read};
+use crate::component::{
+    ComponentSource, Loader, Tool, ToolComponent, cannot_load, digest as sha256, read,
+};
 use crate::tool::Definition;
 use crate::tool::grant::Grant;
 use crate::trust::Trust;
@@ -22,7 +24,7 @@ use crate::trust::Trust;
 /// A component, and the tools that it defines.
 #[derive(Clone)]
 pub(crate) struct Loaded {
-    pub(crate) component: Arc<Runnable>,
+    pub(crate) component: Arc<ToolComponent>,
     pub(crate) tools: Vec<Arc<Tool>>,
     /// The user whose file it is; none of one that comes with the host.
     owner: Option<u32>,
@@ -75,7 +77,7 @@ impl Components<'_> {
                     let loader = Arc::clone(&self.loader);
                     let source = embedded.source();
                     let runnable =
-                        Runnable::new(loader, origin.to_owned(), digest.to_owned(), source);
+                        ToolComponent::new(loader, origin.to_owned(), digest.to_owned(), source);
                     let definitions = embedded.definitions();
                     let definitions = definitions.with_context(|| cannot_load(origin))?;
                     Loaded::new(runnable, None, definitions)
@@ -165,8 +167,8 @@ impl Components<'_> {
         } = seen;
         let origin = file.display().to_string();
         let runnable = |digest| {
-            let source = Source::File(file.to_owned());
-            Runnable::new(Arc::clone(&self.loader), origin.clone(), digest, source)
+            let source = ComponentSource::File(file.to_owned());
+            ToolComponent::new(Arc::clone(&self.loader), origin.clone(), digest, source)
         };
         let loaded = match known {
             // Its owner stays the one whose bytes they were.
@@ -178,9 +180,11 @@ impl Components<'_> {
                 if sha256(&bytes) != digest {
                     bail!("{}: its file has changed meanwhile", cannot_load(&origin));
                 }
-                let asked = self.loader.ask(&origin, &bytes, &component, &digest);
+                let asked = self
+                    .loader
+                    .load_definitions(&origin, &bytes, &component, &digest);
                 let (sandbox, definitions) = asked.await?;
-                Loaded::new(runnable(digest).ready(sandbox), owner, definitions)
+                Loaded::new(runnable(digest).with_sandbox(sandbox), owner, definitions)
             }
         };
         let names: Vec<&str> = loaded.tool_names().collect();
@@ -261,11 +265,11 @@ impl Components<'_> {
         self.rules.check_pin(file, &digest)?;
         let unchanged = self.earlier_of(file);
         let unchanged = unchanged.filter(|earlier| earlier.component.digest == digest);
-        let known = match (unchanged, self.loader.known(&digest)) {
+        let known = match (unchanged, self.loader.cached_definitions(&digest)) {
             (Some(unchanged), _) => Known::Earlier(unchanged.clone()),
             (None, Some(definitions)) => Known::Tools(definitions),
             (None, None) => {
-                let component = self.loader.compiled(&origin, &bytes, &digest);
+                let component = self.loader.load_code(&origin, &bytes, &digest);
                 Known::Code(component.with_context(cannot)?)
             }
         };
@@ -287,7 +291,7 @@ impl Components<'_> {
 }
 
 impl Loaded {
-    fn new(component: Runnable, owner: Option<u32>, definitions: Vec<Definition>) -> Self {
+    fn new(component: ToolComponent, owner: Option<u32>, definitions: Vec<Definition>) -> Self {
         let component = Arc::new(component);
         let tool = |definition| Arc::new(Tool::new(definition, &component));
         let tools = definitions.into_iter().map(tool).collect();

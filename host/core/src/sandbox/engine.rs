@@ -1,6 +1,6 @@
-//! The engine that compiles and runs components: what of WebAssembly is on,
-//! how instances are allocated, and the clock that interrupts them. What calls
-//! share is in `quota`, how strangers' guests take turns in `turns`.
+//! The engine that compiles and runs components: the features of WebAssembly that
+//! are on, the allocation of instances, and the clock that interrupts them.
+//! `quota` has what calls share, `turns` the scheduling of strangers' guests.
 
 mod machine;
 mod quota;
@@ -19,120 +19,119 @@ use crate::skill::descriptors::{DescriptorBudget, DescriptorShare};
 use crate::tool::limits::{self, Load};
 use crate::tool::observer::Occupancy;
 
-pub(crate) use quota::Quota;
-use quota::{Quotas, Slots};
+pub(crate) use quota::CallQuota;
+use quota::{QuotaRegistry, Slots};
 use turns::Turns;
 
-/// How often running guests are interrupted, to see whether they are past
-/// their time and to let others run.
+/// The time between two epochs. At each, running guests are interrupted to check
+/// their deadlines and to let others run.
 const TICK: Duration = Duration::from_millis(10);
 
-/// Bytes of a memory that are kept and set back by hand between calls: copying
-/// is cheaper than giving pages back to the kernel and taking them again. Linux
-/// tells from 6.7 on which pages a call has written to, and only those are set
-/// back. Before that it is all of the memory's start: see [`START_RESIDENT`].
+/// Bytes of a memory that stay resident and are reset by hand between calls:
+/// copying is cheaper than returning pages to the kernel and taking them again.
+/// Linux 6.7 and later report which pages a call has written, and only those are
+/// reset. Older kernels reset all of the memory's start: see [`START_RESIDENT`].
 const WRITTEN_RESIDENT: usize = 2 << 20;
 
-/// Bytes at the start of a memory that are kept where the kernel does not tell
-/// what was written to: all of those of the host's own tools.
+/// Bytes at the start of a memory that stay resident if the kernel does not
+/// report written pages. The built-in tools need no more.
 const START_RESIDENT: usize = 256 << 10;
 
-/// Memories that the pool holds for each slot: those of a component with the
-/// adapter that languages other than Rust need.
+/// Memories in the pool for each slot: enough for a component with the adapter
+/// that languages other than Rust need.
 const MEMORIES_PER_SLOT: u32 = 2;
 
-/// One part in so many of the memory that all calls may have is the most that
-/// is kept between calls, beside it. Meets: a machine with little memory, most
-/// of which would be kept for calls that have ended.
-const KEPT: usize = 4;
+/// The memory of all calls, divided by this, may stay resident between calls, in
+/// addition to it. Guards against: a machine with little memory, most of which
+/// would be held for calls that have ended.
+const RESIDENT_DIVISOR: usize = 4;
 
-/// One part in so many of the machine's memory is for all calls, where the
-/// operator does not say.
-const OF_MACHINE: usize = 4;
+/// The machine's memory, divided by this, is the default for all calls.
+const CALLS_DIVISOR: usize = 4;
 
-/// Stack for what the host does when a guest calls it, beside the guest's own.
+/// The stack of host functions that a guest calls, beside the guest's own.
 const HOST_STACK: usize = 512 << 10;
 
-/// An engine with its clock.
+/// An engine, the clock that moves its epoch, and the quotas of its calls.
 #[derive(Clone)]
-pub(crate) struct Clocked {
+pub(crate) struct EpochEngine {
     pub(crate) engine: Engine,
-    pub(crate) code: Code,
-    /// Whether calls have limits. They always do, but where those are measured.
+    pub(crate) bounds_checks: BoundsChecks,
+    /// False only in a benchmark that measures the cost of limits.
     pub(crate) limited: bool,
     stack: usize,
-    clock: Arc<Clock>,
-    quotas: Arc<Quotas>,
+    clock: Arc<EpochClock>,
+    quotas: Arc<QuotaRegistry>,
     turns: Arc<Turns>,
     descriptors: Arc<DescriptorBudget>,
 }
 
-/// What compiled code may count on. Code of one kind runs on engines of that
-/// kind alone.
+/// The way in which compiled code finds accesses that are out of bounds. Code of
+/// one kind runs only on engines of that kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Code {
-    /// Each memory has all the addresses that a guest can name to itself, so
-    /// that the processor finds an access out of bounds.
-    Reserved,
-    /// Each access is compared with the memory's size: slower, on a machine
+pub(crate) enum BoundsChecks {
+    /// Each memory reserves all addresses that a guest can name, so that the
+    /// processor finds an access out of bounds.
+    GuardPages,
+    /// Each access is compared with the memory's size: slower, for a machine
     /// that lets a process reserve little.
-    Checked,
+    Explicit,
 }
 
-struct Clock {
-    /// Calls in flight. The clock stands still while there are none.
+struct EpochClock {
+    /// The number of calls in flight. The clock stands still at zero.
     running: AtomicUsize,
     thread: Thread,
 }
 
-/// A call in flight: holds its slots, and keeps the clock going.
-pub(crate) struct Running {
-    clock: Arc<Clock>,
+/// The place of a call in flight: holds its slots and keeps the clock going.
+pub(crate) struct CallSlot {
+    clock: Arc<EpochClock>,
     slots: Slots,
-    /// Those in which a stranger's guest computes.
+    /// The turns that a stranger's guest takes. Built-in tools take none.
     turns: Option<Arc<Turns>>,
 }
 
-/// Bytes of linear memory that all calls may have together.
+/// Returns the bytes of linear memory that all calls may have together.
 pub(crate) fn calls_memory(load: &Load) -> usize {
     load.calls_memory
-        .unwrap_or_else(|| machine::memory() / OF_MACHINE)
+        .unwrap_or_else(|| machine::memory() / CALLS_DIVISOR)
 }
 
-impl Clocked {
-    /// An engine for so many calls at a time, of at most so much memory each.
+impl EpochEngine {
+    /// Makes an engine for calls that may have `memory` bytes each.
     pub(crate) fn new(load: &Load, memory: usize, limited: bool) -> anyhow::Result<Self> {
-        // With no slot at all, every call would wait for ever.
+        // Without a slot, every call would wait and none would run.
         let load = &Load {
             calls: load.calls.max(1),
             ..load.clone()
         };
         let all_memory = calls_memory(load);
         let mut config = pooling(load, memory, all_memory);
-        let (engine, code) = match Engine::new(config.epoch_interruption(limited)) {
-            Ok(engine) => (engine, Code::Reserved),
+        let (engine, bounds_checks) = match Engine::new(config.epoch_interruption(limited)) {
+            Ok(engine) => (engine, BoundsChecks::GuardPages),
             Err(error) => {
                 tracing::warn!("no pooled allocation, calls will be slower: {error:#}");
-                let engine = Engine::new(&on_demand(Code::Checked, load.stack))
+                let engine = Engine::new(&on_demand(BoundsChecks::Explicit, load.stack))
                     .map_err(anyhow::Error::from)
                     .context("cannot set up WebAssembly")?;
-                (engine, Code::Checked)
+                (engine, BoundsChecks::Explicit)
             }
         };
         let clock = start_clock(engine.clone())?;
         Ok(Self {
             engine,
-            code,
+            bounds_checks,
             limited,
             stack: load.stack,
             clock,
-            quotas: Arc::new(Quotas::new(load, all_memory)),
+            quotas: Arc::new(QuotaRegistry::new(load, all_memory)),
             turns: Arc::default(),
             descriptors: Arc::new(DescriptorBudget::of_process(load.calls)),
         })
     }
 
-    /// What is in hand now.
+    /// Returns the calls and the memory in use now.
     pub(crate) fn occupancy(&self) -> Occupancy {
         let (running, waiting) = self.quotas.occupied();
         Occupancy {
@@ -143,29 +142,29 @@ impl Clocked {
         }
     }
 
-    /// What the tool of this name has of all that calls share. `limit` is the
-    /// memory that one call of it may have.
-    pub(crate) fn quota(&self, tool: &str, built_in: bool, limit: usize) -> Arc<Quota> {
-        self.quotas.of_tool(tool, built_in, limit)
+    /// Returns the quota of the tool of this name. `limit` is the memory that one
+    /// call of it may have.
+    pub(crate) fn quota(&self, tool: &str, is_built_in: bool, limit: usize) -> Arc<CallQuota> {
+        self.quotas.for_tool(tool, is_built_in, limit)
     }
 
-    /// Calls of one tool that run at a time.
+    /// Returns the number of calls of one tool that may run at a time.
     pub(crate) fn calls_per_tool(&self) -> u32 {
         self.quotas.calls_per_tool()
     }
 
-    /// What a call has of the process's file descriptors.
+    /// Returns one call's share of the process's file descriptors.
     pub(crate) fn descriptors(&self) -> Arc<DescriptorShare> {
         DescriptorShare::new(Arc::clone(&self.descriptors))
     }
 
-    /// Bytes of stack of a guest.
+    /// Returns the bytes of a guest's stack.
     pub(crate) fn stack(&self) -> usize {
         self.stack
     }
 
-    /// How many slots a call of this component takes: one with more memories
-    /// than a slot has room for takes several, so that the pool is never
+    /// Returns the number of slots that a call of this component takes. One with
+    /// more memories than a slot has takes several, so that the pool is never
     /// empty for a call that has its slots.
     pub(crate) fn weight(&self, component: &Component) -> u32 {
         let memories = component
@@ -176,41 +175,41 @@ impl Clocked {
             .clamp(1, self.quotas.most_slots())
     }
 
-    /// Waits for so many slots of a tool's quota, if there is room to wait. The
-    /// clock ticks for as long as they are held.
-    pub(crate) async fn enter(&self, quota: &Arc<Quota>, weight: u32) -> Option<Running> {
+    /// Waits for `weight` slots of a quota if its queue has room. The clock ticks
+    /// while they are held.
+    pub(crate) async fn enter(&self, quota: &Arc<CallQuota>, weight: u32) -> Option<CallSlot> {
         let slots = quota.enter(weight).await?;
         Some(self.start(slots))
     }
 
-    /// Waits for slots, however many calls wait. For the host's own work on a
-    /// stranger's component, which comes one at a time: callers who keep the
-    /// host busy must not keep it from loading a component.
-    pub(crate) async fn enter_at_length(&self, weight: u32) -> Option<Running> {
-        let slots = self.quotas.of_host().enter_at_length(weight).await?;
+    /// Waits for slots even if the queue is full. For the host's own work on a
+    /// stranger's component, one at a time: callers who keep the host busy must not
+    /// keep it from loading a component.
+    pub(crate) async fn enter_unqueued(&self, weight: u32) -> Option<CallSlot> {
+        let slots = self.quotas.for_host().enter_unqueued(weight).await?;
         Some(self.start(slots))
     }
 
-    fn start(&self, slots: Slots) -> Running {
+    fn start(&self, slots: Slots) -> CallSlot {
         if self.clock.running.fetch_add(1, Ordering::SeqCst) == 0 {
             self.clock.thread.unpark();
         }
-        let built_in = slots.quota().built_in;
-        Running {
+        let is_built_in = slots.quota().is_built_in;
+        CallSlot {
             clock: Arc::clone(&self.clock),
-            turns: (!built_in).then(|| Arc::clone(&self.turns)),
+            turns: (!is_built_in).then(|| Arc::clone(&self.turns)),
             slots,
         }
     }
 }
 
-impl Running {
-    /// What its memory counts in.
-    pub(crate) fn quota(&self) -> &Arc<Quota> {
+impl CallSlot {
+    /// Returns the quota that its memory counts in.
+    pub(crate) fn quota(&self) -> &Arc<CallQuota> {
         self.slots.quota()
     }
 
-    /// Runs its guest: a stranger's, a turn at a time.
+    /// Runs a guest. A stranger's takes turns with others.
     pub(crate) async fn run<T>(&self, guest: impl Future<Output = T>) -> T {
         match &self.turns {
             Some(turns) => turns.run(guest).await,
@@ -219,19 +218,23 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for CallSlot {
     fn drop(&mut self) {
         self.clock.running.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
-/// An engine that compiles for [`Clocked`] ones, and runs nothing.
-pub(crate) fn compiling(code: Code) -> anyhow::Result<Engine> {
-    Ok(Engine::new(&on_demand(code, Load::default().stack))?)
+/// Makes an engine that compiles for an [`EpochEngine`] and runs nothing.
+pub(crate) fn for_compiling(bounds_checks: BoundsChecks) -> anyhow::Result<Engine> {
+    Ok(Engine::new(&on_demand(
+        bounds_checks,
+        Load::default().stack,
+    ))?)
 }
 
-/// What every engine has, however it allocates.
-fn on_demand(code: Code, stack: usize) -> Config {
+/// Returns the configuration that all engines share. By itself, it allocates
+/// instances on demand.
+fn on_demand(bounds_checks: BoundsChecks, stack: usize) -> Config {
     let mut config = Config::new();
     config
         .epoch_interruption(true)
@@ -240,7 +243,7 @@ fn on_demand(code: Code, stack: usize) -> Config {
         .wasm_memory64(false)
         .wasm_multi_memory(false)
         .wasm_relaxed_simd(false);
-    if code == Code::Checked {
+    if bounds_checks == BoundsChecks::Explicit {
         config
             .memory_reservation(0)
             .memory_reservation_for_growth(1 << 20)
@@ -249,21 +252,22 @@ fn on_demand(code: Code, stack: usize) -> Config {
     config
 }
 
+/// Returns the configuration of an engine that allocates instances from a pool.
 fn pooling(load: &Load, memory: usize, all_memory: usize) -> Config {
-    // Instances and tables cost address space in megabytes: there are enough
-    // for any calls that have slots. Memories cost it in gigabytes.
+    // Instances and tables take megabytes of addresses, so there are enough for
+    // all slots. Memories take gigabytes.
     let calls = load.calls;
     let (instances, tables) = (limits::MAX_INSTANCES as u32, limits::MAX_TABLES as u32);
     let resident = match PoolingAllocationConfig::is_pagemap_scan_available() {
         true => WRITTEN_RESIDENT,
         false => START_RESIDENT,
     };
-    // Where there are few slots, one call of a component with all the memories
-    // that there may be has as few of them, and one may be loaded beside it.
+    // With few slots, a component that has the most memories still fits, and
+    // another can be loaded beside it.
     let memories = calls
         .saturating_mul(MEMORIES_PER_SLOT)
         .max(limits::MEMORIES * calls.min(2));
-    let resident = resident.min(all_memory / KEPT / memories as usize);
+    let resident = resident.min(all_memory / RESIDENT_DIVISOR / memories as usize);
     let mut pool = PoolingAllocationConfig::new();
     pool.total_component_instances(calls)
         .total_core_instances(calls.saturating_mul(instances))
@@ -281,23 +285,23 @@ fn pooling(load: &Load, memory: usize, all_memory: usize) -> Config {
         .async_stack_keep_resident(32 << 10)
         .max_component_instance_size(4 << 20)
         .max_core_instance_size(4 << 20);
-    let mut config = on_demand(Code::Reserved, load.stack);
+    let mut config = on_demand(BoundsChecks::GuardPages, load.stack);
     config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool));
     config
 }
 
-/// The one thread that moves the engine's epoch on. It ends with the engine.
-fn start_clock(engine: Engine) -> anyhow::Result<Arc<Clock>> {
+/// Starts the one thread that moves the engine's epoch. It ends with the engine.
+fn start_clock(engine: Engine) -> anyhow::Result<Arc<EpochClock>> {
     let engine = engine.weak();
-    let (send, receive) = std::sync::mpsc::sync_channel::<Arc<Clock>>(1);
+    let (send, receive) = std::sync::mpsc::sync_channel::<Arc<EpochClock>>(1);
     let ticker = thread::Builder::new()
         .name("skillhost-clock".to_owned())
         .spawn(move || {
             let Ok(clock) = receive.recv() else { return };
-            let clock_gone = Arc::downgrade(&clock);
+            let weak_clock = Arc::downgrade(&clock);
             drop(clock);
             loop {
-                match clock_gone.upgrade() {
+                match weak_clock.upgrade() {
                     None => return,
                     Some(clock) if clock.running.load(Ordering::SeqCst) == 0 => {
                         drop(clock);
@@ -314,7 +318,7 @@ fn start_clock(engine: Engine) -> anyhow::Result<Arc<Clock>> {
             }
         })
         .context("cannot start the thread that interrupts guests")?;
-    let clock = Arc::new(Clock {
+    let clock = Arc::new(EpochClock {
         running: AtomicUsize::new(0),
         thread: ticker.thread().clone(),
     });

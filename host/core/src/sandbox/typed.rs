@@ -1,9 +1,8 @@
-//! Functions with WIT types as tools, without JSON on the component's side:
-//! which functions a component exports, what they are called, the schemas of
-//! their types, and values from JSON to the component and back.
+//! Functions with WIT types as tools, without JSON on the component's side: the
+//! functions that a component exports, their names, the schemas of their types, and
+//! the conversion of values from JSON to the component and back.
 
 mod answer;
-mod beyond;
 mod docs;
 mod exports;
 mod lift;
@@ -13,6 +12,7 @@ mod names;
 mod round_trips;
 mod schema;
 mod shape;
+mod unsupported;
 
 use anyhow::Context as _;
 use serde_json::{Map, Value, json};
@@ -21,56 +21,56 @@ use wasmtime::component::{Component, ComponentExportIndex, Val};
 
 use crate::tool::{CallError, Stop};
 
-pub(crate) use answer::Given;
-use answer::{RESULT, given, in_result, reason};
-pub(crate) use beyond::explain;
+pub(crate) use answer::FunctionAnswer;
+use answer::{RESULT, result_schema};
 pub(crate) use docs::Docs;
-use exports::{Returns, SKILL, exports, signature};
-use names::Place;
+use exports::{ResultShape, SKILL, exports, signature};
+use names::FunctionPath;
 use shape::{Label, Shape};
+pub(crate) use unsupported::find_unsupported;
 
 /// The functions of a component that are tools.
-pub(crate) struct Functions(Vec<Function>);
+pub(crate) struct TypedFunctions(Vec<TypedFunction>);
 
 /// A function that is a tool.
-pub(crate) struct Function {
+pub(crate) struct TypedFunction {
     /// The tool's name.
     pub(crate) name: String,
     pub(crate) export: ComponentExportIndex,
-    place: Place,
+    path: FunctionPath,
     parameters: Vec<(Label, Shape)>,
-    result: Returns,
+    result: ResultShape,
 }
 
-/// What a function's definition is made of.
-pub(crate) struct Described {
+/// The definition of a function as a tool.
+pub(crate) struct FunctionDefinition {
     pub(crate) name: String,
     pub(crate) description: String,
     pub(crate) input_schema: Map<String, Value>,
     pub(crate) output_schema: Map<String, Value>,
     /// The parameter that names the skill.
     pub(crate) skill_property: Option<String>,
-    /// Where the text of an answer stands in the record.
+    /// The property of the record that has the text of an answer.
     pub(crate) text_property: Option<String>,
-    /// Whether the answer is a record, which the model reads as it is.
+    /// True if the answer is a record, which the model then reads.
     pub(crate) is_record: bool,
 }
 
-impl Functions {
-    /// The functions that a component exports. None: it exports none. One that
-    /// cannot be a tool refuses the component.
-    pub(crate) fn of(engine: &Engine, component: &Component) -> anyhow::Result<Option<Self>> {
+impl TypedFunctions {
+    /// Reads the functions that a component exports. `None` if it exports none. One
+    /// that cannot be a tool is an error.
+    pub(crate) fn read(engine: &Engine, component: &Component) -> anyhow::Result<Option<Self>> {
         let exports = exports(engine, component)?;
-        let places: Vec<Place> = exports.iter().map(|(place, ..)| place.clone()).collect();
-        let names = names::of(&places)?;
+        let paths: Vec<FunctionPath> = exports.iter().map(|(path, ..)| path.clone()).collect();
+        let names = names::tool_names(&paths)?;
         let functions = names.into_iter().zip(exports);
-        let functions = functions.map(|(name, (place, export, ty))| {
-            let (parameters, result) =
-                signature(engine, component, &ty).with_context(|| format!("{place} is no tool"))?;
-            Ok(Function {
+        let functions = functions.map(|(name, (path, export, ty))| {
+            let (parameters, result) = signature(engine, component, &ty)
+                .with_context(|| format!("{path} cannot be a tool"))?;
+            Ok(TypedFunction {
                 name,
                 export,
-                place,
+                path,
                 parameters,
                 result,
             })
@@ -79,34 +79,35 @@ impl Functions {
         Ok((!functions.is_empty()).then_some(Self(functions)))
     }
 
-    /// What an agent is told of each.
-    pub(crate) fn describe(&self, docs: &Docs) -> Vec<Described> {
-        let described = self.0.iter().map(|function| function.describe(docs));
-        described.collect()
+    /// Returns the definitions of all functions.
+    pub(crate) fn definitions(&self, docs: &Docs) -> Vec<FunctionDefinition> {
+        let definitions = self.0.iter().map(|function| function.definition(docs));
+        definitions.collect()
     }
 
-    /// The function of this tool.
-    pub(crate) fn get(&self, tool: &str) -> Option<&Function> {
+    /// Returns the function of this tool.
+    pub(crate) fn get(&self, tool: &str) -> Option<&TypedFunction> {
         self.0.iter().find(|function| function.name == tool)
     }
 }
 
-impl Function {
-    fn describe(&self, docs: &Docs) -> Described {
-        let documented = docs.function(&self.place).map(str::to_owned);
+impl TypedFunction {
+    fn definition(&self, docs: &Docs) -> FunctionDefinition {
+        let comment = docs.function(&self.path).map(str::to_owned);
         let names_skill = |(label, _): &&(Label, Shape)| label.wit == SKILL;
         let skill = self.parameters.iter().find(names_skill);
         let answer = self.result.answer.as_ref();
         let is_record = matches!(answer, Some(Shape::Record(_)));
-        Described {
+        FunctionDefinition {
             name: self.name.clone(),
-            description: documented.unwrap_or_else(|| self.undocumented()),
-            input_schema: schema::of_object(&self.parameters),
+            description: comment.unwrap_or_else(|| self.default_description()),
+            input_schema: schema::object_schema(&self.parameters),
             output_schema: match answer {
-                Some(Shape::Record(fields)) => schema::of_object(fields),
+                Some(Shape::Record(fields)) => schema::object_schema(fields),
                 answer => {
-                    let schema = answer.map_or_else(|| json!({"type": "null"}), schema::of);
-                    in_result(schema)
+                    let schema =
+                        answer.map_or_else(|| json!({"type": "null"}), schema::value_schema);
+                    result_schema(schema)
                 }
             },
             skill_property: skill.map(|(label, _)| label.json.clone()),
@@ -115,42 +116,50 @@ impl Function {
         }
     }
 
-    fn undocumented(&self) -> String {
-        let Place {
+    /// Returns the description of a function without a comment.
+    fn default_description(&self) -> String {
+        let FunctionPath {
             interface,
             function,
-        } = &self.place;
+        } = &self.path;
         match interface {
             None => format!("The function `{function}`."),
             Some(interface) => format!("The function `{function}` of `{interface}`."),
         }
     }
 
-    /// The values for a call with these arguments.
+    /// Returns the values for a call with these arguments.
     pub(crate) fn lower(&self, arguments: &Map<String, Value>) -> Result<Vec<Val>, CallError> {
         lower::arguments(&self.parameters, arguments)
             .map_err(|misfit| CallError::Arguments(misfit.to_string()))
     }
 
-    /// Places for what a call gives.
+    /// Returns placeholders for the results of a call.
     pub(crate) fn results(&self) -> Vec<Val> {
-        let gives = self.result.failure.is_some() || self.result.answer.is_some();
-        vec![Val::Bool(false); gives.into()]
+        let has_result = self.result.failure.is_some() || self.result.answer.is_some();
+        vec![Val::Bool(false); has_result.into()]
     }
 
-    /// What a call gave, of at most so many bytes.
-    pub(crate) fn lift(&self, results: &[Val], limit: usize) -> Result<Result<Given, Given>, Stop> {
-        let Returns { answer, failure } = &self.result;
+    /// Converts the results of a call to an answer or a failure of at most `limit`
+    /// bytes.
+    pub(crate) fn lift(
+        &self,
+        results: &[Val],
+        limit: usize,
+    ) -> Result<Result<FunctionAnswer, FunctionAnswer>, Stop> {
+        let ResultShape { answer, failure } = &self.result;
         match (failure, results) {
-            (None, [value]) => given(answer.as_ref(), Some(value), limit).map(Ok),
-            (None, []) => given(None, None, limit).map(Ok),
+            (None, [value]) => answer::success(answer.as_ref(), Some(value), limit).map(Ok),
+            (None, []) => answer::success(None, None, limit).map(Ok),
             (Some(_), [Val::Result(Ok(value))]) => {
-                given(answer.as_ref(), value.as_deref(), limit).map(Ok)
+                answer::success(answer.as_ref(), value.as_deref(), limit).map(Ok)
             }
             (Some(failure), [Val::Result(Err(value))]) => {
-                reason(failure.as_ref(), value.as_deref(), limit).map(Err)
+                answer::failure(failure.as_ref(), value.as_deref(), limit).map(Err)
             }
-            _ => Err(Stop::Trap("it gave what its type does not say".to_owned())),
+            _ => Err(Stop::Trap(
+                "its result is not of its function's type".to_owned(),
+            )),
         }
     }
 }

@@ -1,7 +1,7 @@
-//! The published versions of the package `skillhost:tool` that this host runs
-//! components of, and what it says of any other. What a version may change
-//! stands in `wit/VERSIONING.md`. How a component of an older version is talked
-//! to stands in a file of its own, `versions/v<version>.rs`, once there is one.
+//! The published versions of the package `skillhost:tool` whose components this
+//! host runs, and the errors for any other. `wit/VERSIONING.md` says what a version
+//! may change. The calls of an older version will live in a file of its own,
+//! `versions/v<version>.rs`.
 
 use semver::{Version, VersionReq};
 use wasmtime::component::Component;
@@ -9,107 +9,110 @@ use wasmtime::{Engine, Result, bail};
 
 use crate::text::suggest;
 
-/// The package, and what stands before an interface's name.
+/// The package, which comes before an interface's name.
 const PACKAGE: &str = "skillhost:tool";
 
-/// A version that this host knows.
-pub(crate) struct Known {
-    /// Which it is.
+/// A version that this host supports, with the names of its interfaces.
+pub(crate) struct SupportedVersion {
     version: &'static str,
     /// The interface that its components export.
     pub(crate) tools: &'static str,
-    /// The interface by which the host tells of its skills.
+    /// The interface through which the host lists its skills.
     pub(crate) skills: &'static str,
-    /// The interface by which a component leaves its text to the host.
+    /// The interface through which a component leaves its text to the host.
     pub(crate) answer: &'static str,
 }
 
-/// All of them, newest first: a component that exports several is called by the
-/// newest. Versions between which a caret range makes no difference (0.1.0 and
-/// 0.1.1) are one entry, of the newest.
-const KNOWN: [Known; 1] = [Known {
+/// The supported versions, newest first: a component that exports several is
+/// called through the newest. Versions that one caret range covers (0.1.0 and
+/// 0.1.1) are one entry, the newest of them.
+const SUPPORTED: [SupportedVersion; 1] = [SupportedVersion {
     version: "0.1.0",
     tools: "skillhost:tool/tools@0.1.0",
     skills: "skillhost:tool/skills@0.1.0",
     answer: "skillhost:tool/answer@0.1.0",
 }];
 
-/// An interface's name, taken apart.
-struct Interface<'a> {
+/// The name of one of the package's interfaces, parsed.
+struct InterfaceName<'a> {
     name: &'a str,
     version: Option<&'a str>,
 }
 
-/// The version that a component was built with, by what it exports. `None`: it
-/// exports nothing of the package. One that this host does not know is an error
-/// that says what would run it.
-pub(crate) fn exported(component: &Component, engine: &Engine) -> Result<Option<&'static Known>> {
+/// Returns the version that a component was built with, by its exports, or `None`
+/// if it exports nothing of the package. The error for an unsupported version says
+/// what would run it.
+pub(crate) fn exported(
+    component: &Component,
+    engine: &Engine,
+) -> Result<Option<&'static SupportedVersion>> {
     let tools = exports(component, engine);
-    match (known(&tools), tools.as_slice()) {
-        (Some((known, _)), _) => Ok(Some(known)),
+    match (newest_of(&tools), tools.as_slice()) {
+        (Some((version, _)), _) => Ok(Some(version)),
         (None, []) => Ok(None),
         (None, [export, ..]) => {
-            let version = Interface::of_package(export).and_then(|named| named.version);
-            bail!("it exports `{export}`: {}", unknown(version))
+            let version = InterfaceName::parse(export).and_then(|name| name.version);
+            bail!("it exports `{export}`: {}", unsupported(version))
         }
     }
 }
 
-/// The interface of tools that a component is called by; if none is known, the
-/// first that it exports.
-pub(crate) fn called(component: &Component, engine: &Engine) -> Option<String> {
+/// Returns the interface through which a component's tools are called. If no
+/// version is supported, that is the first that it exports.
+pub(crate) fn tools_interface(component: &Component, engine: &Engine) -> Option<String> {
     let tools = exports(component, engine);
-    match known(&tools) {
+    match newest_of(&tools) {
         Some((_, export)) => Some(export.clone()),
         None => tools.into_iter().next(),
     }
 }
 
-/// The interfaces of tools that a component exports, of any version.
+/// Returns the `tools` interfaces that a component exports, of any version.
 fn exports(component: &Component, engine: &Engine) -> Vec<String> {
     let kind = component.component_type();
     let exports = kind.exports(engine).map(|(name, _)| name);
     exports
-        .filter(|export| Interface::of_package(export).is_some_and(|named| named.name == "tools"))
+        .filter(|export| InterfaceName::parse(export).is_some_and(|name| name.name == "tools"))
         .map(str::to_owned)
         .collect()
 }
 
-/// The newest version that is known, of some that a component exports.
-fn known(tools: &[String]) -> Option<(&'static Known, &String)> {
-    KNOWN.iter().find_map(|known| {
-        let mut exported = tools.iter();
+/// Returns the newest supported version among a component's exports, and its
+/// export.
+fn newest_of(tools: &[String]) -> Option<(&'static SupportedVersion, &String)> {
+    SUPPORTED.iter().find_map(|version| {
+        let mut exports = tools.iter();
         let runs = |export: &&String| {
-            Interface::of_package(export).is_some_and(|named| known.runs(named.version))
+            InterfaceName::parse(export).is_some_and(|name| version.runs(name.version))
         };
-        Some((known, exported.find(runs)?))
+        Some((version, exports.find(runs)?))
     })
 }
 
-/// What a component would export that this host calls.
-pub(crate) fn newest() -> &'static Known {
-    &KNOWN[0]
+/// Returns the newest version, which new components should be built with.
+pub(crate) fn newest() -> &'static SupportedVersion {
+    &SUPPORTED[0]
 }
 
-/// Whether the host offers an interface of the package to components.
+/// Checks whether the host offers an interface of the package to components.
 pub(crate) fn is_offered(import: &str) -> bool {
-    let interface = Interface::of_package(import);
+    let interface = InterfaceName::parse(import);
     interface.is_some_and(|interface| {
-        let mut known = KNOWN.iter();
-        known.any(|known| known.offers(&interface))
+        let mut versions = SUPPORTED.iter();
+        versions.any(|version| version.offers(&interface))
     })
 }
 
-/// Why an import is not given to a component.
+/// Returns why the host does not offer an import.
 pub(crate) fn refusal(import: &str) -> String {
-    let Some(interface) = Interface::of_package(import) else {
-        return format!("it imports `{import}`, which no tool is given");
+    let Some(interface) = InterfaceName::parse(import) else {
+        return format!("it imports `{import}`, which the host does not offer to tools");
     };
-    let mut known = KNOWN.iter();
-    match known.find(|known| known.runs(interface.version)) {
-        None => format!("it imports `{import}`: {}", unknown(interface.version)),
-        Some(known) => {
-            let nearest = suggest::nearest(interface.name, known.offered());
+    let mut versions = SUPPORTED.iter();
+    match versions.find(|version| version.runs(interface.version)) {
+        None => format!("it imports `{import}`: {}", unsupported(interface.version)),
+        Some(version) => {
+            let nearest = suggest::nearest(interface.name, version.offered());
             let hint = nearest.first();
             let hint = hint.map(|name| format!("; did you mean `{PACKAGE}/{name}`?"));
             format!(
@@ -121,30 +124,30 @@ pub(crate) fn refusal(import: &str) -> String {
     }
 }
 
-impl Known {
-    /// Whether a component of this version is called as one of this entry.
+impl SupportedVersion {
+    /// Checks whether this entry covers a component's version.
     fn runs(&self, version: Option<&str>) -> bool {
         let version = version.and_then(|version| Version::parse(version).ok());
         let range = VersionReq::parse(&format!("^{}", self.version));
-        // A later patch adds what a component may import, and changes nothing
-        // that is there.
+        // A later patch may add imports for components, and changes nothing else.
         matches!((version, range), (Some(version), Ok(range)) if range.matches(&version))
     }
 
-    fn offers(&self, interface: &Interface<'_>) -> bool {
+    fn offers(&self, interface: &InterfaceName<'_>) -> bool {
         self.runs(interface.version) && self.offered().any(|name| name == interface.name)
     }
 
-    /// The names of the interfaces that components may import.
+    /// Returns the names of the interfaces that components may import.
     fn offered(&self) -> impl Iterator<Item = &'static str> {
         let offered = [self.skills, self.answer].into_iter();
-        offered.filter_map(|interface| Some(Interface::of_package(interface)?.name))
+        offered.filter_map(|interface| Some(InterfaceName::parse(interface)?.name))
     }
 }
 
-impl<'a> Interface<'a> {
-    /// The parts of a name like `skillhost:tool/tools@0.1.0`.
-    fn of_package(name: &'a str) -> Option<Self> {
+impl<'a> InterfaceName<'a> {
+    /// Parses a name like `skillhost:tool/tools@0.1.0`. Returns `None` for another
+    /// package's.
+    fn parse(name: &'a str) -> Option<Self> {
         let name = name.strip_prefix(PACKAGE)?.strip_prefix('/')?;
         Some(match name.split_once('@') {
             Some((name, version)) => Self {
@@ -159,40 +162,40 @@ impl<'a> Interface<'a> {
     }
 }
 
-/// Why a version does not run here, and what to do.
-fn unknown(version: Option<&str>) -> String {
+/// Returns why a version does not run here, and what to do.
+fn unsupported(version: Option<&str>) -> String {
     let (host, newest) = (this_host(), newest().version);
     let Some(version) = version else {
         return format!("it names no version of `{PACKAGE}`; {host}: write `@{newest}` after it");
     };
-    let (Ok(asked), Ok(known)) = (Version::parse(version), Version::parse(newest)) else {
-        return format!("`{version}` is no version; {host}: build it with `{PACKAGE}@{newest}`");
+    let (Ok(built_with), Ok(supported)) = (Version::parse(version), Version::parse(newest)) else {
+        return format!("`{version}` is not a version; {host}: build it with `{PACKAGE}@{newest}`");
     };
-    if !asked.pre.is_empty() {
+    if !built_with.pre.is_empty() {
         return format!(
             "version {version} of `{PACKAGE}` is a draft, which no host promises to run; {host}: \
-             build it with that"
+             build it with that version"
         );
     }
-    match asked > known {
+    match built_with > supported {
         true => format!(
             "it was built with version {version} of `{PACKAGE}`, and {host}: run it with a newer \
-             skillhost, one that knows {version}, or build it with `{PACKAGE}@{newest}`"
+             skillhost that knows {version}, or build it with `{PACKAGE}@{newest}`"
         ),
         false => format!(
             "it was built with version {version} of `{PACKAGE}`, which was never published; \
-             {host}: build it with that"
+             {host}: build it with that version"
         ),
     }
 }
 
-/// What this host is and knows.
+/// Returns the words for this host and the versions that it knows.
 fn this_host() -> String {
-    let known: Vec<&str> = KNOWN.iter().map(|known| known.version).collect();
+    let versions: Vec<&str> = SUPPORTED.iter().map(|version| version.version).collect();
     format!(
         "this host, skillhost {}, knows version {}",
         env!("CARGO_PKG_VERSION"),
-        known.join(" and ")
+        versions.join(" and ")
     )
 }
 
@@ -201,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_offered_is_offered_to_all_patches_of_a_known_version() {
+    fn offers_its_interfaces_to_all_patches_of_a_supported_version() {
         for (import, offered) in [
             ("skillhost:tool/skills@0.1.0", true),
             ("skillhost:tool/skills@0.1.7", true),
@@ -221,13 +224,13 @@ mod tests {
 
     #[test]
     fn entries_name_their_own_version_and_are_sorted() {
-        for known in &KNOWN {
-            for interface in [known.tools, known.skills] {
-                let version = Interface::of_package(interface).and_then(|named| named.version);
-                assert_eq!(version, Some(known.version));
+        for entry in &SUPPORTED {
+            for interface in [entry.tools, entry.skills] {
+                let version = InterfaceName::parse(interface).and_then(|name| name.version);
+                assert_eq!(version, Some(entry.version));
             }
         }
-        assert!(KNOWN.is_sorted_by(|a, b| {
+        assert!(SUPPORTED.is_sorted_by(|a, b| {
             Version::parse(a.version).unwrap() > Version::parse(b.version).unwrap()
         }));
     }

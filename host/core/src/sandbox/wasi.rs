@@ -1,26 +1,26 @@
-//! What a guest finds when it calls out: the sandbox's surface, linked
-//! interface by interface. What is not linked here does not exist for a guest;
-//! a component that imports it is refused when it is loaded.
+//! The imports of a guest: the sandbox's surface, linked interface by interface.
+//! An interface that is not linked here does not exist for a guest, and a component
+//! that imports it is refused when it is loaded.
 //!
 //! | interface | what a guest gets |
 //! |---|---|
-//! | `wasi:cli/environment` | the variables that the operator set for the tool, no arguments |
+//! | `wasi:cli/environment` | the variables that the operator set for the tool; no arguments |
 //! | `wasi:cli/std*`, `terminal-*` | an empty input; output goes to the log, bounded, line by line |
-//! | `wasi:cli/exit` | ends the call, which then has no answer |
+//! | `wasi:cli/exit` | an end of the call, which then has no answer |
 //! | `wasi:clocks` | the time; sleeping counts towards the call's time |
 //! | `wasi:filesystem` | one read-only preopen: our own implementation |
 //! | `wasi:io` | streams and polling over the above |
 //! | `wasi:random` | random bytes |
-//! | `skillhost:tool/answer` | a file's text goes into the answer without passing through the guest |
-//! | `wasi:sockets` | nothing: every call is refused; components made from Python import it always |
+//! | `skillhost:tool/answer` | a file's text in the answer without a copy in the guest |
+//! | `wasi:sockets` | nothing: every call is refused; components made from Python always import it |
 
 mod answer;
 mod environment;
+mod file;
 mod filesystem;
 mod log;
 mod preopens;
 mod sockets;
-mod streams;
 
 use std::hash::RandomState;
 use std::sync::Arc;
@@ -34,37 +34,39 @@ use wasmtime_wasi::random::{WasiRandom, WasiRandomView as _};
 use wasmtime_wasi::{WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 use wasmtime_wasi_io::bindings::wasi::io;
 
+use crate::skill::descriptors::DescriptorShare;
 use crate::skill::guard::Folder;
 use crate::tool::Stop;
 use crate::tool::limits::{self, Limits};
 
-use crate::skill::descriptors::DescriptorShare;
-use log::Log;
+use log::GuestLog;
 
-/// What one sandbox has of the outside.
-pub(crate) struct World {
+/// The state behind the imports of one guest.
+pub(crate) struct ImportState {
     table: ResourceTable,
     /// The call's only preopen, and its name for the guest.
     preopen: Option<(Arc<Folder>, String)>,
     environment: Arc<[(String, String)]>,
     descriptors: Arc<DescriptorShare>,
-    /// Of the hashes by which the guest tells files apart.
+    /// The key of the hashes by which the guest tells files apart.
     hash_key: RandomState,
-    /// Directory entries that the call may list, and how many of them are left.
+    /// The number of directory entries that the call may list, and the rest of it.
     directory_entries: (usize, usize),
-    /// A file's text that the guest answers with, and the most bytes of one.
+    /// A file's text that the guest answers with.
     text: Option<String>,
-    most_text: usize,
-    /// Which limit the guest ran into, if one.
-    pub(crate) hit: Option<Stop>,
-    /// Who runs here, for the log, and how much may be logged.
+    /// The most bytes of such a text.
+    max_text: usize,
+    /// The limit that the guest reached, if any.
+    pub(crate) stop: Option<Stop>,
+    /// The tool's name, for the log.
     tool: Arc<str>,
-    log: usize,
-    /// Made when it is first needed: most guests never look at a clock.
+    /// The most bytes that the guest may log.
+    log_limit: usize,
+    /// Made when it is first needed: most guests never read a clock.
     wasi: Option<WasiCtx>,
 }
 
-impl World {
+impl ImportState {
     pub(crate) fn new(
         preopen: Option<(Folder, String)>,
         environment: Arc<[(String, String)]>,
@@ -82,20 +84,20 @@ impl World {
             hash_key: RandomState::new(),
             directory_entries: (limits.directory_entries, limits.directory_entries),
             text: None,
-            most_text: limits.output.min(limits.hostcall_fuel),
-            hit: None,
+            max_text: limits.output.min(limits.hostcall_fuel),
+            stop: None,
             tool,
-            log: limits.log,
+            log_limit: limits.log,
             wasi: None,
         }
     }
 }
 
-impl WasiView for World {
+impl WasiView for ImportState {
     fn ctx(&mut self) -> WasiCtxView<'_> {
-        let (tool, limit) = (&self.tool, self.log);
+        let (tool, limit) = (&self.tool, self.log_limit);
         let ctx = self.wasi.get_or_insert_with(|| {
-            let log = Log::new(Arc::clone(tool), limit);
+            let log = GuestLog::new(Arc::clone(tool), limit);
             WasiCtxBuilder::new()
                 .stdout(log.clone())
                 .stderr(log)
@@ -111,33 +113,33 @@ impl WasiView for World {
     }
 }
 
-/// What a store holds, that has a [`World`] in it.
-pub(crate) trait HasWorld: Send + 'static {
-    fn world(&mut self) -> &mut World;
+/// The state of a store that has an [`ImportState`] in it.
+pub(crate) trait HasImportState: Send + 'static {
+    fn imports(&mut self) -> &mut ImportState;
 }
 
-/// Links all of the above, one interface per line.
-pub(crate) fn link<T: HasWorld>(linker: &mut Linker<T>) -> wasmtime::Result<()> {
-    cli::environment::add_to_linker::<T, World>(linker, T::world)?;
-    cli::exit::add_to_linker::<T, WasiCli>(linker, |t| t.world().cli())?;
-    cli::stdin::add_to_linker::<T, WasiCli>(linker, |t| t.world().cli())?;
-    cli::stdout::add_to_linker::<T, WasiCli>(linker, |t| t.world().cli())?;
-    cli::stderr::add_to_linker::<T, WasiCli>(linker, |t| t.world().cli())?;
-    cli::terminal_input::add_to_linker::<T, WasiCli>(linker, |t| t.world().cli())?;
-    cli::terminal_output::add_to_linker::<T, WasiCli>(linker, |t| t.world().cli())?;
-    cli::terminal_stdin::add_to_linker::<T, WasiCli>(linker, |t| t.world().cli())?;
-    cli::terminal_stdout::add_to_linker::<T, WasiCli>(linker, |t| t.world().cli())?;
-    cli::terminal_stderr::add_to_linker::<T, WasiCli>(linker, |t| t.world().cli())?;
-    clocks::monotonic_clock::add_to_linker::<T, WasiClocks>(linker, |t| t.world().clocks())?;
-    clocks::wall_clock::add_to_linker::<T, WasiClocks>(linker, |t| t.world().clocks())?;
-    filesystem_types::add_to_linker::<T, World>(linker, T::world)?;
-    preopens_bindings::add_to_linker::<T, World>(linker, T::world)?;
-    io::error::add_to_linker::<T, Table>(linker, |t| &mut t.world().table)?;
-    io::poll::add_to_linker::<T, Table>(linker, |t| &mut t.world().table)?;
-    io::streams::add_to_linker::<T, Table>(linker, |t| &mut t.world().table)?;
-    random::insecure::add_to_linker::<T, WasiRandom>(linker, |t| t.world().random())?;
-    random::insecure_seed::add_to_linker::<T, WasiRandom>(linker, |t| t.world().random())?;
-    random::random::add_to_linker::<T, WasiRandom>(linker, |t| t.world().random())?;
+/// Links the interfaces above, one per line.
+pub(crate) fn link<T: HasImportState>(linker: &mut Linker<T>) -> wasmtime::Result<()> {
+    cli::environment::add_to_linker::<T, ImportState>(linker, T::imports)?;
+    cli::exit::add_to_linker::<T, WasiCli>(linker, |t| t.imports().cli())?;
+    cli::stdin::add_to_linker::<T, WasiCli>(linker, |t| t.imports().cli())?;
+    cli::stdout::add_to_linker::<T, WasiCli>(linker, |t| t.imports().cli())?;
+    cli::stderr::add_to_linker::<T, WasiCli>(linker, |t| t.imports().cli())?;
+    cli::terminal_input::add_to_linker::<T, WasiCli>(linker, |t| t.imports().cli())?;
+    cli::terminal_output::add_to_linker::<T, WasiCli>(linker, |t| t.imports().cli())?;
+    cli::terminal_stdin::add_to_linker::<T, WasiCli>(linker, |t| t.imports().cli())?;
+    cli::terminal_stdout::add_to_linker::<T, WasiCli>(linker, |t| t.imports().cli())?;
+    cli::terminal_stderr::add_to_linker::<T, WasiCli>(linker, |t| t.imports().cli())?;
+    clocks::monotonic_clock::add_to_linker::<T, WasiClocks>(linker, |t| t.imports().clocks())?;
+    clocks::wall_clock::add_to_linker::<T, WasiClocks>(linker, |t| t.imports().clocks())?;
+    filesystem_types::add_to_linker::<T, ImportState>(linker, T::imports)?;
+    preopens_bindings::add_to_linker::<T, ImportState>(linker, T::imports)?;
+    io::error::add_to_linker::<T, TableData>(linker, |t| &mut t.imports().table)?;
+    io::poll::add_to_linker::<T, TableData>(linker, |t| &mut t.imports().table)?;
+    io::streams::add_to_linker::<T, TableData>(linker, |t| &mut t.imports().table)?;
+    random::insecure::add_to_linker::<T, WasiRandom>(linker, |t| t.imports().random())?;
+    random::insecure_seed::add_to_linker::<T, WasiRandom>(linker, |t| t.imports().random())?;
+    random::random::add_to_linker::<T, WasiRandom>(linker, |t| t.imports().random())?;
     sockets::link(linker)?;
     Ok(())
 }
@@ -173,18 +175,19 @@ const LINKED: [&str; 27] = [
     "wasi:sockets/udp-create-socket",
 ];
 
-/// Whether an import of this name, with its version, is linked.
+/// Checks whether an import of this name, with its version, is linked.
 pub(crate) fn is_linked(import: &str) -> bool {
     let (name, version) = import.split_once('@').unwrap_or((import, ""));
     LINKED.contains(&name) && version.starts_with("0.2.")
 }
 
-impl HasData for World {
-    type Data<'a> = &'a mut World;
+impl HasData for ImportState {
+    type Data<'a> = &'a mut ImportState;
 }
 
-struct Table;
+/// Selects the table of resources from the state.
+struct TableData;
 
-impl HasData for Table {
+impl HasData for TableData {
     type Data<'a> = &'a mut ResourceTable;
 }

@@ -1,10 +1,12 @@
-//! The types that cross between host and guest, as `wit/` has them.
+//! The types that cross between host and guest, as `wit/` defines them.
 
 use wasmtime::component::{ComponentType, Lift, Lower};
 
+use crate::skill::catalog::{CallFolder, FolderError};
+use crate::skill::guard::Folder;
 use crate::tool::FailureKind;
 
-/// A definition as the component gives it.
+/// A definition from a component, not checked yet.
 #[derive(ComponentType, Lift)]
 #[component(record)]
 pub(crate) struct RawDefinition {
@@ -108,13 +110,40 @@ pub(super) struct RawSkill {
     pub(super) description: String,
 }
 
-/// What `call` takes: the tool's name, its arguments, its folder.
+/// The parameters of `call`: the tool's name, its arguments, its folder.
 pub(super) type CallParameters<'a> = (&'a str, &'a str, RawFolder);
-/// What `call` gives.
+/// The result of `call`.
 pub(super) type CallResult = (Result<RawOutput, RawFailure>,);
 
+/// Returns the preopen of a call's folder and its mount point, and what the guest
+/// learns about the folder.
+pub(super) fn folder_parameter(
+    folder: Option<Result<CallFolder, FolderError>>,
+) -> (Option<(Folder, String)>, RawFolder) {
+    match folder {
+        None => (None, RawFolder::None),
+        Some(Err(FolderError::Unknown)) => (None, RawFolder::UnknownSkill),
+        Some(Err(FolderError::Unreadable)) => (None, RawFolder::Unreadable),
+        Some(Err(FolderError::NoHome)) => (None, RawFolder::NoHome),
+        Some(Err(FolderError::Outside)) => (None, RawFolder::Outside),
+        Some(Ok(open)) => {
+            let mount = match &open.skill {
+                Some(skill) => format!("/skills/{skill}"),
+                None => "/home".to_owned(),
+            };
+            let raw = RawFolder::Open(RawOpenFolder {
+                skill: open.skill,
+                mount: mount.clone(),
+                path: open.path,
+            });
+            (Some((open.folder, mount)), raw)
+        }
+    }
+}
+
 impl RawOutput {
-    /// With the text that the component left to the host, if it gave none.
+    /// Returns the output with the text that the component left to the host if it
+    /// gave none itself.
     pub(super) fn with_text(mut self, held: Option<String>) -> Self {
         if let Some(held) = held
             && self.text.is_empty()

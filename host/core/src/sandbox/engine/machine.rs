@@ -1,18 +1,18 @@
-//! How much memory this process may have: the machine's, or what a control
-//! group of it allows.
+//! The memory that this process may have: the machine's, or the limit of its
+//! control group.
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-/// Memory that is assumed where nothing tells.
+/// The memory that is assumed if nothing states it.
 const UNKNOWN: usize = 1 << 30;
 
-/// Bytes that this process may have.
+/// Returns the bytes that this process may have.
 pub(super) fn memory() -> usize {
     memory_below(Path::new("/"))
 }
 
-/// The same, where `/proc` and `/sys` lie in this folder.
+/// Returns the same, with `/proc` and `/sys` in this folder.
 fn memory_below(root: &Path) -> usize {
     let machine = number(&root.join("proc/meminfo"), |text| {
         let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
@@ -35,8 +35,9 @@ fn memory_below(root: &Path) -> usize {
     limits.chain(machine).min().unwrap_or(UNKNOWN)
 }
 
-/// The least limit of a group and of those that it lies in. In a container the
-/// group may be named as the machine sees it, and only the mount's own exists.
+/// Returns the lowest limit of a group and of those that contain it. In a
+/// container the group may have its name on the machine, and only the mount's
+/// root exists.
 fn limit(mount: &Path, group: &Path, file: &str) -> Option<usize> {
     let below = group.components().filter_map(|part| match part {
         Component::Normal(name) => Some(Path::new(name)),
@@ -47,7 +48,7 @@ fn limit(mount: &Path, group: &Path, file: &str) -> Option<usize> {
         .ancestors()
         .take_while(|group| group.starts_with(mount));
     groups
-        // "max" is no number, and no limit.
+        // "max" is not a number and means no limit.
         .filter_map(|group| number(&group.join(file), |text| text.trim().parse().ok()))
         .min()
 }
@@ -61,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_least_limit_of_machine_and_groups_counts() {
+    fn takes_the_lowest_limit_of_the_machine_and_its_groups() {
         const MACHINE: (&str, &str) = ("proc/meminfo", "MemTotal:    8000 kB\nMemFree: 1 kB\n");
         const NEW: &str = "proc/self/cgroup";
         let cases: [(&[(&str, &str)], usize); 8] = [
@@ -75,7 +76,7 @@ mod tests {
                 ],
                 5000,
             ),
-            // A group that it lies in allows less.
+            // The parent group allows less.
             (
                 &[
                     MACHINE,
@@ -128,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_has_memory() {
+    fn finds_the_memory_of_this_machine() {
         assert!((1 << 20..1 << 50).contains(&memory()));
     }
 }

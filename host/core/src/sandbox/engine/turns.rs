@@ -1,7 +1,7 @@
-//! Turns: how many strangers' guests compute at a time. Each goes on until it
-//! waits for something, 10 ms at most, and then lets the next one; the others
-//! do not stand in the runtime's queue, so that a built-in tool's call there
-//! is behind few of them and not behind all.
+//! Turns bound the number of strangers' guests that compute at a time. Each runs
+//! until it waits for something, 10 ms at most, and then lets the next one run.
+//! The others are not in the runtime's queue, so a built-in tool's call is behind
+//! few of them and not behind all.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -11,8 +11,8 @@ use std::thread;
 use tokio::sync::Semaphore;
 use tokio::task::yield_now;
 
-/// Turns at a time: as many as there are processors. Meets: guests that
-/// compute for ever, each a turn of 10 ms before a small call has its own.
+/// Turns at a time: as many as there are processors. Guards against: guests that
+/// never stop computing, each of which takes 10 ms before a small call can run.
 #[derive(Debug)]
 pub(super) struct Turns(Semaphore);
 
@@ -24,7 +24,7 @@ impl Default for Turns {
 }
 
 impl Turns {
-    /// Runs a guest, a turn at a time.
+    /// Runs a guest, one turn after another.
     pub(super) async fn run<T>(&self, guest: impl Future<Output = T>) -> T {
         let mut guest = pin!(guest);
         loop {
@@ -32,19 +32,19 @@ impl Turns {
                 Ok(turn) => Ok(turn),
                 Err(_) => {
                     let turn = self.0.acquire().await;
-                    // The one before woke this task, and the runtime would run
-                    // it at once, turn after turn, without a look at timers,
+                    // The previous guest woke this task, and the runtime would run
+                    // it at once, turn after turn, without checking timers,
                     // sockets and other tasks.
                     yield_now().await;
                     turn
                 }
             };
-            let went = poll_fn(|task| Poll::Ready(guest.as_mut().poll(task))).await;
+            let polled = poll_fn(|task| Poll::Ready(guest.as_mut().poll(task))).await;
             drop(turn);
-            if let Poll::Ready(done) = went {
+            if let Poll::Ready(done) = polled {
                 return done;
             }
-            // Until the guest can go on: it has this task's waker.
+            // Waits until the guest can go on: it has this task's waker.
             let mut woken = false;
             poll_fn(|_| match std::mem::replace(&mut woken, true) {
                 true => Poll::Ready(()),
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn few_compute_at_a_time_and_what_waits_holds_no_turn() {
+    async fn few_guests_compute_at_a_time_and_one_that_waits_holds_no_turn() {
         let turns = Arc::new(Turns(Semaphore::new(1)));
         let waiting = Arc::clone(&turns);
         let waits = tokio::spawn(async move { waiting.run(std::future::pending::<()>()).await });
@@ -83,7 +83,7 @@ mod tests {
             })
             .collect();
         yield_now().await;
-        // Forty turns are 80 ms; a task that needs one is behind two or three.
+        // Forty turns take 80 ms. A new task is behind two or three of them.
         let mut best = Duration::MAX;
         for _ in 0..10 {
             let start = Instant::now();

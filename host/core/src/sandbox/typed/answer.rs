@@ -1,4 +1,4 @@
-//! What a function gave, as a tool answers: a text for the model, and a record
+//! The result of a function as a tool's answer: a text for the model, and a record
 //! for programs.
 
 use serde_json::{Map, Value, json};
@@ -8,22 +8,22 @@ use super::lift;
 use super::shape::Shape;
 use crate::tool::Stop;
 
-/// The property of a program's record that holds what is no record itself.
+/// The property of a program's record that holds a result that is not a record.
 pub(super) const RESULT: &str = "result";
 
-/// What a function gave: an answer, or why there is none.
-pub(crate) struct Given {
+/// The answer of a function, or its failure.
+pub(crate) struct FunctionAnswer {
     pub(crate) text: String,
     pub(crate) details: Option<String>,
 }
 
-/// An answer: a string is the text, everything else is JSON. A record is what a
-/// program reads, too, and anything else is a property of it.
-pub(super) fn given(
+/// Converts a result. A string becomes the text, and everything else becomes JSON.
+/// Programs read a record as it is, and anything else as a property of a record.
+pub(super) fn success(
     shape: Option<&Shape>,
     value: Option<&Val>,
     limit: usize,
-) -> Result<Given, Stop> {
+) -> Result<FunctionAnswer, Stop> {
     let (text, details) = match (shape, value) {
         (Some(Shape::String), Some(Val::String(text))) if text.len() > limit => {
             return Err(Stop::Output(limit));
@@ -39,15 +39,16 @@ pub(super) fn given(
         }
         _ => ("null".to_owned(), Some(format!("{{\"{RESULT}\": null}}"))),
     };
-    Ok(Given { text, details })
+    Ok(FunctionAnswer { text, details })
 }
 
-/// Why there is no answer: in the words of a string, or as JSON.
-pub(super) fn reason(
+/// Converts an error. A string becomes the message, and everything else becomes
+/// JSON.
+pub(super) fn failure(
     shape: Option<&Shape>,
     value: Option<&Val>,
     limit: usize,
-) -> Result<Given, Stop> {
+) -> Result<FunctionAnswer, Stop> {
     let (text, details) = match (shape, value) {
         (Some(Shape::String), Some(Val::String(text))) if text.len() > limit => {
             return Err(Stop::Output(limit));
@@ -60,11 +61,11 @@ pub(super) fn reason(
         }
         _ => ("the tool failed, and does not say why".to_owned(), None),
     };
-    Ok(Given { text, details })
+    Ok(FunctionAnswer { text, details })
 }
 
-/// The schema of a record with this in it.
-pub(super) fn in_result(schema: Value) -> Map<String, Value> {
+/// Returns the schema of a record that has a value of this schema as its result.
+pub(super) fn result_schema(schema: Value) -> Map<String, Value> {
     let field = json!({
         "type": "object",
         "properties": {RESULT: schema},

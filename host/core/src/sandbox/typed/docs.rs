@@ -1,58 +1,59 @@
-//! What a component says of its functions: the comments of its WIT, where the
-//! component carries them in a section `package-docs`, as wit-component writes
-//! it. Nobody vouches for it: what cannot be read is not there.
+//! The documentation of a component's functions: the comments of its WIT, if the
+//! component carries them in a section `package-docs`, as wit-component writes it.
+//! Nobody vouches for a section, and one that cannot be read is ignored.
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use wasmparser::{Parser, Payload};
 
-use super::names::Place;
+use super::names::FunctionPath;
 
 /// The section's name, in the component or in a core module of it.
 const SECTION: &str = "package-docs";
 
-/// Most bytes of a section that are read. Meets: documentation that fills the
-/// memory before its length is known.
-const SECTION_BYTES: usize = 1 << 20;
+/// The most bytes of a section that are read. Guards against: documentation that
+/// fills the memory before its length is known.
+const MAX_SECTION_BYTES: usize = 1 << 20;
 
-/// Most sections that are read. Meets: as many as fit into a file.
-const SECTIONS: usize = 8;
+/// The most sections that are read. Guards against: as many as fit into a file.
+const MAX_SECTIONS: usize = 8;
 
-/// Versions of the section's format, its first byte. In the first one, a
-/// function's documentation is a string and not an object.
+/// The supported versions of the section's format, which is its first byte. In the
+/// first one, a function's documentation is a string, not an object.
 const VERSIONS: [u8; 2] = [0, 1];
 
-/// The documentation that a component carries.
+/// The documentation in a component.
 #[derive(Default)]
-pub(crate) struct Docs(Vec<Package>);
+pub(crate) struct Docs(Vec<PackageDocs>);
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
-struct Package {
-    worlds: BTreeMap<String, World>,
-    interfaces: BTreeMap<String, Interface>,
+struct PackageDocs {
+    worlds: BTreeMap<String, WorldDocs>,
+    interfaces: BTreeMap<String, InterfaceDocs>,
 }
 
-/// Exports are among the imports unless an import has the same name.
+/// The documentation of a world. Exports are among the imports unless an import has
+/// the same name.
 #[derive(Deserialize, Default)]
 #[serde(default)]
-struct World {
-    funcs: BTreeMap<String, Function>,
-    func_exports: BTreeMap<String, Function>,
-    interfaces: BTreeMap<String, Interface>,
-    interface_exports: BTreeMap<String, Interface>,
+struct WorldDocs {
+    funcs: BTreeMap<String, FunctionDocs>,
+    func_exports: BTreeMap<String, FunctionDocs>,
+    interfaces: BTreeMap<String, InterfaceDocs>,
+    interface_exports: BTreeMap<String, InterfaceDocs>,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
-struct Interface {
-    funcs: BTreeMap<String, Function>,
+struct InterfaceDocs {
+    funcs: BTreeMap<String, FunctionDocs>,
 }
 
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Function {
+enum FunctionDocs {
     Text(Option<String>),
     Object {
         #[serde(default)]
@@ -61,8 +62,8 @@ enum Function {
 }
 
 impl Docs {
-    /// Reads what a component carries.
-    pub(crate) fn of(component: &[u8]) -> Self {
+    /// Reads the documentation in a component.
+    pub(crate) fn read(component: &[u8]) -> Self {
         let sections = Parser::new(0)
             .parse_all(component)
             .map_while(Result::ok)
@@ -72,31 +73,31 @@ impl Docs {
                 }
                 _ => None,
             });
-        Self(sections.take(SECTIONS).filter_map(package).collect())
+        Self(sections.take(MAX_SECTIONS).filter_map(package).collect())
     }
 
-    /// What is said of a function, if anything is.
-    pub(crate) fn function(&self, place: &Place) -> Option<&str> {
-        self.0.iter().find_map(|package| package.function(place))
+    /// Returns the comment of a function, if it has one.
+    pub(crate) fn function(&self, path: &FunctionPath) -> Option<&str> {
+        self.0.iter().find_map(|package| package.function(path))
     }
 }
 
-fn package(section: &[u8]) -> Option<Package> {
+fn package(section: &[u8]) -> Option<PackageDocs> {
     let (version, json) = section.split_first()?;
-    if !VERSIONS.contains(version) || json.len() > SECTION_BYTES {
-        tracing::warn!("a section `{SECTION}` is not read: it is too large, or of a later version");
+    if !VERSIONS.contains(version) || json.len() > MAX_SECTION_BYTES {
+        tracing::warn!("ignored a section `{SECTION}`: it is too large, or of a later version");
         return None;
     }
     serde_json::from_slice(json)
-        .inspect_err(|error| tracing::warn!("a section `{SECTION}` is not read: {error}"))
+        .inspect_err(|error| tracing::warn!("ignored a section `{SECTION}`: {error}"))
         .ok()
 }
 
-impl Package {
-    fn function(&self, place: &Place) -> Option<&str> {
-        let name = &place.function;
+impl PackageDocs {
+    fn function(&self, path: &FunctionPath) -> Option<&str> {
+        let name = &path.function;
         let worlds = || self.worlds.values();
-        let found = match place.interface_name() {
+        let found = match path.interface_name() {
             None => worlds().find_map(|world| {
                 let exported = world.func_exports.get(name);
                 exported.or_else(|| world.funcs.get(name))
@@ -111,7 +112,9 @@ impl Package {
             }
         };
         let text = match found? {
-            Function::Text(text) | Function::Object { docs: text } => text.as_deref()?.trim(),
+            FunctionDocs::Text(text) | FunctionDocs::Object { docs: text } => {
+                text.as_deref()?.trim()
+            }
         };
         (!text.is_empty()).then_some(text)
     }
@@ -121,14 +124,14 @@ impl Package {
 mod tests {
     use super::*;
 
-    /// A component with these sections `package-docs`.
+    /// Makes a component with these sections `package-docs`.
     fn component(sections: &[&[u8]]) -> Vec<u8> {
         let mut bytes = wat::parse_str("(component (core module))").unwrap();
         for section in sections {
             let mut named = vec![SECTION.len() as u8];
             named.extend_from_slice(SECTION.as_bytes());
             named.extend_from_slice(section);
-            // A custom section: its length in LEB128 of five bytes, at most.
+            // A custom section, with its length as a LEB128 of five bytes.
             bytes.push(0);
             let mut length = named.len();
             for last in [false, false, false, false, true] {
@@ -140,41 +143,40 @@ mod tests {
         bytes
     }
 
-    fn place(interface: Option<&str>, function: &str) -> Place {
-        Place {
+    fn path(interface: Option<&str>, function: &str) -> FunctionPath {
+        FunctionPath {
             interface: interface.map(str::to_owned),
             function: function.to_owned(),
         }
     }
 
-    fn said(sections: &[&[u8]], interface: Option<&str>, function: &str) -> Option<String> {
-        let docs = Docs::of(&component(sections));
-        docs.function(&place(interface, function))
-            .map(str::to_owned)
+    fn comment(sections: &[&[u8]], interface: Option<&str>, function: &str) -> Option<String> {
+        let docs = Docs::read(&component(sections));
+        docs.function(&path(interface, function)).map(str::to_owned)
     }
 
     #[test]
-    fn a_function_has_the_comment_of_its_place_in_either_version_of_the_format() {
+    fn reads_the_comment_of_a_function_from_both_versions_of_the_format() {
         let first = b"\0{\"worlds\": {\"w\": {\"funcs\": {\"f\": \"Of the world.\"}}}}";
         let second = b"\x01{\"worlds\": {\"w\": {\"funcs\": {\"f\": {\"docs\": \"An import's.\"}},\
             \"func_exports\": {\"f\": {\"docs\": \" Of the world.\\n\", \"stability\": \"unknown\"}},\
             \"interfaces\": {\"inline\": {\"funcs\": {\"f\": {\"docs\": \"Inline.\"}}}}}},\
             \"interfaces\": {\"terms\": {\"docs\": \"x\", \"funcs\": {\"f\": {\"docs\": \"Of terms.\"}, \"g\": {}}}}}";
-        assert_eq!(said(&[first], None, "f").unwrap(), "Of the world.");
-        let said = |interface, function| said(&[second], interface, function);
-        assert_eq!(said(None, "f").unwrap(), "Of the world.");
-        assert_eq!(said(Some("a:b/terms@1.0.0"), "f").unwrap(), "Of terms.");
-        assert_eq!(said(Some("inline"), "f").unwrap(), "Inline.");
-        assert_eq!(said(Some("a:b/terms"), "g"), None);
-        assert_eq!(said(Some("a:b/other"), "f"), None);
-        assert_eq!(said(None, "h"), None);
+        assert_eq!(comment(&[first], None, "f").unwrap(), "Of the world.");
+        let comment = |interface, function| comment(&[second], interface, function);
+        assert_eq!(comment(None, "f").unwrap(), "Of the world.");
+        assert_eq!(comment(Some("a:b/terms@1.0.0"), "f").unwrap(), "Of terms.");
+        assert_eq!(comment(Some("inline"), "f").unwrap(), "Inline.");
+        assert_eq!(comment(Some("a:b/terms"), "g"), None);
+        assert_eq!(comment(Some("a:b/other"), "f"), None);
+        assert_eq!(comment(None, "h"), None);
     }
 
     #[test]
-    fn what_cannot_be_read_is_not_there_and_what_follows_is() {
+    fn ignores_a_section_that_cannot_be_read_and_reads_the_next() {
         let right = b"\x01{\"worlds\": {\"w\": {\"funcs\": {\"f\": {\"docs\": \"Right.\"}}}}}";
         let deep = [&b"\x01"[..], &b"[".repeat(100_000)].concat();
-        let wide = [&b"\x01"[..], &b" ".repeat(SECTION_BYTES + 1), b"{}"].concat();
+        let wide = [&b"\x01"[..], &b" ".repeat(MAX_SECTION_BYTES + 1), b"{}"].concat();
         let later = [&b"\x02"[..], &right[1..]].concat();
         let bad: [&[u8]; 9] = [
             b"",
@@ -188,34 +190,34 @@ mod tests {
             &later,
         ];
         for bad in bad {
-            assert_eq!(said(&[bad], None, "f"), None);
-            assert_eq!(said(&[bad, right], None, "f").unwrap(), "Right.");
+            assert_eq!(comment(&[bad], None, "f"), None);
+            assert_eq!(comment(&[bad, right], None, "f").unwrap(), "Right.");
         }
-        let many: Vec<&[u8]> = vec![b"\x01{}"; SECTIONS];
-        assert_eq!(said(&[&many[..], &[right]].concat(), None, "f"), None);
+        let many: Vec<&[u8]> = vec![b"\x01{}"; MAX_SECTIONS];
+        assert_eq!(comment(&[&many[..], &[right]].concat(), None, "f"), None);
     }
 
     #[test]
-    fn the_least_that_the_page_shows_is_read() {
+    fn reads_the_example_of_the_page() {
         let page = include_str!("../../../../../docs/typed-tools.md");
         let json = page.split("```json\n").nth(1).unwrap();
         let json = json.split("```").next().unwrap();
         let section = format!("\u{1}{json}");
-        let said = said(
+        let comment = comment(
             &[section.as_bytes()],
             Some("acme:glossary/terms"),
             "look-up",
         );
-        assert_eq!(said.unwrap(), "Looks a term of the glossary up.");
+        assert_eq!(comment.unwrap(), "Looks a term of the glossary up.");
     }
 
     #[test]
-    fn bytes_that_are_no_component_are_no_panic() {
+    fn bytes_that_are_not_a_component_cause_no_panic() {
         let whole = component(&[b"\x01{}"]);
         for end in 0..whole.len() {
             assert!(
-                Docs::of(&whole[..end])
-                    .function(&place(None, "f"))
+                Docs::read(&whole[..end])
+                    .function(&path(None, "f"))
                     .is_none()
             );
         }

@@ -1,61 +1,61 @@
-//! What a component exports that could be a tool, and the types of that.
+//! The exports of a component that could be tools, and their types.
 
 use anyhow::{Context as _, bail};
 use wasmtime::Engine;
 use wasmtime::component::types::{ComponentFunc, ComponentItem, ResourceType};
 use wasmtime::component::{Component, ComponentExportIndex};
 
-use super::names::Place;
-use super::shape::{Label, Reader, Shape};
+use super::names::FunctionPath;
+use super::shape::{Label, Shape, ShapeReader};
 use crate::text::line::Line;
 use crate::tool::limits;
 
 /// The parameter that names the skill whose folder a call may read.
 pub(super) const SKILL: &str = "skill-name";
 
-/// What a function gives.
-pub(super) struct Returns {
-    /// What it gives, if anything; of a `result`, its `ok`.
+/// The type of a function's result.
+pub(super) struct ResultShape {
+    /// The type of its answer: that of a `result`'s `ok`, or of the whole.
     pub(super) answer: Option<Shape>,
-    /// Whether it gives a `result`, and what its `err` carries.
+    /// The payload of `err`, if it returns a `result`.
     pub(super) failure: Option<Option<Shape>>,
 }
 
-/// Whether an exported interface is for others than us: what a program is
-/// started by is no tool.
-fn is_for_others(interface: &str) -> bool {
+/// Checks whether an exported interface is WASI's, such as the one that starts a
+/// program. Those are not tools.
+fn is_of_wasi(interface: &str) -> bool {
     interface.starts_with("wasi:")
 }
 
-/// The functions that a component exports, in its order.
+/// Returns the functions that a component exports, in its order.
 pub(super) fn exports(
     engine: &Engine,
     component: &Component,
-) -> anyhow::Result<Vec<(Place, ComponentExportIndex, ComponentFunc)>> {
+) -> anyhow::Result<Vec<(FunctionPath, ComponentExportIndex, ComponentFunc)>> {
     let index = |parent: Option<&ComponentExportIndex>, name: &str| {
         let index = component.get_export_index(parent, name);
-        index.with_context(|| format!("its export `{}` cannot be found", Line::new(name)))
+        index.with_context(|| format!("cannot find its export `{}`", Line::new(name)))
     };
     let mut found = Vec::new();
     let kind = component.component_type();
     for (name, export) in kind.exports(engine) {
         match export.ty {
             ComponentItem::ComponentFunc(ty) => {
-                let place = Place {
+                let path = FunctionPath {
                     interface: None,
                     function: name.to_owned(),
                 };
-                found.push((place, index(None, name)?, ty));
+                found.push((path, index(None, name)?, ty));
             }
-            ComponentItem::ComponentInstance(instance) if !is_for_others(name) => {
+            ComponentItem::ComponentInstance(instance) if !is_of_wasi(name) => {
                 let parent = index(None, name)?;
                 for (function, export) in instance.exports(engine) {
                     if let ComponentItem::ComponentFunc(ty) = export.ty {
-                        let place = Place {
+                        let path = FunctionPath {
                             interface: Some(name.to_owned()),
                             function: function.to_owned(),
                         };
-                        found.push((place, index(Some(&parent), function)?, ty));
+                        found.push((path, index(Some(&parent), function)?, ty));
                     }
                 }
             }
@@ -68,27 +68,27 @@ pub(super) fn exports(
     Ok(found)
 }
 
-/// The types of a function, as far as they have a form in JSON.
+/// Returns the types of a function. The error names one that has no form in JSON.
 pub(super) fn signature(
     engine: &Engine,
     component: &Component,
     ty: &ComponentFunc,
-) -> anyhow::Result<(Vec<(Label, Shape)>, Returns)> {
+) -> anyhow::Result<(Vec<(Label, Shape)>, ResultShape)> {
     let resource = |ty: &ResourceType| resource_name(engine, component, ty);
-    let mut reader = Reader::new(&resource);
+    let mut reader = ShapeReader::new(&resource);
     if ty.async_() {
-        bail!("it is `async`, and a call of a tool ends with its answer");
+        bail!("it is `async`, but a tool's call ends with its answer");
     }
     let mut parameters = Vec::new();
     for (name, ty) in ty.params() {
         let shape = reader.read(&ty).map_err(|what| {
             let name = Line::new(name);
-            anyhow::anyhow!("its parameter `{name}` has {what}, for which there is no JSON")
+            anyhow::anyhow!("its parameter `{name}` has {what}, which has no form in JSON")
         })?;
         if name == SKILL && shape != Shape::String {
             bail!(
-                "its parameter `{SKILL}` is no `string`: that name is for the skill whose folder \
-                 a call reads, give anything else another one"
+                "its parameter `{SKILL}` is not a `string`: that name is for the skill whose \
+                 folder a call reads, give anything else another name"
             );
         }
         parameters.push((Label::new(name), shape));
@@ -96,16 +96,16 @@ pub(super) fn signature(
     let result = ty.results().next().map(|ty| reader.read(&ty));
     let result = result
         .transpose()
-        .map_err(|what| anyhow::anyhow!("its result has {what}, for which there is no JSON"))?;
+        .map_err(|what| anyhow::anyhow!("its result has {what}, which has no form in JSON"))?;
     let result = match result {
         Some(Shape::Result(cases)) => {
             let [answer, failure] = *cases;
-            Returns {
+            ResultShape {
                 answer,
                 failure: Some(failure),
             }
         }
-        answer => Returns {
+        answer => ResultShape {
             answer,
             failure: None,
         },
@@ -113,7 +113,7 @@ pub(super) fn signature(
     Ok((parameters, result))
 }
 
-/// What a component calls a resource that it imports or exports.
+/// Returns a component's name of a resource that it imports or exports.
 fn resource_name(engine: &Engine, component: &Component, ty: &ResourceType) -> Option<String> {
     let within = |name: &str, item: &ComponentItem| match item {
         ComponentItem::Resource(one) if one == ty => Some(name.to_owned()),

@@ -1,5 +1,5 @@
-//! From a component's values to JSON: written as they are read, so that an
-//! answer is in memory once, and no further than an answer may be long.
+//! Lifting: from a component's values to JSON. It is written as they are read, so
+//! that an answer is in memory once, and never past its limit.
 
 use std::io;
 
@@ -9,34 +9,34 @@ use serde::ser::{Error as _, SerializeMap as _, SerializeSeq as _};
 use serde::{Serialize, Serializer};
 use wasmtime::component::Val;
 
-use super::schema::{EXACT, NO_NUMBERS};
+use super::schema::{MAX_EXACT, NOT_FINITE};
 use super::shape::{Label, Shape};
 use crate::tool::Stop;
 use crate::tool::record;
 
-/// A value as JSON, of at most so many bytes.
+/// Returns a value as JSON of at most `limit` bytes.
 pub(crate) fn to_json(shape: &Shape, value: &Val, limit: usize) -> Result<String, Stop> {
-    let mut bounded = Bounded {
+    let mut buffer = BoundedBuffer {
         bytes: Vec::new(),
         limit,
         full: false,
     };
-    match record::write(&mut bounded, &Lifted(shape, value)) {
-        Ok(()) => Ok(String::from_utf8(bounded.bytes).unwrap_or_default()),
-        Err(_) if bounded.full => Err(Stop::Output(limit)),
+    match record::write(&mut buffer, &ShapedValue(shape, value)) {
+        Ok(()) => Ok(String::from_utf8(buffer.bytes).unwrap_or_default()),
+        Err(_) if buffer.full => Err(Stop::Output(limit)),
         Err(error) => Err(Stop::Trap(format!(
             "its answer has no form in JSON: {error}"
         ))),
     }
 }
 
-struct Bounded {
+struct BoundedBuffer {
     bytes: Vec<u8>,
     limit: usize,
     full: bool,
 }
 
-impl io::Write for Bounded {
+impl io::Write for BoundedBuffer {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if bytes.len() > self.limit - self.bytes.len() {
             self.full = true;
@@ -51,10 +51,10 @@ impl io::Write for Bounded {
     }
 }
 
-/// A value, with its type: by itself it does not say what its names are.
-struct Lifted<'a>(&'a Shape, &'a Val);
+/// A value with its type, which has the names that JSON uses.
+struct ShapedValue<'a>(&'a Shape, &'a Val);
 
-impl Serialize for Lifted<'_> {
+impl Serialize for ShapedValue<'_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         match (self.0, self.1) {
             (Shape::Bool, Val::Bool(value)) => to.serialize_bool(*value),
@@ -64,50 +64,50 @@ impl Serialize for Lifted<'_> {
             (Shape::Integer(_), Val::U16(value)) => to.serialize_u16(*value),
             (Shape::Integer(_), Val::S32(value)) => to.serialize_i32(*value),
             (Shape::Integer(_), Val::U32(value)) => to.serialize_u32(*value),
-            (Shape::Integer(_), Val::S64(value)) => match i128::from(*value).abs() <= EXACT {
+            (Shape::Integer(_), Val::S64(value)) => match i128::from(*value).abs() <= MAX_EXACT {
                 true => to.serialize_i64(*value),
                 false => to.collect_str(value),
             },
-            (Shape::Integer(_), Val::U64(value)) => match i128::from(*value) <= EXACT {
+            (Shape::Integer(_), Val::U64(value)) => match i128::from(*value) <= MAX_EXACT {
                 true => to.serialize_u64(*value),
                 false => to.collect_str(value),
             },
             (Shape::Float32, Val::Float32(value)) => match value.is_finite() {
                 true => to.serialize_f32(*value),
-                false => to.serialize_str(no_number((*value).into())),
+                false => to.serialize_str(not_finite((*value).into())),
             },
             (Shape::Float64, Val::Float64(value)) => match value.is_finite() {
                 true => to.serialize_f64(*value),
-                false => to.serialize_str(no_number(*value)),
+                false => to.serialize_str(not_finite(*value)),
             },
             (Shape::Char, Val::Char(value)) => to.serialize_char(*value),
             (Shape::String, Val::String(value)) => to.serialize_str(value),
             (Shape::Bytes, Val::List(values)) => {
                 let byte = |value: &Val| match value {
                     Val::U8(byte) => Ok(*byte),
-                    _ => Err(S::Error::custom("a byte is none")),
+                    _ => Err(S::Error::custom("a byte is of another type")),
                 };
                 let bytes: Vec<u8> = values.iter().map(byte).collect::<Result<_, _>>()?;
                 to.collect_str(&Base64Display::new(&bytes, &BASE64))
             }
             (Shape::List(shape), Val::List(values)) => {
-                to.collect_seq(values.iter().map(|value| Lifted(shape, value)))
+                to.collect_seq(values.iter().map(|value| ShapedValue(shape, value)))
             }
             (Shape::Tuple(shapes), Val::Tuple(values)) if shapes.len() == values.len() => {
                 let pairs = shapes.iter().zip(values);
-                to.collect_seq(pairs.map(|(shape, value)| Lifted(shape, value)))
+                to.collect_seq(pairs.map(|(shape, value)| ShapedValue(shape, value)))
             }
             (Shape::Record(fields), Val::Record(values)) if fields.len() == values.len() => {
                 let mut object = to.serialize_map(Some(fields.len()))?;
                 for ((label, shape), (_, value)) in fields.iter().zip(values) {
-                    object.serialize_entry(&label.json, &Lifted(shape, value))?;
+                    object.serialize_entry(&label.json, &ShapedValue(shape, value))?;
                 }
                 object.end()
             }
             (Shape::Variant(cases), Val::Variant(name, payload)) => {
                 let case = cases.iter().find(|(label, _)| label.wit == *name);
                 let (label, shape) =
-                    case.ok_or_else(|| S::Error::custom("there is no such case"))?;
+                    case.ok_or_else(|| S::Error::custom("a case does not exist"))?;
                 case_of(to, &label.json, shape.as_ref(), payload.as_deref())
             }
             (Shape::Result(cases), Val::Result(result)) => {
@@ -128,7 +128,7 @@ impl Serialize for Lifted<'_> {
             (Shape::Option(_), Val::Option(None)) => to.serialize_unit(),
             (Shape::Option(shape), Val::Option(Some(value))) => match **shape {
                 Shape::Option(_) => case_of(to, "some", Some(shape), Some(value)),
-                _ => Lifted(shape, value).serialize(to),
+                _ => ShapedValue(shape, value).serialize(to),
             },
             _ => Err(S::Error::custom(
                 "a value is of another type than its function's",
@@ -137,7 +137,7 @@ impl Serialize for Lifted<'_> {
     }
 }
 
-/// A case: its name, or an object of the one property.
+/// Writes a case: its name, or an object of one property.
 fn case_of<S: Serializer>(
     to: S,
     name: &str,
@@ -146,7 +146,7 @@ fn case_of<S: Serializer>(
 ) -> Result<S::Ok, S::Error> {
     match (shape, payload) {
         (None, None) => to.serialize_str(name),
-        (Some(shape), Some(payload)) => to.collect_map([(name, Lifted(shape, payload))]),
+        (Some(shape), Some(payload)) => to.collect_map([(name, ShapedValue(shape, payload))]),
         _ => Err(S::Error::custom("a case has a payload too many or too few")),
     }
 }
@@ -155,11 +155,12 @@ fn json_name<'a, E: serde::ser::Error>(labels: &'a [Label], name: &str) -> Resul
     let found = labels.iter().find(|label| label.wit == name);
     found
         .map(|label| &*label.json)
-        .ok_or_else(|| E::custom("there is no such name"))
+        .ok_or_else(|| E::custom("a name does not exist"))
 }
 
-fn no_number(value: f64) -> &'static str {
-    let [nan, infinity, minus] = NO_NUMBERS;
+/// Returns the string for a float that is not finite.
+fn not_finite(value: f64) -> &'static str {
+    let [nan, infinity, minus] = NOT_FINITE;
     match value {
         _ if value.is_nan() => nan,
         _ if value > 0.0 => infinity,

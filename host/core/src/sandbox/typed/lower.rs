@@ -1,29 +1,30 @@
-//! From JSON to a component's values. What does not fit is refused with the
-//! place of it and what is expected there.
+//! Lowering: from JSON to a component's values. A value that does not fit is refused
+//! with its path and the type that is expected there.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Map, Number, Value};
 use wasmtime::component::Val;
 
-use super::schema::{EXACT, NO_NUMBERS};
+use super::schema::{MAX_EXACT, NOT_FINITE};
 use super::shape::{Integer, Label, Shape};
 
-/// Most values of the arguments of a call, each byte of a `list<u8>` among
-/// them. Meets: base64, of which a character is 30 bytes of the host's memory.
-const VALUES: usize = 1 << 18;
+/// The most values in the arguments of a call; each byte of a `list<u8>` is one.
+/// Guards against: base64, each character of which takes 30 bytes of the host's
+/// memory.
+const MAX_VALUES: usize = 1 << 18;
 
-/// Why arguments are refused.
+/// The reason why arguments are refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Misfit {
     /// A value is of another type.
     Wrong {
-        /// Where it is, from the inside out.
+        /// Its path, from the inside out.
         path: Vec<String>,
-        /// What would be right, with its article.
+        /// The expected type, with its article.
         expected: String,
     },
-    /// There are too many.
+    /// There are too many values.
     TooMany,
 }
 
@@ -34,7 +35,7 @@ impl std::fmt::Display for Misfit {
                 let steps: Vec<&str> = path.iter().rev().map(String::as_str).collect();
                 write!(f, "Argument '{}' must be {expected}", steps.join("."))
             }
-            Self::TooMany => write!(f, "the arguments hold more than {VALUES} values"),
+            Self::TooMany => write!(f, "the arguments hold more than {MAX_VALUES} values"),
         }
     }
 }
@@ -55,19 +56,19 @@ impl Misfit {
     }
 }
 
-/// The values of a call's parameters.
+/// Returns the values of a call's parameters.
 pub(crate) fn arguments(
     parameters: &[(Label, Shape)],
     arguments: &Map<String, Value>,
 ) -> Result<Vec<Val>, Misfit> {
-    let mut left = VALUES;
+    let mut left = MAX_VALUES;
     parameters
         .iter()
         .map(|(label, shape)| field(label, shape, arguments, &mut left))
         .collect()
 }
 
-/// A property of an object. One that is an option may be missing.
+/// Lowers a property of an object. One that is an option may be missing.
 fn field(
     label: &Label,
     shape: &Shape,
@@ -88,9 +89,9 @@ fn lower(shape: &Shape, value: &Value, left: &mut usize) -> Result<Val, Misfit> 
     match (shape, value) {
         (Shape::Bool, Value::Bool(value)) => Ok(Val::Bool(*value)),
         (Shape::Bool, _) => Err(Misfit::new("a boolean")),
-        (Shape::Integer(integer), value) => of_integer(*integer, value),
-        (Shape::Float32, value) => of_float32(value).map(Val::Float32),
-        (Shape::Float64, value) => of_float(value).map(Val::Float64),
+        (Shape::Integer(integer), value) => lower_integer(*integer, value),
+        (Shape::Float32, value) => lower_float32(value).map(Val::Float32),
+        (Shape::Float64, value) => lower_float(value).map(Val::Float64),
         (Shape::Char, value) => {
             let mut characters = value.as_str().into_iter().flat_map(str::chars);
             match (characters.next(), characters.next()) {
@@ -100,7 +101,7 @@ fn lower(shape: &Shape, value: &Value, left: &mut usize) -> Result<Val, Misfit> 
         }
         (Shape::String, Value::String(text)) => Ok(Val::String(text.clone())),
         (Shape::String, _) => Err(Misfit::new("a string")),
-        (Shape::Bytes, value) => of_bytes(value, left),
+        (Shape::Bytes, value) => lower_bytes(value, left),
         (Shape::List(shape), Value::Array(values)) => {
             let values = values.iter().enumerate();
             let element = |(index, value)| {
@@ -119,29 +120,30 @@ fn lower(shape: &Shape, value: &Value, left: &mut usize) -> Result<Val, Misfit> 
         (Shape::Tuple(shapes), _) => {
             Err(Misfit::new(format!("an array of {} values", shapes.len())))
         }
-        (Shape::Record(fields), Value::Object(object)) => of_record(fields, object, left),
+        (Shape::Record(fields), Value::Object(object)) => lower_record(fields, object, left),
         (Shape::Record(_), _) => Err(Misfit::new("an object")),
         (Shape::Variant(cases), value) => {
             let cases = cases
                 .iter()
                 .map(|(label, shape)| (&*label.json, shape.as_ref()));
-            let (index, payload) = of_case(cases, value, left)?;
-            Ok(Val::Variant(wit(shape, index), payload))
+            let (index, payload) = lower_case(cases, value, left)?;
+            Ok(Val::Variant(wit_name(shape, index), payload))
         }
         (Shape::Result(cases), value) => {
             let [ok, err] = &**cases;
             let cases = [("ok", ok.as_ref()), ("err", err.as_ref())];
-            let (index, payload) = of_case(cases.into_iter(), value, left)?;
+            let (index, payload) = lower_case(cases.into_iter(), value, left)?;
             Ok(Val::Result(if index == 0 {
                 Ok(payload)
             } else {
                 Err(payload)
             }))
         }
-        (Shape::Enum(labels), value) => of_name(labels, value).map(Val::Enum),
+        (Shape::Enum(labels), value) => lower_name(labels, value).map(Val::Enum),
         (Shape::Flags(labels), Value::Array(values)) if values.len() <= labels.len() => {
-            let flag =
-                |(index, value)| of_name(labels, value).map_err(|misfit: Misfit| misfit.at(index));
+            let flag = |(index, value)| {
+                lower_name(labels, value).map_err(|misfit: Misfit| misfit.at(index))
+            };
             let values = values.iter().enumerate();
             Ok(Val::Flags(values.map(flag).collect::<Result<_, _>>()?))
         }
@@ -150,24 +152,24 @@ fn lower(shape: &Shape, value: &Value, left: &mut usize) -> Result<Val, Misfit> 
             labels.len()
         ))),
         (Shape::Option(_), Value::Null) => Ok(Val::Option(None)),
-        (Shape::Option(shape), value) => of_some(shape, value, left)
+        (Shape::Option(shape), value) => lower_some(shape, value, left)
             .map(|value| Val::Option(Some(Box::new(value))))
             .map_err(or_null),
     }
 }
 
-fn of_integer(integer: Integer, value: &Value) -> Result<Val, Misfit> {
+fn lower_integer(integer: Integer, value: &Value) -> Result<Val, Misfit> {
     let (least, most) = integer.range();
-    let digits = most > EXACT;
+    let digits = most > MAX_EXACT;
     let number = match value {
-        Value::Number(number) => whole(number).filter(|whole| whole.abs() <= EXACT),
-        Value::String(text) if digits => in_digits(text),
+        Value::Number(number) => whole(number).filter(|whole| whole.abs() <= MAX_EXACT),
+        Value::String(text) if digits => parse_digits(text),
         _ => None,
     };
     let number = number.filter(|number| (least..=most).contains(number));
     let refused = || {
         let digits = match digits {
-            true => format!(", as a string of its digits if it is beyond ±{EXACT}"),
+            true => format!(", as a string of its digits if it is beyond ±{MAX_EXACT}"),
             false => String::new(),
         };
         Misfit::new(format!("an integer from {least} to {most}{digits}"))
@@ -191,29 +193,30 @@ fn whole(number: &Number) -> Option<i128> {
     signed.or_else(|| number.as_u64().map(i128::from))
 }
 
-/// An integer in decimal digits. Not all that `parse` takes: no `+`.
-fn in_digits(text: &str) -> Option<i128> {
+/// Parses an integer in decimal digits. It allows no `+`, unlike `parse`.
+fn parse_digits(text: &str) -> Option<i128> {
     let digits = text.strip_prefix('-').unwrap_or(text);
     let plain = (1..=20).contains(&digits.len()) && digits.bytes().all(|b| b.is_ascii_digit());
     plain.then(|| text.parse().ok()).flatten()
 }
 
-fn of_float(value: &Value) -> Result<f64, Misfit> {
+fn lower_float(value: &Value) -> Result<f64, Misfit> {
     let number = match value {
         Value::Number(number) => number.as_f64(),
-        Value::String(text) => no_number(text),
+        Value::String(text) => not_finite(text),
         _ => None,
     };
     number.ok_or_else(|| {
-        let [nan, infinity, minus] = NO_NUMBERS;
+        let [nan, infinity, minus] = NOT_FINITE;
         Misfit::new(format!(
             "a number, or \"{nan}\", \"{infinity}\" or \"{minus}\""
         ))
     })
 }
 
-fn no_number(text: &str) -> Option<f64> {
-    let [nan, infinity, minus] = NO_NUMBERS;
+/// Parses the string for a float that is not finite.
+fn not_finite(text: &str) -> Option<f64> {
+    let [nan, infinity, minus] = NOT_FINITE;
     match text {
         _ if text == nan => Some(f64::NAN),
         _ if text == infinity => Some(f64::INFINITY),
@@ -222,11 +225,11 @@ fn no_number(text: &str) -> Option<f64> {
     }
 }
 
-fn of_float32(value: &Value) -> Result<f32, Misfit> {
-    let number = of_float(value)?;
+fn lower_float32(value: &Value) -> Result<f32, Misfit> {
+    let number = lower_float(value)?;
     #[allow(
         clippy::cast_possible_truncation,
-        reason = "the nearest of that type is meant"
+        reason = "the nearest value of that type is correct"
     )]
     let nearest = number as f32;
     if nearest.is_infinite() && number.is_finite() {
@@ -239,7 +242,7 @@ fn of_float32(value: &Value) -> Result<f32, Misfit> {
     Ok(nearest)
 }
 
-fn of_bytes(value: &Value, left: &mut usize) -> Result<Val, Misfit> {
+fn lower_bytes(value: &Value, left: &mut usize) -> Result<Val, Misfit> {
     let refused = || Misfit::new("a string of bytes in base64, with its padding");
     let text = value.as_str().ok_or_else(refused)?;
     *left = left
@@ -249,14 +252,14 @@ fn of_bytes(value: &Value, left: &mut usize) -> Result<Val, Misfit> {
     Ok(Val::List(bytes.into_iter().map(Val::U8).collect()))
 }
 
-fn of_record(
+fn lower_record(
     fields: &[(Label, Shape)],
     object: &Map<String, Value>,
     left: &mut usize,
 ) -> Result<Val, Misfit> {
     let known = |name: &String| fields.iter().any(|(label, _)| label.json == *name);
     if let Some(unknown) = object.keys().find(|name| !known(name)) {
-        return Err(Misfit::new("left out, there is no such property").at(unknown));
+        return Err(Misfit::new("left out: the property does not exist").at(unknown));
     }
     let value = |(label, shape): &(Label, Shape)| {
         Ok((label.wit.clone(), field(label, shape, object, left)?))
@@ -265,8 +268,8 @@ fn of_record(
     Ok(Val::Record(values.collect::<Result<_, _>>()?))
 }
 
-/// Which case a value is, and what it carries.
-fn of_case<'a>(
+/// Returns the index of a value's case, and its payload.
+fn lower_case<'a>(
     cases: impl Iterator<Item = (&'a str, Option<&'a Shape>)> + Clone,
     value: &Value,
     left: &mut usize,
@@ -303,7 +306,7 @@ fn of_case<'a>(
     }
 }
 
-fn of_name(labels: &[Label], value: &Value) -> Result<String, Misfit> {
+fn lower_name(labels: &[Label], value: &Value) -> Result<String, Misfit> {
     let found = labels.iter().find(|label| value == label.json.as_str());
     found.map(|label| label.wit.clone()).ok_or_else(|| {
         let names: Vec<String> = labels
@@ -314,7 +317,7 @@ fn of_name(labels: &[Label], value: &Value) -> Result<String, Misfit> {
     })
 }
 
-fn of_some(shape: &Shape, value: &Value, left: &mut usize) -> Result<Val, Misfit> {
+fn lower_some(shape: &Shape, value: &Value, left: &mut usize) -> Result<Val, Misfit> {
     if !matches!(shape, Shape::Option(_)) {
         return lower(shape, value, left);
     }
@@ -327,7 +330,7 @@ fn of_some(shape: &Shape, value: &Value, left: &mut usize) -> Result<Val, Misfit
     }
 }
 
-/// What an option may be besides.
+/// Adds null to what is expected.
 fn or_null(misfit: Misfit) -> Misfit {
     match misfit {
         Misfit::Wrong { path, expected } if path.is_empty() => Misfit::Wrong {
@@ -338,8 +341,8 @@ fn or_null(misfit: Misfit) -> Misfit {
     }
 }
 
-/// The name in WIT of a variant's case.
-fn wit(shape: &Shape, index: usize) -> String {
+/// Returns the name in WIT of a variant's case.
+fn wit_name(shape: &Shape, index: usize) -> String {
     match shape {
         Shape::Variant(cases) => cases.get(index).map(|(label, _)| label.wit.clone()),
         _ => None,

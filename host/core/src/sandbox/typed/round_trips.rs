@@ -1,6 +1,6 @@
-//! Values of every type, from the component's side to JSON and back, made at
-//! random: what comes back is what went out, the schema takes what is written,
-//! and what does not fit is refused and never a panic.
+//! Random values of every type, from the component's side to JSON and back: they come
+//! back unchanged, the schema accepts them, and a value that does not fit is refused
+//! and never causes a panic.
 
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
@@ -29,7 +29,7 @@ fn labels(most: usize) -> impl Strategy<Value = Vec<Label>> {
     (1..=most).prop_map(|count| (0..count).map(label).collect())
 }
 
-/// Any type.
+/// Makes any type.
 fn shape() -> BoxedStrategy<Shape> {
     let leaf = prop_oneof![
         Just(Shape::Bool),
@@ -69,11 +69,11 @@ fn shape() -> BoxedStrategy<Shape> {
     nested.boxed()
 }
 
-/// An integer of a type, the ends of its range more often than others.
+/// Makes an integer of a type, often one at an end of its range.
 fn integer(integer: Integer) -> BoxedStrategy<Val> {
     let (least, most) = integer.range();
     let ends = [least, least + 1, -1, 0, 1, most - 1, most];
-    let exact = schema::EXACT;
+    let exact = schema::MAX_EXACT;
     let ends = ends
         .into_iter()
         .chain([-exact - 1, -exact, exact, exact + 1]);
@@ -93,7 +93,7 @@ fn integer(integer: Integer) -> BoxedStrategy<Val> {
         .boxed()
 }
 
-/// Any value of a type.
+/// Makes any value of a type.
 fn value(shape: &Shape) -> BoxedStrategy<Val> {
     match shape {
         Shape::Bool => any::<bool>().prop_map(Val::Bool).boxed(),
@@ -166,7 +166,7 @@ fn shape_and_value() -> impl Strategy<Value = (Shape, Val)> {
     })
 }
 
-/// Any JSON.
+/// Makes any JSON.
 fn anything() -> BoxedStrategy<Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -194,7 +194,7 @@ fn anything() -> BoxedStrategy<Value> {
     nested.boxed()
 }
 
-/// The values in a value, itself first.
+/// Counts the values in a value, itself included.
 fn count(value: &Value) -> usize {
     1 + match value {
         Value::Array(values) => values.iter().map(count).sum(),
@@ -203,7 +203,7 @@ fn count(value: &Value) -> usize {
     }
 }
 
-/// Puts another value in the place of the one at `at`.
+/// Replaces the value at `at` by another.
 fn replace(value: &mut Value, at: &mut usize, other: &Value) {
     if *at == 0 {
         *value = other.clone();
@@ -237,8 +237,8 @@ fn arguments(value: Value) -> Map<String, Value> {
     Map::from_iter([("the_value".to_owned(), value)])
 }
 
-/// A whole number that is a float, zero with a sign above all, reaches the
-/// component as the integer that it is.
+/// Finds a float that is zero: it reaches the component as an integer, without its
+/// sign.
 fn has_negative_zero(value: &Value) -> bool {
     match value {
         Value::Number(number) => number.as_f64() == Some(0.0) && number.is_f64(),
@@ -248,9 +248,9 @@ fn has_negative_zero(value: &Value) -> bool {
     }
 }
 
-/// `docs/typed-tools.md` says how many, and `lower.rs` counts on it.
+/// `docs/typed-tools.md` states this size, and `lower.rs` relies on it.
 #[test]
-fn a_value_takes_40_bytes_of_the_host_at_most() {
+fn a_value_takes_at_most_40_bytes_of_the_host() {
     assert!(size_of::<Val>() <= 40, "{}", size_of::<Val>());
 }
 
@@ -274,7 +274,7 @@ proptest! {
     })]
 
     #[test]
-    fn a_value_comes_back_from_json_as_it_was((shape, value) in shape_and_value()) {
+    fn a_value_comes_back_from_json_unchanged((shape, value) in shape_and_value()) {
         let json = json_of(&shape, &value);
         let parameters = parameter(shape);
         let back = lower::arguments(&parameters, &arguments(json.clone()));
@@ -282,12 +282,12 @@ proptest! {
     }
 
     #[test]
-    fn the_schema_takes_what_is_written_and_the_host_changes_none_of_it(
+    fn the_schema_accepts_lifted_values_and_the_host_does_not_change_them(
         (shape, value) in shape_and_value()
     ) {
         let json = json_of(&shape, &value);
         let parameters = parameter(shape);
-        let schema = Schema::new(&schema::of_object(&parameters)).unwrap();
+        let schema = Schema::new(&schema::object_schema(&parameters)).unwrap();
         let checked = schema.check(arguments(json.clone()).into());
         let checked = checked.map_err(|error| TestCaseError::fail(format!("{json}: {error}")))?;
         if !has_negative_zero(&json) {
@@ -297,7 +297,7 @@ proptest! {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused_with_its_place(
+    fn refuses_a_value_that_does_not_fit_with_its_path(
         (shape, value) in shape_and_value(),
         at in any::<prop::sample::Index>(),
         other in anything(),
@@ -307,7 +307,7 @@ proptest! {
         replace(&mut json, &mut at, &other);
         let parameters = parameter(shape);
         match lower::arguments(&parameters, &arguments(json.clone())) {
-            // What fits comes back as what was meant.
+            // A value that fits comes back unchanged.
             Ok(values) => {
                 let again = json_of(&parameters[0].1, &values[0]);
                 let again = lower::arguments(&parameters, &arguments(again));
@@ -322,7 +322,7 @@ proptest! {
     }
 
     #[test]
-    fn a_value_of_another_type_is_no_panic(
+    fn a_value_of_another_type_causes_no_panic(
         (shape, _) in shape_and_value(),
         (_, value) in shape_and_value(),
     ) {
@@ -332,7 +332,7 @@ proptest! {
     }
 
     #[test]
-    fn json_is_never_longer_than_it_may_be((shape, value) in shape_and_value(), limit in 0..64_usize) {
+    fn json_is_never_longer_than_its_limit((shape, value) in shape_and_value(), limit in 0..64_usize) {
         let whole = lift::to_json(&shape, &value, usize::MAX).unwrap();
         match lift::to_json(&shape, &value, limit) {
             Ok(json) => prop_assert!(json == whole && json.len() <= limit),

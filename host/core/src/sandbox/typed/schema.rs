@@ -1,31 +1,31 @@
-//! The JSON Schema of a WIT type. What it cannot say, such as that a string is
-//! base64, is checked when the value is made.
+//! The JSON Schema of a WIT type. Rules that a schema cannot express, such as that a
+//! string is base64, are checked when the value is made.
 
 use serde_json::{Map, Value, json};
 
 use super::shape::{Integer, Label, Shape};
 
-/// The largest integer that every reader of JSON reads as it is written: many
-/// hold numbers as floats, and count by ones no further.
-pub(crate) const EXACT: i128 = 9_007_199_254_740_991;
+/// The largest integer that every reader of JSON reads exactly: many hold numbers as
+/// floats, which skip integers above it.
+pub(crate) const MAX_EXACT: i128 = 9_007_199_254_740_991;
 
-/// Numbers that JSON has no words for.
-pub(crate) const NO_NUMBERS: [&str; 3] = ["NaN", "Infinity", "-Infinity"];
+/// The strings for floats that JSON cannot write as numbers.
+pub(crate) const NOT_FINITE: [&str; 3] = ["NaN", "Infinity", "-Infinity"];
 
-/// The schema of values of this type.
-pub(crate) fn of(shape: &Shape) -> Value {
+/// Returns the schema of values of this type.
+pub(crate) fn value_schema(shape: &Shape) -> Value {
     match shape {
         Shape::Bool => json!({"type": "boolean"}),
-        Shape::Integer(integer) => of_integer(*integer),
+        Shape::Integer(integer) => integer_schema(*integer),
         Shape::Float32 | Shape::Float64 => {
-            json!({"anyOf": [{"type": "number"}, {"type": "string", "enum": NO_NUMBERS}]})
+            json!({"anyOf": [{"type": "number"}, {"type": "string", "enum": NOT_FINITE}]})
         }
         Shape::Char => json!({"type": "string", "minLength": 1, "maxLength": 1}),
         Shape::String => json!({"type": "string"}),
         Shape::Bytes => json!({"type": "string", "contentEncoding": "base64"}),
-        Shape::List(element) => json!({"type": "array", "items": of(element)}),
+        Shape::List(element) => json!({"type": "array", "items": value_schema(element)}),
         Shape::Tuple(shapes) => {
-            let items: Vec<Value> = shapes.iter().map(of).collect();
+            let items: Vec<Value> = shapes.iter().map(value_schema).collect();
             json!({
                 "type": "array",
                 "prefixItems": items,
@@ -33,15 +33,15 @@ pub(crate) fn of(shape: &Shape) -> Value {
                 "maxItems": shapes.len(),
             })
         }
-        Shape::Record(fields) => Value::Object(of_object(fields)),
-        Shape::Variant(cases) => of_cases(
+        Shape::Record(fields) => Value::Object(object_schema(fields)),
+        Shape::Variant(cases) => cases_schema(
             cases
                 .iter()
                 .map(|(label, shape)| (&*label.json, shape.as_ref())),
         ),
         Shape::Result(cases) => {
             let [ok, err] = &**cases;
-            of_cases([("ok", ok.as_ref()), ("err", err.as_ref())].into_iter())
+            cases_schema([("ok", ok.as_ref()), ("err", err.as_ref())].into_iter())
         }
         Shape::Enum(labels) => json!({"type": "string", "enum": names(labels)}),
         Shape::Flags(labels) => json!({
@@ -50,16 +50,16 @@ pub(crate) fn of(shape: &Shape) -> Value {
             "uniqueItems": true,
             "maxItems": labels.len(),
         }),
-        Shape::Option(shape) => nullable(of_some(shape)),
+        Shape::Option(shape) => nullable(some_schema(shape)),
     }
 }
 
-/// The schema of an object with these properties, and no others. An option may
-/// be left out.
-pub(crate) fn of_object(fields: &[(Label, Shape)]) -> Map<String, Value> {
+/// Returns the schema of an object with these properties and no others. An option
+/// may be left out.
+pub(crate) fn object_schema(fields: &[(Label, Shape)]) -> Map<String, Value> {
     let properties: Map<String, Value> = fields
         .iter()
-        .map(|(label, shape)| (label.json.clone(), of(shape)))
+        .map(|(label, shape)| (label.json.clone(), value_schema(shape)))
         .collect();
     let required: Vec<&str> = fields
         .iter()
@@ -76,15 +76,15 @@ pub(crate) fn of_object(fields: &[(Label, Shape)]) -> Map<String, Value> {
     schema
 }
 
-/// An integer of 64 bits is a number where every reader of JSON has it as it
-/// is, and a string of its digits beyond.
-fn of_integer(integer: Integer) -> Value {
+/// Returns the schema of an integer. One of 64 bits is a number up to [`MAX_EXACT`],
+/// and a string of its digits beyond.
+fn integer_schema(integer: Integer) -> Value {
     let (least, most) = integer.range();
     let number = |least: i128, most: i128| {
         let (least, most) = (as_number(least), as_number(most));
         json!({"type": "integer", "minimum": least, "maximum": most})
     };
-    if most <= EXACT {
+    if most <= MAX_EXACT {
         return number(least, most);
     }
     let digits = if least < 0 {
@@ -93,30 +93,32 @@ fn of_integer(integer: Integer) -> Value {
         "^[0-9]{1,20}$"
     };
     json!({"anyOf": [
-        number(least.max(-EXACT), EXACT),
+        number(least.max(-MAX_EXACT), MAX_EXACT),
         {"type": "string", "pattern": digits},
     ]})
 }
 
-/// A number of at most 2^53.
+/// Returns a number of at most 2^53 as JSON.
 fn as_number(number: i128) -> Value {
     i64::try_from(number).map_or(Value::Null, Value::from)
 }
 
-/// What an option has when it has something: a value for which null is one of
-/// its own is put into an object.
-fn of_some(shape: &Shape) -> Value {
+/// Returns the schema of an option's value. A value that can be null itself is put
+/// into an object.
+fn some_schema(shape: &Shape) -> Value {
     match shape {
-        Shape::Option(_) => object_of_one("some", of(shape)),
-        shape => of(shape),
+        Shape::Option(_) => single_property_schema("some", value_schema(shape)),
+        shape => value_schema(shape),
     }
 }
 
-/// A case with a payload is an object of one property, one without is its name.
-fn of_cases<'a>(cases: impl Iterator<Item = (&'a str, Option<&'a Shape>)> + Clone) -> Value {
+/// Returns the schema of cases. A case with a payload is an object of one property;
+/// one without is its name.
+fn cases_schema<'a>(cases: impl Iterator<Item = (&'a str, Option<&'a Shape>)> + Clone) -> Value {
     let names = cases.clone().filter(|(_, shape)| shape.is_none());
     let names: Vec<&str> = names.map(|(name, _)| name).collect();
-    let with = cases.filter_map(|(name, shape)| Some(object_of_one(name, of(shape?))));
+    let with =
+        cases.filter_map(|(name, shape)| Some(single_property_schema(name, value_schema(shape?))));
     let mut choices: Vec<Value> = with.collect();
     if !names.is_empty() {
         choices.push(json!({"type": "string", "enum": names}));
@@ -127,7 +129,7 @@ fn of_cases<'a>(cases: impl Iterator<Item = (&'a str, Option<&'a Shape>)> + Clon
     }
 }
 
-fn object_of_one(name: &str, schema: Value) -> Value {
+fn single_property_schema(name: &str, schema: Value) -> Value {
     json!({
         "type": "object",
         "properties": {name: schema},
@@ -136,7 +138,7 @@ fn object_of_one(name: &str, schema: Value) -> Value {
     })
 }
 
-/// A schema that takes null, too.
+/// Returns a schema that also allows null.
 fn nullable(mut schema: Value) -> Value {
     if schema.get("enum").is_none()
         && let Some(kind @ Value::String(_)) = schema.get_mut("type")

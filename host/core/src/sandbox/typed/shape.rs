@@ -1,18 +1,18 @@
-//! The WIT types of a function as far as they have a form in JSON: read from
-//! the component once, bounded, and without the runtime from here on.
+//! The WIT types of a function, as far as they have a form in JSON: read from the
+//! component once, bounded, and independent of the runtime from then on.
 
 use wasmtime::component::Type;
 use wasmtime::component::types::ResourceType;
 
-/// Most parts of a function's types together. Meets: a type of a few bytes that
-/// names itself twice at each level, and is a million written out.
-const PARTS: usize = 2_000;
+/// The most parts of a function's types together. Guards against: a type of a few
+/// bytes that names itself twice at each level, and has a million parts in full.
+const MAX_PARTS: usize = 2_000;
 
-/// Most types within each other. Meets: JSON that is nested more deeply than
-/// readers of it go.
-const DEPTH: usize = 32;
+/// The most types within each other. Guards against: JSON that is nested more deeply
+/// than its readers go.
+const MAX_DEPTH: usize = 32;
 
-/// A type.
+/// A WIT type.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Shape {
     Bool,
@@ -47,7 +47,7 @@ pub(crate) enum Integer {
 }
 
 impl Integer {
-    /// The least and the most.
+    /// Returns the smallest and the largest value.
     pub(crate) fn range(self) -> (i128, i128) {
         match self {
             Self::S8 => (i8::MIN.into(), i8::MAX.into()),
@@ -65,9 +65,9 @@ impl Integer {
 /// A name of WIT.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Label {
-    /// As the component has it: `line-count`.
+    /// As the component spells it: `line-count`.
     pub(crate) wit: String,
-    /// As JSON has it: `line_count`.
+    /// As JSON spells it: `line_count`.
     pub(crate) json: String,
 }
 
@@ -80,34 +80,35 @@ impl Label {
     }
 }
 
-/// What is left to spend on a function's types.
-pub(crate) struct Reader<'a> {
+/// Reads a function's types within a bound.
+pub(crate) struct ShapeReader<'a> {
+    /// The number of parts that may still be read.
     parts: usize,
-    /// The name of a resource, where the component gives it one.
+    /// Returns the name of a resource, if the component gives it one.
     resource: &'a dyn Fn(&ResourceType) -> Option<String>,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> ShapeReader<'a> {
     pub(crate) fn new(resource: &'a dyn Fn(&ResourceType) -> Option<String>) -> Self {
         Self {
-            parts: PARTS,
+            parts: MAX_PARTS,
             resource,
         }
     }
 
-    /// Reads a type. The error names what has no form in JSON.
+    /// Reads a type. The error names the part that has no form in JSON.
     pub(crate) fn read(&mut self, ty: &Type) -> Result<Shape, String> {
         self.shape(ty, 0)
     }
 
     fn shape(&mut self, ty: &Type, depth: usize) -> Result<Shape, String> {
-        if depth == DEPTH {
-            return Err(format!("more than {DEPTH} types within each other"));
+        if depth == MAX_DEPTH {
+            return Err(format!("more than {MAX_DEPTH} types within each other"));
         }
         self.parts = self
             .parts
             .checked_sub(1)
-            .ok_or_else(|| format!("types of more than {PARTS} parts"))?;
+            .ok_or_else(|| format!("types of more than {MAX_PARTS} parts"))?;
         let handle = |kind: &str, ty| match (self.resource)(ty) {
             Some(name) => format!("`{kind}<{name}>`, a handle to a resource"),
             None => format!("a handle (`{kind}`) to a resource"),
@@ -172,10 +173,10 @@ impl<'a> Reader<'a> {
     }
 
     fn labels<'n>(&mut self, names: impl Iterator<Item = &'n str>) -> Result<Vec<Label>, String> {
-        let labels: Vec<Label> = names.take(PARTS + 1).map(Label::new).collect();
+        let labels: Vec<Label> = names.take(MAX_PARTS + 1).map(Label::new).collect();
         match self.parts.checked_sub(labels.len()) {
             Some(left) => self.parts = left,
-            None => return Err(format!("types of more than {PARTS} parts")),
+            None => return Err(format!("types of more than {MAX_PARTS} parts")),
         }
         Ok(labels)
     }

@@ -1,5 +1,5 @@
-//! `skillhost:tool/answer`: a file of the call's folder as the text of its
-//! output. The guest says which; the text stays with the host.
+//! `skillhost:tool/answer`: a file of the call's folder as the text of its answer.
+//! The guest names the file; the text stays in the host.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -9,15 +9,15 @@ use rustix::io::retry_on_intr;
 use wasmtime::component::{ComponentType, Lower};
 use wasmtime_wasi::p2::bindings::filesystem::types::ErrorCode as Code;
 
-use super::World;
-use super::filesystem::{checked, code};
+use super::ImportState;
+use super::filesystem::{error_code, valid_path};
 use crate::skill::guard::PathTarget;
 
-/// Why a file cannot be the text, as `wit/` has it.
+/// The reason why a file cannot be the text, as `wit/` defines it.
 #[derive(ComponentType, Lower, Clone, Copy)]
 #[component(enum)]
 #[repr(u8)]
-pub(crate) enum Unusable {
+pub(crate) enum UnusableFile {
     #[component(name = "not-found")]
     NotFound,
     #[component(name = "outside")]
@@ -46,40 +46,40 @@ pub(crate) enum Unusable {
 
 const BYTE_ORDER_MARK: &str = "\u{feff}";
 
-impl World {
-    /// Holds a file's text for the answer, and tells the file's size.
-    pub(crate) fn text_from_file(&mut self, path: &str, limit: u64) -> Result<u64, Unusable> {
+impl ImportState {
+    /// Holds a file's text for the answer, and returns its size.
+    pub(crate) fn text_from_file(&mut self, path: &str, limit: u64) -> Result<u64, UnusableFile> {
         self.text = None;
-        let most = limit.min(self.most_text as u64);
-        let (text, size) = self.read_text(path, most)?;
+        let max = limit.min(self.max_text as u64);
+        let (text, size) = self.read_text(path, max)?;
         self.text = Some(text);
         Ok(size)
     }
 
-    /// The text that the guest has left to the host, if any.
+    /// Returns the text that the guest has left to the host, if any.
     pub(crate) fn take_text(&mut self) -> Option<String> {
         self.text.take()
     }
 
-    fn read_text(&mut self, path: &str, most: u64) -> Result<(String, u64), Unusable> {
-        let path = checked(path)?;
-        let (folder, _) = self.preopen.as_ref().ok_or(Unusable::NotFound)?;
-        let target = folder.lookup(path, true).map_err(code)?;
-        let PathTarget::File(file) = target else {
-            return Err(Unusable::IsDirectory);
+    fn read_text(&mut self, path: &str, max: u64) -> Result<(String, u64), UnusableFile> {
+        let path = valid_path(path)?;
+        let (folder, _) = self.preopen.as_ref().ok_or(UnusableFile::NotFound)?;
+        let found = folder.lookup(path, true).map_err(error_code)?;
+        let PathTarget::File(seen) = found else {
+            return Err(UnusableFile::IsDirectory);
         };
-        let seen_size = file.size;
-        if seen_size > most {
-            return Err(Unusable::TooLarge);
+        let seen_size = seen.size;
+        if seen_size > max {
+            return Err(UnusableFile::TooLarge);
         }
         let _permit = self.permit()?;
-        let file = file.open().map_err(code)?;
-        let bytes = read(file, seen_size, most).map_err(code)?;
+        let file = seen.open().map_err(error_code)?;
+        let bytes = read(file, seen_size, max).map_err(error_code)?;
         let size = bytes.len() as u64;
-        if size > most {
-            return Err(Unusable::TooLarge);
+        if size > max {
+            return Err(UnusableFile::TooLarge);
         }
-        let mut text = String::from_utf8(bytes).map_err(|_| Unusable::NotUtf8)?;
+        let mut text = String::from_utf8(bytes).map_err(|_| UnusableFile::NotUtf8)?;
         if text.starts_with(BYTE_ORDER_MARK) {
             text.drain(..BYTE_ORDER_MARK.len());
         }
@@ -87,24 +87,24 @@ impl World {
     }
 }
 
-/// What is in a file that had so many bytes when it was looked at, or one byte
-/// more than the most.
-fn read(file: File, size: u64, most: u64) -> io::Result<Vec<u8>> {
-    // Room for one byte more shows whether it has grown since.
+/// Reads a file that had `size` bytes when it was looked at, up to one byte past
+/// `max`.
+fn read(file: File, size: u64, max: u64) -> io::Result<Vec<u8>> {
+    // Room for one more byte shows whether it has grown since.
     let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or_default() + 1);
     retry_on_intr(|| rustix::io::read(&file, spare_capacity(&mut bytes)))?;
     let read = bytes.len() as u64;
     if read != size {
-        let rest = most.saturating_add(1).saturating_sub(read);
+        let rest = max.saturating_add(1).saturating_sub(read);
         file.take(rest).read_to_end(&mut bytes)?;
     }
     Ok(bytes)
 }
 
-impl From<Code> for Unusable {
+impl From<Code> for UnusableFile {
     fn from(code: Code) -> Self {
         match code {
-            // A path through a file names nothing.
+            // A path through a file leads to nothing.
             Code::NoEntry | Code::NotDirectory => Self::NotFound,
             Code::NotPermitted => Self::Outside,
             Code::IsDirectory => Self::IsDirectory,
@@ -126,8 +126,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_that_changed_since_it_was_looked_at_is_read_as_it_is() {
-        const MOST: u64 = 100_000;
+    fn reads_a_file_as_it_is_now_if_it_changed_since_the_look() {
+        const MAX: u64 = 100_000;
         for (seen, now, read_of_it) in [
             (0, 0, 0),
             (5, 5, 5),
@@ -135,17 +135,17 @@ mod tests {
             (5, 3, 3),
             (5, 6, 6),
             (0, 70_000, 70_000),
-            (5, MOST, MOST),
-            (MOST, MOST, MOST),
-            // So much is refused: it need not be read to its end.
-            (5, MOST + 1, MOST + 1),
-            (5, 3 * MOST, MOST + 1),
-            (MOST, 3 * MOST, MOST + 1),
+            (5, MAX, MAX),
+            (MAX, MAX, MAX),
+            // This much is refused, so it need not be read to its end.
+            (5, MAX + 1, MAX + 1),
+            (5, 3 * MAX, MAX + 1),
+            (MAX, 3 * MAX, MAX + 1),
         ] {
             let mut file = tempfile::tempfile().unwrap();
             file.write_all(&vec![b'x'; now as usize]).unwrap();
             file.rewind().unwrap();
-            let bytes = read(file, seen, MOST).unwrap();
+            let bytes = read(file, seen, MAX).unwrap();
             assert_eq!(bytes.len() as u64, read_of_it, "{seen} seen, {now} there");
         }
     }

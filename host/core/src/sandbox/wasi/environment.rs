@@ -1,11 +1,11 @@
-//! `wasi:cli/environment`: the variables that the operator set for the tool.
-//! Nothing of the process's own is seen, and there are no arguments.
+//! `wasi:cli/environment`: the variables that the operator set for the tool. A guest
+//! sees none of the process's own variables and arguments.
 
 use wasmtime_wasi::p2::bindings::cli::environment;
 
-use super::World;
+use super::ImportState;
 
-impl environment::Host for &mut World {
+impl environment::Host for &mut ImportState {
     fn get_environment(&mut self) -> wasmtime::Result<Vec<(String, String)>> {
         Ok(self.environment.to_vec())
     }

@@ -1,11 +1,9 @@
-//! `wasi:filesystem/types`, for reading only. Whatever would change something
-//! is `read-only`, decided before the file system is asked.
+//! `wasi:filesystem/types`, for reading only. A call that would change something
+//! fails with `read-only` before the file system is asked.
 
-use std::fs::File;
 use std::hash::BuildHasher as _;
 use std::io;
 use std::os::unix::ffi::OsStringExt as _;
-use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -24,8 +22,8 @@ use wasmtime_wasi::p2::bindings::sync::filesystem::types::{
 use wasmtime_wasi::p2::{FsError, FsResult};
 use wasmtime_wasi_io::streams::{DynInputStream, DynOutputStream};
 
-use super::World;
-use super::streams::FileStream;
+use super::ImportState;
+use super::file::{FileStream, OpenFile};
 use crate::skill::descriptors::DescriptorPermit;
 use crate::skill::guard::{FileStatus, Folder, PathTarget};
 use crate::tool::Stop;
@@ -34,29 +32,23 @@ use crate::tool::limits;
 /// A handle of a guest.
 pub(super) enum Descriptor {
     File(Arc<OpenFile>),
-    /// The preopen, which the host opened, has no permit.
+    /// The preopen has no permit: the host opened it.
     Directory {
         folder: Arc<Folder>,
         _permit: Option<DescriptorPermit>,
     },
 }
 
-/// A file, open for as long as a handle or a stream needs it.
-pub(super) struct OpenFile {
-    pub(super) file: File,
-    _permit: DescriptorPermit,
-}
-
-/// The rest of a directory listing. Entries are read as they are asked for: the
-/// host holds none.
-struct Entries {
+/// The rest of a directory listing. Entries are read when the guest asks for them,
+/// so the host holds none.
+struct ListingCursor {
     rest: ReadDir,
     _permit: DescriptorPermit,
 }
 
-/// The same handle, under the type that the WASI bindings know it by. Both
-/// name an entry of the sandbox's table, which checks the real type.
-pub(super) fn tagged<T: 'static, U: 'static>(handle: Resource<T>) -> Resource<U> {
+/// Returns the same handle under the type that the WASI bindings use. Both name an
+/// entry of the sandbox's table, which checks the real type.
+pub(super) fn retyped<T: 'static, U: 'static>(handle: Resource<T>) -> Resource<U> {
     if handle.owned() {
         Resource::new_own(handle.rep())
     } else {
@@ -64,9 +56,9 @@ pub(super) fn tagged<T: 'static, U: 'static>(handle: Resource<T>) -> Resource<U>
     }
 }
 
-impl World {
+impl ImportState {
     fn descriptor(&self, handle: Resource<WasiDescriptor>) -> FsResult<&Descriptor> {
-        Ok(self.table.get(&tagged::<_, Descriptor>(handle))?)
+        Ok(self.table.get(&retyped::<_, Descriptor>(handle))?)
     }
 
     fn directory(&self, handle: Resource<WasiDescriptor>) -> FsResult<Arc<Folder>> {
@@ -98,11 +90,14 @@ impl World {
     ) -> FsResult<FileStatus> {
         let folder = self.directory(handle)?;
         let follow = flags.contains(PathFlags::SYMLINK_FOLLOW);
-        Ok(folder.status_at(checked(path)?, follow).map_err(code)?)
+        Ok(folder
+            .status_at(valid_path(path)?, follow)
+            .map_err(error_code)?)
     }
 
-    /// Which file it is, without telling the guest the host's numbers for it:
-    /// they could be found by trying, were the key not this call's own.
+    /// Returns a hash that identifies a file without revealing the host's numbers
+    /// for it. The key is this call's own: with a known key, a guest could find the
+    /// numbers by trial.
     fn hash(&self, status: &FileStatus) -> MetadataHashValue {
         let half = |half: u8| self.hash_key.hash_one((half, status.unique_id()));
         MetadataHashValue {
@@ -111,16 +106,16 @@ impl World {
         }
     }
 
-    /// Leave to open something more, which is the call's until it goes.
+    /// Returns a permit to open one more thing.
     pub(super) fn permit(&mut self) -> Result<DescriptorPermit, Code> {
         self.descriptors.take().ok_or_else(|| {
-            self.hit = Some(Stop::Busy);
+            self.stop = Some(Stop::Busy);
             Code::Busy
         })
     }
 }
 
-impl Host for &mut World {
+impl Host for &mut ImportState {
     fn convert_error_code(&mut self, error: FsError) -> wasmtime::Result<ErrorCode> {
         Ok(error.downcast()?.into())
     }
@@ -135,7 +130,7 @@ impl Host for &mut World {
     }
 }
 
-impl HostDescriptor for &mut World {
+impl HostDescriptor for &mut ImportState {
     fn open_at(
         &mut self,
         handle: Resource<WasiDescriptor>,
@@ -152,7 +147,10 @@ impl HostDescriptor for &mut World {
         }
         let follow = path_flags.contains(PathFlags::SYMLINK_FOLLOW);
         let permit = self.permit()?;
-        let opened = match folder.lookup(checked(&path)?, follow).map_err(code)? {
+        let opened = match folder
+            .lookup(valid_path(&path)?, follow)
+            .map_err(error_code)?
+        {
             PathTarget::Folder(folder) => Descriptor::Directory {
                 folder: Arc::new(folder),
                 _permit: Some(permit),
@@ -160,12 +158,11 @@ impl HostDescriptor for &mut World {
             PathTarget::File(_) if open_flags.contains(OpenFlags::DIRECTORY) => {
                 return Err(Code::NotDirectory.into());
             }
-            PathTarget::File(file) => Descriptor::File(Arc::new(OpenFile {
-                file: file.open()?,
-                _permit: permit,
-            })),
+            PathTarget::File(seen) => {
+                Descriptor::File(Arc::new(OpenFile::new(seen.open()?, permit)))
+            }
         };
-        Ok(tagged(self.table.push(opened)?))
+        Ok(retyped(self.table.push(opened)?))
     }
 
     fn read(
@@ -175,11 +172,7 @@ impl HostDescriptor for &mut World {
         offset: Filesize,
     ) -> FsResult<(Vec<u8>, bool)> {
         let file = self.file(handle)?;
-        Ok(read_some(
-            &file.file,
-            length.min(limits::READ_BYTES),
-            offset,
-        )?)
+        Ok(file.read_at(length.min(limits::READ_BYTES), offset)?)
     }
 
     fn read_via_stream(
@@ -213,16 +206,16 @@ impl HostDescriptor for &mut World {
             Descriptor::File(_) => return Err(Code::NotDirectory.into()),
         };
         let permit = self.permit()?;
-        let entries = Entries {
+        let listing = ListingCursor {
             rest: folder.handle().entries()?,
             _permit: permit,
         };
-        Ok(tagged(self.table.push(entries)?))
+        Ok(retyped(self.table.push(listing)?))
     }
 
     fn readlink_at(&mut self, handle: Resource<WasiDescriptor>, path: String) -> FsResult<String> {
         let folder = self.directory(handle)?;
-        let target = folder.read_link(checked(&path)?).map_err(code)?;
+        let target = folder.read_link(valid_path(&path)?).map_err(error_code)?;
         String::from_utf8(target.into_os_string().into_vec())
             .map_err(|_| Code::IllegalByteSequence.into())
     }
@@ -268,17 +261,17 @@ impl HostDescriptor for &mut World {
         _: Filesize,
         _: Advice,
     ) -> FsResult<()> {
-        // Advice may be ignored.
+        // WASI allows an implementation to ignore advice.
         self.descriptor(handle)?;
         Ok(())
     }
 
     fn drop(&mut self, handle: Resource<WasiDescriptor>) -> wasmtime::Result<()> {
-        self.table.delete(tagged::<_, Descriptor>(handle))?;
+        self.table.delete(retyped::<_, Descriptor>(handle))?;
         Ok(())
     }
 
-    // From here on: what would change something.
+    // The functions from here on would change something.
 
     fn write_via_stream(
         &mut self,
@@ -374,18 +367,18 @@ impl HostDescriptor for &mut World {
     }
 }
 
-impl HostDirectoryEntryStream for &mut World {
+impl HostDirectoryEntryStream for &mut ImportState {
     fn read_directory_entry(
         &mut self,
         stream: Resource<DirectoryEntryStream>,
     ) -> FsResult<Option<DirectoryEntry>> {
-        let entries = self.table.get_mut(&tagged::<_, Entries>(stream))?;
-        let Some(entry) = entries.rest.next() else {
+        let listing = self.table.get_mut(&retyped::<_, ListingCursor>(stream))?;
+        let Some(entry) = listing.rest.next() else {
             return Ok(None);
         };
         let (limit, left) = &mut self.directory_entries;
         let Some(less) = left.checked_sub(1) else {
-            self.hit = Some(Stop::DirectoryEntries(*limit));
+            self.stop = Some(Stop::DirectoryEntries(*limit));
             return Err(Code::Overflow.into());
         };
         *left = less;
@@ -400,13 +393,13 @@ impl HostDirectoryEntryStream for &mut World {
     }
 
     fn drop(&mut self, stream: Resource<DirectoryEntryStream>) -> wasmtime::Result<()> {
-        self.table.delete(tagged::<_, Entries>(stream))?;
+        self.table.delete(retyped::<_, ListingCursor>(stream))?;
         Ok(())
     }
 }
 
-/// A guest's path, if it is one that the kernel would take.
-pub(super) fn checked(path: &str) -> Result<&Path, Code> {
+/// Returns a guest's path if the kernel would take it.
+pub(super) fn valid_path(path: &str) -> Result<&Path, Code> {
     if path.len() >= limits::PATH_BYTES {
         Err(Code::NameTooLong)
     } else if path.contains('\0') {
@@ -416,39 +409,12 @@ pub(super) fn checked(path: &str) -> Result<&Path, Code> {
     }
 }
 
-/// The code of an error of the guard. wasmtime-wasi has no word for this one.
-pub(super) fn code(error: io::Error) -> Code {
+/// Returns the code of an error of the guard. wasmtime-wasi does not map `XDEV`.
+pub(super) fn error_code(error: io::Error) -> Code {
     match Errno::from_io_error(&error) {
         Some(Errno::XDEV) => Code::CrossDevice,
         _ => Code::from(error),
     }
-}
-
-/// Reads up to `length` bytes, and says whether the file ended. The buffer is
-/// sized by the file, so that an ordinary file is read by one call.
-fn read_some(file: &File, length: u64, offset: u64) -> io::Result<(Vec<u8>, bool)> {
-    if length == 0 {
-        return Ok((Vec::new(), false));
-    }
-    // One byte more than there should be shows that there is no more.
-    let rest = file
-        .metadata()?
-        .len()
-        .saturating_sub(offset)
-        .saturating_add(1);
-    let wanted = usize::try_from(rest.min(length)).map_err(io::Error::other)?;
-    let mut bytes = vec![0; wanted];
-    let mut filled = 0;
-    while filled < wanted {
-        match file.read_at(&mut bytes[filled..], offset + filled as u64) {
-            Ok(0) => break,
-            Ok(more) => filled += more,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    bytes.truncate(filled);
-    Ok((bytes, filled < wanted))
 }
 
 fn stat(status: &FileStatus) -> DescriptorStat {

@@ -1,6 +1,6 @@
-//! What a guest writes to its standard output and error: bounded, line by
-//! line, escaped, into the operator's log. The process's own streams may carry
-//! a protocol and are never touched.
+//! A guest's standard output and error: bounded, escaped, and written line by line
+//! to the operator's log. The process's own streams may carry a protocol and are
+//! never touched.
 
 use std::io;
 use std::pin::Pin;
@@ -16,29 +16,29 @@ use wasmtime_wasi_io::streams::{OutputStream, StreamResult};
 
 use crate::text::line::Line;
 
-/// Bytes that a guest may write at once.
-const PERMIT: usize = 64 << 10;
+/// The most bytes that a guest may write at once.
+const MAX_WRITE: usize = 64 << 10;
 
-/// Longest line that is logged in one piece.
-const LINE: usize = 1000;
+/// The longest line that is logged in one piece.
+const MAX_LINE: usize = 1000;
 
-/// The log of one call. Clones write to the same.
+/// The log of one call. Clones write to the same log.
 #[derive(Clone)]
-pub(super) struct Log(Arc<Mutex<Written>>);
+pub(super) struct GuestLog(Arc<Mutex<LogBuffer>>);
 
-struct Written {
-    /// Who writes, for the log.
+struct LogBuffer {
+    /// The tool that writes.
     tool: Arc<str>,
     line: Vec<u8>,
-    /// Bytes that may still be logged. What comes after is counted only.
+    /// Bytes that may still be logged. Later bytes are counted only.
     left: usize,
     dropped: usize,
 }
 
-impl Log {
-    /// A log of at most so many bytes.
+impl GuestLog {
+    /// Makes a log of at most `limit` bytes.
     pub(super) fn new(tool: Arc<str>, limit: usize) -> Self {
-        Self(Arc::new(Mutex::new(Written {
+        Self(Arc::new(Mutex::new(LogBuffer {
             tool,
             line: Vec::new(),
             left: limit,
@@ -47,20 +47,20 @@ impl Log {
     }
 
     fn write(&self, bytes: &[u8]) {
-        // A panic elsewhere leaves nothing here half done.
-        let mut written = self.0.lock().unwrap_or_else(|broken| broken.into_inner());
-        written.take(bytes);
+        // A panic elsewhere leaves no write here half done.
+        let mut buffer = self.0.lock().unwrap_or_else(|broken| broken.into_inner());
+        buffer.append(bytes);
     }
 }
 
-impl Written {
-    fn take(&mut self, bytes: &[u8]) {
+impl LogBuffer {
+    fn append(&mut self, bytes: &[u8]) {
         let kept = bytes.len().min(self.left);
         self.left -= kept;
         self.dropped += bytes.len() - kept;
         for piece in bytes[..kept].split_inclusive(|byte| *byte == b'\n') {
             self.line.extend_from_slice(piece);
-            if piece.ends_with(b"\n") || self.line.len() >= LINE {
+            if piece.ends_with(b"\n") || self.line.len() >= MAX_LINE {
                 self.flush();
             }
         }
@@ -74,7 +74,7 @@ impl Written {
     }
 }
 
-impl Drop for Written {
+impl Drop for LogBuffer {
     fn drop(&mut self) {
         if !self.line.is_empty() {
             self.flush();
@@ -89,13 +89,13 @@ impl Drop for Written {
     }
 }
 
-impl IsTerminal for Log {
+impl IsTerminal for GuestLog {
     fn is_terminal(&self) -> bool {
         false
     }
 }
 
-impl StdoutStream for Log {
+impl StdoutStream for GuestLog {
     fn p2_stream(&self) -> Box<dyn OutputStream> {
         Box::new(self.clone())
     }
@@ -106,13 +106,13 @@ impl StdoutStream for Log {
 }
 
 #[async_trait]
-impl Pollable for Log {
+impl Pollable for GuestLog {
     async fn ready(&mut self) {}
 }
 
-impl OutputStream for Log {
+impl OutputStream for GuestLog {
     fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
-        Log::write(self, &bytes);
+        GuestLog::write(self, &bytes);
         Ok(())
     }
 
@@ -121,17 +121,17 @@ impl OutputStream for Log {
     }
 
     fn check_write(&mut self) -> StreamResult<usize> {
-        Ok(PERMIT)
+        Ok(MAX_WRITE)
     }
 }
 
-impl AsyncWrite for Log {
+impl AsyncWrite for GuestLog {
     fn poll_write(
         self: Pin<&mut Self>,
         _: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Log::write(&self, bytes);
+        GuestLog::write(&self, bytes);
         Poll::Ready(Ok(bytes.len()))
     }
 
@@ -149,12 +149,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_over_the_limit_is_counted_and_not_kept() {
-        let log = Log::new("t".into(), 10);
+    fn counts_and_drops_bytes_over_the_limit() {
+        let log = GuestLog::new("t".into(), 10);
         log.write(b"12345\n12");
         log.write(&[b'x'; 1000]);
-        let written = log.0.lock().unwrap();
-        assert_eq!((written.left, written.dropped), (0, 998));
-        assert_eq!(written.line, b"12xx");
+        let buffer = log.0.lock().unwrap();
+        assert_eq!((buffer.left, buffer.dropped), (0, 998));
+        assert_eq!(buffer.line, b"12xx");
     }
 }

@@ -6,10 +6,10 @@ use wasmtime::component::Resource;
 use wasmtime_wasi::filesystem::Descriptor as WasiDescriptor;
 use wasmtime_wasi::p2::bindings::filesystem::preopens;
 
-use super::World;
-use super::filesystem::{Descriptor, tagged};
+use super::ImportState;
+use super::filesystem::{Descriptor, retyped};
 
-impl preopens::Host for &mut World {
+impl preopens::Host for &mut ImportState {
     fn get_directories(&mut self) -> wasmtime::Result<Vec<(Resource<WasiDescriptor>, String)>> {
         let Some((folder, mount)) = &self.preopen else {
             return Ok(Vec::new());
@@ -18,6 +18,6 @@ impl preopens::Host for &mut World {
             folder: Arc::clone(folder),
             _permit: None,
         })?;
-        Ok(vec![(tagged(handle), mount.clone())])
+        Ok(vec![(retyped(handle), mount.clone())])
     }
 }

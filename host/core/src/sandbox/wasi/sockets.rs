@@ -1,8 +1,8 @@
-//! `wasi:sockets`, of which nothing works: no socket is ever made and no name
-//! is ever resolved. Components made from Python import these interfaces
-//! whether they use them or not, so they are here, and every way in is closed.
-//! What acts on a socket is wasmtime-wasi's; without a socket it cannot be
-//! reached, and its context allows no protocol besides.
+//! `wasi:sockets` without a network: no socket is ever made and no name is ever
+//! resolved. Components made from Python import these interfaces whether they use
+//! them or not, so they are linked, and every way in is closed. Functions on
+//! existing sockets are wasmtime-wasi's: no guest has a socket to call them with,
+//! and the context allows no protocol either.
 
 use wasmtime::component::{HasData, Linker, Resource};
 use wasmtime_wasi::p2::bindings::sockets::ip_name_lookup::{self, HostResolveAddressStream};
@@ -15,28 +15,28 @@ use wasmtime_wasi::p2::{Network, SocketError, SocketResult, TcpSocket, UdpSocket
 use wasmtime_wasi::sockets::{WasiSockets, WasiSocketsView as _};
 use wasmtime_wasi_io::poll::DynPollable;
 
-use super::HasWorld;
+use super::HasImportState;
 
-/// The way in, closed.
-pub(super) struct Closed;
+/// The functions that would make a socket or resolve a name. All are denied.
+pub(super) struct NoNetwork;
 
-impl HasData for Closed {
-    type Data<'a> = Closed;
+impl HasData for NoNetwork {
+    type Data<'a> = NoNetwork;
 }
 
-pub(super) fn link<T: HasWorld>(linker: &mut Linker<T>) -> wasmtime::Result<()> {
+pub(super) fn link<T: HasImportState>(linker: &mut Linker<T>) -> wasmtime::Result<()> {
     let options = network::LinkOptions::default();
-    instance_network::add_to_linker::<T, WasiSockets>(linker, |t| t.world().sockets())?;
-    network::add_to_linker::<T, WasiSockets>(linker, &options, |t| t.world().sockets())?;
-    tcp::add_to_linker::<T, WasiSockets>(linker, |t| t.world().sockets())?;
-    udp::add_to_linker::<T, WasiSockets>(linker, |t| t.world().sockets())?;
-    ip_name_lookup::add_to_linker::<T, Closed>(linker, |_| Closed)?;
-    tcp_create_socket::add_to_linker::<T, Closed>(linker, |_| Closed)?;
-    udp_create_socket::add_to_linker::<T, Closed>(linker, |_| Closed)?;
+    instance_network::add_to_linker::<T, WasiSockets>(linker, |t| t.imports().sockets())?;
+    network::add_to_linker::<T, WasiSockets>(linker, &options, |t| t.imports().sockets())?;
+    tcp::add_to_linker::<T, WasiSockets>(linker, |t| t.imports().sockets())?;
+    udp::add_to_linker::<T, WasiSockets>(linker, |t| t.imports().sockets())?;
+    ip_name_lookup::add_to_linker::<T, NoNetwork>(linker, |_| NoNetwork)?;
+    tcp_create_socket::add_to_linker::<T, NoNetwork>(linker, |_| NoNetwork)?;
+    udp_create_socket::add_to_linker::<T, NoNetwork>(linker, |_| NoNetwork)?;
     Ok(())
 }
 
-impl network::Host for Closed {
+impl network::Host for NoNetwork {
     fn convert_error_code(&mut self, error: SocketError) -> wasmtime::Result<ErrorCode> {
         error.downcast()
     }
@@ -49,19 +49,19 @@ impl network::Host for Closed {
     }
 }
 
-impl HostNetwork for Closed {
+impl HostNetwork for NoNetwork {
     fn drop(&mut self, _: Resource<Network>) -> wasmtime::Result<()> {
         Ok(())
     }
 }
 
-impl tcp_create_socket::Host for Closed {
+impl tcp_create_socket::Host for NoNetwork {
     fn create_tcp_socket(&mut self, _: IpAddressFamily) -> SocketResult<Resource<TcpSocket>> {
         Err(ErrorCode::AccessDenied.into())
     }
 }
 
-impl udp_create_socket::Host for Closed {
+impl udp_create_socket::Host for NoNetwork {
     fn create_udp_socket(&mut self, _: IpAddressFamily) -> SocketResult<Resource<UdpSocket>> {
         Err(ErrorCode::AccessDenied.into())
     }
@@ -69,7 +69,7 @@ impl udp_create_socket::Host for Closed {
 
 type Addresses = ip_name_lookup::ResolveAddressStream;
 
-impl ip_name_lookup::Host for Closed {
+impl ip_name_lookup::Host for NoNetwork {
     fn resolve_addresses(
         &mut self,
         _: Resource<Network>,
@@ -79,7 +79,7 @@ impl ip_name_lookup::Host for Closed {
     }
 }
 
-impl HostResolveAddressStream for Closed {
+impl HostResolveAddressStream for NoNetwork {
     fn resolve_next_address(&mut self, _: Resource<Addresses>) -> SocketResult<Option<IpAddress>> {
         Err(ErrorCode::AccessDenied.into())
     }

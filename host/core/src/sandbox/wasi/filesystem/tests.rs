@@ -1,5 +1,4 @@
-//! What a guest learns of files by the calls that open none: facts, hashes,
-//! links.
+//! Calls that tell a guest about files without opening them: facts, hashes, links.
 
 use std::os::unix::fs::symlink;
 
@@ -7,17 +6,17 @@ use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 
 use super::*;
-use crate::sandbox::engine::Clocked;
+use crate::sandbox::engine::EpochEngine;
 use crate::skill::guard::HardLinks;
 use crate::tool::limits::{Limits, Load};
 
-/// A call on this folder, and its handle of it.
-fn call(path: &Path) -> (World, u32) {
+/// Returns the state of a call with this folder, and the guest's handle of it.
+fn call(path: &Path) -> (ImportState, u32) {
     let folder = Dir::open_ambient_dir(path, ambient_authority()).unwrap();
     let folder = Folder::new(folder.into_std_file().into(), HardLinks::Refused).unwrap();
-    let engine = Clocked::new(&Load::default(), 1 << 20, true).unwrap();
+    let engine = EpochEngine::new(&Load::default(), 1 << 20, true).unwrap();
     let limits = Limits::default();
-    let mut world = World::new(
+    let mut imports = ImportState::new(
         None,
         Arc::default(),
         &limits,
@@ -28,23 +27,29 @@ fn call(path: &Path) -> (World, u32) {
         folder: Arc::new(folder),
         _permit: None,
     };
-    let root = world.table.push(root).unwrap();
-    (world, root.rep())
+    let root = imports.table.push(root).unwrap();
+    (imports, root.rep())
 }
 
-fn lent(handle: u32) -> Resource<WasiDescriptor> {
+fn borrowed(handle: u32) -> Resource<WasiDescriptor> {
     Resource::new_borrow(handle)
 }
 
-fn open(mut world: &mut World, root: u32, path: &str) -> FsResult<u32> {
+fn open(mut imports: &mut ImportState, root: u32, path: &str) -> FsResult<u32> {
     let (follow, flags) = (PathFlags::SYMLINK_FOLLOW, DescriptorFlags::READ);
-    let opened = (&mut world).open_at(lent(root), follow, path.into(), OpenFlags::empty(), flags);
+    let opened = (&mut imports).open_at(
+        borrowed(root),
+        follow,
+        path.into(),
+        OpenFlags::empty(),
+        flags,
+    );
     Ok(opened?.rep())
 }
 
-fn hash_at(mut world: &mut World, root: u32, path: &str) -> FsResult<(u64, u64)> {
+fn hash_at(mut imports: &mut ImportState, root: u32, path: &str) -> FsResult<(u64, u64)> {
     let follow = PathFlags::SYMLINK_FOLLOW;
-    let hash = (&mut world).metadata_hash_at(lent(root), follow, path.into())?;
+    let hash = (&mut imports).metadata_hash_at(borrowed(root), follow, path.into())?;
     Ok((hash.lower, hash.upper))
 }
 
@@ -57,13 +62,13 @@ fn a_file_has_one_hash_in_a_call_and_another_in_the_next() {
     symlink("a", folder.path().join("link")).unwrap();
     let mut seen = Vec::new();
     for _ in 0..2 {
-        let (mut world, root) = call(folder.path());
-        let hash = hash_at(&mut world, root, "a").unwrap();
-        assert_eq!(hash, hash_at(&mut world, root, "link").unwrap());
-        let file = open(&mut world, root, "a").unwrap();
-        let of_handle = (&mut &mut world).metadata_hash(lent(file)).unwrap();
+        let (mut imports, root) = call(folder.path());
+        let hash = hash_at(&mut imports, root, "a").unwrap();
+        assert_eq!(hash, hash_at(&mut imports, root, "link").unwrap());
+        let file = open(&mut imports, root, "a").unwrap();
+        let of_handle = (&mut &mut imports).metadata_hash(borrowed(file)).unwrap();
         assert_eq!(hash, (of_handle.lower, of_handle.upper));
-        seen.extend([hash, hash_at(&mut world, root, "b").unwrap()]);
+        seen.extend([hash, hash_at(&mut imports, root, "b").unwrap()]);
     }
     for (index, hash) in seen.iter().enumerate() {
         assert!(!seen[..index].contains(hash), "{seen:?}");
@@ -72,36 +77,36 @@ fn a_file_has_one_hash_in_a_call_and_another_in_the_next() {
 }
 
 #[test]
-fn handles_of_one_file_are_the_same_object_though_it_changes() {
+fn handles_of_one_file_are_the_same_object_even_if_it_changes() {
     let folder = tempfile::tempdir().unwrap();
     for name in ["a", "b"] {
         std::fs::write(folder.path().join(name), "same").unwrap();
     }
-    let (mut world, root) = call(folder.path());
-    let first = open(&mut world, root, "a").unwrap();
+    let (mut imports, root) = call(folder.path());
+    let first = open(&mut imports, root, "a").unwrap();
     std::fs::write(folder.path().join("a"), "other").unwrap();
-    let again = open(&mut world, root, "a").unwrap();
-    let other = open(&mut world, root, "b").unwrap();
+    let again = open(&mut imports, root, "a").unwrap();
+    let other = open(&mut imports, root, "b").unwrap();
     for (one, two, same) in [
         (first, again, true),
         (first, other, false),
         (root, root, true),
         (root, first, false),
     ] {
-        let seen = (&mut &mut world).is_same_object(lent(one), lent(two));
+        let seen = (&mut &mut imports).is_same_object(borrowed(one), borrowed(two));
         assert_eq!(seen.unwrap(), same);
     }
 }
 
 #[test]
-fn what_lies_on_another_mount_is_refused_however_it_is_asked_for() {
-    // `/dev` with a mount inside, as every Linux has it.
+fn refuses_another_mount_by_every_call() {
+    // Every Linux has a mount inside `/dev`.
     let inside = tempfile::Builder::new().tempdir_in("/dev/shm").unwrap();
     symlink("nowhere", inside.path().join("link")).unwrap();
     let below = inside.path().strip_prefix("/dev").unwrap();
     let below = below.to_str().unwrap().to_owned();
-    let (mut world, root) = call(Path::new("/dev"));
-    let mut world = &mut world;
+    let (mut imports, root) = call(Path::new("/dev"));
+    let mut imports = &mut imports;
     let link = format!("{below}/link");
     let (follow, keep) = (PathFlags::SYMLINK_FOLLOW, PathFlags::empty());
     for (path, flags) in [
@@ -113,12 +118,14 @@ fn what_lies_on_another_mount_is_refused_however_it_is_asked_for() {
         let reading = (OpenFlags::empty(), DescriptorFlags::READ);
         let path = || path.to_owned();
         let asked = [
-            world
-                .open_at(lent(root), flags, path(), reading.0, reading.1)
+            imports
+                .open_at(borrowed(root), flags, path(), reading.0, reading.1)
                 .map(drop),
-            world.stat_at(lent(root), flags, path()).map(drop),
-            world.metadata_hash_at(lent(root), flags, path()).map(drop),
-            world.readlink_at(lent(root), path()).map(drop),
+            imports.stat_at(borrowed(root), flags, path()).map(drop),
+            imports
+                .metadata_hash_at(borrowed(root), flags, path())
+                .map(drop),
+            imports.readlink_at(borrowed(root), path()).map(drop),
         ];
         for (which, answer) in asked.into_iter().enumerate() {
             let error = answer.map_err(|error| error.downcast().unwrap());
@@ -126,10 +133,12 @@ fn what_lies_on_another_mount_is_refused_however_it_is_asked_for() {
             assert!(refused, "{which} of {}: {error:?}", path());
         }
     }
-    // What lies on its own mount is seen, though it cannot be opened.
-    let seen = world.stat_at(lent(root), follow, "null".into()).unwrap();
+    // A device on the same mount is visible but cannot be opened.
+    let seen = imports
+        .stat_at(borrowed(root), follow, "null".into())
+        .unwrap();
     assert_eq!(seen.type_, DescriptorType::Unknown);
-    let target = world.readlink_at(lent(root), "stdin".into());
+    let target = imports.readlink_at(borrowed(root), "stdin".into());
     let refused = target.map_err(|error| error.downcast().unwrap());
     assert!(
         matches!(refused, Err(Code::NotPermitted | Code::Access)),

@@ -1,6 +1,6 @@
-//! Definitions as they are kept, as JSON: beside compiled code in the cache,
-//! and beside the components that come with the host. They were checked before
-//! they were written, and come from a place that is trusted with code.
+//! Definitions as JSON, beside compiled code in the cache and beside the
+//! components that come with the host. They were checked before they were
+//! written, and come from a place that is trusted with code.
 
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
@@ -8,10 +8,9 @@ use serde_json::{Map, Value};
 
 use crate::tool::{Definition, FolderRule, Form};
 
-/// A definition, as JSON has it.
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "Definition", deny_unknown_fields)]
-struct Kept {
+struct DefinitionJson {
     name: String,
     title: String,
     description: String,
@@ -20,13 +19,13 @@ struct Kept {
     #[serde(with = "optional_rule")]
     folder: Option<FolderRule>,
     text_property: Option<String>,
-    #[serde(with = "KeptForm")]
+    #[serde(with = "FormJson")]
     model_reads: Form,
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "FolderRule", deny_unknown_fields)]
-struct KeptRule {
+struct FolderRuleJson {
     skill_property: String,
     enumerate: bool,
     path_property: Option<String>,
@@ -35,46 +34,49 @@ struct KeptRule {
 
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "Form", rename_all = "snake_case")]
-enum KeptForm {
+enum FormJson {
     Text,
     Record,
 }
 
 #[derive(Serialize, Deserialize)]
-struct One(#[serde(with = "Kept")] Definition);
+struct DefinitionEntry(#[serde(with = "DefinitionJson")] Definition);
 
 /// Writes the definitions of a component.
 pub(crate) fn write(definitions: &[Definition]) -> anyhow::Result<Vec<u8>> {
-    let all: Vec<One> = definitions.iter().cloned().map(One).collect();
+    let all: Vec<DefinitionEntry> = definitions.iter().cloned().map(DefinitionEntry).collect();
     Ok(serde_json::to_vec_pretty(&all)?)
 }
 
 /// Reads the definitions of a component.
 pub(crate) fn read(json: &[u8]) -> anyhow::Result<Vec<Definition>> {
-    let all: Vec<One> = serde_json::from_slice(json).context("kept definitions")?;
-    Ok(all.into_iter().map(|One(definition)| definition).collect())
+    let all: Vec<DefinitionEntry> = serde_json::from_slice(json).context("stored definitions")?;
+    let definitions = all
+        .into_iter()
+        .map(|DefinitionEntry(definition)| definition);
+    Ok(definitions.collect())
 }
 
 mod optional_rule {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-    use super::KeptRule;
+    use super::FolderRuleJson;
     use crate::tool::FolderRule;
 
     #[derive(Serialize, Deserialize)]
-    struct Rule(#[serde(with = "KeptRule")] FolderRule);
+    struct RuleEntry(#[serde(with = "FolderRuleJson")] FolderRule);
 
     pub(super) fn serialize<S: Serializer>(
         rule: &Option<FolderRule>,
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
-        rule.clone().map(Rule).serialize(serializer)
+        rule.clone().map(RuleEntry).serialize(serializer)
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<Option<FolderRule>, D::Error> {
-        let rule = Option::<Rule>::deserialize(deserializer)?;
-        Ok(rule.map(|Rule(rule)| rule))
+        let rule = Option::<RuleEntry>::deserialize(deserializer)?;
+        Ok(rule.map(|RuleEntry(rule)| rule))
     }
 }

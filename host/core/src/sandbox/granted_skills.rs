@@ -1,4 +1,4 @@
-//! The skills that a tool may know of: what a guest is told when it asks.
+//! The skills that a guest may list: those that its grant names.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,20 +8,20 @@ use crate::tool::Stop;
 use crate::tool::grant::Skills;
 use crate::tool::limits::Limits;
 
-/// How long a scan goes on before it lets others run. Meets: a catalog of a
-/// million folders, and a call that is past its deadline.
-const STRETCH: Duration = Duration::from_millis(1);
+/// The longest time that a scan runs before it lets others run. Guards against: a
+/// catalog of a million folders, and a call that is past its deadline.
+const MAX_STRETCH: Duration = Duration::from_millis(1);
 
-/// A catalog, seen through a grant.
+/// A catalog, filtered by a grant.
 #[derive(Clone, Default)]
-pub(crate) struct KnownSkills(Option<Arc<(Arc<Catalog>, Skills)>>);
+pub(crate) struct GrantedSkills(Option<Arc<(Arc<Catalog>, Skills)>>);
 
-impl KnownSkills {
+impl GrantedSkills {
     pub(crate) fn new(catalog: Arc<Catalog>, granted: Skills) -> Self {
         Self(Some(Arc::new((catalog, granted))))
     }
 
-    /// The skills as they are now. They count towards the limits of the call
+    /// Lists the skills as they are now. They count towards the limits of the call
     /// that asks.
     pub(crate) async fn list(&self, limits: &Limits) -> Result<Vec<Skill>, Stop> {
         let Some((catalog, granted)) = self.0.as_deref() else {
@@ -41,7 +41,7 @@ impl KnownSkills {
                 }
                 skills.push(skill);
             }
-            if since.elapsed() >= STRETCH {
+            if since.elapsed() >= MAX_STRETCH {
                 tokio::task::yield_now().await;
                 since = Instant::now();
             }

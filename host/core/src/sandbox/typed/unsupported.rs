@@ -1,5 +1,5 @@
-//! Types of WIT that no engine here runs: the compiler refuses a component for
-//! them by a position in its bytes. This finds the function, for its author.
+//! WIT types that no engine here runs. The compiler reports them by a position in the
+//! component's bytes. This module finds the function, for its author.
 
 use wasmparser::component_types::{
     ComponentDefinedType, ComponentEntityType, ComponentFuncTypeId, ComponentValType,
@@ -7,16 +7,16 @@ use wasmparser::component_types::{
 use wasmparser::types::TypesRef;
 use wasmparser::{Parser, Payload, PrimitiveValType, ValidPayload, Validator, WasmFeatures};
 
-use super::names::Place;
+use super::names::FunctionPath;
 
-/// Most types that are looked at in search of one. Meets: a type that names
-/// itself twice at each level.
-const LOOKED_AT: usize = 10_000;
+/// The most types that a search visits. Guards against: a type that names itself
+/// twice at each level.
+const MAX_VISITED: usize = 10_000;
 
-/// The first exported function with such a type, and which. None: what a
-/// component was refused for is something else.
-pub(crate) fn explain(component: &[u8]) -> Option<String> {
-    // No code is compiled, and none is looked at.
+/// Returns an error that names the first exported function with such a type.
+/// `None` if the compiler refused the component for another reason.
+pub(crate) fn find_unsupported(component: &[u8]) -> Option<String> {
+    // No code is compiled, and none is read.
     let mut validator = Validator::new_with_features(WasmFeatures::all());
     let mut depth = 0_usize;
     let mut exported = Vec::new();
@@ -37,33 +37,32 @@ pub(crate) fn explain(component: &[u8]) -> Option<String> {
         }
     }
     let types = types?;
-    let mut search = Search {
+    let mut search = TypeSearch {
         types: types.as_ref(),
-        left: LOOKED_AT,
+        left: MAX_VISITED,
     };
     exported.into_iter().find_map(|name| search.export(name))
 }
 
-struct Search<'a> {
+/// A search of types, with the number that it may still visit.
+struct TypeSearch<'a> {
     types: TypesRef<'a>,
     left: usize,
 }
 
-impl Search<'_> {
+impl TypeSearch<'_> {
     fn export(&mut self, name: &str) -> Option<String> {
         let types = self.types;
-        let place = |interface: Option<&str>, function: &str| Place {
+        let path = |interface: Option<&str>, function: &str| FunctionPath {
             interface: interface.map(str::to_owned),
             function: function.to_owned(),
         };
         match types.component_item_for_export(name)?.ty {
-            ComponentEntityType::Func(id) => self.function(&place(None, name), id),
+            ComponentEntityType::Func(id) => self.function(&path(None, name), id),
             ComponentEntityType::Instance(id) => {
                 let mut exports = types[id].exports.iter();
                 exports.find_map(|(function, item)| match item.ty {
-                    ComponentEntityType::Func(id) => {
-                        self.function(&place(Some(name), function), id)
-                    }
+                    ComponentEntityType::Func(id) => self.function(&path(Some(name), function), id),
                     _ => None,
                 })
             }
@@ -71,11 +70,11 @@ impl Search<'_> {
         }
     }
 
-    fn function(&mut self, place: &Place, id: ComponentFuncTypeId) -> Option<String> {
+    fn function(&mut self, path: &FunctionPath, id: ComponentFuncTypeId) -> Option<String> {
         let types = self.types;
         let function = &types[id];
         if function.async_ {
-            return Some(format!("{place} is no tool: it is `async`"));
+            return Some(format!("{path} cannot be a tool: it is `async`"));
         }
         let mut parameters = function.params.iter();
         let parameter = parameters.find_map(|(name, ty)| {
@@ -87,11 +86,11 @@ impl Search<'_> {
             Some(format!("its result has {found}"))
         })?;
         Some(format!(
-            "{place} is no tool: {found}, for which there is no JSON"
+            "{path} cannot be a tool: {found}, which has no form in JSON"
         ))
     }
 
-    /// The first such type in a type.
+    /// Returns the first such type in a type.
     fn value(&mut self, ty: ComponentValType) -> Option<&'static str> {
         let mut rest = vec![ty];
         while let Some(ty) = rest.pop() {

@@ -1,0 +1,134 @@
+//! The definitions of a component's tools: asked for in a sandbox, and checked,
+//! because they come from a guest. `json` is their form on disk.
+
+pub(crate) mod json;
+
+use anyhow::{Context as _, bail};
+use serde_json::{Map, Value};
+
+use crate::sandbox::{RawDefinition, RawForm, Sandbox};
+use crate::text::line::Line;
+use crate::tool::arguments::Schema;
+use crate::tool::limits::{self, Limits};
+use crate::tool::{Definition, FolderRule, Form, Stop};
+
+/// Asks a component for its tools and checks their definitions. `bytes` are the
+/// component's.
+pub(crate) async fn ask(
+    sandbox: &Sandbox,
+    origin: &str,
+    bytes: &[u8],
+    limits: &Limits,
+) -> anyhow::Result<Vec<Definition>> {
+    let declared = sandbox.declared_tools(origin, bytes, limits).await;
+    let declared = declared.map_err(|stop| match stop {
+        Stop::Trap(causes) => anyhow::anyhow!("it trapped when asked for its tools: {causes}"),
+        stop => anyhow::anyhow!("it was stopped when asked for its tools: {stop}"),
+    })?;
+    check_size(&declared.definitions)?;
+    let definition = |raw: RawDefinition| {
+        let name = raw.name.clone();
+        definition(raw).with_context(|| format!("in its tool `{}`", Line::new(name)))
+    };
+    let definitions = declared.definitions.into_iter().map(definition);
+    let definitions = definitions.collect::<anyhow::Result<_>>()?;
+    declared.callable.map_err(anyhow::Error::from)?;
+    Ok(definitions)
+}
+
+/// Compiles the input schema of each tool, as its first call would.
+pub(crate) fn check_schemas(definitions: &[Definition]) -> anyhow::Result<()> {
+    for definition in definitions {
+        Schema::new(&definition.input_schema)
+            .with_context(|| format!("in its tool `{}`", definition.name))?;
+    }
+    Ok(())
+}
+
+fn check_size(definitions: &[RawDefinition]) -> anyhow::Result<()> {
+    if definitions.len() > limits::DEFINITIONS {
+        bail!(
+            "it defines {} tools, more than {}",
+            definitions.len(),
+            limits::DEFINITIONS
+        );
+    }
+    let bytes: usize = definitions
+        .iter()
+        .map(|raw| {
+            raw.name.len()
+                + raw.title.len()
+                + raw.description.len()
+                + raw.input_schema.len()
+                + raw.output_schema.as_ref().map_or(0, String::len)
+        })
+        .sum();
+    if bytes > limits::DEFINITIONS_BYTES {
+        bail!(
+            "its definitions are larger than {} bytes",
+            limits::DEFINITIONS_BYTES
+        );
+    }
+    Ok(())
+}
+
+/// Checks one definition.
+fn definition(raw: RawDefinition) -> anyhow::Result<Definition> {
+    if !is_tool_name(&raw.name) {
+        bail!("a tool's name is 1 to 64 letters, digits, `_` or `-`");
+    }
+    let input_schema = object(&raw.input_schema).context("its input schema")?;
+    let properties = input_schema.get("properties").and_then(Value::as_object);
+    let folder = raw.folder.map(|rule| FolderRule {
+        skill_property: rule.skill_property,
+        enumerate: rule.enumerate,
+        path_property: rule.path_property,
+        skill_optional: rule.skill_optional,
+    });
+    for named in folder
+        .iter()
+        .flat_map(|rule| std::iter::once(&rule.skill_property).chain(&rule.path_property))
+    {
+        if !properties.is_some_and(|properties| properties.contains_key(named)) {
+            bail!(
+                "its folder rule names the property `{}`, which its input schema does not have",
+                Line::new(named)
+            );
+        }
+    }
+    Ok(Definition {
+        title: if raw.title.is_empty() {
+            raw.name.clone()
+        } else {
+            raw.title
+        },
+        name: raw.name,
+        description: raw.description,
+        output_schema: raw
+            .output_schema
+            .map(|schema| object(&schema).context("its output schema"))
+            .transpose()?,
+        input_schema,
+        folder,
+        text_property: raw.text_property,
+        model_reads: match raw.model_reads {
+            RawForm::Text => Form::Text,
+            RawForm::Details => Form::Record,
+        },
+    })
+}
+
+fn is_tool_name(name: &str) -> bool {
+    (1..=64).contains(&name.len())
+        && name
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
+}
+
+fn object(json: &str) -> anyhow::Result<Map<String, Value>> {
+    match serde_json::from_str(json) {
+        Ok(Value::Object(object)) => Ok(object),
+        Ok(_) => bail!("it is not a JSON object"),
+        Err(error) => Err(error).context("it is not JSON"),
+    }
+}

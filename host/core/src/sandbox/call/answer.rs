@@ -1,0 +1,43 @@
+//! The answer of a guest, bounded, as the host passes it on.
+
+use super::types::{RawFailure, RawOutput};
+use crate::tool::{FailureKind, Stop};
+
+/// The answer of a guest.
+pub(crate) struct GuestAnswer {
+    pub(crate) text: String,
+    pub(crate) details: Option<String>,
+}
+
+/// The failure that a guest reports instead of an answer.
+pub(crate) struct GuestFailure {
+    pub(crate) kind: FailureKind,
+    pub(crate) message: String,
+    pub(crate) details: Option<String>,
+}
+
+/// Returns what the guest gave, or a stop if it is larger than the limit.
+pub(super) fn bounded(
+    result: Result<RawOutput, RawFailure>,
+    limit: usize,
+) -> Result<Result<GuestAnswer, GuestFailure>, Stop> {
+    let (text, details) = match &result {
+        Ok(output) => (&output.text, &output.details),
+        Err(failure) => (&failure.message, &failure.details),
+    };
+    if text.len() + details.as_ref().map_or(0, String::len) > limit {
+        return Err(Stop::Output(limit));
+    }
+    Ok(match result {
+        Ok(RawOutput { text, details }) => Ok(GuestAnswer { text, details }),
+        Err(RawFailure {
+            kind,
+            message,
+            details,
+        }) => Err(GuestFailure {
+            kind: kind.into(),
+            message,
+            details,
+        }),
+    })
+}

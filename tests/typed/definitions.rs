@@ -1,0 +1,77 @@
+//! The definitions of functions as tools: names, descriptions and schemas.
+
+use serde_json::{Value, json};
+use skillhost::Form;
+
+use super::host;
+
+#[test]
+fn definitions_describe_the_types() {
+    let definitions = host().definitions();
+    let definition = |name: &str| {
+        let found = definitions
+            .iter()
+            .find(|definition| definition.name == name);
+        found.unwrap_or_else(|| panic!("no {name}"))
+    };
+    let twice: Vec<&str> = definitions
+        .iter()
+        .map(|definition| &*definition.name)
+        .filter(|name| name.ends_with("twice"))
+        .collect();
+    assert_eq!(twice, ["echo_twice", "other_twice"]);
+    let many = definition("echo_many");
+    assert_eq!(
+        Value::from(many.input_schema.clone()),
+        json!({
+            "type": "object",
+            "properties": {
+                "a": {"type": "string"},
+                "b": {
+                    "type": ["object", "null"],
+                    "properties": {
+                        "x": {"type": "integer", "minimum": i32::MIN, "maximum": i32::MAX},
+                        "y": {"type": "integer", "minimum": i32::MIN, "maximum": i32::MAX},
+                        "text_beside": {"type": ["string", "null"]},
+                    },
+                    "required": ["x", "y"],
+                    "additionalProperties": false,
+                },
+                "c": {"type": "string", "enum": ["dark_red", "green", "light_blue"]},
+            },
+            "required": ["a", "c"],
+            "additionalProperties": false,
+        })
+    );
+    assert_eq!(many.model_reads, Form::Text);
+    assert_eq!(many.description, "All together, in another order.");
+    assert_eq!(
+        definition("answer").description,
+        "Answers with the string, or fails with it.\n\nIt fails where `fail` says so."
+    );
+    assert_eq!(
+        definition("echo_u8").description,
+        "The function `echo-u8` of `skillhost-test:typed/echo@0.1.0`."
+    );
+    let other = definition("other_twice");
+    assert_eq!(
+        other.description,
+        "Where the point lies that is twice as far away."
+    );
+    assert_eq!(
+        Value::from(definition("echo_option").output_schema.clone().unwrap()),
+        json!({
+            "type": "object",
+            "properties": {
+                "result": {"type": ["integer", "null"], "minimum": 0, "maximum": u32::MAX},
+            },
+            "required": ["result"],
+            "additionalProperties": false,
+        })
+    );
+    assert_eq!(
+        other.output_schema.as_ref().unwrap()["properties"],
+        other.input_schema["properties"]["value"]["properties"]
+    );
+    assert_eq!(definition("echo_record").model_reads, Form::Record);
+}

@@ -425,13 +425,16 @@ fn a_compiler_that_will_not_do_is_named_with_what_it_lacks() {
         (
             "python",
             [("python3", "echo 3 8"), ("other", "")],
-            ["is Python 3.8, and 3.10 or newer is needed", "python.org"],
+            [
+                "is Python 3.8; Python 3.10 or newer is needed",
+                "python.org",
+            ],
         ),
         (
             "javascript",
             [("node", "echo v18.1.0"), ("npm", "exit 1")],
             [
-                "is Node.js v18.1.0, and 20 or newer is needed",
+                "is Node.js v18.1.0; Node.js 20 or newer is needed",
                 "nodejs.org",
             ],
         ),

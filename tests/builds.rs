@@ -4,7 +4,7 @@
 
 use std::fs::{self, Permissions};
 use std::io::{BufRead as _, BufReader};
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -39,8 +39,10 @@ case "$1" in
 esac
 "#;
 
+/// npm is itself a script that finds its Node.js on the PATH.
 const NPM: &str = r#"
 echo "npm $*" >>"$LOG"
+/usr/bin/env node --version >/dev/null
 compiler=node_modules/@bytecodealliance/componentize-js/src
 mkdir -p $compiler
 cat >$compiler/cli.js <<'END'
@@ -87,14 +89,26 @@ impl Machine {
         finish(command, "")
     }
 
-    /// A build in the project's folder, where the PATH looks, too.
+    /// A build in the project's folder, with a PATH that leads there in every way.
     fn command(&self) -> Command {
+        let inside = [
+            String::new(),
+            ".".to_owned(),
+            self.project.display().to_string(),
+            self.project.join("node_modules/.bin").display().to_string(),
+            self.path("link").display().to_string(),
+            self.path("linked").display().to_string(),
+        ];
         let mut command = self.program.command(&["build"]);
         command
             .current_dir(&self.project)
             .env(
                 "PATH",
-                format!(":.:{}:/usr/bin:/bin", self.path("bin").display()),
+                format!(
+                    "{}:{}:/usr/bin:/bin",
+                    inside.join(":"),
+                    self.path("bin").display()
+                ),
             )
             .env("SKILLHOST_CACHE", self.path("cache"))
             .env(
@@ -132,6 +146,9 @@ fn a_build_runs_no_program_that_the_project_brings() {
             "build/venv/bin/componentize-py",
             "node_modules/.bin/componentize-js",
             "node_modules/@bytecodealliance/componentize-js/src/cli.js",
+            "node_modules/.bin/python3",
+            "node_modules/.bin/node",
+            "node_modules/.bin/npm",
             "python3",
             "node",
             "npm",
@@ -140,6 +157,14 @@ fn a_build_runs_no_program_that_the_project_brings() {
             machine
                 .program
                 .script(&format!("project/{brought}"), &script);
+        }
+        // A folder of the PATH that is a link into the project, and one that holds such links.
+        symlink("project/node_modules/.bin", machine.path("link")).unwrap();
+        fs::create_dir(machine.path("linked")).unwrap();
+        // Without `node`: npm would find it there by itself, and only a user makes such a link.
+        for name in ["python3", "npm"] {
+            let target = machine.project.join(name);
+            symlink(target, machine.path("linked").join(name)).unwrap();
         }
         // As after an installation.
         let text = |name: &str| fs::read_to_string(machine.project.join(name)).unwrap_or_default();
@@ -217,9 +242,9 @@ fn the_sources_of_today_are_compiled() {
     machine.build();
     fs::remove_file(machine.project.join("src/skillhost-kit.js")).unwrap();
     fs::write(machine.project.join("src/tool.js"), "today\n").unwrap();
-    std::os::unix::fs::symlink("tool.js", machine.project.join("src/link.js")).unwrap();
+    symlink("tool.js", machine.project.join("src/link.js")).unwrap();
     // It leads around in a circle.
-    std::os::unix::fs::symlink(".", machine.project.join("src/circle")).unwrap();
+    symlink(".", machine.project.join("src/circle")).unwrap();
     assert_eq!(machine.build().code, 0);
     let sources = fs::read_to_string(machine.path("log.sources")).unwrap();
     assert_eq!(sources, "today\ntoday\n");

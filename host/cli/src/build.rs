@@ -11,6 +11,7 @@ mod place;
 mod project;
 mod python;
 mod rust;
+mod search;
 mod step;
 mod venv;
 

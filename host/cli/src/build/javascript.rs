@@ -4,13 +4,13 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use serde_json::Value;
 
 use super::Fault;
 use super::environment::{Environment, Recipe};
 use super::project::Project;
+use super::search::SearchPath;
 use super::step::{self, Step};
 
 /// Oldest Node.js that the compiler runs with.
@@ -22,17 +22,19 @@ const SOURCE: &str = "src/tool.js";
 pub(super) fn build(project: &Project) -> Result<PathBuf, Fault> {
     project.file(SOURCE)?;
     project.file("wit/world.wit")?;
-    let node = node()?;
+    let node = node(&project.programs)?;
     let recipe = Recipe {
         kind: "javascript",
         locks: &["package.json", "package-lock.json"],
         brings: COMPILER,
     };
-    let environment = Environment::open(project, &recipe, install)?;
+    let environment = Environment::open(project, &recipe, |folder| {
+        install(&project.programs, folder)
+    })?;
     // The sources lie beside `node_modules`, which they import from.
     environment.copy(project, "src")?;
     let step = |name, arguments: &[&OsStr]| {
-        let mut command = Command::new(&node);
+        let mut command = project.programs.command(&node);
         command.args(arguments).current_dir(&environment.folder);
         let mut step = Step::new(name, command);
         step.alias = Some(format!("{}/", environment.folder.display()));
@@ -66,7 +68,7 @@ pub(super) fn build(project: &Project) -> Result<PathBuf, Fault> {
 }
 
 /// Installs what the lock file names.
-fn install(environment: &Path) -> Result<(), Fault> {
+fn install(programs: &SearchPath, environment: &Path) -> Result<(), Fault> {
     let text = |name| fs::read_to_string(environment.join(name)).unwrap_or_default();
     if let Some(beside) = beside_registry(&text("package.json"), &text("package-lock.json")) {
         return Err(Fault::project(format!(
@@ -74,10 +76,8 @@ fn install(environment: &Path) -> Result<(), Fault> {
         ))
         .fix("modules of your own lie in `src`"));
     }
-    let Some(npm) = step::find("npm") else {
-        return Err(Fault::missing("there is no `npm` on the PATH").fix(HOW));
-    };
-    let mut command = Command::new(npm);
+    let npm = programs.find("npm").map_err(|fault| fault.fix(HOW))?;
+    let mut command = programs.command(npm);
     command
         .args([
             "ci",
@@ -163,14 +163,11 @@ fn link(folder: &Path) -> io::Result<Option<PathBuf>> {
 const HOW: &str = "get Node.js, which has it, from https://nodejs.org, or as your system's \
                    packages `nodejs` and `npm`";
 
-fn node() -> Result<PathBuf, Fault> {
-    let Some(node) = step::find("node") else {
-        return Err(Fault::missing(format!(
-            "there is no `node` on the PATH; Node.js {OLDEST} or newer is needed"
-        ))
-        .fix(HOW));
-    };
-    let mut command = Command::new(&node);
+fn node(programs: &SearchPath) -> Result<PathBuf, Fault> {
+    let needed = format!("Node.js {OLDEST} or newer is needed");
+    let node = programs.find("node");
+    let node = node.map_err(|fault| fault.fix(&needed).fix(HOW))?;
+    let mut command = programs.command(&node);
     // A version manager looks for its settings in the folder that it starts in.
     command.arg("--version").current_dir("/");
     let version = step::ask(&mut command);
@@ -179,7 +176,7 @@ fn node() -> Result<PathBuf, Fault> {
     match major.and_then(|major| major.parse::<u32>().ok()) {
         Some(major) if major >= OLDEST => Ok(node),
         _ => Err(Fault::missing(format!(
-            "`{}` is Node.js {version}, and {OLDEST} or newer is needed",
+            "`{}` is Node.js {version}; {needed}",
             node.display()
         ))
         .fix(HOW)),

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::Fault;
+use super::search::SearchPath;
 use crate::kit::Language;
 
 /// A folder that can be built.
@@ -11,6 +12,8 @@ pub(super) struct Project {
     /// Absolute: compilers are started in it.
     pub(super) folder: PathBuf,
     pub(super) language: Language,
+    /// Where its build finds programs.
+    pub(super) programs: SearchPath,
 }
 
 impl Project {
@@ -49,6 +52,7 @@ impl Project {
             }
         };
         Ok(Self {
+            programs: SearchPath::outside(&absolute),
             folder: absolute,
             language,
         })
@@ -165,6 +169,7 @@ mod tests {
         let project = Project {
             folder: folder.clone(),
             language: Language::C,
+            programs: SearchPath::outside(&folder),
         };
         for (name, written) in [("bindings", "tool.c"), ("", "component.wasm")] {
             let scratch = project.scratch(name).ok().unwrap();

@@ -3,7 +3,6 @@
 use std::env;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use serde_json::Value;
 
@@ -17,10 +16,10 @@ const HOW: &str = "get Rust from https://rustup.rs, then `rustup target add wasm
 
 pub(super) fn build(project: &Project) -> Result<PathBuf, Fault> {
     project.file("Cargo.toml")?;
-    let cargo = program("CARGO", "cargo")?;
-    let rustc = program("RUSTC", "rustc")?;
-    has_target(&rustc)?;
-    let mut command = Command::new(cargo);
+    let cargo = program(project, "CARGO", "cargo")?;
+    let rustc = program(project, "RUSTC", "rustc")?;
+    has_target(project, &rustc)?;
+    let mut command = project.programs.command(cargo);
     command
         .args(["build", "--release", "--target", TARGET, "--lib"])
         .arg("--message-format=json-render-diagnostics")
@@ -48,24 +47,23 @@ pub(super) fn build(project: &Project) -> Result<PathBuf, Fault> {
 }
 
 /// The program that a variable names, or one on the PATH.
-fn program(variable: &str, name: &str) -> Result<OsString, Fault> {
+fn program(project: &Project, variable: &str, name: &str) -> Result<OsString, Fault> {
     if let Some(named) = env::var_os(variable).filter(|named| !named.is_empty()) {
         return Ok(named);
     }
-    match step::find(name) {
-        Some(found) => Ok(found.into()),
-        None => Err(Fault::missing(format!("there is no `{name}` on the PATH")).fix(HOW)),
-    }
+    let found = project.programs.find(name);
+    found.map(Into::into).map_err(|fault| fault.fix(HOW))
 }
 
-fn has_target(rustc: &OsString) -> Result<(), Fault> {
-    let mut ask = Command::new(rustc);
+fn has_target(project: &Project, rustc: &OsString) -> Result<(), Fault> {
+    let rustc = || project.programs.command(rustc);
+    let mut ask = rustc();
     ask.args(["--print", "target-libdir", "--target", TARGET]);
     let folder = step::ask(&mut ask);
     if folder.is_some_and(|folder| Path::new(&folder).is_dir()) {
         return Ok(());
     }
-    let version = step::ask(Command::new(rustc).arg("--version"));
+    let version = step::ask(rustc().arg("--version"));
     Err(Fault::missing(format!(
         "{} is here without its target `{TARGET}`",
         version.as_deref().unwrap_or("Rust")

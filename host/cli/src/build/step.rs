@@ -1,10 +1,8 @@
-//! One command of a build: found, started, and what it prints shown as it
-//! comes, in bounds.
+//! One command of a build: runs it, and shows a bounded part of what it prints as
+//! it comes. How its program is found stands in `search.rs`.
 
 use std::collections::VecDeque;
-use std::env;
 use std::io::{BufRead as _, BufReader, Read};
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
 
@@ -22,18 +20,6 @@ const LAST: usize = 20;
 const LINE: usize = 1000;
 /// Most that is kept of what a program reads.
 const KEPT: u64 = 64 << 20;
-
-/// Finds a program; `None` if it is not on the PATH. Parts of that which depend
-/// on the current folder do not count. Meets: a `node` in a project.
-pub(super) fn find(program: &str) -> Option<PathBuf> {
-    let path = env::var_os("PATH")?;
-    env::split_paths(&path)
-        .filter(|folder| folder.is_absolute())
-        .map(|folder| folder.join(program))
-        .find(|file| {
-            rustix::fs::access(file, rustix::fs::Access::EXEC_OK).is_ok() && file.is_file()
-        })
-}
 
 /// What a command prints, asked for a fact: nothing of it is shown.
 pub(super) fn ask(command: &mut Command) -> Option<String> {

@@ -8,6 +8,7 @@ use std::process::Command;
 use super::Fault;
 use super::environment::{Environment, Recipe};
 use super::project::Project;
+use super::search::SearchPath;
 use super::step::{self, Step};
 
 /// Oldest Python that the compilers run with.
@@ -16,35 +17,37 @@ const LOCK: &str = "requirements.txt";
 const PYTHON: &str = "bin/python";
 
 /// A virtual environment of Python's with a compiler in it.
-pub(super) struct Venv {
+pub(super) struct Venv<'a> {
     pub(super) folder: PathBuf,
+    programs: &'a SearchPath,
     _environment: Environment,
 }
 
-impl Venv {
-    /// Opens that of a project. It is made if it is not there.
-    pub(super) fn open(project: &Project) -> Result<Self, Fault> {
+impl<'a> Venv<'a> {
+    /// Opens the one of a project, and makes it if there is none.
+    pub(super) fn open(project: &'a Project) -> Result<Self, Fault> {
         let recipe = Recipe {
             kind: "python",
             locks: &[LOCK],
             brings: &format!("venv/{PYTHON}"),
         };
         let environment = Environment::open(project, &recipe, |folder| {
-            install(folder, &folder.join("venv"))
+            install(&project.programs, folder, &folder.join("venv"))
         })?;
         Ok(Self {
             folder: environment.folder.join("venv"),
+            programs: &project.programs,
             _environment: environment,
         })
     }
 
     /// Its Python, to be started.
     pub(super) fn python(&self) -> Command {
-        isolated(&self.folder.join(PYTHON))
+        isolated(self.programs, &self.folder.join(PYTHON))
     }
 }
 
-fn install(environment: &Path, venv: &Path) -> Result<(), Fault> {
+fn install(programs: &SearchPath, environment: &Path, venv: &Path) -> Result<(), Fault> {
     let locked = fs::read_to_string(environment.join(LOCK)).unwrap_or_default();
     if let Some(line) = beside_registry(&locked) {
         return Err(Fault::project(format!(
@@ -52,7 +55,7 @@ fn install(environment: &Path, venv: &Path) -> Result<(), Fault> {
         ))
         .fix("`pip-compile --generate-hashes` writes such a file"));
     }
-    let mut command = isolated(&system()?);
+    let mut command = isolated(programs, &system(programs)?);
     command
         .args(["-m", "venv", "--clear"])
         .arg(venv)
@@ -62,7 +65,7 @@ fn install(environment: &Path, venv: &Path) -> Result<(), Fault> {
         .map_err(|fault| {
             fault.fix("Debian and Ubuntu have that module apart: `apt install python3-venv`")
         })?;
-    let mut command = isolated(&venv.join(PYTHON));
+    let mut command = isolated(programs, &venv.join(PYTHON));
     command
         .args([
             "-m",
@@ -103,25 +106,21 @@ fn beside_registry(locked: &str) -> Option<String> {
 
 /// A Python that imports no module from the folder that it starts in.
 /// Meets: a `venv.py` or `pip.py` in a project.
-fn isolated(python: &Path) -> Command {
-    let mut command = Command::new(python);
+fn isolated(programs: &SearchPath, python: &Path) -> Command {
+    let mut command = programs.command(python);
     command.arg("-I");
     command
 }
 
 /// The machine's Python, if it is new enough.
-fn system() -> Result<PathBuf, Fault> {
+fn system(programs: &SearchPath) -> Result<PathBuf, Fault> {
     let how = "get it from https://www.python.org/downloads, or as your system's packages \
                `python3` and `python3-venv`";
-    let Some(python) = step::find("python3") else {
-        return Err(Fault::missing(format!(
-            "there is no `python3` on the PATH; Python {}.{} or newer is needed",
-            OLDEST.0, OLDEST.1
-        ))
-        .fix(how));
-    };
+    let needed = format!("Python {}.{} or newer is needed", OLDEST.0, OLDEST.1);
+    let python = programs.find("python3");
+    let python = python.map_err(|fault| fault.fix(&needed).fix(how))?;
     let ask = "import sys; print(sys.version_info[0], sys.version_info[1])";
-    let mut command = isolated(&python);
+    let mut command = isolated(programs, &python);
     // A version manager looks for its settings in the folder that it starts in.
     command.args(["-c", ask]).current_dir("/");
     let version = step::ask(&mut command);
@@ -132,10 +131,8 @@ fn system() -> Result<PathBuf, Fault> {
     match version {
         Some(version) if version >= OLDEST => Ok(python),
         Some((major, minor)) => Err(Fault::missing(format!(
-            "`{}` is Python {major}.{minor}, and {}.{} or newer is needed",
-            python.display(),
-            OLDEST.0,
-            OLDEST.1
+            "`{}` is Python {major}.{minor}; {needed}",
+            python.display()
         ))
         .fix(how)),
         None => Err(Fault::missing(format!("`{}` does not run", python.display())).fix(how)),

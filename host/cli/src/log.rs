@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use skillhost::Line;
 use tracing::{Event, Subscriber, level_filters::LevelFilter};
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt::format::Writer;
@@ -12,10 +11,6 @@ use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::terminal;
-
-/// Bytes of an event that are shown. Meets: a peer whose message is in what the
-/// protocol's library says of it.
-const LONGEST: usize = 4096;
 
 /// Starts it.
 pub(crate) fn start(level: LevelFilter) {
@@ -43,8 +38,7 @@ pub(crate) fn start(level: LevelFilter) {
         .init();
 }
 
-/// The format of an event, as a [`Line`]: its message and fields come from
-/// anywhere.
+/// The format of an event: its message and fields come from anywhere.
 struct OneLine<F>(F);
 
 impl<S, N, F> FormatEvent<S, N> for OneLine<F>
@@ -62,13 +56,8 @@ where
         let mut text = String::new();
         self.0
             .format_event(context, Writer::new(&mut text), event)?;
-        let mut text = text.strip_suffix('\n').unwrap_or(&text);
-        let mut cut = "";
-        if text.len() > LONGEST {
-            text = &text[..text.floor_char_boundary(LONGEST)];
-            cut = "…";
-        }
-        writeln!(writer, "{}{cut}", Line::new(text))
+        let text = text.strip_suffix('\n').unwrap_or(&text);
+        writeln!(writer, "{}", terminal::shortened(text))
     }
 }
 
@@ -109,7 +98,7 @@ mod tests {
         assert_eq!(text.matches('\n').count(), 1);
         assert!(text.contains("a\\nb \\u{200b}"), "{text:.100}");
         assert!(
-            text.ends_with("…\n") && text.len() < 8 * LONGEST,
+            text.ends_with("…\n") && text.len() < 64 << 10,
             "{}",
             text.len()
         );

@@ -12,6 +12,7 @@ mod kit;
 mod log;
 mod new;
 mod options;
+mod panic;
 mod prompt;
 mod respond;
 mod serve;
@@ -58,6 +59,7 @@ enum Verb {
 }
 
 fn main() -> ExitCode {
+    panic::install_hook();
     if env::args_os()
         .nth(1)
         .is_some_and(|first| first == skillhost::COMPILE_ARGUMENT)

@@ -15,6 +15,10 @@ use unicode_width::UnicodeWidthChar as _;
 /// Columns of a table that is not printed to a terminal.
 const DEFAULT_WIDTH: usize = 100;
 
+/// Bytes of a message in the log or of a panic that are shown. Guards against: a peer
+/// whose bytes a library puts into its own message.
+const LONGEST: usize = 4096;
+
 /// Makes a [`Line`] as `format!` makes a string.
 macro_rules! format_line {
     ($($text:tt)*) => {
@@ -22,6 +26,14 @@ macro_rules! format_line {
     };
 }
 pub(crate) use format_line;
+
+/// Returns a line of a text, of which only the beginning is shown if it is long.
+pub(crate) fn shortened(text: &str) -> Line {
+    if text.len() <= LONGEST {
+        return Line::new(text);
+    }
+    format_line!("{}…", &text[..text.floor_char_boundary(LONGEST)])
+}
 
 /// Says on stderr, in a line, what is wrong.
 pub(crate) fn complain(message: impl Display) {

@@ -150,28 +150,25 @@ const MISTAKES: &[Mistake] = &[
         &[("find-word", "mine")],
         &["new", "find-word", "--lang", "python"],
         2,
-        &["`find-word` cannot be used", "`--dir`"],
+        &["cannot use `find-word`", "`--dir`"],
     ),
     (
         &[],
         &["new", "FindWord", "--lang", "python"],
         2,
-        &["`FindWord` is no name for a tool", "such as `find-word`"],
+        &["`FindWord` cannot name a tool", "such as `find-word`"],
     ),
     (
         &[],
         &["new", "../find\nword", "--lang", "c"],
         2,
-        &[
-            "`../find\\nword` is no name for a tool",
-            "such as `find-word`",
-        ],
+        &["`../find\\nword` cannot name a tool", "such as `find-word`"],
     ),
     (
         &[],
         &["new", "import", "--lang", "python"],
         2,
-        &["`import` has a meaning", "`import-text`"],
+        &["`import` is a reserved word", "`import-text`"],
     ),
     (
         &[],
@@ -179,7 +176,7 @@ const MISTAKES: &[Mistake] = &[
         2,
         &[
             "`read-skill` is the name of a built-in tool",
-            "take another",
+            "choose another",
         ],
     ),
     (
@@ -217,7 +214,7 @@ const MISTAKES: &[Mistake] = &[
             "\"}\n[x]",
         ],
         2,
-        &["is no version, such as `0.1.0`"],
+        &["is not a version, such as `0.1.0`"],
     ),
     (
         &[("sdk/Cargo.toml", "[package]\nname = \"other\"\n")],
@@ -344,7 +341,7 @@ const MISTAKES: &[Mistake] = &[
         &[
             "has no `requirements.txt`",
             "`skillhost new`",
-            "to copy it from",
+            "copy the file",
         ],
     ),
 ];
@@ -418,7 +415,7 @@ fn a_compiler_that_will_not_do_is_named_with_what_it_lacks() {
                 ),
             ],
             [
-                "rustc 1.95.0 is here without its target `wasm32-wasip2`",
+                "rustc 1.95.0 lacks the target `wasm32-wasip2`",
                 "`rustup target add wasm32-wasip2`",
             ],
         ),

@@ -261,7 +261,7 @@ fn a_build_waits_for_the_end_of_another_of_the_same_project() {
     let mut stderr = BufReader::new(child.stderr.take().unwrap());
     stderr.read_line(&mut said).unwrap();
     assert!(
-        said.contains("another build of this project runs"),
+        said.contains("waiting for another build of this project"),
         "{said}"
     );
     assert!(child.try_wait().unwrap().is_none());

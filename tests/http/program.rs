@@ -142,7 +142,7 @@ fn the_program_needs_a_token_off_loopback() {
         (
             serve("127.0.0.1:0", &["--token-file", "open"], Some(TOKEN)),
             4,
-            "which",
+            "remove one of the two",
         ),
         (
             serve("127.0.0.1:0", &["--token-file", "none"], None),

@@ -142,7 +142,7 @@ def build(name, example):
     shutil.rmtree(project, ignore_errors=True)
     seen = document.follow(SOURCES / name / "README.md", program.REPOSITORY)
     assert "  %s: reads the skill named by " % example.tool in seen.stdout, seen.stdout
-    seen.says_not("REFUSED", "lies there, too")
+    seen.says_not("REFUSED", "hosts also load")
     return project, project / ("dist/%s.wasm" % example.tool)
 
 

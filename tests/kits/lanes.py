@@ -13,7 +13,7 @@ LANGUAGES = ["rust", "python", "javascript", "c"]
 MISTAKES = {
     "rust": [
         ("src/lib.rs", "Ok(Output::text(meaning.trim()))", "Ok(Output::text(meaning.trim())",
-         1, ["src/lib.rs:", "`cargo build` failed", "the first error above"]),
+         1, ["src/lib.rs:", "`cargo build` failed", "fix the first error above"]),
         ("Cargo.toml", 'crate-type = ["cdylib"]', 'crate-type = ["rlib"]',
          1, ["made no component", 'crate-type = ["cdylib"]']),
     ],
@@ -31,9 +31,9 @@ MISTAKES = {
         ("tool.py", "@tool(", "dict(",
          1, ["find_word is no tool: `@tool(…)` stands above"]),
         ("tool.py", "Tools = export(", "tools = export(",
-         1, ["no attribute 'Tools'", "defines `Tools = export(…)`"]),
+         1, ["no attribute 'Tools'", "must define `Tools = export(…)`"]),
         ("tool.py", "export(find_word)", "export()",
-         1, ["defines no tool", "add one"]),
+         1, ["defines no tool", "export at least one"]),
         ("requirements.txt", "componentize-py==0.25.1", "componentize-py==0.25.0",
          1, ["`pip install` failed", "version and hashes"]),
     ],
@@ -155,7 +155,7 @@ def build(folder):
     seen = program.run(folder, "build").ended(0)
     seen.says("built `", "dist/find_word.wasm`")
     assert "  find_word: reads the skill named by `skill_name`\n" in seen.stdout, seen.stdout
-    seen.says_not("REFUSED", "lies there, too")
+    seen.says_not("REFUSED", "hosts also load")
 
 
 def test(folder):

@@ -1,6 +1,5 @@
-//! `skillhost build`: from a tool project to a component that a host would
-//! load. The language's own compiler does the work; how it is called stands in
-//! the file of the language's name.
+//! `skillhost build`: makes a component that a host would load from a tool project.
+//! Each language's file runs its compiler.
 
 mod bindings;
 mod c;
@@ -28,60 +27,62 @@ use crate::terminal::{self, format_line};
 pub(crate) use fault::Fault;
 use project::Project;
 
-/// Longest that compiling the component may take: its author's machine may be
-/// slow, and is theirs.
+/// The longest time to compile the component to machine code: the author's own
+/// machine may be slow.
 const COMPILE_TIME: Duration = Duration::from_secs(600);
 
-/// What those should know who build a project of somebody else's.
+/// A warning for those who build somebody else's project.
 pub(crate) const RIGHTS: &str = "A build runs the project's code, and the packages that it names, \
                                  with your rights: build only what you trust.";
 
-/// Build a tool project, and show what an operator would see of its component
+/// Build a tool project, and show its component as an operator sees it
 #[derive(Args)]
 #[command(after_help = RIGHTS)]
-pub(crate) struct Build {
+pub(crate) struct BuildCommand {
     /// Folder of the project
     #[arg(value_name = "DIR", default_value = ".")]
     folder: PathBuf,
-    /// The language, where the folder holds projects in several
+    /// Language of the project, needed if the folder holds several
     #[arg(long, value_enum)]
     lang: Option<Language>,
 }
 
-/// A component that was built, looked at and put in its place.
-pub(crate) struct Built {
-    /// Where it lies.
+/// A component that was built, inspected and put in its place.
+pub(crate) struct BuiltComponent {
     pub(crate) file: PathBuf,
-    pub(crate) seen: Inspection,
+    pub(crate) inspection: Inspection,
 }
 
-impl Build {
+impl BuildCommand {
     pub(crate) async fn execute(self) -> anyhow::Result<Exit> {
         match build(&self.folder, self.lang).await {
             Ok(built) => {
                 terminal::say(&format_line!("built `{}`", built.file.display()));
-                terminal::print(&inspect::lines(&built.seen))?;
+                terminal::print(&inspect::lines(&built.inspection))?;
                 Ok(Exit::Ok)
             }
-            Err(fault) => Ok(fault.tell()),
+            Err(fault) => Ok(fault.report()),
         }
     }
 }
 
 /// Builds the project in `folder`.
-pub(crate) async fn build(folder: &Path, language: Option<Language>) -> Result<Built, Fault> {
-    let project = Project::find(folder, language)?;
+pub(crate) async fn build(
+    folder: &Path,
+    language: Option<Language>,
+) -> Result<BuiltComponent, Fault> {
+    let project = Project::open(folder, language)?;
     let component = match project.language {
         Language::Rust => rust::build(&project)?,
         Language::Python => python::build(&project)?,
         Language::JavaScript => javascript::build(&project)?,
         Language::C => c::build(&project)?,
     };
-    let seen = inspect::look(&component)
+    let inspection = inspect::inspector(&component)
         .compile_time(COMPILE_TIME)
         .run()
         .await
-        .map_err(|error| Fault::project(format!("what was built is not loaded: {error:#}")))?;
-    let file = place::put(&project, &component, &seen)?;
-    Ok(Built { file, seen })
+        .map_err(|error| Fault::project(format!("a host cannot load the result: {error:#}")))?;
+    let file = place::put(&project, &component, &inspection)?;
+    Ok(BuiltComponent { file, inspection })
 }

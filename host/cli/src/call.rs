@@ -8,42 +8,42 @@ use serde_json::Value;
 use skillhost::{CallError, Host, MAX_ARGUMENTS, message, parse_arguments};
 
 use crate::exit::Exit;
-use crate::options::Options;
+use crate::options::CommonOptions;
 use crate::terminal;
 
 /// Call a tool and print what the model would read
 #[derive(Args)]
-pub(crate) struct Call {
+pub(crate) struct CallCommand {
     /// Name of the tool
     tool: String,
     /// Arguments as a JSON object, or `-` to read them from stdin
-    #[arg(value_name = "JSON", default_value = "{}", hide_default_value = true)]
+    #[arg(value_name = "JSON", default_value = "{}")]
     arguments: String,
-    /// What to print
-    #[arg(long, value_enum, default_value_t = Form::Text)]
-    output: Form,
-    /// The id of the model's call, for `--output message` and the audit log
+    /// Form of the answer
+    #[arg(long, value_enum, default_value_t = AnswerFormat::Text)]
+    output: AnswerFormat,
+    /// Id of the model's call, for `--output message` and the audit log
     #[arg(long, value_name = "ID", required_if_eq("output", "message"))]
     tool_call_id: Option<String>,
     /// Show the call and its result on stderr
     #[arg(long)]
     transcript: bool,
     #[command(flatten)]
-    options: Options,
+    options: CommonOptions,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum Form {
-    /// What the model reads
+enum AnswerFormat {
+    /// The text that the model reads
     Text,
-    /// What a program reads
+    /// JSON for programs
     Json,
     /// The tool message that answers the model's call
     Message,
 }
 
-impl Call {
-    pub(crate) async fn execute(mut self, before: Options) -> anyhow::Result<Exit> {
+impl CallCommand {
+    pub(crate) async fn execute(mut self, before: CommonOptions) -> anyhow::Result<Exit> {
         let options = before.and(std::mem::take(&mut self.options));
         let arguments = match self.arguments() {
             Ok(arguments) => arguments,
@@ -59,8 +59,8 @@ impl Call {
             Ok(_) => Exit::Ok,
             Err(error @ (CallError::UnknownTool { .. } | CallError::Arguments(_))) => {
                 let exit = refused(error);
-                // The model's call still has to be answered.
-                if matches!(self.output, Form::Message) {
+                // The model's call still needs an answer.
+                if matches!(self.output, AnswerFormat::Message) {
                     self.print_message(&message::model_text(outcome))?;
                 }
                 return Ok(exit);
@@ -73,14 +73,14 @@ impl Call {
                 }
             }
         };
-        if matches!(self.output, Form::Json) {
+        if matches!(self.output, AnswerFormat::Json) {
             terminal::print_json_answer(&message::program_text(&outcome))?;
         }
         let text = message::model_text(outcome);
         match self.output {
-            Form::Json => {}
-            Form::Text => terminal::print_answer(&text)?,
-            Form::Message => self.print_message(&text)?,
+            AnswerFormat::Json => {}
+            AnswerFormat::Text => terminal::print_answer(&text)?,
+            AnswerFormat::Message => self.print_message(&text)?,
         }
         if self.transcript {
             for line in message::result_lines(&text) {
@@ -107,7 +107,7 @@ impl Call {
             .read_to_end(&mut bytes)
             .context("cannot read the arguments from stdin")
             .map_err(|error| CallError::Arguments(format!("{error:#}")))?;
-        // Too long is said of what is too long, wherever it was cut.
+        // Arguments that are too long are refused as such, wherever this cut them.
         parse_arguments(&String::from_utf8_lossy(&bytes))
     }
 }
@@ -117,7 +117,7 @@ fn refused(error: &CallError) -> Exit {
     Exit::Usage
 }
 
-/// What the operator can know and the model need not.
+/// Prints what helps the operator and is not for the model.
 fn explain(host: &Host, error: &CallError) {
     match error {
         CallError::Failed(failure) => {

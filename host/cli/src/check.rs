@@ -1,45 +1,37 @@
-//! `skillhost check`: what the Agent Skills specification says of skills.
+//! `skillhost check`: checks skills against the Agent Skills specification.
 
 use std::path::{Path, PathBuf};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde_json::{Value, json};
 use skillhost::Line;
 use skillhost::check::{Finding, Severity, check_folder};
 
 use crate::exit::Exit;
-use crate::options::Options;
+use crate::options::{CommonOptions, ReportFormat};
 use crate::terminal::{self, format_line};
 
 /// Check skills against the Agent Skills specification
 #[derive(Args)]
-pub(crate) struct Check {
-    /// Folders of skills to check [default: every skill of the catalog]
+pub(crate) struct CheckCommand {
+    /// Skill folders to check [default: all skills of the catalog]
     #[arg(value_name = "SKILL_DIR")]
     folders: Vec<PathBuf>,
-    /// What to print
-    #[arg(long, value_enum, default_value_t = Form::Text)]
-    output: Form,
+    /// Form of the findings
+    #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
+    output: ReportFormat,
     #[command(flatten)]
-    options: Options,
+    options: CommonOptions,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
-enum Form {
-    /// One line a finding
-    Text,
-    /// JSON for programs
-    Json,
-}
-
-/// A skill and what was found in it.
-struct Checked {
+/// A skill and the findings in it.
+struct CheckedSkill {
     skill: String,
     findings: Vec<Finding>,
 }
 
-impl Check {
-    pub(crate) fn execute(mut self, before: Options) -> anyhow::Result<Exit> {
+impl CheckCommand {
+    pub(crate) fn execute(mut self, before: CommonOptions) -> anyhow::Result<Exit> {
         let options = before.and(std::mem::take(&mut self.options));
         let checked = if self.folders.is_empty() {
             check_catalog(&options)?
@@ -50,8 +42,8 @@ impl Check {
                 .collect()
         };
         match self.output {
-            Form::Text => print_text(&checked)?,
-            Form::Json => terminal::print_json(&to_json(&checked))?,
+            ReportFormat::Text => print_text(&checked)?,
+            ReportFormat::Json => terminal::print_json(&to_json(&checked))?,
         }
         Ok(if count(&checked, Severity::Error) > 0 {
             Exit::Failure
@@ -61,34 +53,34 @@ impl Check {
     }
 }
 
-fn check_catalog(options: &Options) -> anyhow::Result<Vec<Checked>> {
+fn check_catalog(options: &CommonOptions) -> anyhow::Result<Vec<CheckedSkill>> {
     let catalog = options.catalog()?;
     let checked = catalog.names().into_iter().filter_map(|skill| {
-        let findings = catalog.check(&skill)?.unwrap_or_else(cannot_look);
-        Some(Checked { skill, findings })
+        let findings = catalog.check(&skill)?.unwrap_or_else(unreadable);
+        Some(CheckedSkill { skill, findings })
     });
     Ok(checked.collect())
 }
 
-fn check_one(folder: &Path) -> Checked {
-    Checked {
+fn check_one(folder: &Path) -> CheckedSkill {
+    CheckedSkill {
         skill: folder.display().to_string(),
-        findings: check_folder(folder).unwrap_or_else(cannot_look),
+        findings: check_folder(folder).unwrap_or_else(unreadable),
     }
 }
 
-fn cannot_look(error: std::io::Error) -> Vec<Finding> {
+fn unreadable(error: std::io::Error) -> Vec<Finding> {
     vec![Finding {
         severity: Severity::Error,
         line: None,
         rule: "unreadable",
-        message: format!("cannot be looked at: {error}"),
+        message: format!("cannot read the skill: {error}"),
     }]
 }
 
-fn print_text(checked: &[Checked]) -> anyhow::Result<()> {
+fn print_text(checked: &[CheckedSkill]) -> anyhow::Result<()> {
     let mut lines: Vec<Line> = Vec::new();
-    for Checked { skill, findings } in checked {
+    for CheckedSkill { skill, findings } in checked {
         let skill = terminal::name(skill);
         for finding in findings {
             let line = finding
@@ -115,7 +107,7 @@ fn print_text(checked: &[Checked]) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn to_json(checked: &[Checked]) -> Value {
+fn to_json(checked: &[CheckedSkill]) -> Value {
     let finding = |finding: &Finding| {
         json!({
             "severity": word(finding.severity),
@@ -133,7 +125,7 @@ fn to_json(checked: &[Checked]) -> Value {
         .collect()
 }
 
-fn count(checked: &[Checked], severity: Severity) -> usize {
+fn count(checked: &[CheckedSkill], severity: Severity) -> usize {
     let findings = checked.iter().flat_map(|checked| &checked.findings);
     findings
         .filter(|finding| finding.severity == severity)

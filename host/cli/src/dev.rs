@@ -1,5 +1,5 @@
-//! `skillhost dev`: a project that is built and tried again after every
-//! change, and what is different from the time before.
+//! `skillhost dev`: builds and tests a project after every change, and shows the
+//! difference from the time before.
 
 mod cases;
 mod difference;
@@ -15,24 +15,24 @@ use crate::exit::Exit;
 use crate::kit::Language;
 use crate::terminal::{self, format_line};
 use cases::Outcomes;
-use files::Files;
+use files::ProjectFiles;
 
 /// Build a project after every change, run its cases, and show what changed;
-/// ends with Ctrl-C
+/// Ctrl-C ends it
 #[derive(Args)]
 #[command(after_help = build::RIGHTS)]
-pub(crate) struct Dev {
+pub(crate) struct DevCommand {
     /// Folder of the project
     #[arg(value_name = "DIR", default_value = ".")]
     folder: PathBuf,
-    /// The language, where the folder holds projects in several
+    /// Language of the project, needed if the folder holds several
     #[arg(long, value_enum)]
     lang: Option<Language>,
 }
 
-/// What came of the last build that worked.
+/// The results of the last successful build.
 #[derive(Default)]
-struct Last {
+struct LastBuild {
     component: Option<PathBuf>,
     digest: String,
     size: usize,
@@ -40,10 +40,10 @@ struct Last {
     outcomes: Outcomes,
 }
 
-impl Dev {
+impl DevCommand {
     pub(crate) async fn execute(self) -> anyhow::Result<Exit> {
-        let mut files = Files::watch(&self.folder)?;
-        let mut last = Last::default();
+        let mut files = ProjectFiles::watch(&self.folder)?;
+        let mut last = LastBuild::default();
         let mut build = true;
         loop {
             if build && !self.build(&mut last).await? {
@@ -65,34 +65,34 @@ impl Dev {
             if !terminal::print_or_end(&[Line::default(), shown])? {
                 return Ok(Exit::Ok);
             }
-            // A skill and a case are looked at when they are used.
+            // A changed skill or case needs no build.
             build = last.component.is_none() || changed.iter().any(|path| is_source(path));
         }
     }
 
-    /// Builds, and shows what is different; `false` if nobody reads it.
-    async fn build(&self, last: &mut Last) -> anyhow::Result<bool> {
+    /// Builds, and shows the difference; returns `false` if nobody reads it.
+    async fn build(&self, last: &mut LastBuild) -> anyhow::Result<bool> {
         match build::build(&self.folder, self.lang).await {
             Ok(built) => {
-                let tools = built.seen.tools.unwrap_or_default();
+                let tools = built.inspection.tools.unwrap_or_default();
                 let file = built.file.display();
-                let shown = if built.seen.digest == last.digest {
+                let shown = if built.inspection.digest == last.digest {
                     vec![format_line!("built `{file}`: the same bytes")]
                 } else {
-                    let size = difference::size(last.size, built.seen.size);
+                    let size = difference::size(last.size, built.inspection.size);
                     let mut lines = vec![format_line!("built `{file}`: {size}")];
                     lines.extend(difference::tools(&last.tools, &tools));
                     lines
                 };
                 last.component = Some(built.file);
-                last.digest = built.seen.digest;
-                last.size = built.seen.size;
+                last.digest = built.inspection.digest;
+                last.size = built.inspection.size;
                 last.tools = tools;
                 terminal::print_or_end(&shown)
             }
             Err(fault) => {
-                fault.tell();
-                // Cases of what is not there any more would say nothing.
+                fault.report();
+                // Cases of an old component would tell nothing.
                 last.component = None;
                 terminal::print_or_end(&[format_line!("not built; waiting for a change")])
             }

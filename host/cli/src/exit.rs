@@ -1,20 +1,21 @@
-//! The exit codes, all of them.
+//! The exit codes.
 
 use std::process::ExitCode;
 
 /// How the process ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// It worked.
+    /// The verb did what was asked.
     Ok = 0,
-    /// The tool answered with a failure; `check` found an error.
+    /// The tool answered with a failure, `check` or `test` found an error, or a
+    /// project or a component is faulty.
     Failure = 1,
-    /// Usage, or arguments that the tool's schema refuses; `respond` could not
+    /// The command line or the tool's arguments are wrong, or `respond` could not
     /// answer a message.
     Usage = 2,
-    /// The host stopped the tool: a limit, a trap.
+    /// The host stopped the tool, at a limit or a trap.
     Stopped = 3,
-    /// Configuration or loading failed.
+    /// The configuration, a folder or a component cannot be used.
     Setup = 4,
 }
 

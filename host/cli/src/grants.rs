@@ -1,41 +1,33 @@
-//! `skillhost grants`: what each tool may do.
+//! `skillhost grants`: shows what each tool may do.
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde_json::{Value, json};
 use skillhost::{EffectiveGrant, Line};
 
 use crate::exit::Exit;
-use crate::options::Options;
+use crate::options::{CommonOptions, ReportFormat};
 use crate::terminal::{self, format_line};
 
-/// Show what each tool may read, and at what cost
+/// Show what each tool may read, and its limits
 #[derive(Args)]
-pub(crate) struct Grants {
-    /// What to print
-    #[arg(long, value_enum, default_value_t = Form::Text)]
-    output: Form,
+pub(crate) struct GrantsCommand {
+    /// Form of the grants
+    #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
+    output: ReportFormat,
     #[command(flatten)]
-    options: Options,
+    options: CommonOptions,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
-enum Form {
-    /// A paragraph a tool
-    Text,
-    /// JSON for programs
-    Json,
-}
-
-impl Grants {
-    pub(crate) async fn execute(mut self, before: Options) -> anyhow::Result<Exit> {
+impl GrantsCommand {
+    pub(crate) async fn execute(mut self, before: CommonOptions) -> anyhow::Result<Exit> {
         let options = before.and(std::mem::take(&mut self.options));
         let grants = options.host_for_one_call().await?.grants();
         match self.output {
-            Form::Text => {
+            ReportFormat::Text => {
                 let lines: Vec<Line> = grants.iter().flat_map(paragraph).collect();
                 terminal::print(&lines)?;
             }
-            Form::Json => {
+            ReportFormat::Json => {
                 let grants: Value = grants.iter().map(to_json).collect();
                 terminal::print_json(&grants)?;
             }

@@ -1,42 +1,34 @@
-//! `skillhost inspect`: a component, looked at before it is trusted.
+//! `skillhost inspect`: shows a component before anyone trusts it.
 
 use std::path::{Path, PathBuf};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde_json::{Value, json};
-use skillhost::{Inspect as Look, Inspection, Line};
+use skillhost::{Inspect as Inspector, Inspection, Line};
 
 use crate::exit::Exit;
-use crate::options::cache_folder;
+use crate::options::{ReportFormat, cache_folder};
 use crate::terminal::{self, format_line};
 
-/// Show what a component is, defines and imports, and whether it would load
+/// Show what a component defines and imports, and whether a host would load it
 #[derive(Args)]
-pub(crate) struct Inspect {
-    /// The component
+pub(crate) struct InspectCommand {
+    /// Component file
     #[arg(value_name = "FILE.wasm")]
     file: PathBuf,
-    /// What to print
-    #[arg(long, value_enum, default_value_t = Form::Text)]
-    output: Form,
+    /// Form of the description
+    #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
+    output: ReportFormat,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
-enum Form {
-    /// Lines for people
-    Text,
-    /// JSON for programs
-    Json,
-}
-
-impl Inspect {
+impl InspectCommand {
     pub(crate) async fn execute(self) -> anyhow::Result<Exit> {
-        let seen = look(&self.file).run().await?;
+        let inspection = inspector(&self.file).run().await?;
         match self.output {
-            Form::Text => terminal::print(&lines(&seen))?,
-            Form::Json => terminal::print_json(&to_json(&seen))?,
+            ReportFormat::Text => terminal::print(&lines(&inspection))?,
+            ReportFormat::Json => terminal::print_json(&to_json(&inspection))?,
         }
-        Ok(if seen.tools.is_ok() {
+        Ok(if inspection.tools.is_ok() {
             Exit::Ok
         } else {
             Exit::Failure
@@ -44,25 +36,26 @@ impl Inspect {
     }
 }
 
-/// A look at a component, which is compiled in another process and kept.
-pub(crate) fn look(file: &Path) -> Look {
-    let mut look = Look::of(file);
+/// Prepares the inspection of a component, which another process compiles into the
+/// cache.
+pub(crate) fn inspector(file: &Path) -> Inspector {
+    let mut inspector = Inspector::of(file);
     if let Some(folder) = cache_folder() {
-        look = look.cache(folder);
+        inspector = inspector.cache(folder);
     }
     if let Ok(program) = std::env::current_exe() {
-        look = look.compiler(program);
+        inspector = inspector.compiler(program);
     }
-    look
+    inspector
 }
 
-/// Lines for people.
-pub(crate) fn lines(seen: &Inspection) -> Vec<Line> {
+/// Returns an inspection as lines for people.
+pub(crate) fn lines(inspection: &Inspection) -> Vec<Line> {
     let mut lines = vec![
-        format_line!("sha256: {}", seen.digest),
-        format_line!("size: {} bytes", seen.size),
+        format_line!("sha256: {}", inspection.digest),
+        format_line!("size: {} bytes", inspection.size),
     ];
-    if let Some(start) = &seen.start {
+    if let Some(start) = &inspection.start {
         lines.push(format_line!(
             "starts with: {} memories, the largest of {} bytes; {} tables, the largest of {} elements",
             start.memories,
@@ -71,17 +64,17 @@ pub(crate) fn lines(seen: &Inspection) -> Vec<Line> {
             start.largest_table.unwrap_or(0),
         ));
     }
-    if let Some(interface) = &seen.interface {
+    if let Some(interface) = &inspection.interface {
         lines.push(format_line!("called by: {interface}"));
-    } else if seen.tools.is_ok() {
+    } else if inspection.tools.is_ok() {
         lines.push(format_line!("called by: functions with types of their own"));
     }
     lines.push(format_line!("imports:"));
-    for import in &seen.imports {
+    for import in &inspection.imports {
         let granted = if import.granted { "granted" } else { "REFUSED" };
         lines.push(format_line!("  {granted}  {}", import.name));
     }
-    match &seen.tools {
+    match &inspection.tools {
         Ok(tools) => {
             lines.push(format_line!("tools:"));
             for tool in tools {
@@ -99,12 +92,12 @@ pub(crate) fn lines(seen: &Inspection) -> Vec<Line> {
     lines
 }
 
-fn to_json(seen: &Inspection) -> Value {
-    let imports = seen.imports.iter();
+fn to_json(inspection: &Inspection) -> Value {
+    let imports = inspection.imports.iter();
     let imports: Value = imports
         .map(|import| json!({"name": import.name, "granted": import.granted}))
         .collect();
-    let tools: Option<Value> = seen.tools.as_ref().ok().map(|tools| {
+    let tools: Option<Value> = inspection.tools.as_ref().ok().map(|tools| {
         let tools = tools.iter();
         tools
             .map(|tool| {
@@ -120,10 +113,10 @@ fn to_json(seen: &Inspection) -> Value {
             .collect()
     });
     json!({
-        "sha256": seen.digest,
-        "size": seen.size,
-        "interface": seen.interface,
-        "start": seen.start.map(|start| json!({
+        "sha256": inspection.digest,
+        "size": inspection.size,
+        "interface": inspection.interface,
+        "start": inspection.start.map(|start| json!({
             "memories": start.memories,
             "largest_memory": start.largest_memory,
             "tables": start.tables,
@@ -131,6 +124,6 @@ fn to_json(seen: &Inspection) -> Value {
         })),
         "imports": imports,
         "tools": tools,
-        "refused_for": seen.tools.as_ref().err(),
+        "refused_for": inspection.tools.as_ref().err(),
     })
 }

@@ -1,12 +1,12 @@
-//! The languages that a tool can be written in, and the project that each
-//! starts from. The projects lie in `guest-tools/kits/`, whole, under the name
-//! [`NAME`]; here they are only put into the program.
+//! The languages of tools, and the project that each starts from. The projects lie
+//! in `guest-tools/kits/`, under the name [`NAME`]; this file puts them into the
+//! program.
 
 use clap::ValueEnum;
 
-/// What the projects are called where they lie, and what their tool is.
+/// The name of the projects where they lie.
 pub(crate) const NAME: &str = "look-up-term";
-/// The same as the tool's name.
+/// The name of their tool.
 pub(crate) const TOOL: &str = "look_up_term";
 
 /// A language with a kit.
@@ -23,21 +23,21 @@ pub(crate) enum Language {
 
 /// A file of a project.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct File {
+pub(crate) struct KitFile {
     pub(crate) path: &'static str,
     pub(crate) text: &'static str,
 }
 
 macro_rules! files {
     ($folder:literal: $($path:literal),+ $(,)?) => {
-        &[$(File {
+        &[$(KitFile {
             path: $path,
             text: include_str!(concat!("../../../", $folder, "/", $path)),
         }),+]
     };
 }
 
-const COMMON: &[File] = files!("guest-tools/kits/common":
+const COMMON: &[KitFile] = files!("guest-tools/kits/common":
     "cases/paths.json",
     "cases/terms.json",
     "dist/.gitkeep",
@@ -46,14 +46,14 @@ const COMMON: &[File] = files!("guest-tools/kits/common":
     "skills/sailing-terms/glossary.txt",
 );
 
-const RUST: &[File] = files!("guest-tools/kits/rust":
+const RUST: &[KitFile] = files!("guest-tools/kits/rust":
     ".gitignore",
     "Cargo.toml",
     "README.md",
     "src/lib.rs",
 );
 
-const PYTHON: &[File] = files!("guest-tools/kits/python":
+const PYTHON: &[KitFile] = files!("guest-tools/kits/python":
     ".gitignore",
     "README.md",
     "requirements.txt",
@@ -61,7 +61,7 @@ const PYTHON: &[File] = files!("guest-tools/kits/python":
     "tool.py",
 );
 
-const JAVASCRIPT: &[File] = files!("guest-tools/kits/javascript":
+const JAVASCRIPT: &[KitFile] = files!("guest-tools/kits/javascript":
     ".gitignore",
     ".npmrc",
     "README.md",
@@ -73,7 +73,7 @@ const JAVASCRIPT: &[File] = files!("guest-tools/kits/javascript":
     "wit/world.wit",
 );
 
-const C: &[File] = files!("guest-tools/kits/c":
+const C: &[KitFile] = files!("guest-tools/kits/c":
     ".gitignore",
     "README.md",
     "requirements.txt",
@@ -83,10 +83,10 @@ const C: &[File] = files!("guest-tools/kits/c":
 );
 
 /// The package `skillhost:tool`.
-const WIT: &[File] = files!("wit": "answer.wit", "skills.wit", "tools.wit", "world.wit");
+const WIT: &[KitFile] = files!("wit": "answer.wit", "skills.wit", "tools.wit", "world.wit");
 
 impl Language {
-    /// What people call it.
+    /// Returns the name for people.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Rust => "Rust",
@@ -96,7 +96,7 @@ impl Language {
         }
     }
 
-    fn own(self) -> &'static [File] {
+    fn own(self) -> &'static [KitFile] {
         match self {
             Self::Rust => RUST,
             Self::Python => PYTHON,
@@ -105,20 +105,20 @@ impl Language {
         }
     }
 
-    /// Where the package `skillhost:tool` lies in a project.
+    /// Returns the folder of the package `skillhost:tool` in a project.
     fn wit(self) -> &'static str {
         match self {
-            // Beside a world of its own, which imports more.
+            // The kit has a world of its own, which imports more.
             Self::JavaScript => "wit/deps/skillhost-tool",
             _ => "wit",
         }
     }
 
-    /// The files of a project: where each lies, and its text.
+    /// Returns the path and the text of each file of a project.
     pub(crate) fn files(self) -> impl Iterator<Item = (String, &'static str)> {
-        let plain = |file: &File| (file.path.to_owned(), file.text);
+        let plain = |file: &KitFile| (file.path.to_owned(), file.text);
         let own = COMMON.iter().chain(self.own()).map(plain);
-        let wit = move |file: &File| (format!("{}/{}", self.wit(), file.path), file.text);
+        let wit = move |file: &KitFile| (format!("{}/{}", self.wit(), file.path), file.text);
         own.chain(WIT.iter().map(wit))
     }
 }
@@ -130,11 +130,11 @@ mod tests {
 
     use super::*;
 
-    fn there(folder: &Path, below: &Path, found: &mut BTreeSet<String>) {
+    fn list(folder: &Path, below: &Path, found: &mut BTreeSet<String>) {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
             if path.is_dir() {
-                there(&path, below, found);
+                list(&path, below, found);
             } else {
                 let path = path.strip_prefix(below).unwrap();
                 found.insert(path.to_str().unwrap().to_owned());
@@ -154,14 +154,14 @@ mod tests {
         ] {
             let folder = kits.join(folder);
             let mut found = BTreeSet::new();
-            there(&folder, &folder, &mut found);
+            list(&folder, &folder, &mut found);
             let known = files.iter().map(|file| file.path.to_owned()).collect();
             assert_eq!(found, known, "{}", folder.display());
         }
     }
 
-    /// The examples that are made from a kit. Those in Rust are none: they belong to the
-    /// workspace of the guests.
+    /// Returns the examples that are made from a kit. Those in Rust are not: they belong
+    /// to the workspace of the guests.
     fn examples() -> Vec<(Language, PathBuf)> {
         let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../guest-tools/examples");
         let folders = std::fs::read_dir(examples).unwrap();
@@ -185,7 +185,7 @@ mod tests {
     /// An example is laid over a new project, which brings the rest.
     #[test]
     fn examples_hold_no_copy_of_their_kit() {
-        // What an author of a tool writes anew.
+        // An author of a tool writes these anew.
         const REWRITTEN: [&str; 7] = [
             "README.md",
             "cases/",
@@ -208,7 +208,7 @@ mod tests {
         }
     }
 
-    /// A lock file is whole, so an example with packages of its own locks the kit's, too.
+    /// An example with packages of its own has a whole lock file, with the kit's packages.
     #[test]
     fn examples_lock_the_packages_of_their_kit() {
         let mut compared = 0;
@@ -221,7 +221,7 @@ mod tests {
             let (_, kit) = files.find(|(path, _)| path == "package-lock.json").unwrap();
             let (example, kit) = (parse(&text), parse(kit));
             for (place, package) in kit["packages"].as_object().unwrap() {
-                // Without a place it is the project itself.
+                // The empty place is the project itself.
                 if !place.is_empty() {
                     assert_eq!(example["packages"][place], *package, "{place}");
                     compared += 1;
@@ -246,7 +246,7 @@ mod tests {
         for language in Language::value_variants() {
             for (path, text) in language.files() {
                 for word in ["../", "guest-tools", "CONTRIBUTING", "ARCHITECTURE"] {
-                    // Cases try to leave the skill, and schemas are walked up.
+                    // Cases try to leave the skill.
                     let is_attack = word == "../" && path == "cases/paths.json";
                     assert!(is_attack || !text.contains(word), "{path}: {word}");
                 }

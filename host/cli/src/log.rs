@@ -1,4 +1,4 @@
-//! The log on stderr: a line an event, whatever is in it.
+//! The log on stderr: one line per event, whatever the event holds.
 
 use std::fmt;
 
@@ -12,36 +12,36 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::terminal;
 
-/// Starts it.
+/// Starts the log.
 pub(crate) fn start(level: LevelFilter) {
-    // The protocol's library warns of each request that is refused and of
-    // each client that hangs up, which is what clients do.
+    // The protocol's library warns about each refused request and each client
+    // that hangs up, both of which are usual.
     let protocol = match level {
         LevelFilter::INFO => LevelFilter::WARN,
         LevelFilter::DEBUG | LevelFilter::TRACE => level,
         _ => LevelFilter::OFF,
     };
-    let told = Targets::new()
+    let filter = Targets::new()
         .with_default(level)
         .with_target("rmcp", protocol);
     tracing_subscriber::fmt()
         .with_max_level(level)
         .with_writer(terminal::log)
-        // It would be said on stderr, and break off where nobody reads that.
+        // They go to stderr too, and panic if nobody reads that.
         .log_internal_errors(false)
         .with_ansi(false)
         .with_target(false)
         .without_time()
-        .map_event_format(OneLine)
+        .map_event_format(LineFormat)
         .finish()
-        .with(told)
+        .with(filter)
         .init();
 }
 
 /// The format of an event: its message and fields come from anywhere.
-struct OneLine<F>(F);
+struct LineFormat<F>(F);
 
-impl<S, N, F> FormatEvent<S, N> for OneLine<F>
+impl<S, N, F> FormatEvent<S, N> for LineFormat<F>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
     N: for<'a> FormatFields<'a> + 'static,
@@ -69,9 +69,9 @@ mod tests {
     use super::*;
 
     #[derive(Clone, Default)]
-    struct Written(Arc<Mutex<Vec<u8>>>);
+    struct SharedBuffer(Arc<Mutex<Vec<u8>>>);
 
-    impl Write for Written {
+    impl Write for SharedBuffer {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             self.0.lock().unwrap().extend(bytes);
             Ok(bytes.len())
@@ -83,13 +83,13 @@ mod tests {
     }
 
     #[test]
-    fn an_event_is_one_line_of_some_length() {
-        let written = Written::default();
+    fn an_event_is_one_line_of_bounded_length() {
+        let written = SharedBuffer::default();
         let writer = written.clone();
         let log = tracing_subscriber::fmt()
             .with_writer(move || writer.clone())
             .with_ansi(false)
-            .map_event_format(OneLine)
+            .map_event_format(LineFormat)
             .finish();
         tracing::subscriber::with_default(log, || {
             tracing::info!("a\nb {}", "\u{200b}".repeat(1 << 20));

@@ -1,5 +1,5 @@
-//! The command line: parses, dispatches to a verb, prints what went wrong, and
-//! sets the exit code. What each verb does stands in the file of its name.
+//! The command line: parses it, runs a verb, prints the error, and sets the exit
+//! code. Each verb is in the file of its name.
 
 mod build;
 mod call;
@@ -29,33 +29,33 @@ use rustix::process::{Resource, Rlimit};
 use skillhost::Line;
 
 use exit::Exit;
-use options::Options;
+use options::CommonOptions;
 
 /// Run agent skill tools as sandboxed WebAssembly components.
 #[derive(Parser)]
 #[command(version, max_term_width = 100, arg_required_else_help = true)]
-struct Arguments {
+struct CommandLine {
     #[command(flatten)]
-    options: Options,
+    options: CommonOptions,
     #[command(subcommand)]
     verb: Verb,
 }
 
 #[derive(Subcommand)]
 enum Verb {
-    Call(call::Call),
-    Tools(tools::Tools),
-    Respond(respond::Respond),
-    Skills(skills::Skills),
-    Prompt(prompt::Prompt),
-    Check(check::Check),
-    Grants(grants::Grants),
-    Inspect(inspect::Inspect),
-    New(new::New),
-    Build(build::Build),
-    Dev(dev::Dev),
-    Test(test::Test),
-    Serve(serve::Serve),
+    Call(call::CallCommand),
+    Tools(tools::ToolsCommand),
+    Respond(respond::RespondCommand),
+    Skills(skills::SkillsCommand),
+    Prompt(prompt::PromptCommand),
+    Check(check::CheckCommand),
+    Grants(grants::GrantsCommand),
+    Inspect(inspect::InspectCommand),
+    New(new::NewCommand),
+    Build(build::BuildCommand),
+    Dev(dev::DevCommand),
+    Test(test::TestCommand),
+    Serve(serve::ServeCommand),
 }
 
 fn main() -> ExitCode {
@@ -66,13 +66,12 @@ fn main() -> ExitCode {
     {
         return compile();
     }
-    let arguments = match Arguments::try_parse() {
+    let arguments = match CommandLine::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => {
-            // Some of the words may be an agent's: what is wrong with them is
-            // said of words in which nothing is hidden.
+            // An agent may have chosen the words, so the error quotes them escaped.
             let words = env::args_os().map(|word| Line::new(word.to_string_lossy()).to_string());
-            let error = Arguments::try_parse_from(words).err().unwrap_or(error);
+            let error = CommandLine::try_parse_from(words).err().unwrap_or(error);
             // Help goes to stdout and is no error.
             let _ = error.print();
             return if error.use_stderr() {
@@ -85,7 +84,7 @@ fn main() -> ExitCode {
     };
     raise_descriptor_limit();
     let mut runtime = match arguments.verb {
-        // Their calls run beside each other.
+        // These two run calls in parallel.
         Verb::Respond(_) | Verb::Serve(_) => tokio::runtime::Builder::new_multi_thread(),
         _ => tokio::runtime::Builder::new_current_thread(),
     };
@@ -101,7 +100,7 @@ fn main() -> ExitCode {
             return Exit::Setup.into();
         }
     };
-    let done = runtime.block_on(async {
+    let result = runtime.block_on(async {
         match arguments.verb {
             Verb::Call(call) => call.execute(arguments.options).await,
             Verb::Tools(tools) => tools.execute(arguments.options).await,
@@ -118,9 +117,9 @@ fn main() -> ExitCode {
             Verb::Serve(serve) => serve.execute(arguments.options).await,
         }
     });
-    // A thread that reads a terminal, or compiles, is not waited for.
+    // Do not wait for a thread that reads a terminal or compiles.
     runtime.shutdown_background();
-    match done {
+    match result {
         Ok(exit) => exit.into(),
         Err(error) => {
             terminal::complain(format_args!("{error:#}"));
@@ -129,24 +128,24 @@ fn main() -> ExitCode {
     }
 }
 
-/// Takes as many file descriptors as this process may have. The usual limit is
-/// there for programs that cannot count beyond it, and calls need some each.
+/// Raises the limit of file descriptors to its maximum, because each call needs
+/// some. The usual limit is low for programs that use `select`.
 fn raise_descriptor_limit() {
     let limit = rustix::process::getrlimit(Resource::Nofile);
     let raised = Rlimit {
         current: limit.maximum,
         ..limit
     };
-    // The limit stays as it was, and calls have fewer.
+    // If this fails, calls have fewer descriptors.
     let _ = rustix::process::setrlimit(Resource::Nofile, raised);
 }
 
-/// This process was started by a host, to compile a component.
+/// Compiles a component for the host that started this process.
 fn compile() -> ExitCode {
     match skillhost::compile_component() {
         Ok(()) => Exit::Ok,
         Err(error) => {
-            // Read by the host, which says whose component it was.
+            // The host reads this and names the component.
             terminal::say(&terminal::format_line!("{error:#}"));
             Exit::Failure
         }

@@ -1,4 +1,4 @@
-//! `skillhost new`: a tool project to start from.
+//! `skillhost new`: creates a tool project to start from.
 
 mod name;
 mod sdk;
@@ -15,34 +15,34 @@ use crate::build;
 use crate::exit::Exit;
 use crate::kit::{self, Language};
 use crate::terminal::{self, format_line};
-use sdk::Sdk;
+use sdk::SdkSource;
 
-/// Make a project for a new tool, with a working tool, a skill and cases in it
+/// Create a tool project with a working tool, a skill and cases
 #[derive(Args)]
 #[command(after_help = build::RIGHTS)]
-pub(crate) struct New {
-    /// What the project and its tool are called, such as `look-up-term`
+pub(crate) struct NewCommand {
+    /// Name of the project and its tool, such as `look-up-term`
     name: String,
-    /// The language that the tool is written in
+    /// Language of the tool
     #[arg(long, value_enum)]
     lang: Language,
-    /// Where to make it [default: a folder of that name, here]
+    /// Create the project in this folder [default: ./NAME]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
     #[command(flatten)]
-    sdk: Sdk,
+    sdk: SdkSource,
 }
 
-impl New {
+impl NewCommand {
     pub(crate) fn execute(self) -> anyhow::Result<Exit> {
         let folder = self.dir.clone().unwrap_or_else(|| (&self.name).into());
-        let made = name::check(&self.name)
+        let checked = name::check(&self.name)
             .and_then(|()| self.sdk.dependency(self.lang))
             .and_then(|dependency| {
                 must_be_free(&folder)?;
                 Ok(dependency)
             });
-        let dependency = match made {
+        let dependency = match checked {
             Ok(dependency) => dependency,
             Err(why) => {
                 terminal::complain(format_args!("{why:#}"));
@@ -51,7 +51,7 @@ impl New {
         };
         let tool = name::tool(&self.name);
         for (path, text) in self.lang.files() {
-            // What others pin must not change with the name.
+            // Others pin the WIT package: it does not change with the name.
             let text = if path.contains("wit/") {
                 text.to_owned()
             } else {
@@ -71,7 +71,7 @@ impl New {
     fn next(&self, folder: &Path, tool: &str) -> [Line; 6] {
         let (folder, language) = (folder.display(), self.lang.name());
         [
-            format_line!("made `{folder}`, a tool project in {language}; next:"),
+            format_line!("created `{folder}`, a tool project in {language}; next:"),
             Line::default(),
             format_line!("  cd {}", quoted(&folder.to_string())),
             format_line!("  skillhost build"),
@@ -84,7 +84,7 @@ impl New {
     }
 }
 
-/// Refuses what holds something already: nothing is ever written over.
+/// Refuses a folder that holds something: `new` overwrites nothing.
 fn must_be_free(folder: &Path) -> anyhow::Result<()> {
     match fs::read_dir(folder) {
         Ok(mut entries) => anyhow::ensure!(
@@ -96,7 +96,7 @@ fn must_be_free(folder: &Path) -> anyhow::Result<()> {
         Err(error) => {
             return Err(error).with_context(|| {
                 format!(
-                    "`{}` cannot be used; choose another with `--dir`",
+                    "cannot use `{}`; choose another folder with `--dir`",
                     folder.display()
                 )
             });
@@ -116,7 +116,7 @@ fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     write().with_context(|| format!("cannot write `{}`", path.display()))
 }
 
-/// A word as a shell takes it.
+/// Quotes a word for a shell.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
     if word.chars().all(plain) {

@@ -1,5 +1,5 @@
-//! The options that every verb takes, and what they make: a catalog or a host.
-//! The environment is read here and nowhere else.
+//! The options that most verbs take, and the catalog or host that they describe.
+//! Only this file and `build/` read the environment.
 
 use std::env;
 use std::ffi::OsString;
@@ -18,68 +18,77 @@ use tracing::level_filters::LevelFilter;
 
 use crate::terminal::{self, format_line};
 
-/// Used where it exists and no skills folder is given or configured.
+/// The folder of skills, if it exists and no other is given or configured.
 const DEFAULT_SKILLS: &str = "skills";
 
-/// Holds the bearer token of a server over HTTP.
+/// The variable that holds the bearer token of a server over HTTP.
 pub(crate) const TOKEN_VARIABLE: &str = "SKILLHOST_HTTP_TOKEN";
 
-/// The token in the environment. An empty one is one, and is refused.
+/// Returns the token in the environment. An empty one counts, and is refused.
 pub(crate) fn token() -> Option<OsString> {
     env::var_os(TOKEN_VARIABLE)
 }
 
-/// Stands before the verb and after it; what is said in both places adds up.
+/// Options that may stand before the verb, after it, or both; they add up.
 #[derive(Args, Default)]
-pub(crate) struct Options {
-    /// Configuration file [default: ./skillhost.toml if it exists and neither
-    /// --skills nor --tools is given, for what lies beside it; `serve` and
-    /// `respond` use none]
+pub(crate) struct CommonOptions {
+    /// Read this configuration [default: ./skillhost.toml, confined to its
+    /// folder, unless --skills or --tools is given; none for `serve` and
+    /// `respond`]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Folder of skills, before the configured ones; repeatable
-    /// [default: ./skills if it exists and none is configured]
+    /// Find skills in this folder, before the configured ones; repeatable
+    /// [default: ./skills, if none is configured]
     #[arg(long, value_name = "DIR")]
     skills: Vec<PathBuf>,
-    /// Folder of tool components, besides the configured ones; repeatable
+    /// Load tool components from this folder, besides the configured ones;
+    /// repeatable
     #[arg(long, value_name = "DIR")]
     tools: Vec<PathBuf>,
-    /// Append a record of each call to this file, in place of the configured
-    /// one; `-` is stderr
+    /// Append a record of each call to this file instead of the configured one;
+    /// `-` is stderr
     #[arg(long, value_name = "FILE")]
     audit: Option<PathBuf>,
-    /// How much to log on stderr; what guests print is `info` [default: warn]
+    /// Log this much to stderr; `info` includes what guests print [default: warn]
     #[arg(long, value_enum, value_name = "LEVEL")]
-    log: Option<Level>,
-    /// Let the tools of a component file, or a built-in tool, read skills, in
-    /// place of the configured grant; `*` and `?` match any characters;
-    /// repeatable
+    log: Option<LogLevel>,
+    /// Let the tools of a component file, or a built-in tool, read these skills
+    /// instead of the configured ones; `*` and `?` are wildcards; repeatable
     #[arg(long, value_name = "FILE.wasm=SKILL,…")]
     grant: Vec<String>,
-    /// User or group that may own and change the configuration, tools and the
-    /// audit log, as root and you may: user:NAME, group:NAME or everyone;
-    /// repeatable
+    /// Let this user or group, like root and you, own and change the
+    /// configuration, tools and the audit log: user:NAME, group:NAME or
+    /// everyone; repeatable
     #[arg(long, value_name = "WHO")]
     trust: Vec<Principal>,
     #[arg(skip)]
     starter: Starter,
 }
 
-/// Who starts the program, and so who has chosen the current folder.
+/// The party that starts the program, and so chooses the current folder.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Starter {
-    /// A person, who types a verb there.
+    /// A person who types a verb there.
     #[default]
     Person,
-    /// A loop of an agent, which calls `respond`.
+    /// An agent's loop, which calls `respond`.
     Agent,
-    /// An MCP client, which starts `serve` wherever it is itself: in the folder
-    /// of a stranger's repository, say.
+    /// An MCP client, which starts `serve` in its own current folder, such as a
+    /// stranger's repository.
     Client,
 }
 
+/// The forms of a report that a person or a program reads.
 #[derive(Clone, Copy, ValueEnum)]
-enum Level {
+pub(crate) enum ReportFormat {
+    /// Lines for people
+    Text,
+    /// JSON for programs
+    Json,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum LogLevel {
     Off,
     Error,
     Warn,
@@ -87,20 +96,20 @@ enum Level {
     Debug,
 }
 
-impl From<Level> for LevelFilter {
-    fn from(level: Level) -> Self {
+impl From<LogLevel> for LevelFilter {
+    fn from(level: LogLevel) -> Self {
         match level {
-            Level::Off => Self::OFF,
-            Level::Error => Self::ERROR,
-            Level::Warn => Self::WARN,
-            Level::Info => Self::INFO,
-            Level::Debug => Self::DEBUG,
+            LogLevel::Off => Self::OFF,
+            LogLevel::Error => Self::ERROR,
+            LogLevel::Warn => Self::WARN,
+            LogLevel::Info => Self::INFO,
+            LogLevel::Debug => Self::DEBUG,
         }
     }
 }
 
-impl Options {
-    /// These, with those that stand after the verb.
+impl CommonOptions {
+    /// Adds the options that stand after the verb.
     pub(crate) fn and(mut self, after: Self) -> Self {
         self.config = after.config.or(self.config);
         self.audit = after.audit.or(self.audit);
@@ -112,18 +121,18 @@ impl Options {
         self
     }
 
-    /// These, where somebody else than a person starts the program.
+    /// Sets the starter, if it is not a person.
     pub(crate) fn started_by(mut self, starter: Starter) -> Self {
         self.starter = starter;
         self
     }
 
-    /// Starts the log and reads the configuration, for each verb once.
+    /// Starts the log and reads the configuration. A verb calls this once.
     pub(crate) fn configured(&self) -> anyhow::Result<Config> {
         self.start_log();
         let config = match &self.config {
             Some(path) => Config::read(path, &self.trusted())?,
-            None => self.found()?,
+            None => self.default_config()?,
         };
         if let Some(file) = &config.file {
             tracing::info!("the configuration is `{file}`");
@@ -131,12 +140,12 @@ impl Options {
         Ok(config)
     }
 
-    /// The configuration in the current folder, where it counts.
-    fn found(&self) -> anyhow::Result<Config> {
-        // What is there and cannot be read is not passed over: its limits
-        // would be too.
-        let found = std::fs::symlink_metadata(DEFAULT_FILE);
-        if found.is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+    /// Reads the configuration in the current folder, if it counts.
+    fn default_config(&self) -> anyhow::Result<Config> {
+        // A file that cannot be read is an error: without it, its limits would not
+        // hold.
+        let metadata = std::fs::symlink_metadata(DEFAULT_FILE);
+        if metadata.is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
             return Ok(Config::default());
         }
         let unused = match self.starter {
@@ -189,7 +198,7 @@ impl Options {
             }
             roots.push(plain(folder));
         } else {
-            // Whoever wrote the folder would choose what is read.
+            // The author of the current folder would choose what is read.
             terminal::complain(
                 "`./skills` leads out of this folder and is not used; `--skills skills` uses it",
             );
@@ -197,7 +206,7 @@ impl Options {
         Ok(roots)
     }
 
-    /// The skills, without loading any tool.
+    /// Opens the catalog, without loading any tool.
     pub(crate) fn catalog(&self) -> anyhow::Result<Catalog> {
         let config = self.configured()?;
         let catalog = Catalog::open(&self.skills(&config)?, None)?;
@@ -206,16 +215,15 @@ impl Options {
 
     /// Starts the log on stderr.
     fn start_log(&self) {
-        crate::log::start(self.log.unwrap_or(Level::Warn).into());
+        crate::log::start(self.log.unwrap_or(LogLevel::Warn).into());
     }
 
-    /// Skills and tools. What could not be loaded is said on stderr.
+    /// Builds a host, and reports on stderr what it could not load.
     pub(crate) async fn host(&self) -> anyhow::Result<Host> {
         self.host_with(|_| ()).await
     }
 
-    /// The same for a process that makes one call at most: it sets nothing
-    /// aside for more.
+    /// Builds a host for at most one call: it reserves nothing for more.
     pub(crate) async fn host_for_one_call(&self) -> anyhow::Result<Host> {
         self.host_with(|config| config.load.calls = 1).await
     }
@@ -224,11 +232,12 @@ impl Options {
         let mut config = self.configured()?;
         change(&mut config);
         let host = self.builder(config)?.build().await?;
-        complain_of(&host);
+        report_problems(&host);
         Ok(host)
     }
 
-    /// What a host is built from.
+    /// Returns a builder with everything that options, configuration and
+    /// environment say.
     pub(crate) fn builder(&self, config: Config) -> anyhow::Result<HostBuilder> {
         let required = self.starter == Starter::Client && config.require_pins;
         let mut builder = Host::builder()
@@ -259,11 +268,11 @@ impl Options {
         for (component, grant) in config.grants {
             builder = builder.grant(component, grant);
         }
-        for given in &self.grant {
-            let (component, skills) = given.split_once('=').with_context(|| {
+        for argument in &self.grant {
+            let (component, skills) = argument.split_once('=').with_context(|| {
                 format!(
-                    "`--grant`: expected FILE.wasm=SKILL,… and not `{}`",
-                    given.escape_debug()
+                    "`--grant`: expected FILE.wasm=SKILL,… but got `{}`",
+                    argument.escape_debug()
                 )
             })?;
             let grant = Grant::new().limits(config.limits.clone());
@@ -287,15 +296,13 @@ impl Options {
             builder = builder.compile_time(time);
         }
         if terminal::is_watched() {
-            let progress = Progress::default();
-            builder = builder.progress(move |name, what| progress.tell(name, what));
+            let progress = CompilationProgress::default();
+            builder = builder.progress(move |name, what| progress.show(name, what));
         }
         Ok(builder)
     }
-}
 
-impl Options {
-    /// A run of conformance checks for a component.
+    /// Prepares a run of the conformance checks on a component.
     pub(crate) fn conformance(&self, component: &Path) -> anyhow::Result<Conformance> {
         let config = self.configured()?;
         let mut run = Conformance::of(component).limits(config.limits.clone());
@@ -315,8 +322,8 @@ impl Options {
     }
 }
 
-/// Says what could not be loaded.
-pub(crate) fn complain_of(host: &Host) {
+/// Reports what a host could not load.
+pub(crate) fn report_problems(host: &Host) {
     for problem in host.problems() {
         terminal::complain(problem);
     }
@@ -333,8 +340,8 @@ fn must_be_folder(path: &Path, place: &str) -> anyhow::Result<PathBuf> {
     Ok(path.to_owned())
 }
 
-/// Where compiled components are kept: `SKILLHOST_CACHE`, which may be `off`,
-/// else the user's cache folder.
+/// Returns the folder for compiled components: `SKILLHOST_CACHE`, which may be
+/// `off`, else one in the user's cache folder.
 pub(crate) fn cache_folder() -> Option<PathBuf> {
     match env::var_os("SKILLHOST_CACHE") {
         Some(value) if value == "off" => None,
@@ -349,19 +356,19 @@ pub(crate) fn cache_folder() -> Option<PathBuf> {
     }
 }
 
-/// Says on a terminal what is being compiled: the first start takes a moment.
+/// Shows on a terminal what is being compiled: a first start takes a moment.
 #[derive(Default)]
-struct Progress {
+struct CompilationProgress {
     compiling: Mutex<Vec<String>>,
 }
 
-impl Progress {
-    fn tell(&self, component: &str, what: Compilation) {
+impl CompilationProgress {
+    fn show(&self, component: &str, event: Compilation) {
         let mut compiling = self
             .compiling
             .lock()
-            .unwrap_or_else(|broken| broken.into_inner());
-        match what {
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        match event {
             Compilation::Started => compiling.push(component.to_owned()),
             Compilation::Ended => compiling.retain(|other| other != component),
         }

@@ -1,32 +1,32 @@
-//! `skillhost prompt`: the skills, as a section of a system prompt.
+//! `skillhost prompt`: prints the skills as a section of a system prompt.
 
 use clap::{Args, ValueEnum};
 use skillhost::prompt;
 
 use crate::exit::Exit;
-use crate::options::Options;
+use crate::options::CommonOptions;
 use crate::terminal;
 
-/// Print a system prompt's section on the skills
+/// Print the section of a system prompt that lists the skills
 #[derive(Args)]
-pub(crate) struct Prompt {
-    /// How to write it
+pub(crate) struct PromptCommand {
+    /// Form of the section
     #[arg(long, value_enum, default_value_t = Style::List)]
     style: Style,
     #[command(flatten)]
-    options: Options,
+    options: CommonOptions,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Style {
-    /// A list, one line a skill
+    /// One line per skill
     List,
     /// An `<available_skills>` element
     Xml,
 }
 
-impl Prompt {
-    pub(crate) fn execute(mut self, before: Options) -> anyhow::Result<Exit> {
+impl PromptCommand {
+    pub(crate) fn execute(mut self, before: CommonOptions) -> anyhow::Result<Exit> {
         let options = before.and(std::mem::take(&mut self.options));
         let skills = options.catalog()?.list().skills;
         terminal::print_answer(&match self.style {

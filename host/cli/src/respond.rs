@@ -1,4 +1,5 @@
-//! `skillhost respond`: a model's tool calls in, the messages to send back out.
+//! `skillhost respond`: reads a model's tool calls, and prints the messages to send
+//! back.
 
 mod input;
 
@@ -10,32 +11,32 @@ use skillhost::exchange::{self, Format, MessageError};
 use skillhost::{Host, message, parse_arguments};
 
 use crate::exit::Exit;
-use crate::options::{Options, Starter};
+use crate::options::{CommonOptions, Starter};
 use crate::terminal;
-use input::Messages;
+use input::MessageReader;
 
 /// Run the tool calls of a model's messages and print what to send back
 ///
-/// Reads one message from stdin, or messages of one line each: an assistant
-/// message, or the whole API response with it. Prints a line for each: a JSON
-/// array of what to append to the conversation, empty where nothing was called,
-/// or an object with the key `error` where the message cannot be answered.
-/// What tools fail at is told to the model. Exits with 0 if every message was
-/// answered, and with 2 if one was not.
+/// Reads one message from stdin, or one message per line: an assistant message,
+/// or the whole API response that holds it. Prints one line of JSON for each: an
+/// array of messages to append to the conversation, empty if no tool was called,
+/// or an object with the key `error` if the message cannot be answered. A tool's
+/// failure is an answer for the model. Exits with 0 if every message was
+/// answered, else with 2.
 #[derive(Args)]
-pub(crate) struct Respond {
-    /// Whose messages they are
+pub(crate) struct RespondCommand {
+    /// API that the messages are from
     #[arg(long, value_enum)]
-    format: Whose,
+    format: MessageFormat,
     /// Show the calls and their results on stderr
     #[arg(long)]
     transcript: bool,
     #[command(flatten)]
-    options: Options,
+    options: CommonOptions,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum Whose {
+enum MessageFormat {
     /// OpenAI chat completions
     Openai,
     /// OpenAI Responses
@@ -46,23 +47,23 @@ enum Whose {
     Gemini,
 }
 
-impl From<Whose> for Format {
-    fn from(whose: Whose) -> Self {
-        match whose {
-            Whose::Openai => Self::OpenAi,
-            Whose::Responses => Self::Responses,
-            Whose::Anthropic => Self::Anthropic,
-            Whose::Gemini => Self::Gemini,
+impl From<MessageFormat> for Format {
+    fn from(format: MessageFormat) -> Self {
+        match format {
+            MessageFormat::Openai => Self::OpenAi,
+            MessageFormat::Responses => Self::Responses,
+            MessageFormat::Anthropic => Self::Anthropic,
+            MessageFormat::Gemini => Self::Gemini,
         }
     }
 }
 
-impl Respond {
-    pub(crate) async fn execute(mut self, before: Options) -> anyhow::Result<Exit> {
+impl RespondCommand {
+    pub(crate) async fn execute(mut self, before: CommonOptions) -> anyhow::Result<Exit> {
         let options = before.and(std::mem::take(&mut self.options));
         let options = options.started_by(Starter::Agent);
         let host = options.host().await?;
-        let mut messages = Messages::new(io::stdin().lock());
+        let mut messages = MessageReader::new(io::stdin().lock());
         let mut exit = Exit::Ok;
         loop {
             let (line, message) = match messages.next() {
@@ -83,7 +84,7 @@ impl Respond {
                 terminal::complain(&reason);
                 json!({ "error": reason })
             });
-            // Each on its own: whoever sent it may wait for this one.
+            // Printed at once: the sender may wait for this answer.
             if !terminal::print_json_answer(&message::to_json(&answer))? {
                 return Ok(exit);
             }

@@ -1,4 +1,4 @@
-//! `skillhost serve`: an MCP server, on stdin and stdout or over HTTP.
+//! `skillhost serve`: runs an MCP server, on stdin and stdout or over HTTP.
 
 mod http;
 mod memory;
@@ -11,20 +11,20 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use crate::exit::Exit;
-use crate::options::{Options, Starter, complain_of};
+use crate::options::{CommonOptions, Starter, report_problems};
 
 /// Serve agents over the Model Context Protocol, on stdin and stdout or over
 /// HTTP
 #[derive(Args)]
-pub(crate) struct Serve {
+pub(crate) struct ServeCommand {
     #[command(flatten)]
-    http: http::Http,
+    http: http::HttpArguments,
     #[command(flatten)]
-    options: Options,
+    options: CommonOptions,
 }
 
-impl Serve {
-    pub(crate) async fn execute(mut self, before: Options) -> anyhow::Result<Exit> {
+impl ServeCommand {
+    pub(crate) async fn execute(mut self, before: CommonOptions) -> anyhow::Result<Exit> {
         let options = before.and(std::mem::take(&mut self.options));
         let options = options.started_by(Starter::Client);
         ignore_hang_up()?;
@@ -38,17 +38,17 @@ impl Serve {
             .inspect_err(|error| tracing::warn!("{error:#}"));
         let served = stdio::serve_process(Handler::new(Arc::clone(&live)), end);
         tokio::pin!(served);
-        // A client need not wait for components to be compiled before it is
-        // answered at all; what needs the tools waits for them.
+        // The server answers while components are still compiled. Only requests that
+        // need the tools wait for them.
         let served = tokio::select! {
             served = &mut served => {
-                // Loaded, and asked, before this could say what is wrong.
-                live.loaded().iter().for_each(complain_of);
+                // The session may end before the other branch reports the problems.
+                live.loaded().iter().for_each(report_problems);
                 served
             }
             host = live.load() => match host {
                 Ok(host) => {
-                    complain_of(&host);
+                    report_problems(&host);
                     served.await
                 }
                 Err(error) => Err(error),
@@ -59,15 +59,15 @@ impl Serve {
     }
 }
 
-/// Has SIGHUP end nothing. Operators and their tools send it to a server to have
-/// it read its configuration again, which does not end with the terminal either.
+/// Makes SIGHUP end nothing. Operators and their tools send it to make a server
+/// read its configuration again. A server does not end with its terminal either.
 fn ignore_hang_up() -> anyhow::Result<()> {
-    // Once one is listened to, the system's own answer to it is gone for good.
+    // Listening once replaces the default action for good.
     drop(signal(SignalKind::hangup())?);
     Ok(())
 }
 
-/// Is cancelled when the process is told to end.
+/// Returns a token that SIGINT and SIGTERM cancel.
 fn end_by_signal() -> anyhow::Result<CancellationToken> {
     let end = CancellationToken::new();
     for kind in [SignalKind::interrupt(), SignalKind::terminate()] {

@@ -1,38 +1,38 @@
-//! `skillhost skills`: what the catalog holds.
+//! `skillhost skills`: lists the catalog.
 
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use skillhost::{Line, Listing, Skill};
 
 use crate::exit::Exit;
-use crate::options::Options;
+use crate::options::CommonOptions;
 use crate::terminal;
 
-/// List the skills, with the problems found in them
+/// List the skills and the problems found in them
 #[derive(Args)]
-pub(crate) struct Skills {
-    /// What to print
-    #[arg(long, value_enum, default_value_t = Form::Table)]
-    output: Form,
+pub(crate) struct SkillsCommand {
+    /// Form of the list
+    #[arg(long, value_enum, default_value_t = ListFormat::Table)]
+    output: ListFormat,
     #[command(flatten)]
-    options: Options,
+    options: CommonOptions,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum Form {
+enum ListFormat {
     /// A table for people
     Table,
     /// JSON for programs
     Json,
 }
 
-impl Skills {
-    pub(crate) fn execute(mut self, before: Options) -> anyhow::Result<Exit> {
+impl SkillsCommand {
+    pub(crate) fn execute(mut self, before: CommonOptions) -> anyhow::Result<Exit> {
         let options = before.and(std::mem::take(&mut self.options));
         let listing = options.catalog()?.list();
         match self.output {
-            Form::Json => terminal::print_json(&json(&listing))?,
-            Form::Table => {
+            ListFormat::Json => terminal::print_json(&json(&listing))?,
+            ListFormat::Table => {
                 terminal::print(&table(&listing.skills, terminal::width()))?;
                 if listing.skills.is_empty() && terminal::is_watched() {
                     terminal::complain(
@@ -69,7 +69,8 @@ fn json(listing: &Listing) -> Value {
     json!({ "skills": skills, "problems": listing.problems })
 }
 
-/// A name and as much of the description as a line of this width takes.
+/// Returns a row per skill: its name, and as much of its description as fits the
+/// width.
 fn table(skills: &[Skill], width: usize) -> Vec<Line> {
     use unicode_width::UnicodeWidthStr as _;
 
@@ -77,7 +78,7 @@ fn table(skills: &[Skill], width: usize) -> Vec<Line> {
         .iter()
         .map(|skill| terminal::name(&skill.name))
         .collect();
-    // A narrow terminal still shows some of each column.
+    // A narrow terminal shows a part of each column.
     let column = names
         .iter()
         .map(|name| name.as_str().width())
@@ -88,7 +89,7 @@ fn table(skills: &[Skill], width: usize) -> Vec<Line> {
         let name = fit(name.as_str(), column);
         let padding = " ".repeat(column.saturating_sub(name.width()));
         let words: Vec<&str> = skill.description.split_whitespace().collect();
-        // Cut as it will be seen.
+        // Escapes count: cut what a person sees.
         let description = Line::new(words.join(" "));
         let description = fit(description.as_str(), width.saturating_sub(column + 2));
         Line::new(format!("{name}{padding}  {description}").trim_end())
@@ -96,7 +97,7 @@ fn table(skills: &[Skill], width: usize) -> Vec<Line> {
     skills.iter().zip(&names).map(row).collect()
 }
 
-/// The text, cut to so many columns.
+/// Returns the text, cut to a number of columns.
 fn fit(text: &str, columns: usize) -> String {
     use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
@@ -120,7 +121,7 @@ mod tests {
     use unicode_width::UnicodeWidthStr as _;
 
     #[test]
-    fn text_is_cut_by_columns_and_not_by_characters() {
+    fn cuts_text_by_columns_and_not_by_characters() {
         assert_eq!(fit("short", 10), "short");
         assert_eq!(fit("rather long", 8), "rather…");
         assert_eq!(fit("数据分析工具", 7).width(), 7);

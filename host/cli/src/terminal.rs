@@ -1,8 +1,8 @@
-//! The program's stdout and stderr. All that is printed goes through here.
+//! The program's stdout and stderr. Only this file prints.
 //!
-//! What people read is made of [`Line`]s, wherever it goes: a terminal, a file
-//! or a pipe. What a model or a program reads goes to a file or a pipe byte for
-//! byte, and is escaped on a terminal. A reader that goes away is no error.
+//! Text for people is made of [`Line`]s, whether it goes to a terminal, a file or a
+//! pipe. Text for a model or a program goes to a file or a pipe byte for byte, and
+//! is escaped on a terminal. A reader that goes away is no error.
 
 use std::fmt::Display;
 use std::io::{self, IsTerminal as _, Write as _};
@@ -12,11 +12,11 @@ use skillhost::Line;
 use skillhost::line::{self, is_hidden};
 use unicode_width::UnicodeWidthChar as _;
 
-/// Columns of a table that is not printed to a terminal.
+/// The number of columns of a table outside a terminal.
 const DEFAULT_WIDTH: usize = 100;
 
-/// Bytes of a message in the log or of a panic that are shown. Guards against: a peer
-/// whose bytes a library puts into its own message.
+/// The most bytes of a message that the log or a panic shows. Guards against: a
+/// library that puts a peer's bytes into its own message.
 const LONGEST: usize = 4096;
 
 /// Makes a [`Line`] as `format!` makes a string.
@@ -27,7 +27,7 @@ macro_rules! format_line {
 }
 pub(crate) use format_line;
 
-/// Returns a line of a text, of which only the beginning is shown if it is long.
+/// Returns a text as a line, cut if it is long.
 pub(crate) fn shortened(text: &str) -> Line {
     if text.len() <= LONGEST {
         return Line::new(text);
@@ -35,33 +35,33 @@ pub(crate) fn shortened(text: &str) -> Line {
     format_line!("{}…", &text[..text.floor_char_boundary(LONGEST)])
 }
 
-/// Says on stderr, in a line, what is wrong.
+/// Prints an error or a warning as one line on stderr.
 pub(crate) fn complain(message: impl Display) {
     say(&format_line!("skillhost: {message}"));
 }
 
-/// Shows a line on stderr.
+/// Prints a line on stderr.
 pub(crate) fn say(line: &Line) {
     let _ = writeln!(io::stderr(), "{line}");
 }
 
-/// Shows, in place of the one before, a line of what is being done. Only for a
-/// person who [watches](is_watched).
+/// Replaces the line of progress on stderr, which must be
+/// [a terminal](is_watched).
 pub(crate) fn show_progress(line: &Line) {
     let _ = write!(io::stderr(), "\r\x1b[K{line}");
 }
 
-/// Where the log is written. What makes its lines is in `log.rs`.
+/// Returns the stream that the log goes to. `log.rs` makes its lines.
 pub(crate) fn log() -> io::Stderr {
     io::stderr()
 }
 
-/// Whether stderr is a terminal.
+/// Checks that stderr is a terminal.
 pub(crate) fn is_watched() -> bool {
     io::stderr().is_terminal()
 }
 
-/// Columns of stdout.
+/// Returns the number of columns of stdout.
 pub(crate) fn width() -> usize {
     terminal_size::terminal_size_of(io::stdout()).map_or(DEFAULT_WIDTH, |(width, _)| width.0.into())
 }
@@ -71,19 +71,19 @@ pub(crate) fn print(lines: &[Line]) -> anyhow::Result<()> {
     print_or_end(lines).map(drop)
 }
 
-/// Like [`print`]; `false` if nobody reads any more.
+/// Prints lines to stdout; returns `false` if nobody reads any more.
 pub(crate) fn print_or_end(lines: &[Line]) -> anyhow::Result<bool> {
     let lines: String = lines.iter().map(|line| format!("{line}\n")).collect();
     write(&lines)
 }
 
-/// Prints a value as JSON of many lines, in which what is hidden is escaped.
+/// Prints a value as JSON on several lines, with hidden characters escaped.
 pub(crate) fn print_json(value: &Value) -> anyhow::Result<()> {
     write(&line::escape_json(&format!("{value:#}\n"))).map(drop)
 }
 
-/// Prints a text that is a model's or a program's to read. On a terminal it
-/// has a line end, so that the prompt stands on a line of its own.
+/// Prints a text for a model or a program. On a terminal it ends with a line
+/// break, so that the shell's prompt gets a line of its own.
 pub(crate) fn print_answer(text: &str) -> anyhow::Result<()> {
     if !io::stdout().is_terminal() {
         return write(text).map(drop);
@@ -92,8 +92,8 @@ pub(crate) fn print_answer(text: &str) -> anyhow::Result<()> {
     write(&(line::escape_document(text) + end)).map(drop)
 }
 
-/// Prints a line of JSON that is a model's or a program's to read; `false` if
-/// nobody reads any more.
+/// Prints a line of JSON for a model or a program; returns `false` if nobody reads
+/// any more.
 pub(crate) fn print_json_answer(json: &str) -> anyhow::Result<bool> {
     if io::stdout().is_terminal() {
         write(&(line::escape_json(json) + "\n"))
@@ -102,7 +102,7 @@ pub(crate) fn print_json_answer(json: &str) -> anyhow::Result<bool> {
     }
 }
 
-/// Writes to stdout; `false` if nobody reads any more.
+/// Writes to stdout; returns `false` if nobody reads any more.
 fn write(text: &str) -> anyhow::Result<bool> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -112,9 +112,8 @@ fn write(text: &str) -> anyhow::Result<bool> {
     }
 }
 
-/// A name or a path beside other text of a line. It is quoted unless it has
-/// letters, digits, `-`, `_`, `.` and `/` alone, so that nothing in it can pass
-/// for what stands beside it.
+/// Returns a name or a path to stand beside other text. It is quoted unless it has
+/// only letters, digits, `-`, `_`, `.` and `/`, so it cannot pass for that text.
 pub(crate) fn name(name: &str) -> Line {
     let is_plain = |c: char| {
         c.is_alphanumeric()
@@ -133,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_that_could_pass_for_more_is_quoted() {
+    fn quotes_a_name_that_could_pass_for_other_text() {
         for (given, shown) in [
             ("read-files_2.x", "read-files_2.x"),
             ("./skills/a", "./skills/a"),
@@ -154,16 +153,16 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_printed_elsewhere() {
+    fn no_other_file_prints() {
         let mut folders = vec![concat!(env!("CARGO_MANIFEST_DIR"), "/src").into()];
-        let mut seen = 0;
+        let mut files = 0;
         while let Some(folder) = folders.pop() {
             for entry in std::fs::read_dir::<std::path::PathBuf>(folder).unwrap() {
                 let path = entry.unwrap().path();
                 if path.is_dir() {
                     folders.push(path);
                 } else if !path.ends_with("terminal.rs") {
-                    seen += 1;
+                    files += 1;
                     let source = std::fs::read_to_string(&path).unwrap();
                     for way in ["io::stdout", "io::stderr", "print!(", "println!("] {
                         assert!(!source.contains(way), "{}: {way}", path.display());
@@ -171,6 +170,6 @@ mod tests {
                 }
             }
         }
-        assert!(seen > 20);
+        assert!(files > 20);
     }
 }

@@ -1,5 +1,5 @@
-//! `skillhost test`: a conformance run of a tool component, and its author's
-//! cases.
+//! `skillhost test`: runs the conformance checks on a tool component, and its
+//! author's cases.
 
 mod json;
 mod junit;
@@ -12,47 +12,47 @@ use skillhost::Line;
 use skillhost_conformance::Report;
 
 use crate::exit::Exit;
-use crate::options::Options;
+use crate::options::CommonOptions;
 use crate::terminal::{self, format_line};
 
-/// Try on a tool component what every one must do, and its author's own cases
+/// Check what every tool component must do, and run its author's cases
 ///
-/// Only these options count here: --skills, --config for its skills and limits,
-/// and --log.
+/// Of the common options, only --skills, --config (its skills and limits) and
+/// --log have an effect.
 #[derive(Args)]
-pub(crate) struct Test {
-    /// The component
-    #[arg(value_name = "COMPONENT.wasm")]
+pub(crate) struct TestCommand {
+    /// Component file
+    #[arg(value_name = "FILE.wasm")]
     component: PathBuf,
-    /// Folder of the author's cases; docs/testing-tools.md has their format
+    /// Run the cases in this folder; docs/testing-tools.md describes their format
     #[arg(long, value_name = "DIR")]
     cases: Option<PathBuf>,
-    /// Write what comes out into cases that fail or expect nothing yet
+    /// Write the actual result into cases that fail or expect nothing yet
     #[arg(long, requires = "cases")]
     update: bool,
-    /// What to print
-    #[arg(long, value_enum, default_value_t = Form::Text)]
-    output: Form,
+    /// Form of the report
+    #[arg(long, value_enum, default_value_t = TestFormat::Text)]
+    output: TestFormat,
     #[command(flatten)]
-    options: Options,
+    options: CommonOptions,
 }
 
-/// Characters of the line that shows what is being checked: fewer than any
-/// terminal has, so that it stays one line.
+/// The most characters of the line of progress: fewer than the columns of any
+/// terminal, so that it stays one line.
 const PROGRESS: usize = 70;
 
 #[derive(Clone, Copy, ValueEnum)]
-enum Form {
-    /// One line a check, and why it failed
+enum TestFormat {
+    /// One line per check, with the reason of a failure
     Text,
     /// JSON for programs
     Json,
-    /// XML as JUnit's, for continuous integration
+    /// JUnit XML, for continuous integration
     Junit,
 }
 
-impl Test {
-    pub(crate) async fn execute(mut self, before: Options) -> anyhow::Result<Exit> {
+impl TestCommand {
+    pub(crate) async fn execute(mut self, before: CommonOptions) -> anyhow::Result<Exit> {
         let options = before.and(std::mem::take(&mut self.options));
         let progress = terminal::is_watched();
         let mut run = options.conformance(&self.component)?.update(self.update);
@@ -68,9 +68,9 @@ impl Test {
         }
         let report = report?;
         match self.output {
-            Form::Text => terminal::print(&text::lines(&report))?,
-            Form::Json => terminal::print_json(&json::json(&report))?,
-            Form::Junit => terminal::print(&junit::xml(&report))?,
+            TestFormat::Text => terminal::print(&text::lines(&report))?,
+            TestFormat::Json => terminal::print_json(&json::json(&report))?,
+            TestFormat::Junit => terminal::print(&junit::xml(&report))?,
         }
         for file in &report.written {
             terminal::complain(format_args!("wrote `{}`", file.display()));
@@ -82,17 +82,17 @@ impl Test {
     }
 }
 
-/// Shows on a terminal what is being checked: a run takes a moment.
-fn show(id: &str, what: Option<&str>) {
-    let line = match what {
-        Some(what) => format_line!("{what}: {id}"),
+/// Shows the check that runs.
+fn show(id: &str, subject: Option<&str>) {
+    let line = match subject {
+        Some(subject) => format_line!("{subject}: {id}"),
         None => Line::new(id),
     };
     let line: String = line.as_str().chars().take(PROGRESS).collect();
     terminal::show_progress(&Line::new(line));
 }
 
-/// Adds up what a run took.
+/// Returns the time of all checks together.
 fn total(report: &Report) -> std::time::Duration {
     report.checks.iter().map(|check| check.time).sum()
 }

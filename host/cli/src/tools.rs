@@ -1,28 +1,29 @@
-//! `skillhost tools`: the definitions, for a model's API.
+//! `skillhost tools`: the definitions of the tools, for a model's API.
 
 use clap::{Args, ValueEnum};
 use skillhost::exchange::{self, Format};
 
 use crate::exit::Exit;
-use crate::options::Options;
+use crate::options::CommonOptions;
 use crate::terminal;
 
-/// Print the tools' definitions as a JSON array, for a request's `tools`
+/// Print the definitions of the tools as a JSON array, for the `tools` of a
+/// request
 #[derive(Args)]
-pub(crate) struct Tools {
-    /// Whose request it is
-    #[arg(long, value_enum, default_value_t = Whose::Openai)]
-    format: Whose,
-    /// Definitions for strict mode, of `openai` and `responses`: the model then
-    /// writes arguments that fit
+pub(crate) struct ToolsCommand {
+    /// API that the definitions are for
+    #[arg(long, value_enum, default_value_t = DefinitionFormat::Openai)]
+    format: DefinitionFormat,
+    /// Use the strict mode of `openai` and `responses`, in which a model writes
+    /// only arguments that fit the schema
     #[arg(long)]
     strict: bool,
     #[command(flatten)]
-    options: Options,
+    options: CommonOptions,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum Whose {
+enum DefinitionFormat {
     /// OpenAI chat completions
     Openai,
     /// OpenAI Responses
@@ -35,9 +36,9 @@ enum Whose {
     Mcp,
 }
 
-impl Whose {
-    /// MCP has messages of another kind.
-    fn format(self) -> Option<Format> {
+impl DefinitionFormat {
+    /// Returns the format of the messages; MCP has messages of another kind.
+    fn message_format(self) -> Option<Format> {
         match self {
             Self::Openai => Some(Format::OpenAi),
             Self::Responses => Some(Format::Responses),
@@ -48,16 +49,21 @@ impl Whose {
     }
 }
 
-impl Tools {
-    pub(crate) async fn execute(mut self, before: Options) -> anyhow::Result<Exit> {
+impl ToolsCommand {
+    pub(crate) async fn execute(mut self, before: CommonOptions) -> anyhow::Result<Exit> {
         let options = before.and(std::mem::take(&mut self.options));
-        if self.strict && !matches!(self.format, Whose::Openai | Whose::Responses) {
+        if self.strict
+            && !matches!(
+                self.format,
+                DefinitionFormat::Openai | DefinitionFormat::Responses
+            )
+        {
             terminal::complain("`--strict` is for the formats `openai` and `responses`");
             return Ok(Exit::Usage);
         }
         let host = options.host_for_one_call().await?;
         let definitions = host.definitions();
-        let format = self.format.format();
+        let format = self.format.message_format();
         let strict = format.filter(|_| self.strict);
         let tools = match strict.and_then(|format| format.strict_tools(&definitions)) {
             Some(strict) => {

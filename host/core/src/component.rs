@@ -10,7 +10,6 @@ pub(crate) mod inspect;
 mod load;
 mod tool_component;
 
-pub(crate) use file::digest;
-pub use file::read;
+pub use file::{digest, read};
 pub(crate) use load::{Loader, cannot_load};
 pub(crate) use tool_component::{ComponentSource, Tool, ToolComponent};

@@ -90,6 +90,7 @@ pub use trust::{Principal, Trust, TrustError};
 /// promise to anybody else.
 #[doc(hidden)]
 pub mod internal {
+    pub use crate::component::digest as sha256_hex;
     pub use crate::component::read as read_component;
     pub use crate::text::suggest::nearest;
     pub use crate::tool::arguments::{check_arguments, validator};

@@ -1,5 +1,5 @@
-//! Between C and the component model: bindings from a project's WIT, and a
-//! component from a module that was compiled with them.
+//! C and the component model: makes bindings from a project's WIT, and a component
+//! from a module that was compiled with them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,10 +14,10 @@ use wit_parser::Resolve;
 use super::Fault;
 use super::project::Project;
 
-/// Bindings that were written to a folder.
+/// Bindings in a folder.
 pub(super) struct Bindings {
     pub(super) folder: PathBuf,
-    /// What is to be compiled and linked.
+    /// The files to compile and link.
     pub(super) files: Vec<PathBuf>,
 }
 
@@ -38,7 +38,7 @@ pub(super) fn generate(project: &Project) -> Result<Bindings, Fault> {
     let mut files = Vec::new();
     for (name, content) in made.iter() {
         let file = folder.join(name);
-        // A file that stays as it is keeps its time.
+        // A file that does not change keeps its modification time.
         if fs::read(&file).is_ok_and(|found| found == content) {
         } else {
             fs::write(&file, content).map_err(|error| {
@@ -67,7 +67,9 @@ pub(super) fn component(project: &Project, module: &Path) -> Result<PathBuf, Fau
             .encode()
     };
     let bytes = encode().map_err(|error| {
-        Fault::project(format!("what was compiled makes no component: {error:#}"))
+        Fault::project(format!(
+            "cannot make a component from the compiled module: {error:#}"
+        ))
     })?;
     let component = project.scratch("")?.join("component.wasm");
     fs::write(&component, bytes).map_err(|error| {

@@ -1,4 +1,4 @@
-//! C, by `zig cc`. The bindings are made here, and so is the component.
+//! C, compiled by `zig cc`, with bindings from `bindings.rs`.
 
 use std::path::PathBuf;
 
@@ -7,8 +7,8 @@ use super::step::Step;
 use super::venv::Venv;
 use super::{Fault, bindings};
 
-/// Zig's own stack of 16 MiB is a quarter of what a call may have, and each
-/// sandbox starts with it.
+/// A stack of 1 MiB. Zig's default of 16 MiB is a quarter of a call's memory, and
+/// every sandbox starts with it.
 const STACK: &str = "-Wl,-z,stack-size=1048576";
 
 pub(super) fn build(project: &Project) -> Result<PathBuf, Fault> {
@@ -33,7 +33,7 @@ pub(super) fn build(project: &Project) -> Result<PathBuf, Fault> {
         .args(["-O2", "-s", "-Wall", "-Wextra", "-Isrc", STACK])
         .arg("-I")
         .arg(&made.folder)
-        // Named as they lie in the project, and so in messages.
+        // Relative paths, for the compiler's messages.
         .args(
             sources
                 .iter()
@@ -44,7 +44,7 @@ pub(super) fn build(project: &Project) -> Result<PathBuf, Fault> {
         .arg(&module)
         .current_dir(&project.folder);
     Step::new("`zig cc`", command).run().map_err(|fault| {
-        fault.fix("the first error above is the one to look at; its file and line stand before it")
+        fault.fix("fix the first error above first; its file and line stand before it")
     })?;
     bindings::component(project, &module)
 }

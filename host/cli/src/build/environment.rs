@@ -1,8 +1,8 @@
-//! The environment that a project's compiler is installed into: a folder in
-//! the user's cache, one for each project, made from its lock files alone.
-//! Compilers run from there and never from the project's folder, where whoever
-//! wrote the project could have put another program in their place. How each
-//! compiler is installed and called stands in the file of its language.
+//! The environment that a project's compiler is installed into: a folder in the
+//! user's cache, one per project, made from its lock files alone. Compilers run from
+//! there and never from the project's folder, where the project's author could have
+//! put another program in their place. Each language's file installs and runs its
+//! compiler.
 
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File, TryLockError};
@@ -11,43 +11,45 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
-use sha2::{Digest as _, Sha256};
+use skillhost::internal::sha256_hex;
 
 use super::Fault;
 use super::project::Project;
 use crate::options;
 use crate::terminal::{self, format_line};
 
-/// Where environments lie in the cache folder.
+/// The folder of all environments, in the cache folder.
 const ENVIRONMENTS: &str = "environments";
-/// In an environment: the project that it is for.
+/// A file in an environment: the path of its project.
 const PROJECT: &str = "project";
-/// In an environment: the lock files that it was made from. It is written last,
-/// so that an environment that is half made has none.
+/// A file in an environment: the lock files that it was made from. It is written
+/// last, so an incomplete environment has none.
 const INSTALLED: &str = "installed";
 
-/// How an environment is made.
+const OTHER_CACHE: &str = "name another cache folder with `SKILLHOST_CACHE`";
+
+/// The parameters of an environment.
 pub(super) struct Recipe<'a> {
-    /// Part of its folder's name.
+    /// The first part of its folder's name.
     pub(super) kind: &'a str,
-    /// The project's files that say what is installed.
+    /// The project's files that name what is installed.
     pub(super) locks: &'a [&'a str],
-    /// A file that a finished installation has.
-    pub(super) brings: &'a str,
+    /// A file of a complete installation.
+    pub(super) marker: &'a str,
 }
 
-/// A folder with a compiler in it. No other build uses it at the same time.
+/// A folder with a compiler, locked against other builds.
 pub(super) struct Environment {
     pub(super) folder: PathBuf,
-    /// Locked until it is dropped.
+    /// Holds the lock until it is dropped.
     _handle: File,
 }
 
 impl Environment {
-    /// Opens the environment of a project, and makes it anew if the lock files
-    /// have changed. `install` runs its commands in the folder that it is given,
-    /// which holds copies of the lock files: in the project's folder they would
-    /// find a stranger's `.npmrc`, modules and packages.
+    /// Opens the environment of a project, and remakes it if the lock files have
+    /// changed. `install` gets the folder, with copies of the lock files in it, and
+    /// runs its commands there: in the project's folder they would find a stranger's
+    /// `.npmrc`, modules and packages.
     pub(super) fn open(
         project: &Project,
         recipe: &Recipe<'_>,
@@ -63,11 +65,11 @@ impl Environment {
                 "there is no cache folder to install the compiler into: `SKILLHOST_CACHE` is \
                  `off`, or neither `XDG_CACHE_HOME` nor `HOME` is set",
             )
-            .fix("`SKILLHOST_CACHE=DIR` names one"));
+            .fix("name one with `SKILLHOST_CACHE=DIR`"));
         };
         private(&cache)?;
         private(&cache.join(ENVIRONMENTS))?;
-        // Commands are started elsewhere.
+        // An absolute path: commands run in other folders.
         let all = cache.join(ENVIRONMENTS);
         let all = all.canonicalize().map_err(|error| unusable(&all, &error))?;
         if all.starts_with(&project.folder) {
@@ -75,42 +77,43 @@ impl Environment {
                 "the cache folder `{}` lies in the project, from which nothing is run",
                 cache.display()
             ))
-            .fix("`SKILLHOST_CACHE` names another one"));
+            .fix(OTHER_CACHE));
         }
         let folder = all.join(name(recipe.kind, &project.folder));
         let environment = Self {
             _handle: lock(private(&folder)?, &folder)?,
             folder,
         };
-        let wanted: String = texts
+        let locked: String = texts
             .iter()
             .map(|(name, text)| format!("{name}\n{text}\n"))
             .collect();
-        if !environment.has(recipe, &wanted) {
+        if !environment.has(recipe, &locked) {
             terminal::say(&format_line!(
-                "installing what `{}` names into `{}`; this happens once",
+                "installing the packages of `{}` into `{}`; this happens once",
                 recipe.locks.last().unwrap_or(&""),
                 environment.folder.display()
             ));
             remove_abandoned(&all);
             environment
-                .empty(project, &texts)
+                .reset(project, &texts)
                 .map_err(|error| unusable(&environment.folder, &error))?;
             install(&environment.folder)?;
-            fs::write(environment.folder.join(INSTALLED), wanted)
+            fs::write(environment.folder.join(INSTALLED), locked)
                 .map_err(|error| unusable(&environment.folder, &error))?;
         }
         Ok(environment)
     }
 
-    fn has(&self, recipe: &Recipe<'_>, wanted: &str) -> bool {
-        self.folder.join(recipe.brings).is_file()
-            && fs::read_to_string(self.folder.join(INSTALLED)).is_ok_and(|found| found == wanted)
+    fn has(&self, recipe: &Recipe<'_>, locked: &str) -> bool {
+        self.folder.join(recipe.marker).is_file()
+            && fs::read_to_string(self.folder.join(INSTALLED))
+                .is_ok_and(|installed| installed == locked)
     }
 
-    /// Leaves nothing in it but the lock files.
-    fn empty(&self, project: &Project, texts: &[(&str, String)]) -> io::Result<()> {
-        // If this is broken off, what is left is half an environment.
+    /// Removes everything, and copies the lock files.
+    fn reset(&self, project: &Project, texts: &[(&str, String)]) -> io::Result<()> {
+        // Removed first: if the rest is interrupted, the environment is incomplete.
         remove(&self.folder.join(INSTALLED))?;
         for entry in fs::read_dir(&self.folder)? {
             remove(&entry?.path())?;
@@ -125,8 +128,8 @@ impl Environment {
         Ok(())
     }
 
-    /// Copies a folder of the project to the same place here: files, and what
-    /// links to files.
+    /// Copies a folder of the project to the same place here: its files, and the
+    /// targets of links to files.
     pub(super) fn copy(&self, project: &Project, name: &str) -> Result<(), Fault> {
         let to = self.folder.join(name);
         remove(&to)
@@ -140,19 +143,14 @@ impl Environment {
     }
 }
 
-/// The name of an environment's folder. The same project always has the same,
-/// so that there is never more than one.
+/// Returns the name of an environment's folder. A project has only one.
 fn name(kind: &str, project: &Path) -> String {
-    let digest = Sha256::digest(project.as_os_str().as_bytes());
-    let digits: Vec<String> = digest[..16]
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
-    format!("{kind}-{}", digits.concat())
+    let digest = sha256_hex(project.as_os_str().as_bytes());
+    format!("{kind}-{}", &digest[..32])
 }
 
-/// Makes a folder that is its owner's alone, or opens it if it is. Meets:
-/// another user of the machine, who prepares a compiler there.
+/// Opens a folder that only its owner can write, and makes it if there is none. Guards
+/// against: another user of the machine, who prepares a compiler there.
 fn private(folder: &Path) -> Result<File, Fault> {
     let open = || {
         DirBuilder::new()
@@ -166,11 +164,11 @@ fn private(folder: &Path) -> Result<File, Fault> {
     let (handle, found) = open().map_err(|error| unusable(folder, &error))?;
     if found.uid() != rustix::process::geteuid().as_raw() || found.mode() & 0o022 != 0 {
         return Err(Fault::missing(format!(
-            "the folder `{}` is not used for compilers: it must belong to the user who runs \
+            "cannot keep compilers in the folder `{}`: it must belong to the user who runs \
              skillhost, and nobody else may write in it (mode 0700)",
             folder.display()
         ))
-        .fix("`SKILLHOST_CACHE` names another cache folder"));
+        .fix(OTHER_CACHE));
     }
     Ok(handle)
 }
@@ -179,9 +177,7 @@ fn lock(handle: File, folder: &Path) -> Result<File, Fault> {
     match handle.try_lock() {
         Ok(()) => return Ok(handle),
         Err(TryLockError::WouldBlock) => {
-            terminal::say(&format_line!(
-                "another build of this project runs; waiting for its end"
-            ));
+            terminal::say(&format_line!("waiting for another build of this project"));
         }
         Err(TryLockError::Error(error)) => return Err(unusable(folder, &error)),
     }
@@ -191,13 +187,13 @@ fn lock(handle: File, folder: &Path) -> Result<File, Fault> {
     }
 }
 
-/// Removes the environments of projects that are gone.
+/// Removes the environments of projects that no longer exist.
 fn remove_abandoned(environments: &Path) {
     let Ok(entries) = fs::read_dir(environments) else {
         return;
     };
     for environment in entries.flatten().map(|entry| entry.path()) {
-        // One that is being made names its project a moment later.
+        // A new environment does not name its project yet.
         let Ok(handle) = File::open(&environment) else {
             continue;
         };
@@ -207,15 +203,15 @@ fn remove_abandoned(environments: &Path) {
         if handle.try_lock().is_err() || project.is_empty() {
             continue;
         }
-        let there = fs::symlink_metadata(OsStr::from_bytes(&project));
-        if there.is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
-            // It is in nobody's way.
+        let metadata = fs::symlink_metadata(OsStr::from_bytes(&project));
+        if metadata.is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+            // A failure leaves it for the next time.
             let _ = remove(&environment);
         }
     }
 }
 
-/// Removes whatever lies there, if anything does. A link is not followed.
+/// Removes a file or a folder, if it exists, without following a link.
 fn remove(path: &Path) -> io::Result<()> {
     let removed = match fs::symlink_metadata(path) {
         Ok(found) if found.is_dir() => fs::remove_dir_all(path),
@@ -233,7 +229,7 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
     for entry in fs::read_dir(from)? {
         let entry = entry?;
         let (from, to) = (entry.path(), to.join(entry.file_name()));
-        // A link to a folder may lead around in a circle.
+        // Links to folders are left out: they may form a circle.
         if entry.file_type()?.is_dir() {
             copy(&from, &to)?;
         } else if from.is_file() {
@@ -248,5 +244,5 @@ fn unusable(folder: &Path, error: &io::Error) -> Fault {
         "cannot use the folder `{}`: {error}",
         folder.display()
     ))
-    .fix("`SKILLHOST_CACHE` names another cache folder")
+    .fix(OTHER_CACHE)
 }

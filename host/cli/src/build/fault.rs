@@ -1,36 +1,36 @@
-//! Why a project was not built: what is wrong, and what to do.
+//! The error of a build, and what to do about it.
 
 use crate::exit::Exit;
 use crate::terminal::{self, format_line};
 
-/// What is wrong, whose it is, and what to do, a line each.
+/// An error, its exit code, and the ways to fix it, one line each.
 #[derive(Debug)]
 pub(crate) struct Fault {
     exit: Exit,
-    what: String,
+    message: String,
     fixes: Vec<String>,
 }
 
 impl Fault {
-    /// Something in the project.
-    pub(super) fn project(what: impl Into<String>) -> Self {
-        Self::new(Exit::Failure, what)
+    /// Makes the error of a fault in the project.
+    pub(super) fn project(message: impl Into<String>) -> Self {
+        Self::new(Exit::Failure, message)
     }
 
-    /// Something that the machine does not have.
-    pub(super) fn missing(what: impl Into<String>) -> Self {
-        Self::new(Exit::Setup, what)
+    /// Makes the error of something that the machine lacks.
+    pub(super) fn missing(message: impl Into<String>) -> Self {
+        Self::new(Exit::Setup, message)
     }
 
-    /// What was asked for makes no sense.
-    pub(super) fn usage(what: impl Into<String>) -> Self {
-        Self::new(Exit::Usage, what)
+    /// Makes the error of a wrong command line.
+    pub(super) fn usage(message: impl Into<String>) -> Self {
+        Self::new(Exit::Usage, message)
     }
 
-    fn new(exit: Exit, what: impl Into<String>) -> Self {
+    fn new(exit: Exit, message: impl Into<String>) -> Self {
         Self {
             exit,
-            what: what.into(),
+            message: message.into(),
             fixes: Vec::new(),
         }
     }
@@ -41,9 +41,9 @@ impl Fault {
         self
     }
 
-    /// Says it on stderr, and gives the exit code.
-    pub(crate) fn tell(self) -> Exit {
-        terminal::complain(&self.what);
+    /// Prints the error on stderr, and returns the exit code.
+    pub(crate) fn report(self) -> Exit {
+        terminal::complain(&self.message);
         for fix in &self.fixes {
             terminal::say(&format_line!("  {fix}"));
         }

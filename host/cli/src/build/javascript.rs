@@ -1,4 +1,4 @@
-//! JavaScript, by componentize-js.
+//! JavaScript, compiled by componentize-js.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -13,9 +13,9 @@ use super::project::Project;
 use super::search::SearchPath;
 use super::step::{self, Step};
 
-/// Oldest Node.js that the compiler runs with.
+/// The oldest Node.js that the compiler runs on.
 const OLDEST: u32 = 20;
-/// The compiler, in an environment.
+/// The compiler's place in an environment.
 const COMPILER: &str = "node_modules/@bytecodealliance/componentize-js/src/cli.js";
 const SOURCE: &str = "src/tool.js";
 
@@ -26,12 +26,12 @@ pub(super) fn build(project: &Project) -> Result<PathBuf, Fault> {
     let recipe = Recipe {
         kind: "javascript",
         locks: &["package.json", "package-lock.json"],
-        brings: COMPILER,
+        marker: COMPILER,
     };
     let environment = Environment::open(project, &recipe, |folder| {
         install(&project.programs, folder)
     })?;
-    // The sources lie beside `node_modules`, which they import from.
+    // The sources import from `node_modules`, so they must lie beside it.
     environment.copy(project, "src")?;
     let step = |name, arguments: &[&OsStr]| {
         let mut command = project.programs.command(&node);
@@ -45,11 +45,11 @@ pub(super) fn build(project: &Project) -> Result<PathBuf, Fault> {
             "reading the project's JavaScript files",
             &["--check".as_ref(), file.as_os_str()],
         );
-        step.noise = is_trace;
+        step.is_noise = is_trace;
         step.run()?;
     }
     let component = project.scratch("")?.join("component.wasm");
-    // What is not disabled and not used is not imported, but for these two.
+    // The compiler imports these two even if nothing uses them.
     let without = ["--disable", "http", "--disable", "fetch-event"];
     let mut step = step("`componentize-js`", &[COMPILER.as_ref(), SOURCE.as_ref()]);
     step.command
@@ -58,23 +58,23 @@ pub(super) fn build(project: &Project) -> Result<PathBuf, Fault> {
         .args(without)
         .arg("--out")
         .arg(&component);
-    step.noise = is_noise;
+    step.is_noise = is_noise;
     step.run().map_err(|fault| {
         fault
-            .fix("it runs `src/tool.js` once when it builds; what is thrown there is said above")
-            .fix("`src/tool.js` exports `tools`, and imports only modules of JavaScript itself")
+            .fix("the compiler runs `src/tool.js` once; an error thrown there is shown above")
+            .fix("`src/tool.js` must export `tools`, and may import only JavaScript modules")
     })?;
     Ok(component)
 }
 
-/// Installs what the lock file names.
+/// Installs the packages of the lock file.
 fn install(programs: &SearchPath, environment: &Path) -> Result<(), Fault> {
     let text = |name| fs::read_to_string(environment.join(name)).unwrap_or_default();
     if let Some(beside) = beside_registry(&text("package.json"), &text("package-lock.json")) {
         return Err(Fault::project(format!(
-            "`package.json` and `package-lock.json` may name packages of the registry alone: {beside}"
+            "`package.json` and `package-lock.json` may name only packages of the registry: {beside}"
         ))
-        .fix("modules of your own lie in `src`"));
+        .fix("put your own modules into `src`"));
     }
     let npm = programs.find("npm").map_err(|fault| fault.fix(HOW))?;
     let mut command = programs.command(npm);
@@ -88,23 +88,23 @@ fn install(programs: &SearchPath, environment: &Path) -> Result<(), Fault> {
         ])
         .current_dir(environment);
     Step::new("`npm ci`", command).run().map_err(|fault| {
-        fault.fix("it needs the npm registry; after a change of `package.json`, `npm install --ignore-scripts` brings `package-lock.json` up to date")
+        fault.fix("it needs the npm registry; after a change of `package.json`, update `package-lock.json` with `npm install --ignore-scripts`")
     })?;
     match link(&environment.join("node_modules")) {
         Ok(Some(link)) => Err(Fault::project(format!(
             "`package-lock.json` makes `{}` a link to a folder",
             link.strip_prefix(environment).unwrap_or(&link).display()
         ))
-        .fix("packages come from the npm registry; modules of your own lie in `src`")),
+        .fix("use packages of the npm registry; put your own modules into `src`")),
         Ok(None) if environment.join(COMPILER).is_file() => Ok(()),
         _ => Err(
-            Fault::project("`package-lock.json` does not bring componentize-js")
-                .fix("`skillhost new` makes a project whose lock file does"),
+            Fault::project("`package-lock.json` does not name componentize-js")
+                .fix("copy the lock file from a new project of `skillhost new`"),
         ),
     }
 }
 
-/// A dependency or a locked package that comes from anywhere but a registry. Meets:
+/// Finds a dependency or a locked package that is not from a registry. Guards against:
 /// a compiler that lies in the project.
 fn beside_registry(manifest: &str, locked: &str) -> Option<String> {
     let is_version = |text: &str| {
@@ -140,8 +140,8 @@ fn beside_registry(manifest: &str, locked: &str) -> Option<String> {
     })
 }
 
-/// Finds a package that is a link. Meets: a lock file that makes one of the
-/// compiler's own packages a folder of the project's sources.
+/// Finds a package that is a link. Guards against: a lock file that replaces one of
+/// the compiler's own packages by a folder of the project's sources.
 fn link(folder: &Path) -> io::Result<Option<PathBuf>> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
@@ -149,7 +149,7 @@ fn link(folder: &Path) -> io::Result<Option<PathBuf>> {
         if kind.is_symlink() {
             return Ok(Some(entry.path()));
         }
-        // `.bin` holds links to programs, none of which is started.
+        // `.bin` holds links to programs; none of them runs.
         if kind.is_dir()
             && entry.file_name() != ".bin"
             && let Some(found) = link(&entry.path())?
@@ -160,15 +160,15 @@ fn link(folder: &Path) -> io::Result<Option<PathBuf>> {
     Ok(None)
 }
 
-const HOW: &str = "get Node.js, which has it, from https://nodejs.org, or as your system's \
-                   packages `nodejs` and `npm`";
+const HOW: &str = "get Node.js with npm from https://nodejs.org, or as your system's packages \
+                   `nodejs` and `npm`";
 
 fn node(programs: &SearchPath) -> Result<PathBuf, Fault> {
     let needed = format!("Node.js {OLDEST} or newer is needed");
     let node = programs.find("node");
     let node = node.map_err(|fault| fault.fix(&needed).fix(HOW))?;
     let mut command = programs.command(&node);
-    // A version manager looks for its settings in the folder that it starts in.
+    // A version manager reads settings from the folder that it starts in.
     command.arg("--version").current_dir("/");
     let version = step::ask(&mut command);
     let version = version.as_deref().unwrap_or_default();
@@ -183,7 +183,7 @@ fn node(programs: &SearchPath) -> Result<PathBuf, Fault> {
     }
 }
 
-/// The project's own modules, which lie in `src`.
+/// Returns the project's own modules, those in `src`.
 fn modules(folder: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(folder.join("src")) else {
         return Vec::new();
@@ -195,7 +195,7 @@ fn modules(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Lines on the compiler's own code, and on Node's.
+/// Checks whether a line is about the compiler's own code or Node's.
 fn is_noise(line: &str) -> bool {
     const OWN: [&str; 5] = [
         "throw new Error(err);",
@@ -213,7 +213,7 @@ fn is_noise(line: &str) -> bool {
         || (line.starts_with("file:///") && line.contains("/node_modules/"))
 }
 
-/// The same for a file that does not parse, whose place is marked.
+/// Does the same for a file that does not parse: there a line marks the place.
 fn is_trace(line: &str) -> bool {
     let line = line.trim();
     line.is_empty() || line.starts_with("at ") || line.starts_with("Node.js v")
@@ -224,7 +224,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lock_file_names_packages_of_a_registry_alone() {
+    fn accepts_only_packages_of_a_registry() {
         let manifest = r#"{"dependencies": {"one": "^1.0.0", "two": "1.x || >=2"}}"#;
         let locked = |package: &str| {
             format!(r#"{{"packages": {{"": {{"name": "own"}}, "node_modules/one": {package}}}}}"#)
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_of_the_project_stays_and_the_rest_goes() {
+    fn keeps_only_lines_about_the_project() {
         for line in [
             "src/tool.js:5:16 ReferenceError: FIFTY is not defined",
             "Exception while evaluating top-level script",

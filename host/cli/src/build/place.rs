@@ -1,5 +1,5 @@
-//! A component that was built goes to `dist/`, under the name of its tool, if
-//! a host would load it. What lay there before stays until then.
+//! Puts a built component into `dist/`, under the name of its tool, if a host would
+//! load it. Until then, the previous one stays.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,25 +14,29 @@ use crate::terminal::{self, format_line};
 pub(super) fn put(
     project: &Project,
     component: &Path,
-    seen: &Inspection,
+    inspection: &Inspection,
 ) -> Result<PathBuf, Fault> {
-    for import in seen.imports.iter().filter(|import| !import.granted) {
+    for import in inspection.imports.iter().filter(|import| !import.granted) {
         terminal::say(&format_line!(
             "it imports `{}`, which the host does not offer to tools",
             import.name
         ));
     }
-    let tools = seen.tools.as_ref().map_err(|why| {
-        Fault::project(format!("it is built, and no host would load it: {why}"))
-            .fix("`dist` is as it was before; `docs/writing-tools.md` says what a tool must be")
+    let tools = inspection.tools.as_ref().map_err(|why| {
+        Fault::project(format!(
+            "the component was built, but no host would load it: {why}"
+        ))
+        .fix("`dist` is unchanged; `docs/writing-tools.md` says what a tool must be")
     })?;
     let Some(tool) = tools.first() else {
-        return Err(Fault::project("it is built, and defines no tool")
-            .fix("add one to what the component exports"));
+        return Err(
+            Fault::project("the component was built, but defines no tool")
+                .fix("export at least one tool"),
+        );
     };
     let folder = project.own_folder(&project.folder.join("dist"))?;
     let file = folder.join(format!("{}.wasm", tool.name));
-    // Whoever reads the folder meanwhile sees a whole file.
+    // A host that reads the folder meanwhile must see a whole file.
     let whole = folder.join(format!(".{}.new", tool.name));
     let put = || {
         fs::copy(component, &whole)?;
@@ -41,7 +45,7 @@ pub(super) fn put(
     put().map_err(|error| Fault::missing(format!("cannot write `{}`: {error}", file.display())))?;
     for other in others(&folder, &file) {
         terminal::say(&format_line!(
-            "`{}` lies there, too, and hosts load it; delete it if it is of an earlier build",
+            "hosts also load `{}`, which lies there; delete it if it is from an earlier build",
             other.display()
         ));
     }

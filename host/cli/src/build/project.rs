@@ -9,7 +9,7 @@ use crate::kit::Language;
 
 /// A folder that can be built.
 pub(super) struct Project {
-    /// Absolute: compilers are started in it.
+    /// The absolute path: compilers start in it.
     pub(super) folder: PathBuf,
     pub(super) language: Language,
     /// Where its build finds programs.
@@ -17,8 +17,8 @@ pub(super) struct Project {
 }
 
 impl Project {
-    /// Looks what kind of project lies in a folder.
-    pub(super) fn find(folder: &Path, asked: Option<Language>) -> Result<Self, Fault> {
+    /// Opens a folder, and finds out its language unless `lang` names it.
+    pub(super) fn open(folder: &Path, lang: Option<Language>) -> Result<Self, Fault> {
         let shown = folder.display();
         let absolute = folder
             .canonicalize()
@@ -26,18 +26,20 @@ impl Project {
         if !absolute.is_dir() {
             return Err(Fault::usage(format!("`{shown}` is not a folder")));
         }
-        let found = kinds(&absolute);
-        let language = match (asked, found.as_slice()) {
+        let found = languages(&absolute);
+        let language = match (lang, found.as_slice()) {
             (Some(language), _) => language,
             (None, [(language, _)]) => *language,
             (None, []) => {
                 return Err(
                     Fault::usage(format!("there is no tool project in `{shown}`"))
                         .fix(
-                            "it would hold a Cargo.toml (Rust), a package.json (JavaScript), a \
+                            "a project holds a Cargo.toml (Rust), a package.json (JavaScript), a \
                          tool.py (Python) or .c files in src (C)",
                         )
-                        .fix("`skillhost new NAME --lang rust|python|javascript|c` makes one"),
+                        .fix(
+                            "create one with `skillhost new NAME --lang rust|python|javascript|c`",
+                        ),
                 );
             }
             (None, several) => {
@@ -46,7 +48,7 @@ impl Project {
                     .map(|(language, file)| format!("`{file}` ({})", language.name()))
                     .collect();
                 return Err(Fault::usage(format!(
-                    "`{shown}` holds {}; say which with `--lang`",
+                    "`{shown}` holds {}; choose one with `--lang`",
                     names.join(" and ")
                 )));
             }
@@ -58,7 +60,7 @@ impl Project {
         })
     }
 
-    /// A file that the build cannot do without.
+    /// Returns the path of a file that the build needs.
     pub(super) fn file(&self, path: &str) -> Result<PathBuf, Fault> {
         let file = self.folder.join(path);
         if file.is_file() {
@@ -69,17 +71,17 @@ impl Project {
             self.folder.display(),
             self.language.name()
         ))
-        .fix("`skillhost new` makes a project that has it, to copy it from"))
+        .fix("copy the file from a new project of `skillhost new`"))
     }
 
-    /// The text of such a file.
+    /// Reads a file that the build needs.
     pub(super) fn text(&self, path: &str) -> Result<String, Fault> {
         let file = self.file(path)?;
         fs::read_to_string(&file)
             .map_err(|error| Fault::project(format!("cannot read `{}`: {error}", file.display())))
     }
 
-    /// A folder for what the build makes on the way.
+    /// Makes a folder for intermediate files of the build.
     pub(super) fn scratch(&self, name: &str) -> Result<PathBuf, Fault> {
         let build = self.own_folder(&self.folder.join("build"))?;
         match name {
@@ -88,17 +90,17 @@ impl Project {
         }
     }
 
-    /// Makes a folder of the project that the build writes to. Links in it go,
-    /// and one in its place is refused. Meets: a project whose link has a build
-    /// write over a file of its user's.
+    /// Makes a folder of the project that the build writes to. Removes links in it,
+    /// and refuses a link in its place. Guards against: a project whose link makes a
+    /// build overwrite a file of its user.
     pub(super) fn own_folder(&self, folder: &Path) -> Result<PathBuf, Fault> {
         let is_link = |path: &Path| fs::symlink_metadata(path).is_ok_and(|it| it.is_symlink());
         if is_link(folder) {
             return Err(Fault::project(format!(
-                "`{}` is a symlink, and a build writes nothing through one",
+                "`{}` is a symlink, and a build does not write through one",
                 folder.display()
             ))
-            .fix("put a folder in its place, or remove it"));
+            .fix("remove it, or replace it by a folder"));
         }
         let made = || {
             fs::create_dir_all(folder)?;
@@ -119,8 +121,8 @@ impl Project {
     }
 }
 
-/// The kinds of project that a folder holds, with the file that says so.
-fn kinds(folder: &Path) -> Vec<(Language, &'static str)> {
+/// Returns the languages of a folder's projects, each with the file that shows it.
+fn languages(folder: &Path) -> Vec<(Language, &'static str)> {
     let mut found: Vec<_> = [
         (Language::Rust, "Cargo.toml"),
         (Language::JavaScript, "package.json"),
@@ -136,7 +138,7 @@ fn kinds(folder: &Path) -> Vec<(Language, &'static str)> {
     found
 }
 
-/// The C files of a project, sorted.
+/// Returns the C files of a project, sorted.
 pub(super) fn c_files(folder: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(folder.join("src")) else {
         return Vec::new();
@@ -156,7 +158,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     #[test]
-    fn a_build_writes_through_no_link_that_a_project_brings() {
+    fn a_build_writes_through_no_link_in_the_project() {
         let base = tempfile::tempdir().unwrap();
         let (folder, outside) = (base.path().join("project"), base.path().join("outside"));
         fs::create_dir_all(folder.join("build/bindings")).unwrap();

@@ -1,4 +1,4 @@
-//! Python, by componentize-py.
+//! Python, compiled by componentize-py.
 
 use std::path::PathBuf;
 
@@ -7,14 +7,14 @@ use super::project::Project;
 use super::step::Step;
 use super::venv::Venv;
 
-/// The module that defines the component's `Tools`.
+/// The module that defines the class `Tools`.
 const APP: &str = "tool";
 
 pub(super) fn build(project: &Project) -> Result<PathBuf, Fault> {
     project.file("tool.py")?;
     project.file("wit/world.wit")?;
     let venv = Venv::open(project)?;
-    // A file that does not parse is named by Python itself, in three lines.
+    // Python itself names a file that does not parse in three lines.
     let mut command = venv.python();
     command
         .args(["-c", CHECK])
@@ -38,19 +38,19 @@ pub(super) fn build(project: &Project) -> Result<PathBuf, Fault> {
         .env("VIRTUAL_ENV", &venv.folder)
         .current_dir(&project.folder);
     let mut step = Step::new("`componentize-py`", command);
-    step.noise = is_noise;
-    // Where the compiler's sandbox has the project's folder.
+    step.is_noise = is_noise;
+    // The project's folder in the compiler's sandbox.
     step.alias = Some("/0/".to_owned());
     step.run().map_err(|fault| {
         fault
-            .fix("it runs `tool.py` once when it builds; the last line of Python above says why that ended")
-            .fix("`tool.py` defines `Tools = export(…)`, and imports only pure Python: modules beside it, \
-                 and packages in `requirements.txt`")
+            .fix("the compiler runs `tool.py` once; the last line of Python above says why it failed")
+            .fix("`tool.py` must define `Tools = export(…)`, and may import only pure Python: modules \
+                 beside it, and packages in `requirements.txt`")
     })?;
     Ok(component)
 }
 
-/// Reads every file beside `tool.py` as Python does, and says where one is wrong.
+/// Parses every file beside `tool.py`, and reports the place of the first error.
 const CHECK: &str = r"
 import pathlib, sys
 for path in sorted(pathlib.Path('.').glob('*.py')):
@@ -65,7 +65,7 @@ for path in sorted(pathlib.Path('.').glob('*.py')):
         sys.exit(1)
 ";
 
-/// Lines on the compiler's own code, and on Python's.
+/// Checks whether a line is about the compiler's own code or Python's.
 fn is_noise(line: &str) -> bool {
     const OWN: [&str; 7] = [
         "Stack backtrace:",
@@ -84,7 +84,7 @@ fn is_noise(line: &str) -> bool {
         || is_frame(line)
 }
 
-/// Whether a line names a function of a backtrace: a number and no words.
+/// Checks whether a line names a function of a backtrace: a number and no words.
 fn is_frame(line: &str) -> bool {
     let Some((number, function)) = line.split_once(": ") else {
         return false;
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_python_says_of_the_project_stays_and_the_rest_goes() {
+    fn keeps_only_lines_about_the_project() {
         for line in [
             "  File \"/0/tool.py\", line 8, in <module>",
             "    LISTED = FIFTY",

@@ -1,4 +1,4 @@
-//! Rust, by cargo for `wasm32-wasip2`.
+//! Rust, compiled by cargo for `wasm32-wasip2`.
 
 use std::env;
 use std::ffi::OsString;
@@ -11,7 +11,6 @@ use super::project::Project;
 use super::step::{self, Step};
 
 const TARGET: &str = "wasm32-wasip2";
-/// How to get Rust.
 const HOW: &str = "get Rust from https://rustup.rs, then `rustup target add wasm32-wasip2`";
 
 pub(super) fn build(project: &Project) -> Result<PathBuf, Fault> {
@@ -25,13 +24,13 @@ pub(super) fn build(project: &Project) -> Result<PathBuf, Fault> {
         .arg("--message-format=json-render-diagnostics")
         .current_dir(&project.folder);
     let mut step = Step::new("`cargo build`", command);
-    step.quiet = true;
+    step.is_captured = true;
     let messages = step.run().map_err(|fault| {
         fault
-            .fix("the first error above is the one to look at; its file and line stand under it")
+            .fix("fix the first error above first; its file and line stand under it")
             .fix(
-                "where `skillhost-guest` itself is not found: give `skillhost new` `--sdk-path` or \
-                 `--sdk-version`, or change the line in `Cargo.toml`",
+                "if `skillhost-guest` was not found, pass `--sdk-path` or `--sdk-version` to \
+                 `skillhost new`, or change the line in `Cargo.toml`",
             )
     })?;
     let mut made = messages
@@ -40,13 +39,12 @@ pub(super) fn build(project: &Project) -> Result<PathBuf, Fault> {
         .filter_map(|message| component(&message));
     match made.next_back() {
         Some(file) => Ok(file),
-        None => Err(Fault::project("`cargo build` made no component").fix(
-            "`Cargo.toml` needs a library of this kind: `[lib]`, `crate-type = [\"cdylib\"]`",
-        )),
+        None => Err(Fault::project("`cargo build` made no component")
+            .fix("`Cargo.toml` needs `[lib]` with `crate-type = [\"cdylib\"]`")),
     }
 }
 
-/// The program that a variable names, or one on the PATH.
+/// Returns the program that a variable names, else the one on the PATH.
 fn program(project: &Project, variable: &str, name: &str) -> Result<OsString, Fault> {
     if let Some(named) = env::var_os(variable).filter(|named| !named.is_empty()) {
         return Ok(named);
@@ -65,17 +63,18 @@ fn has_target(project: &Project, rustc: &OsString) -> Result<(), Fault> {
     }
     let version = step::ask(rustc().arg("--version"));
     Err(Fault::missing(format!(
-        "{} is here without its target `{TARGET}`",
+        "{} lacks the target `{TARGET}`",
         version.as_deref().unwrap_or("Rust")
     ))
-    .fix("`rustup target add wasm32-wasip2` gets it")
+    .fix("install it with `rustup target add wasm32-wasip2`")
     .fix(
-        "without rustup, a distribution's package has it (Debian 13: `libstd-rust-dev-wasm32`); \
-         `RUSTC` and cargo's other variables name another compiler",
+        "without rustup, install your distribution's package (Debian 13: \
+         `libstd-rust-dev-wasm32`), or name another compiler with `RUSTC` and cargo's other \
+         variables",
     ))
 }
 
-/// The component that a message of cargo's is about.
+/// Returns the component that a message of cargo names.
 fn component(message: &Value) -> Option<PathBuf> {
     if message["reason"] != "compiler-artifact" {
         return None;

@@ -11,17 +11,17 @@ use skillhost::Line;
 use super::Fault;
 use crate::terminal::{self, format_line};
 
-/// Lines that are shown as they come. Meets: a thousand errors that follow
-/// from the first.
-const SHOWN: usize = 120;
-/// Of those after them, the last ones are shown when the command has ended.
-const LAST: usize = 20;
-/// Longest part of a line that is shown.
-const LINE: usize = 1000;
-/// Most that is kept of what a program reads.
-const KEPT: u64 = 64 << 20;
+/// The number of lines that are shown as they come. Guards against: a thousand errors
+/// that follow from the first.
+const FIRST_LINES: usize = 120;
+/// The number of last lines that are shown at the end.
+const LAST_LINES: usize = 20;
+/// The most characters of a line.
+const LINE_LENGTH: usize = 1000;
+/// The most bytes of output for a program.
+const MAX_OUTPUT: u64 = 64 << 20;
 
-/// What a command prints, asked for a fact: nothing of it is shown.
+/// Runs a command for its output, and shows nothing of it.
 pub(super) fn ask(command: &mut Command) -> Option<String> {
     let output = command.stdin(Stdio::null()).output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?;
@@ -30,16 +30,15 @@ pub(super) fn ask(command: &mut Command) -> Option<String> {
 
 /// A command of a build.
 pub(super) struct Step<'a> {
-    /// What it is called in messages.
+    /// The name in messages.
     pub(super) name: &'a str,
     pub(super) command: Command,
-    /// Lines that help nobody are left out: where in a compiler's own code an
-    /// error arose.
-    pub(super) noise: fn(&str) -> bool,
-    /// What stands for the project's folder in a compiler's messages.
+    /// Checks whether to leave out a line, such as one about a compiler's own code.
+    pub(super) is_noise: fn(&str) -> bool,
+    /// The name of the project's folder in the compiler's messages, which is left out.
     pub(super) alias: Option<String>,
-    /// Whether stdout is for this program, and not shown.
-    pub(super) quiet: bool,
+    /// Returns stdout to this program instead of showing it.
+    pub(super) is_captured: bool,
 }
 
 impl<'a> Step<'a> {
@@ -47,13 +46,13 @@ impl<'a> Step<'a> {
         Self {
             name,
             command,
-            noise: |_| false,
+            is_noise: |_| false,
             alias: None,
-            quiet: false,
+            is_captured: false,
         }
     }
 
-    /// Runs it to its end. Gives its stdout, if that is for this program.
+    /// Runs the command to its end. Returns its stdout, if that is captured.
     pub(super) fn run(mut self) -> Result<Vec<u8>, Fault> {
         let start = |error| Fault::missing(format!("cannot start {}: {error}", self.name));
         let mut child = self
@@ -64,65 +63,67 @@ impl<'a> Step<'a> {
             .spawn()
             .map_err(start)?;
         let (out, err) = (child.stdout.take(), child.stderr.take());
-        let shown = Mutex::new(Shown::default());
-        let (noise, alias, quiet) = (self.noise, self.alias.as_deref(), self.quiet);
-        let kept = std::thread::scope(|scope| {
-            let shown = &shown;
+        let excerpt = Mutex::new(OutputExcerpt::default());
+        let (is_noise, alias) = (self.is_noise, self.alias.as_deref());
+        let captured = std::thread::scope(|scope| {
+            let excerpt = &excerpt;
             if let Some(err) = err {
-                scope.spawn(move || show(err, noise, alias, shown));
+                scope.spawn(move || show(err, is_noise, alias, excerpt));
             }
-            let mut kept = Vec::new();
+            let mut captured = Vec::new();
             match out {
-                Some(out) if quiet => {
-                    // A failed read is the end, as a closed pipe is.
-                    let _ = out.take(KEPT).read_to_end(&mut kept);
+                Some(out) if self.is_captured => {
+                    // A failed read is the end, like a closed pipe.
+                    let _ = out.take(MAX_OUTPUT).read_to_end(&mut captured);
                 }
-                Some(out) => show(out, noise, alias, shown),
+                Some(out) => show(out, is_noise, alias, excerpt),
                 None => {}
             }
-            kept
+            captured
         });
-        shown
+        excerpt
             .into_inner()
             .unwrap_or_else(|poisoned| poisoned.into_inner())
             .end();
         let status = child.wait().map_err(start)?;
         if status.success() {
-            return Ok(kept);
+            return Ok(captured);
         }
         Err(Fault::project(format!("{} failed: {status}", self.name)))
     }
 }
 
-/// What was shown of a command's output, and what was not.
+/// The part of a command's output that is shown: its first and last lines.
 #[derive(Default)]
-struct Shown {
+struct OutputExcerpt {
+    /// The number of lines shown.
     lines: usize,
     left_out: usize,
-    /// The line before, without what it is indented by.
-    before: String,
+    /// The previous line, without its indentation.
+    previous: String,
     last: VecDeque<String>,
 }
 
-impl Shown {
-    fn line(&mut self, line: String) {
-        // Said again, as a cause of itself.
-        if self.before == line.trim() {
+impl OutputExcerpt {
+    fn push(&mut self, line: String) {
+        // Some compilers repeat an error as its own cause.
+        if self.previous == line.trim() {
             return;
         }
-        self.before = line.trim().to_owned();
-        if self.lines < SHOWN {
+        self.previous = line.trim().to_owned();
+        if self.lines < FIRST_LINES {
             self.lines += 1;
             terminal::say(&Line::new(line));
             return;
         }
         self.last.push_back(line);
-        if self.last.len() > LAST {
+        if self.last.len() > LAST_LINES {
             self.last.pop_front();
             self.left_out += 1;
         }
     }
 
+    /// Shows the last lines.
     fn end(self) {
         if self.left_out > 0 {
             terminal::say(&format_line!("… {} lines left out …", self.left_out));
@@ -133,34 +134,39 @@ impl Shown {
     }
 }
 
-fn show(from: impl Read, noise: fn(&str) -> bool, alias: Option<&str>, shown: &Mutex<Shown>) {
+fn show(
+    from: impl Read,
+    is_noise: fn(&str) -> bool,
+    alias: Option<&str>,
+    excerpt: &Mutex<OutputExcerpt>,
+) {
     let mut from = BufReader::new(from);
     let mut bytes = Vec::new();
     loop {
         bytes.clear();
-        // A line without an end is taken in pieces.
+        // A very long line is read in pieces.
         let piece = (&mut from).take(1 << 20).read_until(b'\n', &mut bytes);
         if !matches!(piece, Ok(1..)) {
             return;
         }
         let line = String::from_utf8_lossy(&bytes);
         let line = without_escapes(line.trim_end()).replace('\t', "    ");
-        if noise(&line) {
+        if is_noise(&line) {
             continue;
         }
         let line = match alias {
             Some(alias) => line.replace(alias, ""),
             None => line,
         };
-        let line = line.chars().take(LINE).collect();
-        match shown.lock() {
-            Ok(mut shown) => shown.line(line),
+        let line = line.chars().take(LINE_LENGTH).collect();
+        match excerpt.lock() {
+            Ok(mut excerpt) => excerpt.push(line),
             Err(_) => return,
         }
     }
 }
 
-/// A line without the colours that some compilers print whoever reads.
+/// Removes colours from a line: some compilers print them to a pipe, too.
 fn without_escapes(line: &str) -> String {
     let mut plain = String::with_capacity(line.len());
     let mut rest = line;
@@ -180,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn colours_are_taken_out_of_a_line() {
+    fn removes_colours_from_a_line() {
         for (line, plain) in [
             ("plain", "plain"),
             ("\u{1b}[1;31merror\u{1b}[0m: x", "error: x"),
@@ -192,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_fails_is_named() {
+    fn names_a_command_that_fails() {
         let mut command = Command::new("sh");
         command.args(["-c", "exit 3"]);
         let fault = Step::new("the compiler", command).run().unwrap_err();
@@ -200,17 +206,17 @@ mod tests {
         let mut command = Command::new("sh");
         command.args(["-c", "printf 'a\\n'"]);
         let mut step = Step::new("the compiler", command);
-        step.quiet = true;
+        step.is_captured = true;
         assert_eq!(step.run().unwrap(), b"a\n");
     }
 
     #[test]
-    fn of_many_lines_the_first_and_the_last_are_shown() {
-        let mut shown = Shown::default();
-        for n in 0..SHOWN + LAST + 7 {
-            shown.line(n.to_string());
+    fn shows_the_first_and_the_last_of_many_lines() {
+        let mut excerpt = OutputExcerpt::default();
+        for n in 0..FIRST_LINES + LAST_LINES + 7 {
+            excerpt.push(n.to_string());
         }
-        assert_eq!((shown.lines, shown.left_out), (SHOWN, 7));
-        assert_eq!(shown.last.len(), LAST);
+        assert_eq!((excerpt.lines, excerpt.left_out), (FIRST_LINES, 7));
+        assert_eq!(excerpt.last.len(), LAST_LINES);
     }
 }

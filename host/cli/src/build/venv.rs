@@ -1,5 +1,5 @@
-//! Compilers that come from Python's registry: installed into a project's
-//! environment, with the hashes of `requirements.txt`.
+//! Installs compilers from Python's registry into a project's environment, with the
+//! hashes of `requirements.txt`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,12 +11,12 @@ use super::project::Project;
 use super::search::SearchPath;
 use super::step::{self, Step};
 
-/// Oldest Python that the compilers run with.
+/// The oldest Python that the compilers run on.
 const OLDEST: (u32, u32) = (3, 10);
 const LOCK: &str = "requirements.txt";
 const PYTHON: &str = "bin/python";
 
-/// A virtual environment of Python's with a compiler in it.
+/// A virtual environment of Python with a compiler in it.
 pub(super) struct Venv<'a> {
     pub(super) folder: PathBuf,
     programs: &'a SearchPath,
@@ -29,7 +29,7 @@ impl<'a> Venv<'a> {
         let recipe = Recipe {
             kind: "python",
             locks: &[LOCK],
-            brings: &format!("venv/{PYTHON}"),
+            marker: &format!("venv/{PYTHON}"),
         };
         let environment = Environment::open(project, &recipe, |folder| {
             install(&project.programs, folder, &folder.join("venv"))
@@ -41,7 +41,7 @@ impl<'a> Venv<'a> {
         })
     }
 
-    /// Its Python, to be started.
+    /// Returns a command that runs its Python.
     pub(super) fn python(&self) -> Command {
         isolated(self.programs, &self.folder.join(PYTHON))
     }
@@ -51,9 +51,9 @@ fn install(programs: &SearchPath, environment: &Path, venv: &Path) -> Result<(),
     let locked = fs::read_to_string(environment.join(LOCK)).unwrap_or_default();
     if let Some(line) = beside_registry(&locked) {
         return Err(Fault::project(format!(
-            "`{LOCK}` may name packages of the registry alone, by version and hashes: `{line}`"
+            "`{LOCK}` may name only packages of the registry, by version and hashes: `{line}`"
         ))
-        .fix("`pip-compile --generate-hashes` writes such a file"));
+        .fix("write it with `pip-compile --generate-hashes`"));
     }
     let mut command = isolated(programs, &system(programs)?);
     command
@@ -63,7 +63,8 @@ fn install(programs: &SearchPath, environment: &Path, venv: &Path) -> Result<(),
     Step::new("`python3 -m venv`", command)
         .run()
         .map_err(|fault| {
-            fault.fix("Debian and Ubuntu have that module apart: `apt install python3-venv`")
+            fault
+                .fix("Debian and Ubuntu package that module separately: `apt install python3-venv`")
         })?;
     let mut command = isolated(programs, &venv.join(PYTHON));
     command
@@ -79,15 +80,13 @@ fn install(programs: &SearchPath, environment: &Path, venv: &Path) -> Result<(),
     Step::new("`pip install`", command).run().map_err(|fault| {
         fault
             .fix("it needs the Python registry, and wheels for this machine")
-            .fix(
-                "a package that was added to `requirements.txt` needs its version and hashes there",
-            )
+            .fix("every package in `requirements.txt` needs its version and hashes")
     })?;
     Ok(())
 }
 
-/// A line that names anything but a package of the registry: a path, a URL, an
-/// option. Meets: a compiler that lies in the project.
+/// Finds a line that names anything but a package of the registry: a path, a URL, an
+/// option. Guards against: a compiler that lies in the project.
 fn beside_registry(locked: &str) -> Option<String> {
     let lines = locked.replace("\\\n", " ").replace("\\\r\n", " ");
     let lines = lines.lines().map(|line| match line.split_once(" #") {
@@ -104,15 +103,15 @@ fn beside_registry(locked: &str) -> Option<String> {
     lines.find(|line| !is_plain(line)).map(str::to_owned)
 }
 
-/// A Python that imports no module from the folder that it starts in.
-/// Meets: a `venv.py` or `pip.py` in a project.
+/// Returns a command that runs Python without the modules of the folder that it
+/// starts in. Guards against: a `venv.py` or `pip.py` in a project.
 fn isolated(programs: &SearchPath, python: &Path) -> Command {
     let mut command = programs.command(python);
     command.arg("-I");
     command
 }
 
-/// The machine's Python, if it is new enough.
+/// Returns the machine's Python, if it is new enough.
 fn system(programs: &SearchPath) -> Result<PathBuf, Fault> {
     let how = "get it from https://www.python.org/downloads, or as your system's packages \
                `python3` and `python3-venv`";
@@ -121,7 +120,7 @@ fn system(programs: &SearchPath) -> Result<PathBuf, Fault> {
     let python = python.map_err(|fault| fault.fix(&needed).fix(how))?;
     let ask = "import sys; print(sys.version_info[0], sys.version_info[1])";
     let mut command = isolated(programs, &python);
-    // A version manager looks for its settings in the folder that it starts in.
+    // A version manager reads settings from the folder that it starts in.
     command.args(["-c", ask]).current_dir("/");
     let version = step::ask(&mut command);
     let version = version.as_deref().and_then(|text| {
@@ -144,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lock_file_names_packages_of_the_registry_alone() {
+    fn accepts_only_packages_of_the_registry() {
         let hash = "--hash=sha256:0000";
         for plain in [
             "",

@@ -1,4 +1,4 @@
-//! The author's cases, run by `skillhost test`, and how their ends differ from
+//! Runs the author's cases with `skillhost test`, and compares their outcomes with
 //! those of the time before.
 
 use std::collections::BTreeMap;
@@ -10,32 +10,33 @@ use skillhost::Line;
 
 use crate::terminal::format_line;
 
-/// How cases ended: what is wrong with each, if anything is.
+/// The outcomes of cases.
 #[derive(Default)]
 pub(super) struct Outcomes {
+    /// For each case or check, the reason if it failed.
     by_name: BTreeMap<String, Option<String>>,
-    /// Why none were run.
-    none: Option<String>,
+    /// The reason why none ran.
+    error: Option<String>,
 }
 
 /// Runs a component's checks and the cases of its project.
 pub(super) fn run(folder: &Path, component: &Path) -> Outcomes {
-    match ask(folder, component) {
+    match test(folder, component) {
         Ok(by_name) => Outcomes {
             by_name,
-            none: None,
+            error: None,
         },
-        Err(why) => Outcomes {
+        Err(error) => Outcomes {
             by_name: BTreeMap::new(),
-            none: Some(why),
+            error: Some(error),
         },
     }
 }
 
-fn ask(folder: &Path, component: &Path) -> Result<BTreeMap<String, Option<String>>, String> {
+fn test(folder: &Path, component: &Path) -> Result<BTreeMap<String, Option<String>>, String> {
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
     let mut command = Command::new(program);
-    // In a process of its own: a case that takes the memory takes it there.
+    // A process of its own, because a case may use up its memory.
     command
         .arg("test")
         .arg(component)
@@ -73,17 +74,17 @@ fn by_name(report: &Value) -> BTreeMap<String, Option<String>> {
 }
 
 impl Outcomes {
-    /// What is different in `now`, and how many pass.
+    /// Lists the differences in `now`, and the number of cases that pass.
     pub(super) fn difference(&self, now: &Self) -> Vec<Line> {
-        if let Some(why) = &now.none {
-            let first = format_line!("no cases were run:");
-            let why = why.lines().map(|line| format_line!("  {line}"));
-            return std::iter::once(first).chain(why).collect();
+        if let Some(error) = &now.error {
+            let first = format_line!("no case was run:");
+            let error = error.lines().map(|line| format_line!("  {line}"));
+            return std::iter::once(first).chain(error).collect();
         }
         let mut lines = Vec::new();
-        for (name, wrong) in &now.by_name {
+        for (name, failure) in &now.by_name {
             let before = self.by_name.get(name);
-            match (before, wrong) {
+            match (before, failure) {
                 (Some(Some(_)), None) => lines.push(format_line!("  {name}: passes now")),
                 (Some(Some(_)), Some(why)) => {
                     lines.push(format_line!("  {name}: still fails: {why}"));
@@ -100,7 +101,11 @@ impl Outcomes {
                 lines.push(format_line!("  {name}: gone"));
             }
         }
-        let passed = now.by_name.values().filter(|wrong| wrong.is_none()).count();
+        let passed = now
+            .by_name
+            .values()
+            .filter(|failure| failure.is_none())
+            .count();
         lines.push(format_line!("{passed} of {} pass", now.by_name.len()));
         lines
     }
@@ -114,15 +119,16 @@ mod tests {
 
     fn outcomes(cases: &[(&str, Option<&str>)]) -> Outcomes {
         let by_name = cases.iter();
-        let by_name = by_name.map(|(name, wrong)| ((*name).to_owned(), wrong.map(str::to_owned)));
+        let by_name =
+            by_name.map(|(name, failure)| ((*name).to_owned(), failure.map(str::to_owned)));
         Outcomes {
             by_name: by_name.collect(),
-            none: None,
+            error: None,
         }
     }
 
     #[test]
-    fn only_what_is_different_is_shown() {
+    fn shows_only_differences() {
         let difference = |before: &Outcomes, now: &Outcomes| {
             let lines = before.difference(now).into_iter();
             lines.map(|line| format!("{line}\n")).collect::<String>()
@@ -144,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_is_read_by_case_and_check() {
+    fn reads_a_report_by_case_and_check() {
         let report = json!({"checks": [
             {"case": "one", "outcome": "passed"},
             {"id": "stable", "tool": "t", "outcome": "failed", "why": "it is not"},

@@ -1,10 +1,10 @@
-//! What is different between one build and the next, in lines for people.
+//! Differences between one build and the next, in lines for people.
 
 use skillhost::{Definition, Line};
 
 use crate::terminal::format_line;
 
-/// A component's size, and how it changed.
+/// Describes a component's size, and its change.
 pub(super) fn size(before: usize, now: usize) -> String {
     match before {
         0 => format!("{now} bytes"),
@@ -14,7 +14,7 @@ pub(super) fn size(before: usize, now: usize) -> String {
     }
 }
 
-/// Tools that came, went, or are described otherwise, a line each.
+/// Lists new, removed and changed tools, one line each.
 pub(super) fn tools(before: &[Definition], now: &[Definition]) -> Vec<Line> {
     let mut lines = Vec::new();
     for tool in now {
@@ -29,16 +29,16 @@ pub(super) fn tools(before: &[Definition], now: &[Definition]) -> Vec<Line> {
             (old.output_schema != tool.output_schema, "output schema"),
             (old.folder != tool.folder, "folder"),
         ];
-        let other: Vec<&str> = parts
+        let changed: Vec<&str> = parts
             .iter()
-            .filter(|(is_other, _)| *is_other)
+            .filter(|(is_changed, _)| *is_changed)
             .map(|(_, part)| *part)
             .collect();
-        if !other.is_empty() {
+        if !changed.is_empty() {
             lines.push(format_line!(
-                "  tool `{}`: other {}",
+                "  tool `{}`: changed {}",
                 tool.name,
-                other.join(", ")
+                changed.join(", ")
             ));
         }
     }
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_size_says_how_it_changed() {
+    fn describes_the_change_of_a_size() {
         for (before, now, shown) in [
             (0, 5, "5 bytes"),
             (5, 5, "5 bytes, as before"),

@@ -1,5 +1,4 @@
-//! The files of a project, and those of them that change. What a build makes
-//! is not looked at.
+//! Watches the files of a project. Files that a build makes do not count.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,96 +9,95 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::Context as _;
 use notify::{Config, EventKindMask, RecommendedWatcher, RecursiveMode, Watcher as _};
 
-/// How long nothing must change before a change is looked at: an editor saves
-/// in several steps.
-const QUIET: Duration = Duration::from_millis(200);
+/// The time without a change after which a build begins: an editor saves in several
+/// steps.
+const SETTLE: Duration = Duration::from_millis(200);
 
-/// Longest that changes that do not come to rest are waited for.
-const RESTLESS: Duration = Duration::from_secs(2);
+/// The longest wait for changes to end.
+const SETTLE_LIMIT: Duration = Duration::from_secs(2);
 
-/// How often files are looked at where no change is reported: some mounts
-/// report none.
-const LOOK: Duration = Duration::from_secs(2);
+/// The interval between scans without an event: some mounts report none.
+const SCAN_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Most files that are looked at. Meets: a project in a folder of everything.
-const MOST: usize = 20_000;
+/// The most files of a project. Guards against: a project in a home folder.
+const MAX_FILES: usize = 20_000;
 
-/// Deepest folder that is looked at.
-const DEPTH: usize = 16;
+/// The most levels of folders.
+const MAX_DEPTH: usize = 16;
 
-/// Folders that builds make.
-const MADE: [&str; 5] = ["build", "dist", "target", "node_modules", "__pycache__"];
+/// The folders that builds make.
+const BUILD_FOLDERS: [&str; 5] = ["build", "dist", "target", "node_modules", "__pycache__"];
 
-/// Written by a build, too.
+/// A file that a build may write.
 const LOCK: &str = "Cargo.lock";
 
-/// A file's time and size.
-type State = (SystemTime, u64);
+/// A file's modification time and size.
+type FileStamp = (SystemTime, u64);
 
-/// A project's files, as they were when they were last asked for.
-pub(super) struct Files {
+/// A project's files, as of the last scan.
+pub(super) struct ProjectFiles {
     folder: PathBuf,
-    known: BTreeMap<PathBuf, State>,
+    stamps: BTreeMap<PathBuf, FileStamp>,
     watcher: Option<RecommendedWatcher>,
     events: Receiver<()>,
 }
 
-impl Files {
-    /// Starts to look.
+impl ProjectFiles {
+    /// Starts to watch a folder.
     pub(super) fn watch(folder: &Path) -> anyhow::Result<Self> {
         let folder = folder
             .canonicalize()
             .with_context(|| format!("cannot use the folder `{}`", folder.display()))?;
-        // One that waits says all: that something changed.
-        let (tell, events) = sync_channel(1);
+        // One waiting event is enough: it says that something changed.
+        let (sender, events) = sync_channel(1);
         let watcher = RecommendedWatcher::new(
-            // What has changed, the files say.
+            // The scan finds out what changed.
             move |_| {
-                // Full, or nobody listens any more.
-                let _ = tell.try_send(());
+                // The channel may be full or closed.
+                let _ = sender.try_send(());
             },
             Config::default().with_event_kinds(EventKindMask::CORE),
         );
         let mut files = Self {
             folder,
-            known: BTreeMap::new(),
+            stamps: BTreeMap::new(),
             watcher: watcher.ok(),
             events,
         };
-        files.known = files.look();
+        files.stamps = files.scan();
         Ok(files)
     }
 
-    /// Waits until files are other than they were, and says which.
+    /// Waits for a change, and returns the changed files.
     pub(super) fn next_change(&mut self) -> Vec<PathBuf> {
         let mut since = None;
         loop {
-            let now = self.look();
-            let changed = changed(&self.known, &now);
+            let now = self.scan();
+            let changed = changed(&self.stamps, &now);
             if !changed.is_empty() {
-                // What an editor has not finished yet would not build.
+                // A file that is half saved does not build.
                 let since = since.get_or_insert_with(Instant::now);
-                if since.elapsed() < RESTLESS && self.events.recv_timeout(QUIET).is_ok() {
+                if since.elapsed() < SETTLE_LIMIT && self.events.recv_timeout(SETTLE).is_ok() {
                     continue;
                 }
-                self.known = now;
+                self.stamps = now;
                 return changed;
             }
-            match self.events.recv_timeout(LOOK) {
+            match self.events.recv_timeout(SCAN_INTERVAL) {
                 Ok(()) | Err(RecvTimeoutError::Timeout) => {}
-                // No watcher, then: the clock alone.
-                Err(RecvTimeoutError::Disconnected) => std::thread::sleep(LOOK),
+                // There is no watcher: scan by the clock.
+                Err(RecvTimeoutError::Disconnected) => std::thread::sleep(SCAN_INTERVAL),
             }
         }
     }
 
-    /// The files that there are, whose folders are watched from now on.
-    fn look(&mut self) -> BTreeMap<PathBuf, State> {
+    /// Returns the project's files, and watches their folders.
+    fn scan(&mut self) -> BTreeMap<PathBuf, FileStamp> {
         let mut found = BTreeMap::new();
         let mut folders = vec![(self.folder.clone(), 0)];
         while let Some((folder, depth)) = folders.pop() {
             if let Some(watcher) = &mut self.watcher {
-                // Watching again is nothing; what cannot be watched is looked at.
+                // To watch twice does no harm. A folder that cannot be watched is scanned.
                 let _ = watcher.watch(&folder, RecursiveMode::NonRecursive);
             }
             let Ok(entries) = fs::read_dir(&folder) else {
@@ -108,15 +106,16 @@ impl Files {
             for entry in entries.flatten() {
                 let name = entry.file_name();
                 let name = name.to_string_lossy();
-                if found.len() >= MOST || name.starts_with('.') || name.ends_with('~') {
+                if found.len() >= MAX_FILES || name.starts_with('.') || name.ends_with('~') {
                     continue;
                 }
                 let Ok(metadata) = entry.metadata() else {
                     continue;
                 };
                 if metadata.is_dir() {
-                    let is_made = depth == 0 && MADE.contains(&&*name) || name == "__pycache__";
-                    if !is_made && depth < DEPTH {
+                    let is_built =
+                        depth == 0 && BUILD_FOLDERS.contains(&&*name) || name == "__pycache__";
+                    if !is_built && depth < MAX_DEPTH {
                         folders.push((entry.path(), depth + 1));
                     }
                 } else if let Ok(path) = entry.path().strip_prefix(&self.folder)
@@ -131,14 +130,17 @@ impl Files {
     }
 }
 
-/// The files that are in one of them only, or other in both.
-fn changed(before: &BTreeMap<PathBuf, State>, now: &BTreeMap<PathBuf, State>) -> Vec<PathBuf> {
-    let gone = before.keys().filter(|path| !now.contains_key(*path));
-    let other = now
+/// Returns the files that are new, removed or changed.
+fn changed(
+    before: &BTreeMap<PathBuf, FileStamp>,
+    now: &BTreeMap<PathBuf, FileStamp>,
+) -> Vec<PathBuf> {
+    let removed = before.keys().filter(|path| !now.contains_key(*path));
+    let new_or_other = now
         .iter()
         .filter(|(path, state)| before.get(*path) != Some(state))
         .map(|(path, _)| path);
-    let mut changed: Vec<PathBuf> = gone.chain(other).cloned().collect();
+    let mut changed: Vec<PathBuf> = removed.chain(new_or_other).cloned().collect();
     changed.sort();
     changed
 }
@@ -148,13 +150,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_new_gone_or_other_has_changed_and_what_builds_make_has_not() {
+    fn reports_new_removed_and_changed_files_but_not_those_that_builds_make() {
         let folder = std::env::temp_dir().join(format!("skillhost-files-{}", std::process::id()));
         fs::create_dir_all(folder.join("dist")).unwrap();
         fs::write(folder.join("same"), "a").unwrap();
         fs::write(folder.join("other"), "a").unwrap();
         fs::write(folder.join("gone"), "a").unwrap();
-        let mut files = Files::watch(&folder).unwrap();
+        let mut files = ProjectFiles::watch(&folder).unwrap();
         fs::write(folder.join("other"), "ab").unwrap();
         fs::write(folder.join("new"), "a").unwrap();
         fs::remove_file(folder.join("gone")).unwrap();

@@ -1,12 +1,12 @@
-//! What a project may be called: its name becomes a tool's, a package's and a
+//! Names of projects. A project's name becomes a tool's, a package's and a
 //! function's.
 
 use anyhow::ensure;
 
-/// Longest name: a tool's has at most so many characters.
+/// The most characters of a name, as of a tool's.
 const LONGEST: usize = 64;
 
-/// Names of tools that every host has.
+/// The names of the built-in tools.
 const BUILT_IN: [&str; 6] = [
     "get_skill",
     "list_skills",
@@ -16,9 +16,9 @@ const BUILT_IN: [&str; 6] = [
     "skill_resources",
 ];
 
-/// Words that cannot name a function in some of the languages, or name
+/// Words that cannot name a function in some of the languages, or that name
 /// something else in a project.
-const TAKEN: [&str; 87] = [
+const RESERVED: [&str; 87] = [
     "abstract", "and", "as", "assert", "async", "auto", "await", "become", "bool", "box", "break",
     "case", "char", "class", "const", "continue", "core", "crate", "def", "default", "del", "do",
     "double", "dyn", "elif", "else", "enum", "except", "export", "extern", "failure", "false",
@@ -41,27 +41,27 @@ pub(super) fn check(name: &str) -> anyhow::Result<()> {
         name.len() <= LONGEST
             && name.starts_with(|c: char| c.is_ascii_lowercase())
             && name.split(['-', '_']).all(is_part),
-        "`{name}` is no name for a tool; take up to {LONGEST} lower-case letters and digits, in \
-         words with `-` between, such as `{}`",
+        "`{name}` cannot name a tool; use up to {LONGEST} lower-case letters and digits, in words \
+         with `-` between, such as `{}`",
         nearest(name)
     );
     ensure!(
         !BUILT_IN.contains(&&*tool(name)),
-        "`{name}` is the name of a built-in tool; take another"
+        "`{name}` is the name of a built-in tool; choose another"
     );
     ensure!(
-        !TAKEN.contains(&name),
-        "`{name}` has a meaning in the languages of tools; take two words, such as `{name}-text`"
+        !RESERVED.contains(&name),
+        "`{name}` is a reserved word in a tool's language; use two words, such as `{name}-text`"
     );
     Ok(())
 }
 
-/// The tool's name.
+/// Returns the name of the project's tool.
 pub(super) fn tool(name: &str) -> String {
     name.replace('-', "_")
 }
 
-/// A name that would be taken, as near as can be.
+/// Returns the most similar valid name.
 fn nearest(name: &str) -> String {
     const SENSIBLE: usize = 40;
     let mut made = String::new();
@@ -76,7 +76,7 @@ fn nearest(name: &str) -> String {
         }
     }
     let made = made.trim_matches(|c: char| c == '-' || c.is_ascii_digit());
-    if made.is_empty() || TAKEN.contains(&made) {
+    if made.is_empty() || RESERVED.contains(&made) {
         "look-up-term".to_owned()
     } else {
         made.to_owned()
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_lower_case_words() {
+    fn accepts_only_lower_case_words() {
         for name in ["look-up-term", "outline", "a1", "count_lines", "x-2"] {
             assert!(check(name).is_ok(), "{name}");
         }
@@ -101,8 +101,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_offered_instead_is_a_name() {
-        for (name, offered) in [
+    fn suggests_a_valid_name() {
+        for (name, suggested) in [
             ("LookUp", "look-up"),
             ("my tool!", "my-tool"),
             ("../../etc", "etc"),
@@ -111,13 +111,13 @@ mod tests {
             ("Ü", "look-up-term"),
             ("Match", "look-up-term"),
         ] {
-            assert_eq!(nearest(name), offered);
+            assert_eq!(nearest(name), suggested);
             assert!(check(&nearest(name)).is_ok());
         }
     }
 
     #[test]
-    fn a_name_that_means_something_else_is_refused() {
+    fn refuses_a_name_with_another_meaning() {
         for name in ["read-skill", "read_skill", "import", "tool", "match"] {
             assert!(check(name).is_err(), "{name}");
         }

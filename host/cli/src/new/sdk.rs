@@ -1,4 +1,4 @@
-//! Where a Rust project takes the crate `skillhost-guest` from.
+//! The source of the crate `skillhost-guest` for a Rust project.
 
 use std::path::PathBuf;
 
@@ -7,21 +7,22 @@ use clap::Args;
 
 use crate::kit::Language;
 
-/// How the project says it where it lies.
+/// The line of `Cargo.toml` in the kit.
 pub(super) const LINE: &str = "skillhost-guest = \"0.1.0\"";
 
 #[derive(Args)]
-pub(super) struct Sdk {
+pub(super) struct SdkSource {
     /// Rust: take `skillhost-guest` from this folder
     #[arg(long, value_name = "DIR", conflicts_with = "sdk_version")]
     sdk_path: Option<PathBuf>,
-    /// Rust: take this version of `skillhost-guest` from the registry
+    /// Rust: take this version of `skillhost-guest` from the registry [default:
+    /// 0.1.0]
     #[arg(long, value_name = "VERSION")]
     sdk_version: Option<String>,
 }
 
-impl Sdk {
-    /// The line of `Cargo.toml`, where it is another than [`LINE`].
+impl SdkSource {
+    /// Returns the line that replaces [`LINE`], if any.
     pub(super) fn dependency(&self, language: Language) -> anyhow::Result<Option<String>> {
         if self.sdk_path.is_none() && self.sdk_version.is_none() {
             return Ok(None);
@@ -36,7 +37,7 @@ impl Sdk {
             let allowed = |c: char| c.is_ascii_alphanumeric() || ".-+^~=<>*, ".contains(c);
             ensure!(
                 !version.is_empty() && version.chars().all(allowed),
-                "`--sdk-version`: `{version}` is no version, such as `0.1.0`"
+                "`--sdk-version`: `{version}` is not a version, such as `0.1.0`"
             );
             return Ok(Some(format!("skillhost-guest = \"{version}\"")));
         }

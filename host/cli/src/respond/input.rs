@@ -1,22 +1,22 @@
-//! Messages out of a stream of bytes: one over as many lines as it likes, as
-//! programs print it, or one a line. The first line tells which: it is a value,
-//! or the beginning of one. So a bad line costs no other.
+//! Reads messages from a stream of bytes: one message over several lines, as
+//! programs print it, or one per line. The first line decides: it is a whole JSON
+//! value, or the beginning of one. So a bad line spoils no other.
 
 use std::io::{self, BufRead, Read as _};
 
 use serde::de::IgnoredAny;
 use skillhost::exchange::{MAX_MESSAGE, MessageError};
 
-/// The messages of a stream.
-pub(super) struct Messages<R> {
+/// An iterator over the messages of a stream.
+pub(super) struct MessageReader<R> {
     input: R,
-    /// Lines read.
+    /// Number of lines read.
     line: usize,
-    /// Whether a line with something in it was there.
+    /// A line that is not blank was read.
     started: bool,
 }
 
-impl<R: BufRead> Messages<R> {
+impl<R: BufRead> MessageReader<R> {
     pub(super) fn new(input: R) -> Self {
         Self {
             input,
@@ -25,7 +25,7 @@ impl<R: BufRead> Messages<R> {
         }
     }
 
-    /// The next message, and the line that it begins at.
+    /// Returns the next message and the line on which it begins.
     pub(super) fn next(&mut self) -> io::Result<Option<(usize, Result<String, MessageError>)>> {
         loop {
             let Some(line) = self.line()? else {
@@ -47,7 +47,7 @@ impl<R: BufRead> Messages<R> {
                 self.input.by_ref().take(left).read_to_end(&mut text)?;
             }
             if text.len() > MAX_MESSAGE {
-                // Of what is left, nothing is the beginning of a message.
+                // No message begins in the rest.
                 io::copy(&mut self.input, &mut io::sink())?;
                 return Ok(Some((number, Err(MessageError::TooLarge))));
             }
@@ -57,7 +57,7 @@ impl<R: BufRead> Messages<R> {
         }
     }
 
-    /// The next line, `Some(None)` if it is larger than a message may be.
+    /// Returns the next line, or `Some(None)` if it is larger than a message may be.
     fn line(&mut self) -> io::Result<Option<Option<Vec<u8>>>> {
         let mut line = Vec::new();
         let mut limited = self.input.by_ref().take(MAX_MESSAGE as u64 + 1);
@@ -73,8 +73,8 @@ impl<R: BufRead> Messages<R> {
     }
 }
 
-/// Whether a line is where a JSON value begins and not where it ends. No value
-/// goes on in the next line within a string.
+/// Checks that a JSON value begins in this line and ends in a later one. No string
+/// continues on the next line.
 fn is_beginning(line: &[u8]) -> bool {
     let mut in_string = false;
     let mut bytes = line.iter();
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     fn read(input: &[u8]) -> Vec<(usize, Result<String, MessageError>)> {
-        let mut messages = Messages::new(input);
+        let mut messages = MessageReader::new(input);
         std::iter::from_fn(|| messages.next().unwrap()).collect()
     }
 
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_line_tells_whether_messages_are_lines() {
+    fn the_first_line_decides_whether_each_line_is_a_message() {
         for (input, messages) in [
             ("", vec![]),
             ("\n \r\n", vec![]),
@@ -116,7 +116,7 @@ mod tests {
             ("\n{}\r\n\n[1]\n", vec![(2, "{}"), (4, "[1]")]),
             ("{\n \"a\": 1\n}\n", vec![(1, "{\n \"a\": 1\n}")]),
             ("{\"a\": [\n{}\n{}\n", vec![(1, "{\"a\": [\n{}\n{}")]),
-            // Bad lines are lines.
+            // A bad line is a line of its own.
             ("x\n{}\n", vec![(1, "x"), (2, "{}")]),
             ("{\"a\": \"b\n{}\n", vec![(1, "{\"a\": \"b"), (2, "{}")]),
             ("{\"a\\\"\": \"\n{}", vec![(1, "{\"a\\\"\": \""), (2, "{}")]),
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_too_long_is_passed_over_and_the_next_is_read() {
+    fn skips_a_line_that_is_too_long_and_reads_the_next() {
         let mut input = vec![b' '; MAX_MESSAGE + 10];
         input.extend(b"\n{}\n");
         assert_eq!(
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_utf_8_is_said_and_the_next_is_read() {
+    fn reports_a_line_that_is_not_utf_8_and_reads_the_next() {
         let read = read(b"{}\n\"\xff\"\n{}");
         assert!(matches!(&read[1], (2, Err(MessageError::NotJson(_)))));
         assert_eq!(read[2], (3, Ok("{}".to_owned())));

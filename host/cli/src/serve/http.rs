@@ -1,4 +1,4 @@
-//! `skillhost serve --http ADDR`: the server over HTTP, set up from options,
+//! `skillhost serve --http ADDR`: sets up the server over HTTP from options,
 //! configuration and environment.
 
 use std::net::SocketAddr;
@@ -7,40 +7,41 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use clap::Args;
-use rustix::process::{Resource, getrlimit, setrlimit};
 use skillhost::config;
 use skillhost_mcp::http::{HttpOptions, Metrics, Server, Shutdown, Token};
 use skillhost_mcp::{Handler, LiveHost};
 
 use super::memory;
 use crate::exit::Exit;
-use crate::options::{self, TOKEN_VARIABLE, complain_of};
+use crate::options::{self, CommonOptions, TOKEN_VARIABLE, report_problems};
 use crate::terminal::{self, format_line};
 
-/// What can be said of it on the command line; the rest is in `[http]`.
+/// Options of the server; the others are keys of `[http]`.
 #[derive(Args)]
-pub(crate) struct Http {
+pub(crate) struct HttpArguments {
     /// Serve over HTTP at this address, such as 127.0.0.1:8080, with MCP at
     /// /mcp
     #[arg(long = "http", value_name = "ADDR")]
     pub(crate) address: Option<SocketAddr>,
-    /// File that holds the bearer token which requests must show, in place of
+    /// Read the bearer token that requests must carry from this file instead of
     /// the configured one; or set SKILLHOST_HTTP_TOKEN
     #[arg(long, value_name = "FILE", requires = "address")]
     token_file: Option<PathBuf>,
-    /// Name that the server is asked by, besides the configured ones; repeatable
+    /// Accept requests to this host name, besides the configured ones;
+    /// repeatable
     #[arg(long, value_name = "NAME", requires = "address")]
     allow_host: Vec<String>,
-    /// Origin of web pages that may ask, besides the configured ones; repeatable
+    /// Accept requests from web pages of this origin, besides the configured
+    /// ones; repeatable
     #[arg(long, value_name = "ORIGIN", requires = "address")]
     allow_origin: Vec<String>,
 }
 
-impl Http {
+impl HttpArguments {
     pub(crate) async fn execute(
         self,
         address: SocketAddr,
-        options: &options::Options,
+        options: &CommonOptions,
     ) -> anyhow::Result<Exit> {
         let metrics = Arc::<Metrics>::default();
         let config = options.configured()?;
@@ -48,7 +49,6 @@ impl Http {
         let builder = options.builder(config)?.observer(metrics.clone());
         let shutdown = Shutdown::on_signals()?;
         let server = Server::bind(address, self.options(http)?).await?;
-        raise_descriptor_limit();
         memory::give_back_large_blocks();
         let live = Arc::new(LiveHost::new(builder));
         let _watching = live
@@ -70,15 +70,15 @@ impl Http {
             ending.close();
         });
         tokio::pin!(served);
-        // As over stdin, a client that comes early waits for the tools.
+        // As over stdin, an early client waits for the tools.
         let broken_off = tokio::select! {
             broken_off = &mut served => {
-                // Loaded, and ended, before this could say what is wrong.
-                live.loaded().iter().for_each(complain_of);
+                // The server may end before the other branch reports the problems.
+                live.loaded().iter().for_each(report_problems);
                 broken_off
             }
             host = live.load() => {
-                complain_of(&host?);
+                report_problems(&host?);
                 served.await
             }
         };
@@ -101,8 +101,8 @@ impl Http {
         Ok(options)
     }
 
-    /// The one token that was given, and an error if there are two: which of
-    /// them counts would be a guess.
+    /// Returns the token. Two of them are an error: a guess could take the wrong
+    /// one.
     fn token(&self, configured: &config::Http) -> anyhow::Result<Option<Token>> {
         let named = configured.token_file.as_ref();
         let file = match (&self.token_file, named) {
@@ -111,26 +111,16 @@ impl Http {
             (None, None) => None,
         };
         match (file, options::token()) {
-            (Some((_, place)), Some(_)) => bail!(
-                "{place}: there is a token in `{TOKEN_VARIABLE}`, too; which of the two counts?"
-            ),
+            (Some((_, place)), Some(_)) => {
+                bail!("{place}: `{TOKEN_VARIABLE}` holds a token, too; remove one of the two")
+            }
             (Some((file, place)), None) => Token::read(file).context(place.to_owned()).map(Some),
             (None, Some(text)) => {
-                let text = text.to_str().context("it is no text");
+                let text = text.to_str().context("it is not UTF-8");
                 let token = text.and_then(Token::new);
                 token.context(format!("`{TOKEN_VARIABLE}`")).map(Some)
             }
             (None, None) => Ok(None),
         }
-    }
-}
-
-/// Takes as many descriptors as the system lets the process have: connections
-/// and the files that guests open count together.
-fn raise_descriptor_limit() {
-    let mut limit = getrlimit(Resource::Nofile);
-    limit.current = limit.maximum;
-    if let Err(error) = setrlimit(Resource::Nofile, limit) {
-        tracing::warn!("cannot raise the limit of descriptors: {error}");
     }
 }

@@ -1,20 +1,20 @@
-//! How the allocator of a server over HTTP deals with large blocks. A server on
-//! stdin and stdout keeps the C library's way: its one client reads what it asks
-//! for, and large blocks that are kept are the faster ones.
+//! The allocator of a server over HTTP: it returns large blocks to the system. A
+//! server on stdin and stdout keeps the C library's defaults: its one client reads
+//! what it asks for, and kept blocks are faster.
 
-/// Blocks of this size go back to the system as soon as they are freed. Meets:
-/// peers that make a server hold many large answers once. glibc raises its own
-/// bound to the largest block that was ever freed, up to 32 MiB, and keeps later
-/// ones of that size in its arenas. Smaller blocks are kept for reuse: to get
-/// those of an answer of 1 MiB anew takes as long as to fill them.
+/// The size from which a freed block returns to the system at once. Guards against:
+/// peers that once make a server hold many large answers. glibc raises its own
+/// bound to the largest block ever freed, up to 32 MiB, and keeps later ones of
+/// that size in its arenas. Smaller blocks are kept for reuse: to get those of an
+/// answer of 1 MiB anew takes as long as to fill them.
 #[cfg(target_env = "gnu")]
 const LARGE: std::ffi::c_int = 4 << 20;
 
-/// Has the allocator give large blocks back when they are freed.
+/// Makes the allocator return large blocks when they are freed.
 #[cfg(target_env = "gnu")]
 #[allow(
     unsafe_code,
-    reason = "a program that runs can tell its C library by this function alone"
+    reason = "only this function configures the C library in a running program"
 )]
 pub(super) fn give_back_large_blocks() {
     use std::ffi::c_int;
@@ -25,15 +25,15 @@ pub(super) fn give_back_large_blocks() {
     unsafe extern "C" {
         fn mallopt(parameter: c_int, value: c_int) -> c_int;
     }
-    // SAFETY: the C library's own function, with its own parameters. It changes
-    // numbers of the allocator, under the allocator's lock.
+    // SAFETY: this is the C library's own function, with its own parameters. It
+    // changes numbers of the allocator, under the allocator's lock.
     unsafe {
         mallopt(M_MMAP_THRESHOLD, LARGE);
-        // What the end of an arena may keep: twice that, as glibc itself has it.
+        // The end of an arena may keep twice that, the ratio of glibc itself.
         mallopt(M_TRIM_THRESHOLD, 2 * LARGE);
     }
 }
 
-/// Other C libraries give large blocks back by themselves.
+/// Does nothing: other C libraries return large blocks by themselves.
 #[cfg(not(target_env = "gnu"))]
 pub(super) fn give_back_large_blocks() {}

@@ -1,4 +1,4 @@
-//! A report for programs.
+//! The report for programs.
 
 use serde_json::{Value, json};
 use skillhost_conformance::{Check, Outcome, Report};

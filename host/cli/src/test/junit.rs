@@ -1,5 +1,5 @@
-//! A report as XML in the form that JUnit's has, which continuous integration
-//! reads: a suite for the component, for each tool, and for the cases.
+//! The report as JUnit XML, which continuous integration reads: a suite for the
+//! component, for each tool, and for the cases.
 
 use std::time::Duration;
 
@@ -86,8 +86,8 @@ fn seconds(time: Duration) -> String {
     format!("{:.3}", time.as_secs_f64())
 }
 
-/// A line for an attribute or a text: what XML has no way to write is hidden,
-/// so a line has none of it.
+/// Escapes a text for an attribute or an element. A line holds no character that
+/// XML cannot write: all of those are hidden ones.
 fn text(text: &str) -> String {
     let text = Line::new(text).to_string();
     text.replace('&', "&amp;")

@@ -1,4 +1,4 @@
-//! A report for people: one line a check, and under it why it did not pass.
+//! The report for people: one line per check, and under it why it did not pass.
 
 use skillhost::Line;
 use skillhost_conformance::{Check, Outcome, Reason, Report};
@@ -41,7 +41,7 @@ pub(super) fn lines(report: &Report) -> Vec<Line> {
     lines
 }
 
-/// What a check stands under.
+/// Returns the heading that a check stands under.
 fn title(check: &Check) -> &str {
     match (&check.case, &check.tool) {
         (Some(_), _) => "cases",

@@ -73,7 +73,7 @@ pub(crate) fn check_header(bytes: &[u8]) -> anyhow::Result<()> {
 }
 
 /// Returns the SHA-256 of a component, in hex.
-pub(crate) fn digest(bytes: &[u8]) -> String {
+pub fn digest(bytes: &[u8]) -> String {
     Sha256::digest(bytes)
         .iter()
         .map(|byte| format!("{byte:02x}"))

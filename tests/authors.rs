@@ -1,5 +1,5 @@
-//! What authors of tools get wrong, and the message that each mistake gets.
-//! What needs a compiler of WebAssembly is tried in `tests/kits/run`.
+//! Mistakes of tool authors, and the message for each. `tests/kits/run` makes those that
+//! need a compiler for WebAssembly.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ fn new(program: &Program, arguments: &[&str]) -> Run {
     program.run(&words)
 }
 
-/// The files in a folder, by their paths in it.
+/// Returns the paths of the files in a folder, relative to it.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut folders = vec![folder.to_owned()];
@@ -34,7 +34,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn a_new_project_has_the_tools_name_and_everything_that_it_needs() {
+fn a_new_project_is_complete_and_has_the_tools_name() {
     for language in LANGUAGES {
         let program = Program::new();
         let run = new(&program, &["find-word", "--lang", language]);
@@ -80,7 +80,7 @@ fn a_new_project_has_the_tools_name_and_everything_that_it_needs() {
 }
 
 #[test]
-fn a_new_projects_configuration_skill_and_cases_are_valid() {
+fn a_new_project_has_a_valid_configuration_skill_and_cases() {
     let program = Program::new();
     new(&program, &["find-word", "--lang", "c", "--dir", "."]);
     let run = program.run(&["check"]);
@@ -106,7 +106,7 @@ fn a_new_projects_configuration_skill_and_cases_are_valid() {
 }
 
 #[test]
-fn a_rust_project_takes_the_sdk_from_where_it_is_told() {
+fn a_rust_project_takes_the_sdk_from_the_given_place() {
     let sdk = repository().join("guest-tools/sdk").canonicalize().unwrap();
     let sdk = sdk.to_str().unwrap();
     for (arguments, line) in [
@@ -130,8 +130,8 @@ fn a_rust_project_takes_the_sdk_from_where_it_is_told() {
     }
 }
 
-/// A mistake: what is in the folder, what is run there, the exit code, and
-/// what stderr says, of the mistake and of the way out.
+/// A mistake: the files in the folder, the arguments, the exit code, and the texts on
+/// stderr, about the mistake and its fix.
 type Mistake = (
     &'static [(&'static str, &'static str)],
     &'static [&'static str],
@@ -302,7 +302,7 @@ const MISTAKES: &[Mistake] = &[
         4,
         &["`dist`", "it is a folder: name the `.wasm` file in it"],
     ),
-    // A project that was not built yet.
+    // This project was not built yet.
     (
         &[
             (
@@ -318,7 +318,7 @@ const MISTAKES: &[Mistake] = &[
             "`skillhost build` makes one of a tool project",
         ],
     ),
-    // One whose tool has another name now.
+    // This grant is for a tool that was renamed.
     (
         &[("skillhost.toml", "[grants.list_skill]\nskills = [\"a\"]\n")],
         &["call", "list_skills"],
@@ -347,7 +347,7 @@ const MISTAKES: &[Mistake] = &[
 ];
 
 #[test]
-fn a_mistake_gets_a_message_that_names_it_and_the_way_out() {
+fn a_message_names_the_mistake_and_its_fix() {
     for (files, arguments, code, messages) in MISTAKES {
         let program = Program::new();
         for (path, content) in *files {
@@ -371,7 +371,7 @@ fn a_mistake_gets_a_message_that_names_it_and_the_way_out() {
 }
 
 #[test]
-fn a_compiler_that_is_missing_is_named_with_where_to_get_it() {
+fn a_missing_compiler_is_named_with_its_source() {
     for (language, missing, place) in [
         (
             "rust",
@@ -401,9 +401,9 @@ fn a_compiler_that_is_missing_is_named_with_where_to_get_it() {
     }
 }
 
-/// Stands for compilers that are there, and are too old or lack the target.
+/// Scripts stand for compilers that are too old or lack the target.
 #[test]
-fn a_compiler_that_will_not_do_is_named_with_what_it_lacks() {
+fn an_unsuitable_compiler_is_named_with_what_it_lacks() {
     for (language, programs, lacks) in [
         (
             "rust",
@@ -452,7 +452,7 @@ fn a_compiler_that_will_not_do_is_named_with_what_it_lacks() {
 }
 
 #[test]
-fn a_tool_without_a_grant_is_refused_with_the_line_that_would_allow_it() {
+fn a_tool_without_a_grant_is_refused_with_the_setting_that_would_allow_it() {
     let program = Program::new();
     program.write("skills/a/SKILL.md", "# A\n");
     let guests = crate::support::guests();

@@ -1,6 +1,5 @@
-//! What `skillhost build` runs, and where that lies. Shell scripts stand for
-//! the interpreters and for what they install; `tests/kits/run` builds with the
-//! real ones.
+//! The programs that `skillhost build` runs, and where they lie. Shell scripts stand for
+//! the interpreters and the compilers; `tests/kits/run` builds with the real ones.
 
 use std::fs::{self, Permissions};
 use std::io::{BufRead as _, BufReader};
@@ -11,10 +10,10 @@ use std::process::Command;
 use crate::support::program::{Program, Run, finish};
 use crate::support::repository;
 
-/// Python as far as a build goes: it makes an environment with a copy of
-/// itself, installs a compiler, and compiles.
+/// Stands for Python: makes an environment with a copy of itself, installs a compiler,
+/// and compiles.
 const PYTHON: &str = r#"
-# A script of several lines is told by its first.
+# Log the first line of a script.
 echo "python $*" | head -n 1 >>"$LOG"
 for last; do :; done
 case "$*" in
@@ -30,7 +29,7 @@ done
 exit 0
 "#;
 
-/// Node.js: the compiler is a shell script here, too.
+/// Stands for Node.js, and runs a compiler that is a shell script.
 const NODE: &str = r#"
 case "$1" in
     --version) echo v20.0.0 ;;
@@ -39,7 +38,7 @@ case "$1" in
 esac
 "#;
 
-/// npm is itself a script that finds its Node.js on the PATH.
+/// Stands for npm, a script that finds its Node.js on the PATH.
 const NPM: &str = r#"
 echo "npm $*" >>"$LOG"
 /usr/bin/env node --version >/dev/null
@@ -55,7 +54,7 @@ END
 [ -z "$LINK" ] || ln -s ../../src "$LINK"
 "#;
 
-/// A folder of its own with a project, a cache, and the programs of a machine.
+/// A folder with a project, a cache, and the programs of a machine.
 struct Machine {
     program: Program,
     project: PathBuf,
@@ -89,7 +88,7 @@ impl Machine {
         finish(command, "")
     }
 
-    /// A build in the project's folder, with a PATH that leads there in every way.
+    /// Returns a build in the project's folder, with a PATH that leads there in every way.
     fn command(&self) -> Command {
         let inside = [
             String::new(),
@@ -119,7 +118,7 @@ impl Machine {
         command
     }
 
-    /// The commands that were logged, a line each.
+    /// Returns the commands that ran, one line each.
     fn logged(&self) -> Vec<String> {
         let log = fs::read_to_string(self.path("log")).unwrap_or_default();
         log.lines().map(str::to_owned).collect()
@@ -137,11 +136,11 @@ impl Machine {
 }
 
 #[test]
-fn a_build_runs_no_program_that_the_project_brings() {
+fn a_build_runs_no_program_in_the_project() {
     for (language, code) in [("python", 0), ("javascript", 0), ("c", 1)] {
         let machine = Machine::with_project(language);
         let canary = machine.path("canary");
-        for brought in [
+        for trap in [
             "build/venv/bin/python",
             "build/venv/bin/componentize-py",
             "node_modules/.bin/componentize-js",
@@ -154,9 +153,7 @@ fn a_build_runs_no_program_that_the_project_brings() {
             "npm",
         ] {
             let script = format!("touch '{}'", canary.display());
-            machine
-                .program
-                .script(&format!("project/{brought}"), &script);
+            machine.program.script(&format!("project/{trap}"), &script);
         }
         // A folder of the PATH that is a link into the project, and one that holds such links.
         symlink("project/node_modules/.bin", machine.path("link")).unwrap();
@@ -166,7 +163,7 @@ fn a_build_runs_no_program_that_the_project_brings() {
             let target = machine.project.join(name);
             symlink(target, machine.path("linked").join(name)).unwrap();
         }
-        // As after an installation.
+        // Pretend that the compiler is installed.
         let text = |name: &str| fs::read_to_string(machine.project.join(name)).unwrap_or_default();
         let wanted = text("requirements.txt");
         fs::write(machine.project.join("build/venv/installed"), wanted).unwrap();
@@ -179,7 +176,7 @@ fn a_build_runs_no_program_that_the_project_brings() {
         assert_eq!(built.is_file(), code == 0, "{language}: {run:?}");
         assert_eq!(machine.installed(), 1, "{language}: {run:?}");
         for line in machine.logged() {
-            // Python without `-I` imports what lies in the folder that it starts in.
+            // Without `-I` Python imports modules from the current folder.
             let isolated = line.starts_with("npm ") || line.starts_with("python -I ");
             assert!(isolated, "{language}: {line}");
         }
@@ -199,7 +196,7 @@ fn a_compiler_is_installed_once_for_each_state_of_the_lock_files() {
             ("again", 1),
             ("changed", 2),
             ("again", 2),
-            ("half made", 3),
+            ("incomplete", 3),
             ("compiler gone", 4),
         ] {
             match step {
@@ -207,7 +204,7 @@ fn a_compiler_is_installed_once_for_each_state_of_the_lock_files() {
                     let changed = fs::read_to_string(&lock).unwrap() + "\n";
                     fs::write(&lock, changed).unwrap();
                 }
-                "half made" => {
+                "incomplete" => {
                     fs::remove_file(machine.environments()[0].join("installed")).unwrap();
                 }
                 "compiler gone" => {
@@ -237,32 +234,32 @@ fn a_compiler_is_installed_once_for_each_state_of_the_lock_files() {
 }
 
 #[test]
-fn the_sources_of_today_are_compiled() {
+fn each_build_compiles_the_current_sources() {
     let machine = Machine::with_project("javascript");
     machine.build();
     fs::remove_file(machine.project.join("src/skillhost-kit.js")).unwrap();
-    fs::write(machine.project.join("src/tool.js"), "today\n").unwrap();
+    fs::write(machine.project.join("src/tool.js"), "current\n").unwrap();
     symlink("tool.js", machine.project.join("src/link.js")).unwrap();
-    // It leads around in a circle.
+    // A circle.
     symlink(".", machine.project.join("src/circle")).unwrap();
     assert_eq!(machine.build().code, 0);
     let sources = fs::read_to_string(machine.path("log.sources")).unwrap();
-    assert_eq!(sources, "today\ntoday\n");
+    assert_eq!(sources, "current\ncurrent\n");
 }
 
 #[test]
-fn a_build_waits_for_the_end_of_another_of_the_same_project() {
+fn a_build_waits_for_another_of_the_same_project() {
     let machine = Machine::with_project("python");
     assert_eq!(machine.build().code, 0);
     let other = fs::File::open(&machine.environments()[0]).unwrap();
     other.lock().unwrap();
     let mut child = machine.command().spawn().unwrap();
-    let mut said = String::new();
+    let mut line = String::new();
     let mut stderr = BufReader::new(child.stderr.take().unwrap());
-    stderr.read_line(&mut said).unwrap();
+    stderr.read_line(&mut line).unwrap();
     assert!(
-        said.contains("waiting for another build of this project"),
-        "{said}"
+        line.contains("waiting for another build of this project"),
+        "{line}"
     );
     assert!(child.try_wait().unwrap().is_none());
     drop(other);
@@ -270,7 +267,7 @@ fn a_build_waits_for_the_end_of_another_of_the_same_project() {
 }
 
 #[test]
-fn the_environment_of_a_project_that_is_gone_is_removed() {
+fn removes_the_environment_of_a_project_that_no_longer_exists() {
     let machine = Machine::with_project("python");
     machine.build();
     fs::rename(&machine.project, machine.path("moved")).unwrap();
@@ -285,7 +282,7 @@ fn the_environment_of_a_project_that_is_gone_is_removed() {
 }
 
 #[test]
-fn a_place_that_others_could_prepare_is_not_used_for_compilers() {
+fn keeps_no_compiler_where_others_may_write() {
     for (place, message) in [
         ("cache", "nobody else may write in it"),
         ("cache/environments", "nobody else may write in it"),
@@ -321,7 +318,7 @@ fn a_place_that_others_could_prepare_is_not_used_for_compilers() {
 }
 
 #[test]
-fn a_package_is_not_a_link_to_the_sources() {
+fn refuses_a_package_that_is_a_link_to_the_sources() {
     for package in [
         "node_modules/commander",
         "node_modules/@bytecodealliance/jco",
@@ -336,7 +333,7 @@ fn a_package_is_not_a_link_to_the_sources() {
 }
 
 #[test]
-fn the_verbs_that_build_say_that_a_build_runs_the_projects_code() {
+fn help_warns_that_a_build_runs_the_projects_code() {
     let program = Program::new();
     for verb in ["new", "build", "dev"] {
         let run = program.run(&[verb, "--help"]);

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::hostile_components::{component, listing};
 use crate::support::guests;
 use crate::support::program::Program;
-use crate::support::terminal::{Printed, everywhere, on_a_terminal};
+use crate::support::terminal::{Printout, everywhere, on_a_terminal};
 
 /// The text after each line break of a forged string.
 const MARK: &str = "FORGED";
@@ -41,8 +41,8 @@ fn is_hidden(c: char) -> bool {
 }
 
 /// Returns the fault of output that must show a forged string.
-fn fault(printed: &Printed) -> Option<&'static str> {
-    let Printed { text, .. } = printed;
+fn fault(printed: &Printout) -> Option<&'static str> {
+    let Printout { text, .. } = printed;
     if text.contains(|c| c != '\n' && is_hidden(c)) {
         return Some("it has a hidden character");
     }
@@ -192,7 +192,7 @@ fn a_skill_forges_nothing_in_lists_checks_and_problems() {
     }
     for level in ["warn", "debug"] {
         let run = program.run_with(&["serve", "--log", level], &list);
-        let printed = Printed {
+        let printed = Printout {
             to: "pipe",
             text: run.stderr,
             code: run.code,
@@ -303,7 +303,7 @@ fn a_caller_forges_nothing_in_messages_about_its_call() {
         ),
     ] {
         let run = program.run_with(&arguments, stdin);
-        let printed = Printed {
+        let printed = Printout {
             to: "pipe",
             // A transcript indents further lines.
             text: run.stderr.replace("\n    ", "\n| "),
@@ -372,7 +372,7 @@ fn the_path_of_a_request_forges_nothing_in_the_log() {
     let stderr = server.stderr.as_mut().unwrap();
     stderr.read_to_string(&mut text).unwrap();
     let code = server.wait().unwrap().code().unwrap_or_default();
-    let printed = Printed {
+    let printed = Printout {
         to: "pipe",
         text,
         code,
@@ -400,7 +400,7 @@ fn shows_text_of_any_script_unchanged() {
         &["call", text],
     ] {
         for printed in everywhere(&program, arguments, "") {
-            let Printed { to, text: all, .. } = printed;
+            let Printout { to, text: all, .. } = printed;
             assert!(all.contains(text), "{arguments:?} to a {to}: {all}");
         }
     }

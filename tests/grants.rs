@@ -92,7 +92,7 @@ fn a_built_in_tool_reads_every_skill_unless_its_grant_says_otherwise() {
 }
 
 #[test]
-fn what_is_not_granted_says_so_to_the_model_and_how_to_change_it_to_the_operator() {
+fn a_refused_skill_tells_the_model_why_and_the_operator_which_setting_allows_it() {
     let program = Program::new();
     program.write("skills/calculator/SKILL.md", "# C\n");
     let guests = guests();
@@ -264,7 +264,7 @@ fn the_home_folder_is_for_tools_that_may_read_it() {
 }
 
 #[test]
-fn what_a_guest_prints_reaches_neither_stream() {
+fn output_of_a_guest_reaches_only_the_log() {
     let program = Program::new();
     program.write("skills/a/SKILL.md", "# A\n");
     let guests = guests();

@@ -66,9 +66,9 @@ mod respond;
 mod agents;
 // The command line: verbs, options, exit codes.
 mod command_line;
-// What authors of tools get wrong, and what they are told.
+// Mistakes of tool authors, and the message for each.
 mod authors;
-// What a build runs, and where that lies.
+// The programs that a build runs, and where they lie.
 mod builds;
 // The string checks of the guest SDK alone.
 mod path_checks;

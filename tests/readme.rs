@@ -1,17 +1,16 @@
-//! The commands of the README and of docs/guide.md, run as they stand there,
-//! and the guide's example of a tool.
+//! Runs the commands of the README and of docs/guide.md, and checks the guide's examples.
 
 use std::fs;
 
 use crate::support::program::run_in_repository_with;
 use crate::support::repository;
 
-/// How a command starts in the README, whose reader has installed nothing, and
-/// in the guide.
+/// The start of a command in the README, whose reader has installed nothing, and in
+/// the guide.
 const STARTS: [&str; 2] = ["cargo run --release -- ", "skillhost "];
 
-/// How the commands start that need a network or serve for ever.
-/// `tests/clients/run` runs the client and the server, `.ci/run` the tests.
+/// The start of each command that needs a network or does not end. `tests/clients/run`
+/// runs the client and the server, `.ci/run` the tests.
 const NOT_RUN: [&str; 4] = [
     "cargo test\n",
     "cargo install --locked --path host/cli",
@@ -19,8 +18,7 @@ const NOT_RUN: [&str; 4] = [
     "(umask 077 && head -c 32 /dev/urandom | base64 > token)\nskillhost serve --http ",
 ];
 
-/// The fenced blocks of the README, then those of the guide, with their
-/// languages.
+/// Returns the fenced blocks of the README, then of the guide, with their languages.
 fn blocks() -> Vec<(String, String)> {
     let mut blocks = Vec::new();
     for page in ["README.md", "docs/guide.md"] {
@@ -35,7 +33,7 @@ fn blocks() -> Vec<(String, String)> {
     blocks
 }
 
-/// The words of a command line, with single quotes taken off.
+/// Splits a command line into words, and removes single quotes.
 fn words(command: &str) -> Vec<String> {
     let mut words = Vec::new();
     for (index, part) in command.trim().split('\'').enumerate() {
@@ -48,23 +46,23 @@ fn words(command: &str) -> Vec<String> {
     words
 }
 
-/// What `echo` feeds a command, and the command.
-fn fed(line: &str) -> (&str, &str) {
+/// Splits a line into the text that `echo` pipes to the command, and the command.
+fn split_echo(line: &str) -> (&str, &str) {
     line.strip_prefix("echo '")
         .and_then(|rest| rest.split_once("' | "))
         .unwrap_or(("", line))
 }
 
 #[test]
-fn every_command_runs_and_prints_what_stands_under_it() {
+fn every_command_prints_the_block_under_it() {
     let blocks = blocks();
-    let mut run = 0;
+    let mut commands = 0;
     for (index, (_, command)) in blocks
         .iter()
         .enumerate()
         .filter(|(_, (language, _))| language == "sh")
     {
-        let (stdin, command) = fed(command);
+        let (stdin, command) = split_echo(command);
         let Some(arguments) = STARTS.iter().find_map(|start| command.strip_prefix(start)) else {
             assert!(
                 NOT_RUN.iter().any(|start| command.starts_with(start)),
@@ -72,31 +70,29 @@ fn every_command_runs_and_prints_what_stands_under_it() {
             );
             continue;
         };
-        let seen = run_in_repository_with(&words(arguments), stdin);
-        assert!(seen.code <= 1, "{command}: {seen:?}");
-        // What stands under the very first command has the test command
-        // between.
+        let run = run_in_repository_with(&words(arguments), stdin);
+        assert!(run.code <= 1, "{command}: {run:?}");
+        // The test command stands between the first command and its output.
         let under = blocks[index + 1..]
             .iter()
             .find(|(language, text)| language != "sh" || text != "cargo test\n");
         if let Some((language, expected)) = under
             && language == "text"
         {
-            assert_eq!(seen.stdout.trim_end(), expected.trim_end(), "{command}");
+            assert_eq!(run.stdout.trim_end(), expected.trim_end(), "{command}");
             assert_eq!(
-                seen.code == 1,
+                run.code == 1,
                 stdin.is_empty() && (expected.starts_with("ERROR") || expected.contains("error"))
             );
         }
-        run += 1;
+        commands += 1;
     }
-    assert!(run >= 12, "only {run} commands were found");
+    assert!(commands >= 12, "only {commands} commands were found");
 }
 
-/// The other file's block is what `tests/clients/run` configures real clients
-/// with; here the program is started as the block says.
+/// `tests/clients/run` configures real clients with the same block of docs/agents.md.
 #[test]
-fn the_configuration_for_mcp_clients_is_the_tested_one_and_starts_a_server() {
+fn the_configuration_for_mcp_clients_starts_a_server() {
     let blocks = blocks();
     let (_, shown) = blocks
         .iter()
@@ -114,13 +110,13 @@ fn the_configuration_for_mcp_clients_is_the_tested_one_and_starts_a_server() {
     let hello = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"a","version":"1"}}}"#;
     let ready = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
     let ask = r#"{"jsonrpc":"2.0","id":2,"method":"tools/list"}"#;
-    let seen = run_in_repository_with(
+    let run = run_in_repository_with(
         &arguments.collect::<Vec<_>>(),
         &format!("{hello}\n{ready}\n{ask}\n"),
     );
-    assert_eq!(seen.code, 0, "{seen:?}");
-    assert!(seen.stdout.contains("read_file_in_skill"), "{seen:?}");
-    assert!(seen.stdout.contains("data_analysis"), "{seen:?}");
+    assert_eq!(run.code, 0, "{run:?}");
+    assert!(run.stdout.contains("read_file_in_skill"), "{run:?}");
+    assert!(run.stdout.contains("data_analysis"), "{run:?}");
 }
 
 #[test]
@@ -130,7 +126,7 @@ fn ci_runs_the_readmes_test_command() {
 }
 
 #[test]
-fn the_example_of_a_tool_is_the_guest_that_the_tests_run() {
+fn the_example_tool_is_a_guest_of_the_tests() {
     let guest =
         fs::read_to_string(repository().join("tests/guests/count-lines/src/lib.rs")).unwrap();
     let (_, code) = guest.split_once("\n\n").unwrap();

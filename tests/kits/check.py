@@ -1,4 +1,4 @@
-"""Runs the parts that were asked for, or all, and says what was seen."""
+"""Runs all parts, or those that the command line names, and prints their results."""
 import resource
 import sys
 import time
@@ -13,18 +13,18 @@ PARTS["docs"] = document.run
 
 
 def main():
-    asked = sys.argv[1:] or list(PARTS)
-    for name in asked:
+    names = sys.argv[1:] or list(PARTS)
+    for name in names:
         if name not in PARTS:
-            sys.exit("there is no part `%s`; there are %s" % (name, ", ".join(PARTS)))
+            sys.exit("there is no part `%s`; choose from %s" % (name, ", ".join(PARTS)))
     failed = []
-    for name in asked:
+    for name in names:
         start, used = time.monotonic(), processor_time()
         print("== %s" % name, flush=True)
         try:
             PARTS[name]()
         except AssertionError as error:
-            print("WRONG: %s" % error)
+            print("FAILED: %s" % error)
             failed.append(name)
         print("%s in %.0f s, %.0f s of processors" % (
             "FAILED" if name in failed else "passed", time.monotonic() - start,
@@ -33,7 +33,7 @@ def main():
 
 
 def processor_time():
-    """Of all commands so far: what a part costs, whatever else the machine does."""
+    """Returns the processor time of all commands so far, in seconds."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 

@@ -1,6 +1,5 @@
-"""The examples in guest-tools/examples that `skillhost build` builds: each one made from its
-kit and built as its README says, tested with its own cases, and called as an operator has it
-called, from the command line and over MCP."""
+"""Builds the examples in guest-tools/examples that come from a kit, as their READMEs say, tests
+them with their own cases, and calls them from the command line and over MCP."""
 import dataclasses
 import json
 import pathlib
@@ -15,8 +14,8 @@ import program
 from session import Session
 
 SOURCES = program.REPOSITORY / "guest-tools/examples"
-# Where the READMEs have them made. Compilers are installed for a path: the same one takes
-# those of the run before.
+# The folder of the READMEs. A compiler is installed for a path, so the same path reuses the
+# compilers of the previous run.
 BUILT = program.REPOSITORY / "target/examples"
 
 
@@ -26,16 +25,16 @@ class Example:
 
     tool: str
     skill: str
-    # Arguments besides `skill_name`, and the whole text that they are answered with.
+    # Arguments besides `skill_name`, and the whole text of the answer.
     answers: list
     # The same for failures.
     failures: list
-    # What else it is for: is given the skill's folder and a way to call tools.
+    # A further check, which gets the skill's folder and a function that calls tools.
     also: typing.Callable = lambda folder, call: None
 
 
 def large_table(folder, call):
-    """A table beyond what is searched is answered from, and the answer says that it is cut."""
+    """Checks that a table beyond the search limit has an answer that says so."""
     row = "%d,Name of %d," + "x" * 50 + "\n"
     with open(folder / "large.csv", "w") as file:
         file.write("id,name,text\n")
@@ -49,7 +48,7 @@ def large_table(folder, call):
 
 
 def sections_are_read(folder, call):
-    """The numbers of an outline are those by which read_skill_file gives just that section."""
+    """Checks that read_skill_file returns the section for the numbers of an outline."""
     lines = (folder / "reference.md").read_text().split("\n")
     text, failed = call("outline", path="reference.md")
     assert not failed, text
@@ -63,7 +62,7 @@ def sections_are_read(folder, call):
 
 
 def changes_are_seen(folder, call):
-    """What sha256sum writes is checked as it is, and says which files changed since."""
+    """Checks the output of sha256sum, and that changed files are reported."""
     files = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.*")
                    if path.is_file())
     assert len(files) >= 8, files
@@ -137,24 +136,24 @@ def run():
 
 
 def build(name, example):
-    """Does what the README says: a new project, the example's files over it, and a build."""
+    """Follows the README: a new project, the example's files over it, and a build."""
     project = BUILT / name
     shutil.rmtree(project, ignore_errors=True)
-    seen = document.follow(SOURCES / name / "README.md", program.REPOSITORY)
-    assert "  %s: reads the skill named by " % example.tool in seen.stdout, seen.stdout
-    seen.says_not("REFUSED", "hosts also load")
+    result = document.follow(SOURCES / name / "README.md", program.REPOSITORY)
+    assert "  %s: reads the skill named by " % example.tool in result.stdout, result.stdout
+    result.prints_not("REFUSED", "hosts also load")
     return project, project / ("dist/%s.wasm" % example.tool)
 
 
 def test(project, component):
-    # The project's own configuration is a right one, and so are its skills.
-    program.run(project, "check").ended(0)
-    seen = program.run(project, "test", str(component), "--cases", "cases",
+    # The project's own configuration and skills are valid.
+    program.run(project, "check").exits_with(0)
+    result = program.run(project, "test", str(component), "--cases", "cases",
                        "--output", "json")
-    assert seen.stdout, seen.stderr
-    checks = json.loads(seen.stdout)["checks"]
+    assert result.stdout, result.stderr
+    checks = json.loads(result.stdout)["checks"]
     failed = [check for check in checks if check["outcome"] != "passed"]
-    assert seen.code == 0 and not failed, failed
+    assert result.code == 0 and not failed, failed
     written = [json.loads(file.read_text()) for file in project.glob("cases/*.json")]
     cases = sum(len(cases) if isinstance(cases, list) else 1 for cases in written)
     assert cases > 0 and cases == sum(check["id"] == "case" for check in checks), cases
@@ -162,7 +161,7 @@ def test(project, component):
 
 
 def operate(base, project, component, example):
-    """An operator's folders and configuration: the tool may read one skill."""
+    """Calls the tool with an operator's configuration that lets it read one skill."""
     shutil.copytree(project / "skills", base / "skills")
     (base / "tools").mkdir()
     shutil.copy(component, base / "tools")
@@ -176,17 +175,17 @@ def operate(base, project, component, example):
 
     grant = "grants.\"%s.wasm\".skills" % example.tool
     (first, _), *_ = example.answers
-    call(example.skill, first).ended(3).says(grant)
+    call(example.skill, first).exits_with(3).prints(grant)
     with open(configuration, "a") as file:
         file.write("\n[grants.\"%s.wasm\"]\nskills = [%s]\n" % (example.tool, json.dumps(example.skill)))
-    call("not-granted", first).ended(3).says(grant)
+    call("not-granted", first).exits_with(3).prints(grant)
     with Session(base, "--config", "skillhost.toml") as session:
         listed = {tool["name"] for tool in session.ask("tools/list")["tools"]}
         assert {example.tool, "read_skill_file"} <= listed, listed
         for expected, code in [(example.answers, 0), (example.failures, 1)]:
             for arguments, text in expected:
-                seen = call(example.skill, arguments).ended(code).stdout
-                assert seen == text, "%s was expected, and it was %s" % (text, seen)
+                result = call(example.skill, arguments).exits_with(code).stdout
+                assert result == text, "expected %s, got %s" % (text, result)
                 answer = session.call(example.tool, {"skill_name": example.skill, **arguments})
                 assert answer == (text, code == 1), answer
         text, failed = session.call(example.tool, {"skill_name": "not-granted", **first})

@@ -1,5 +1,5 @@
-"""One language after the other: `new`, `build`, `test`, a call with the project's own
-grant, and what goes wrong while building."""
+"""Runs `new`, `build`, `test` and a call with the project's own grant for each language, and
+makes mistakes while building."""
 import json
 import pathlib
 import shutil
@@ -9,7 +9,7 @@ import program
 
 LANGUAGES = ["rust", "python", "javascript", "c"]
 
-# Where a tool's source lies, what is changed there, and what the build then says.
+# For each mistake: the file, the text, its replacement, the exit code, and what the build prints.
 MISTAKES = {
     "rust": [
         ("src/lib.rs", "Ok(Output::text(meaning.trim()))", "Ok(Output::text(meaning.trim())",
@@ -61,12 +61,12 @@ MISTAKES = {
     ],
 }
 
-# What builds, and what a call then says.
+# Edits that build, and the answer of a call.
 BROKEN = {
     "python": [
         ([("tool.py", "return meaning.strip()", "meaning.strip(); return None")],
          "find_word broke off: TypeError: it returns NoneType, and neither str nor Output"),
-        # What may be left out, and the names of files.
+        # An optional argument, and the names of files.
         ([("tool.py", "folder: Folder,", "folder: Folder, most: int | None,"),
           ("tool.py", "return meaning.strip()",
            'raise Failure.not_found(f"{most}, {folder.files()}")')],
@@ -79,9 +79,9 @@ BROKEN = {
     ],
 }
 
-# What a project could bring to be run in place of a compiler, and is not: a shell script,
-# or a module of Python's, that leaves a file behind.
-BROUGHT = {
+# Traps: scripts and modules in the project that must not run in place of a compiler. Each
+# would leave a file.
+TRAPS = {
     "python": ["build/venv/bin/python", "build/venv/bin/componentize-py", "venv.py",
                "pip/__main__.py", "componentize_py.py"],
     "javascript": ["node_modules/.bin/componentize-js",
@@ -90,50 +90,50 @@ BROUGHT = {
           "ziglang/zig"],
 }
 
-# What a person must never have to read.
+# Texts that no person should have to read.
 STACKS = ["Stack backtrace", "panicked", "RUST_BACKTRACE", "node:internal", "    at "]
 
 
 def run(language):
     with tempfile.TemporaryDirectory(prefix="kits-") as base:
         folder = new(pathlib.Path(base), language)
-        brought = bring(folder, language)
+        left = set_traps(folder, language)
         build(folder)
-        assert not brought.exists(), "the build ran `%s`" % brought.read_text()
+        assert not left.exists(), "the build ran `%s`" % left.read_text()
         test(folder)
         call(folder)
         for mistake in MISTAKES[language]:
             make(folder, mistake)
         for edits, message in BROKEN.get(language, []):
             break_off(folder, edits, message)
-        # What was mended builds again.
+        # The restored project builds again.
         build(folder)
 
 
 def new(base, language):
     arguments = ["new", "find-word", "--lang", language]
     if language == "rust":
-        # It is not in cargo's registry yet.
+        # The SDK is not in cargo's registry yet.
         arguments += ["--sdk-path", str(packaged_sdk(base))]
-    program.run(base, *arguments).ended(0)
+    program.run(base, *arguments).exits_with(0)
     return base / "find-word"
 
 
 def packaged_sdk(base):
-    """The SDK as cargo's registry would give it: packaged, and unpacked. That it builds is
-    seen when the project does."""
+    """Packages and unpacks the SDK, as cargo's registry would. The project's build shows that
+    it builds."""
     manifest = program.REPOSITORY / "guest-tools/sdk/Cargo.toml"
     program.shell(base, "cargo package --quiet --no-verify --allow-dirty --manifest-path '%s'"
-                  " --target-dir package" % manifest).ended(0)
+                  " --target-dir package" % manifest).exits_with(0)
     (archive,) = (base / "package/package").glob("skillhost-guest-*.crate")
     shutil.unpack_archive(archive, base, "gztar")
     return base / archive.stem
 
 
-def bring(folder, language):
-    """Prepares the project as a stranger could. Gives the file that would be left behind."""
+def set_traps(folder, language):
+    """Sets the traps, and returns the file that they would leave."""
     left = folder.parent / "left"
-    for path in BROUGHT.get(language, []):
+    for path in TRAPS.get(language, []):
         file = folder / path
         file.parent.mkdir(parents=True, exist_ok=True)
         if path.endswith((".py", ".js")):
@@ -143,7 +143,7 @@ def bring(folder, language):
         else:
             file.write_text("#!/bin/sh\necho '%s' >'%s'\n" % (path, left))
         file.chmod(0o755)
-    # As after an installation.
+    # Pretend that the compiler is installed.
     for mark, locks in [("build/venv/installed", ["requirements.txt"]),
                         ("node_modules/.installed", ["package.json", "package-lock.json"])]:
         if (folder / mark).parent.is_dir():
@@ -152,32 +152,32 @@ def bring(folder, language):
 
 
 def build(folder):
-    seen = program.run(folder, "build").ended(0)
-    seen.says("built `", "dist/find_word.wasm`")
-    assert "  find_word: reads the skill named by `skill_name`\n" in seen.stdout, seen.stdout
-    seen.says_not("REFUSED", "hosts also load")
+    result = program.run(folder, "build").exits_with(0)
+    result.prints("built `", "dist/find_word.wasm`")
+    assert "  find_word: reads the skill named by `skill_name`\n" in result.stdout, result.stdout
+    result.prints_not("REFUSED", "hosts also load")
 
 
 def test(folder):
-    program.run(folder, "test", "dist/find_word.wasm", "--cases", "cases").ended(0)
+    program.run(folder, "test", "dist/find_word.wasm", "--cases", "cases").exits_with(0)
 
 
 def call(folder):
     def ask(**arguments):
         return program.run(folder, "call", "find_word", json.dumps(arguments))
 
-    seen = ask(skill_name="sailing-terms", term="halyard").ended(0)
-    assert seen.stdout == "a rope that hoists a sail", seen.stdout
-    seen = ask(skill_name="sailing-terms", term="rudder").ended(1)
-    assert seen.stdout.startswith("glossary.txt has no term 'rudder'. It has: bow, stern,"), seen.stdout
-    # What the grant does not name is refused.
+    result = ask(skill_name="sailing-terms", term="halyard").exits_with(0)
+    assert result.stdout == "a rope that hoists a sail", result.stdout
+    result = ask(skill_name="sailing-terms", term="rudder").exits_with(1)
+    assert result.stdout.startswith("glossary.txt has no term 'rudder'. It has: bow, stern,"), result.stdout
+    # A skill outside the grant is refused.
     shutil.copytree(folder / "skills/sailing-terms", folder / "skills/other-terms")
-    ask(skill_name="other-terms", term="halyard").ended(3).says("grants.\"find_word.wasm\".skills")
+    ask(skill_name="other-terms", term="halyard").exits_with(3).prints("grants.\"find_word.wasm\".skills")
     shutil.rmtree(folder / "skills/other-terms")
 
 
 def break_off(folder, edits, message):
-    """Makes what shows in a call, and takes it back."""
+    """Makes edits that show in a call, and reverts them."""
     before = {path: (folder / path).read_text() for path, _, _ in edits}
     for path, right, wrong in edits:
         text = (folder / path).read_text()
@@ -185,21 +185,21 @@ def break_off(folder, edits, message):
         (folder / path).write_text(text.replace(right, wrong))
     build(folder)
     arguments = json.dumps({"skill_name": "sailing-terms", "term": "halyard"})
-    seen = program.run(folder, "call", "find_word", arguments).ended(1).says_not(*STACKS)
-    assert seen.stdout == message, seen.stdout
+    result = program.run(folder, "call", "find_word", arguments).exits_with(1).prints_not(*STACKS)
+    assert result.stdout == message, result.stdout
     for path, text in before.items():
         (folder / path).write_text(text)
 
 
 def make(folder, mistake):
-    """Makes one mistake, and takes it back."""
-    path, right, wrong, code, says = mistake
+    """Makes one mistake, and reverts it."""
+    path, right, wrong, code, messages = mistake
     file = folder / path
     text = file.read_text()
     assert text.count(right) >= 1, "%s has no %r" % (path, right)
     component = (folder / "dist/find_word.wasm").read_bytes()
     file.write_text(text.replace(right, wrong, 1))
-    program.run(folder, "build").ended(code).says(*says).says_not(*STACKS)
-    # What was there is there still.
+    program.run(folder, "build").exits_with(code).prints(*messages).prints_not(*STACKS)
+    # The previous component is still there.
     assert (folder / "dist/find_word.wasm").read_bytes() == component
     file.write_text(text)

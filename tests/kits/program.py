@@ -1,52 +1,52 @@
-"""Running the program as a tool's author does."""
+"""Runs the program as a tool's author does."""
 import os
 import pathlib
 import subprocess
 
 REPOSITORY = pathlib.Path(__file__).resolve().parent.parent.parent
 SKILLHOST = os.environ["SKILLHOST"]
-# Longest that one command may take: a compiler's download on a slow line.
-LONGEST = 600
+# The time limit of one command, in seconds: it may download a compiler on a slow line.
+TIME_LIMIT = 600
 
 
-class Seen:
-    """What a command left behind."""
+class Result:
+    """The exit code and the output of a command."""
 
-    def __init__(self, command, done):
+    def __init__(self, command, process):
         self.command = command
-        self.code = done.returncode
-        self.stdout = done.stdout
-        self.stderr = done.stderr
+        self.code = process.returncode
+        self.stdout = process.stdout
+        self.stderr = process.stderr
 
-    def ended(self, code):
-        assert self.code == code, "%s ended with %d, not %d\n%s\n%s" % (
+    def exits_with(self, code):
+        assert self.code == code, "%s exited with %d, not %d\n%s\n%s" % (
             self.command, self.code, code, self.stdout, self.stderr)
         return self
 
-    def says(self, *texts):
+    def prints(self, *texts):
         for text in texts:
-            assert text in self.stdout + self.stderr, "%s does not say %r\n%s\n%s" % (
+            assert text in self.stdout + self.stderr, "%s does not print %r\n%s\n%s" % (
                 self.command, text, self.stdout, self.stderr)
         return self
 
-    def says_not(self, *texts):
+    def prints_not(self, *texts):
         for text in texts:
-            assert text not in self.stdout + self.stderr, "%s says %r\n%s\n%s" % (
+            assert text not in self.stdout + self.stderr, "%s prints %r\n%s\n%s" % (
                 self.command, text, self.stdout, self.stderr)
         return self
 
 
 def run(folder, *arguments):
-    done = subprocess.run([SKILLHOST, *arguments], cwd=folder, stdin=subprocess.DEVNULL,
-                          capture_output=True, encoding="utf-8", timeout=LONGEST, check=False)
-    return Seen("skillhost " + " ".join(arguments), done)
+    process = subprocess.run([SKILLHOST, *arguments], cwd=folder, stdin=subprocess.DEVNULL,
+                          capture_output=True, encoding="utf-8", timeout=TIME_LIMIT, check=False)
+    return Result("skillhost " + " ".join(arguments), process)
 
 
 def shell(folder, script):
     """Runs a block of a page, with the program on the PATH as `skillhost`."""
     environment = dict(os.environ)
     environment["PATH"] = "%s:%s" % (pathlib.Path(SKILLHOST).parent, environment["PATH"])
-    done = subprocess.run(["bash", "-euc", script], cwd=folder, stdin=subprocess.DEVNULL,
-                          capture_output=True, encoding="utf-8", timeout=LONGEST, check=False,
+    process = subprocess.run(["bash", "-euc", script], cwd=folder, stdin=subprocess.DEVNULL,
+                          capture_output=True, encoding="utf-8", timeout=TIME_LIMIT, check=False,
                           env=environment)
-    return Seen(script.strip(), done)
+    return Result(script.strip(), process)

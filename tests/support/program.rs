@@ -1,4 +1,4 @@
-//! Running the program as its users do.
+//! Runs the program as its users do.
 
 use std::fs;
 use std::io::Write as _;
@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
 
-/// What one run left behind.
+/// The exit code and the output of one run.
 #[derive(Debug)]
 pub(crate) struct Run {
     pub(crate) code: i32,
@@ -17,13 +17,13 @@ pub(crate) struct Run {
     pub(crate) stderr: String,
 }
 
-/// The program, in a folder of its own.
+/// The program in a folder of its own.
 pub(crate) struct Program {
     pub(crate) folder: TempDir,
 }
 
 impl Program {
-    /// An empty folder: no configuration, no skills.
+    /// Makes an empty folder: no configuration, no skills.
     pub(crate) fn new() -> Self {
         Self {
             folder: tempfile::tempdir().unwrap(),
@@ -36,7 +36,7 @@ impl Program {
         fs::write(path, content).unwrap();
     }
 
-    /// Writes a program that a shell runs.
+    /// Writes an executable shell script.
     pub(crate) fn script(&self, path: &str, script: &str) {
         self.write(path, format!("#!/bin/sh\n{script}\n"));
         let path = self.folder.path().join(path);
@@ -47,7 +47,7 @@ impl Program {
         self.run_with(arguments, "")
     }
 
-    /// Runs it in a shell, after a command of the shell's such as `ulimit -n 64`.
+    /// Runs the program after a command of a shell, such as `ulimit -n 64`.
     pub(crate) fn run_after(&self, first: &str, arguments: &[&str]) -> Run {
         self.run_after_with(first, arguments, "")
     }
@@ -67,7 +67,7 @@ impl Program {
         finish(self.command(arguments), stdin)
     }
 
-    /// The program with these arguments, to be started.
+    /// Returns a command that runs the program.
     pub(crate) fn command<S: AsRef<std::ffi::OsStr>>(&self, arguments: &[S]) -> Command {
         let mut command = command(Path::new(env!("CARGO_BIN_EXE_skillhost")));
         command.args(arguments).current_dir(self.folder.path());
@@ -75,15 +75,15 @@ impl Program {
     }
 }
 
-/// Runs the program as a user who may not read everything: CI is root, who
-/// may. The binary is copied to where that user can start it.
+/// Runs the program as a user who may not read everything: CI runs as root. Copies
+/// the binary to a place where that user can start it.
 pub(crate) fn run_unprivileged(arguments: &[&str]) -> Run {
     const NOBODY: u32 = 65534;
     let folder = tempfile::tempdir().unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let binary: PathBuf = folder.path().join("skillhost");
-    // Copied by another process: a file that this one has open for writing is
-    // open in each child that another test starts just then, and cannot be run.
+    // Another process copies it: a child of another test could inherit a file that
+    // this process has open for writing, and such a file cannot be run.
     let copied = Command::new("cp")
         .args([env!("CARGO_BIN_EXE_skillhost").as_ref(), &*binary])
         .status();
@@ -99,7 +99,7 @@ pub(crate) fn run_unprivileged(arguments: &[&str]) -> Run {
     finish(command, "")
 }
 
-/// A program with an empty environment, but for the tests' cache.
+/// Returns a command with an empty environment, except for the tests' cache.
 pub(crate) fn command(binary: &Path) -> Command {
     let mut command = Command::new(binary);
     command
@@ -118,21 +118,18 @@ pub(crate) fn finish(mut command: Command, stdin: &str) -> Run {
     let _ = child.stdin.take().unwrap().write_all(stdin.as_bytes());
     let output = child.wait_with_output().unwrap();
     Run {
-        code: output
-            .status
-            .code()
-            .expect("ended by itself, not by a signal"),
+        code: output.status.code().expect("a signal ended the program"),
         stdout: String::from_utf8(output.stdout).unwrap(),
         stderr: String::from_utf8(output.stderr).unwrap(),
     }
 }
 
-/// Runs the program from the repository, as the README's commands do.
+/// Runs the program in the repository, like the README's commands.
 pub(crate) fn run_in_repository(arguments: &[String]) -> Run {
     run_in_repository_with(arguments, "")
 }
 
-/// Like [`run_in_repository`], with something on its standard input.
+/// Runs the program in the repository, with a text on its standard input.
 pub(crate) fn run_in_repository_with(arguments: &[String], stdin: &str) -> Run {
     let mut command = command(Path::new(env!("CARGO_BIN_EXE_skillhost")));
     command.args(arguments).current_dir(super::repository());

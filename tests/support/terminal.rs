@@ -1,4 +1,4 @@
-//! Running the program with its output in a pipe, a file and a terminal.
+//! Runs the program with its output in a pipe, a file and a terminal.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -7,8 +7,8 @@ use std::process::{Command, Stdio};
 use super::cache;
 use super::program::{Program, finish};
 
-/// What a run printed where, and its exit code.
-pub(crate) struct Printed {
+/// The output of a run, and its exit code.
+pub(crate) struct Printout {
     pub(crate) to: &'static str,
     pub(crate) text: String,
     pub(crate) code: i32,
@@ -19,9 +19,9 @@ pub(crate) fn everywhere<S: AsRef<std::ffi::OsStr>>(
     program: &Program,
     arguments: &[S],
     stdin: &str,
-) -> [Printed; 3] {
+) -> [Printout; 3] {
     let run = program.run_with(arguments, stdin);
-    let pipe = Printed {
+    let pipe = Printout {
         to: "pipe",
         text: run.stdout + &run.stderr,
         code: run.code,
@@ -34,7 +34,7 @@ pub(crate) fn everywhere<S: AsRef<std::ffi::OsStr>>(
         .stdout(output.try_clone().unwrap())
         .stderr(output.try_clone().unwrap());
     let code = finish(to_file, stdin).code;
-    let file = Printed {
+    let file = Printout {
         to: "file",
         text: fs::read_to_string(&path).unwrap(),
         code,
@@ -48,8 +48,8 @@ pub(crate) fn on_a_terminal<S: AsRef<std::ffi::OsStr>>(
     program: &Program,
     arguments: &[S],
     stdin: &str,
-) -> Printed {
-    // Its input is a file: as a terminal's it would be echoed.
+) -> Printout {
+    // The input is a file, because a terminal would echo it.
     let script = "
 import os, pty, sys
 pid, terminal = pty.fork()
@@ -82,9 +82,9 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
         .unwrap();
     assert!(output.stderr.is_empty(), "{output:?}");
     let text = String::from_utf8(output.stdout).unwrap();
-    Printed {
+    Printout {
         to: "terminal",
-        // The terminal's own, and the line of progress, which is ours.
+        // The terminal adds `\r`; the rest starts the line of progress.
         text: text.replace("\r\n", "\n").replace("\r\x1b[K", "\n"),
         code: output.status.code().unwrap(),
     }

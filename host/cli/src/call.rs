@@ -1,4 +1,4 @@
-//! `skillhost call`: one call of one tool.
+//! `skillhost call`: calls a tool once.
 
 use std::io::Read as _;
 

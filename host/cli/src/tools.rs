@@ -1,4 +1,4 @@
-//! `skillhost tools`: the definitions of the tools, for a model's API.
+//! `skillhost tools`: prints the definitions of the tools, for a model's API.
 
 use clap::{Args, ValueEnum};
 use skillhost::exchange::{self, Format};
@@ -37,7 +37,7 @@ enum DefinitionFormat {
 }
 
 impl DefinitionFormat {
-    /// Returns the format of the messages; MCP has messages of another kind.
+    /// Returns the format of a model's API; MCP is none.
     fn message_format(self) -> Option<Format> {
         match self {
             Self::Openai => Some(Format::OpenAi),

@@ -39,8 +39,7 @@ pub(super) fn generate(project: &Project) -> Result<Bindings, Fault> {
     for (name, content) in made.iter() {
         let file = folder.join(name);
         // A file that does not change keeps its modification time.
-        if fs::read(&file).is_ok_and(|found| found == content) {
-        } else {
+        if !fs::read(&file).is_ok_and(|written| written == content) {
             fs::write(&file, content).map_err(|error| {
                 Fault::missing(format!("cannot write `{}`: {error}", file.display()))
             })?;

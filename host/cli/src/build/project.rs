@@ -1,4 +1,4 @@
-//! A tool project: its folder, and the language that it is written in.
+//! A tool project: its folder and its language.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ pub(super) struct Project {
     /// The absolute path: compilers start in it.
     pub(super) folder: PathBuf,
     pub(super) language: Language,
-    /// Where its build finds programs.
+    /// The folders in which its build finds programs.
     pub(super) programs: SearchPath,
 }
 

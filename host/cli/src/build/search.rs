@@ -1,5 +1,4 @@
-//! Where a build finds programs: on the PATH, outside the project. How a program that was
-//! found is run stands in `step.rs`.
+//! Finds the programs of a build: on the PATH, outside the project. `step.rs` runs them.
 
 use std::env;
 use std::ffi::OsStr;

@@ -1,5 +1,5 @@
 //! One command of a build: runs it, and shows a bounded part of what it prints as
-//! it comes. How its program is found stands in `search.rs`.
+//! it comes. `search.rs` finds its program.
 
 use std::collections::VecDeque;
 use std::io::{BufRead as _, BufReader, Read};

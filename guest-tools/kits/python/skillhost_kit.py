@@ -187,7 +187,7 @@ def tool(*, title="", skill=None, path=None, list_skills=False, output_schema=No
                 continue
             if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
                 raise TypeError(
-                    f"{function.__name__}: `{parameter}` is no argument with a name; for several "
+                    f"{function.__name__}: `{parameter}` is not a named argument; for several "
                     "values, use a parameter with the hint list[…]"
                 )
             if name not in hints:
@@ -201,16 +201,16 @@ def tool(*, title="", skill=None, path=None, list_skills=False, output_schema=No
             elif parameter.default is not None:
                 if not isinstance(parameter.default, (str, int, float, list)):
                     raise TypeError(
-                        f"{function.__name__}: the default of `{name}` is no value of JSON; use "
+                        f"{function.__name__}: the default of `{name}` is not a JSON value; use "
                         "str, int, float, bool, a list of them, or None"
                     )
                 schema["default"] = parameter.default
             properties[name] = schema
         for word, named in (("skill", skill), ("path", path)):
             if named is not None and named not in properties:
-                raise TypeError(f"{function.__name__}: `{word}` names `{named}`, which is no parameter")
+                raise TypeError(f"{function.__name__}: `{word}` names `{named}`, which is not a parameter")
         if not function.__doc__:
-            raise TypeError(f"{function.__name__}: the docstring is what the model reads, and there is none")
+            raise TypeError(f"{function.__name__}: it has no docstring, which the model reads")
         folder = None
         if skill is not None:
             folder = wit.FolderRule(skill, list_skills, path, False)
@@ -261,7 +261,7 @@ def export(*functions):
     for function in functions:
         if not hasattr(function, "definition"):
             name = getattr(function, "__name__", function)
-            raise TypeError(f"{name} is no tool: `@tool(…)` stands above a tool's function")
+            raise TypeError(f"{name} is not a tool: put `@tool(…)` above its function")
     by_name = {function.definition.name: function for function in functions}
 
     class Tools(exports.Tools):

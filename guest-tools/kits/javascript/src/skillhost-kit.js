@@ -196,7 +196,7 @@ function check(tool) {
   for (const key of ["skill", "path"]) {
     if (tool[key] !== undefined && !(tool[key] in (tool.input.properties ?? {}))) {
       throw new TypeError(
-        `the tool ${tool.name}: \`${key}\` names ${tool[key]}, which is no property of its schema`,
+        `the tool ${tool.name}: \`${key}\` names ${tool[key]}, which is not a property of its schema`,
       );
     }
   }

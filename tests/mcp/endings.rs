@@ -60,8 +60,9 @@ fn the_end_of_input_waits_for_messages_behind_a_large_answer() {
         serde_json::from_str(&line).unwrap()
     };
     let arguments = json!({"skill_name": "a", "file_path": "large.txt"});
-    // What is wrong is answered with its id: together more than a pipe holds, too.
-    let ids = (0..60).map(|number| format!("{number}{}", "i".repeat(1000)));
+    // Each error has the request's id. Together the requests, and the errors, are
+    // more than a pipe holds: the server must read on while its client does not.
+    let ids = (0..120).map(|number| format!("{number}{}", "i".repeat(1000)));
     let ids: Vec<String> = ids.collect();
     let wrong = ids
         .iter()

@@ -7,7 +7,8 @@
 //! here. What holds:
 //!
 //! - A line has a bound, and is read only when the one before it has its place:
-//!   128 requests are in flight at most, from the line to the written answer.
+//!   128 requests and refused lines are in flight at most, from the line to the
+//!   written answer.
 //! - A request that rmcp is given is in [`InFlight`] under its id, alone. It
 //!   leaves when rmcp hands its answer to [`Stdio::send`], and each request gets
 //!   exactly one, those that are cancelled or panic too. So an answer is never

@@ -90,6 +90,16 @@ impl InFlight {
         Ok(())
     }
 
+    /// Takes a place for the answer to a line that is no request. Waits until there
+    /// is room.
+    pub(crate) async fn place(&self) -> Option<Place> {
+        let room = Arc::clone(&self.room).acquire_owned().await.ok()?;
+        Some(Place {
+            room: Some(room),
+            cancelled: self.gone.child_token(),
+        })
+    }
+
     /// Returns what cancels a request.
     pub(crate) fn cancellation(&self, id: &RequestId) -> Option<CancellationToken> {
         let requests = self.requests();

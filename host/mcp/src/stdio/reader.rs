@@ -1,6 +1,8 @@
 //! Reading messages, and giving requests their place among those in flight.
 
+use std::future::poll_fn;
 use std::sync::Arc;
+use std::task::Poll;
 
 use rmcp::model::{
     ClientJsonRpcMessage, ClientNotification, ClientRequest, ErrorData, GetMeta as _,
@@ -112,11 +114,20 @@ impl Reader {
         false
     }
 
-    /// Answers what rmcp is not given.
+    /// Answers a line that rmcp does not get. Reading goes on before the answer is
+    /// written: a client may write all its lines before it reads. The answer has a
+    /// place like that of a request, so that their number is bounded.
     async fn refuse(&self, error: ErrorData, id: Option<RequestId>) {
-        let written = self.writer.write(JsonRpcMessage::error(error, id), None);
-        // An error says that nobody can be answered any more.
-        let _ = written.await;
+        let Some(place) = self.in_flight.place().await else {
+            return;
+        };
+        let message = JsonRpcMessage::error(error, id);
+        let mut written = Box::pin(self.writer.write(message, Some(place)));
+        // Its first turn gives it its place in the order of messages.
+        let first = poll_fn(|task| Poll::Ready(written.as_mut().poll(task))).await;
+        if first.is_pending() {
+            tokio::spawn(written);
+        }
     }
 }
 

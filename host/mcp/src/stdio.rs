@@ -2,21 +2,21 @@
 //! line. rmcp runs the session; this is the [`Transport`] that it reads from and
 //! writes to, because its own leaves open what a hostile client can use.
 //!
-//! rmcp's loop calls [`Stdio::receive`], gives each request to the handler in a
-//! task of its own, and calls [`Stdio::send`] with the answer. Nothing is queued
+//! rmcp's loop calls `Stdio::receive`, gives each request to the handler in a
+//! task of its own, and calls `Stdio::send` with the answer. Nothing is queued
 //! here. What holds:
 //!
 //! - A line has a bound, and is read only when the one before it has its place:
 //!   128 requests and refused lines are in flight at most, from the line to the
 //!   written answer.
-//! - A request that rmcp is given is in [`InFlight`] under its id, alone. It
-//!   leaves when rmcp hands its answer to [`Stdio::send`], and each request gets
+//! - A request that rmcp is given is in `InFlight` under its id, alone. It
+//!   leaves when rmcp hands its answer to `Stdio::send`, and each request gets
 //!   exactly one, those that are cancelled or panic too. So an answer is never
 //!   taken for that of a later request with the same id.
 //! - `notifications/cancelled` ends here and does not reach rmcp, which would
-//!   forget the id before the handler has ended. [`Answering`] gives the handler
+//!   forget the id before the handler has ended. `Answering` gives the handler
 //!   the token that is cancelled.
-//! - [`Stdio::receive`] ends when the input has ended, or is not to be read any
+//! - `Stdio::receive` ends when the input has ended, or is not to be read any
 //!   more, and no request is in flight. rmcp would wait five seconds.
 //! - A message is written whole, whoever gives up waiting for that, and no task
 //!   waits for the client with a thread of the protocol.

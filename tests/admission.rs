@@ -1,5 +1,5 @@
-//! Which component serves a tool, and which has a grant, where several claim the
-//! name: at the start and after a reload.
+//! Admission of components that claim the same tool or the same grant, at the start
+//! and after a reload.
 
 use std::fs;
 use std::os::unix::fs::chown;
@@ -51,7 +51,7 @@ fn put(guest: &str, file: &Path) {
     fs::copy(guests().join(guest), file).unwrap();
 }
 
-/// The same component in other bytes: a custom section more.
+/// Writes the same component in other bytes: with one more custom section.
 fn put_other_bytes(guest: &str, file: &Path) -> String {
     let mut bytes = fs::read(guests().join(guest)).unwrap();
     bytes.extend([0, 4, 1, b'x', b'y', b'z']);
@@ -75,13 +75,13 @@ fn reads(host: &Host) -> bool {
 const NONE: [PathBuf; 0] = [];
 
 #[test]
-fn of_two_components_with_one_tool_the_one_that_a_grant_or_a_pin_names_serves() {
+fn a_grant_or_a_pin_decides_between_two_components_with_one_tool() {
     let place = Place::new();
     let (first, second) = (place.one.join("a.wasm"), place.one.join("z.wasm"));
     put("unchecked.wasm", &first);
     let other = put_other_bytes("unchecked.wasm", &second);
     let plain = place.builder();
-    // Whoever drops a file beside a granted one gets neither its name nor its grant.
+    // A file beside a granted one gets neither its name nor its grant.
     let granted = start(&plain.clone().grant("z.wasm", all()));
     assert_eq!(serving(&granted, "raw_read"), std::slice::from_ref(&second));
     assert!(reads(&granted));
@@ -120,7 +120,7 @@ fn equal_file_names_in_two_folders_share_no_grant() {
     assert_eq!(serving(&host, "raw_read"), NONE);
     assert_eq!(serving(&host, "count_lines"), NONE);
     assert!(host.problems()[0].contains("has the same file name"));
-    // A pin says which of the two is meant.
+    // A pin decides between the two.
     let digest = block_on(skillhost::inspect(&second, None)).unwrap().digest;
     let host = start(&builder.clone().pin("u.wasm", digest));
     assert_eq!(serving(&host, "raw_read"), std::slice::from_ref(&second));
@@ -133,7 +133,7 @@ fn equal_file_names_in_two_folders_share_no_grant() {
 }
 
 #[test]
-fn what_serves_goes_on_serving_when_another_claims_its_tool_or_its_grant() {
+fn a_serving_component_keeps_its_tool_and_its_grant() {
     let place = Place::new();
     let served = place.two.join("u.wasm");
     put("unchecked.wasm", &served);
@@ -156,7 +156,7 @@ fn what_serves_goes_on_serving_when_another_claims_its_tool_or_its_grant() {
 }
 
 #[test]
-fn changed_bytes_serve_where_the_operators_rule_for_them_holds() {
+fn changed_bytes_serve_if_the_operators_rule_for_them_holds() {
     let place = Place::new();
     let file = place.one.join("u.wasm");
     put("unchecked.wasm", &file);
@@ -205,7 +205,7 @@ fn changed_bytes_serve_where_the_operators_rule_for_them_holds() {
 }
 
 #[test]
-fn two_that_change_at_a_time_and_claim_one_tool_both_stay_as_they_were() {
+fn two_components_that_change_at_once_and_claim_one_tool_stay_as_they_were() {
     let place = Place::new();
     let (first, second) = (place.one.join("a.wasm"), place.one.join("b.wasm"));
     put("typed.wasm", &first);
@@ -256,7 +256,7 @@ fn a_pin_that_names_no_file_is_an_error() {
 }
 
 #[test]
-fn a_grant_of_a_skill_that_is_not_there_is_a_problem() {
+fn a_grant_of_an_unknown_skill_is_a_problem() {
     let place = Place::new();
     put("unchecked.wasm", &place.one.join("u.wasm"));
     let grant = |skills: &[&str]| {
@@ -306,7 +306,7 @@ fn the_old_form_of_a_grant_is_an_error_that_shows_the_new_one() {
 }
 
 #[test]
-fn a_component_that_is_not_loaded_is_fatal_where_the_operator_says_so() {
+fn a_component_that_fails_to_load_is_fatal_if_the_operator_requires_it() {
     let program = Program::new();
     program.write("skills/a/SKILL.md", "# A\n");
     program.write("tools/bad.wasm", "text");

@@ -1,5 +1,5 @@
-//! The loops of `docs/agents.md`, run as they stand there against a scripted
-//! model: what they print, and what the model was sent.
+//! The loops of `docs/agents.md`, run as they stand there against a scripted model:
+//! their output, and what the model receives.
 
 use std::env;
 use std::fs;
@@ -30,7 +30,7 @@ fn block(words: &str) -> String {
     found.unwrap_or_else(|| panic!("no block `{words}`")).1
 }
 
-/// What a scripted model says, and what it has to be sent.
+/// The lines of a scripted model, and the messages that it must receive.
 struct Script {
     question: String,
     answers: Vec<Value>,
@@ -60,7 +60,7 @@ fn script(format: &str) -> Script {
 }
 
 impl Script {
-    /// Whether the model was sent the tools, the skills and, turn by turn, the
+    /// Checks that the model received the tools, the skills and, turn by turn, the
     /// conversation with nothing left out, added or in another order.
     fn assert_followed(&self, requests: &[Request], conversation: &str, instructions: &str) {
         assert_eq!(requests.len(), self.answers.len());
@@ -210,7 +210,7 @@ fn the_rust_loop_on_responses_works() {
 }
 
 #[test]
-fn a_loop_ends_where_the_model_calls_tools_for_ever_or_the_service_fails() {
+fn a_loop_ends_if_the_model_only_calls_tools_or_the_service_fails() {
     let script = script("openai");
     let model = Model::play(vec![script.answers[0].clone(); 30]);
     let run = run_python(
@@ -240,7 +240,7 @@ fn a_loop_ends_where_the_model_calls_tools_for_ever_or_the_service_fails() {
 }
 
 #[test]
-fn the_page_shows_the_example_and_no_loop_that_is_not_run() {
+fn the_page_shows_the_example_and_only_loops_that_run() {
     let example = repository().join("host/core/examples/agent.rs");
     assert_eq!(block("rust"), fs::read_to_string(example).unwrap());
     let blocks = blocks();

@@ -1,5 +1,5 @@
-//! The audit log: one record per call, nothing of what was read in it, and no
-//! answer without one.
+//! The audit log: one record per call, without what the call read, and no answer
+//! without a record.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -32,7 +32,7 @@ fn records(path: &Path) -> Vec<Value> {
 }
 
 #[test]
-fn every_call_leaves_one_record_however_it_ends() {
+fn every_call_leaves_one_record() {
     let folders = Folders::new();
     let host = host(&folders, AuditMode::Required);
     let calls = [
@@ -101,7 +101,7 @@ fn every_call_leaves_one_record_however_it_ends() {
 }
 
 #[test]
-fn the_log_is_its_owners_alone_and_appended_to() {
+fn the_log_is_private_and_appended_to() {
     let folders = Folders::new();
     let file = log(&folders);
     for expected in 1..=2 {
@@ -139,7 +139,7 @@ fn the_log_is_its_owners_alone_and_appended_to() {
 }
 
 #[test]
-fn a_call_that_cannot_be_recorded_fails_unless_that_is_allowed() {
+fn a_call_that_cannot_be_recorded_fails_unless_the_operator_allows_it() {
     // A device that is always full.
     let full = Path::new("/dev/full");
     let folders = Folders::new();

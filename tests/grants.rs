@@ -1,4 +1,4 @@
-//! What an operator grants a tool, each grant with its denied side.
+//! Grants to tools, each with its denied side.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -45,7 +45,7 @@ fn readable(host: &Host, tool: &str) -> Vec<&'static str> {
 }
 
 #[test]
-fn a_component_reads_what_its_grant_names_and_nothing_without_one() {
+fn a_component_reads_the_granted_skills_and_none_without_a_grant() {
     let folders = folders();
     let host = |grant: Option<Grant>| {
         let builder = builder().skills(&folders.root).tools(guests());
@@ -128,7 +128,7 @@ fn a_refused_skill_tells_the_model_why_and_the_operator_which_setting_allows_it(
 }
 
 #[test]
-fn limits_of_one_component_are_its_own() {
+fn limits_of_a_grant_hold_for_its_component_alone() {
     let folders = folders();
     let mut short = Limits::default();
     short.time = Duration::from_millis(50);
@@ -154,7 +154,7 @@ fn limits_of_one_component_are_its_own() {
 }
 
 #[test]
-fn hard_linked_files_are_refused_unless_they_are_allowed() {
+fn hard_linked_files_need_permission() {
     let folders = folders();
     folders.write("calculator/a.txt", "text");
     fs::hard_link(
@@ -211,7 +211,7 @@ fn another_mount_inside_a_skill_is_refused() {
 }
 
 #[test]
-fn a_skill_that_is_a_symlink_is_one_only_where_the_root_says_so() {
+fn symlinks_are_skills_only_in_roots_that_follow_links() {
     let folders = folders();
     fs::create_dir(folders.outside.join("real")).unwrap();
     fs::write(folders.outside.join("real/SKILL.md"), "# Linked\n").unwrap();
@@ -231,7 +231,7 @@ fn a_skill_that_is_a_symlink_is_one_only_where_the_root_says_so() {
 }
 
 #[test]
-fn the_home_folder_is_for_tools_that_may_read_it() {
+fn only_granted_tools_read_the_home_folder() {
     let folders = folders();
     fs::write(folders.outside.join("note.txt"), "text").unwrap();
     let arguments = json!({"path": "note.txt"});

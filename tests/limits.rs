@@ -2,7 +2,8 @@
 //! to the model and to the operator.
 
 use serde_json::{Value, json};
-use skillhost::Config;
+use skillhost::limits::{Limit, LimitSet, Unit};
+use skillhost::{Config, Limits, Load};
 
 use crate::support::folders::Folders;
 use crate::support::program::{Program, Run};
@@ -157,6 +158,17 @@ skills = [\"*\"]
     program.run(&["--config", "skillhost.toml", "call", tool, &arguments])
 }
 
+/// Guards against: a limit in the table that nothing enforces.
+#[test]
+fn each_limit_of_the_table_that_stops_calls_has_a_case() {
+    let cases = cases().map(|case| case.key);
+    let of_call = Limits::TABLE.iter().map(|row| (row.key, row.outcome));
+    let of_host = Load::TABLE.iter().map(|row| (row.key, row.outcome));
+    for (key, outcome) in of_call.chain(of_host) {
+        assert_eq!(cases.contains(&key), outcome.is_some(), "{key}");
+    }
+}
+
 #[test]
 fn each_limit_stops_a_call_and_is_named_to_the_model_and_the_operator() {
     for case in cases() {
@@ -185,28 +197,12 @@ fn each_limit_stops_a_call_and_is_named_to_the_model_and_the_operator() {
     }
 }
 
-/// Every limit but time, its bounds as a configuration has them, and values past them.
-const BOUNDS: [(&str, [&str; 2], [&str; 2]); 9] = [
-    ("memory", ["1MiB", "4GiB"], ["1023KiB", "4097MiB"]),
-    ("output", ["256B", "4GiB"], ["255B", "4097MiB"]),
-    ("table_elements", ["100", "20000"], ["99", "20001"]),
-    ("instances", ["4", "200"], ["3", "201"]),
-    ("tables", ["2", "64"], ["1", "65"]),
-    ("hostcall_fuel", ["64KiB", "4GiB"], ["65535B", "4097MiB"]),
-    ("handles", ["8", "4294967295"], ["7", "4294967296"]),
-    (
-        "directory_entries",
-        ["1", "4294967295"],
-        ["0", "4294967296"],
-    ),
-    ("log", ["1B", "4GiB"], ["0", "4097MiB"]),
-];
-
-/// Returns a value as TOML.
-fn written(value: &str) -> String {
-    match value.ends_with('B') {
-        true => format!("{value:?}"),
-        false => value.to_owned(),
+/// Returns a quantity as a configuration has it.
+fn written(unit: Unit, quantity: u64) -> String {
+    match unit {
+        Unit::Time => format!("\"{quantity}ms\""),
+        Unit::Bytes => format!("\"{quantity}B\""),
+        _ => quantity.to_string(),
     }
 }
 
@@ -217,18 +213,21 @@ fn parsed(text: &str) -> anyhow::Result<Config> {
 #[test]
 fn refuses_a_limit_past_its_bounds_with_the_line_and_the_bound() {
     for table in ["limits", "grants.get_skill.limits"] {
-        for (key, within, past) in BOUNDS {
-            for value in within {
-                let config = parsed(&format!("{table}.{key} = {}", written(value)));
+        for row in Limits::TABLE {
+            let Limit { key, unit, .. } = *row;
+            for within in [row.least, row.greatest] {
+                let value = written(unit, within);
+                let config = parsed(&format!("{table}.{key} = {value}"));
                 assert!(config.is_ok(), "{table}.{key} = {value}: {config:?}");
             }
-            for (value, bound) in past.into_iter().zip(["at least", "at most"]) {
-                let config = parsed(&format!("\n{table}.{key} = {}", written(value)));
+            let past = [(row.least - 1, "at least"), (row.greatest + 1, "at most")];
+            for (past, bound) in past {
+                let value = written(unit, past);
+                let config = parsed(&format!("\n{table}.{key} = {value}"));
                 let error = config.unwrap_err().to_string();
                 let about = format!("{table}.{key} = {value}: {error}");
-                assert!(error.starts_with("`skillhost.toml`, line 2: "), "{about}");
-                let bounded = error.contains(&format!("`{key}` is {bound} "));
-                assert!(bounded || value == "4294967296", "{about}");
+                let expected = format!("`skillhost.toml`, line 2: `{key}` is {bound} ");
+                assert!(error.starts_with(&expected), "{about}");
             }
         }
     }
@@ -249,14 +248,11 @@ fn refuses_a_limit_past_its_bounds_with_the_line_and_the_bound() {
         ),
         ("limits.memory = \"5GiB\"", "`memory` is at most 4 GiB"),
         ("limits.tables = 65", "`tables` is at most 64"),
-        (
-            "limits.time = 0",
-            "a time limit is between 1 ms and 24 hours",
-        ),
-        ("stack = \"63KiB\"", "a stack is between 64 KiB and 64 MiB"),
-        ("stack = \"65MiB\"", "a stack is between 64 KiB and 64 MiB"),
+        ("limits.time = 0", "`time` is at least 1 ms"),
+        ("stack = \"63KiB\"", "`stack` is at least 64 KiB"),
+        ("stack = \"65MiB\"", "`stack` is at most 64 MiB"),
         ("calls_memory = 100", "`calls_memory` is at least 1 MiB"),
-        ("calls_per_tool = 0", "a limit is at least 1"),
+        ("calls_per_tool = 0", "`calls_per_tool` is at least 1"),
         (
             "grants.get_skill.limits.stack = \"1MiB\"",
             "unknown key `grants.get_skill.limits.stack`",
@@ -274,7 +270,10 @@ fn refuses_a_limit_past_its_bounds_with_the_line_and_the_bound() {
 fn built_in_tools_answer_with_the_lowest_value_of_each_limit_and_of_all() {
     let folders = Folders::new();
     folders.write("a/SKILL.md", "---\nname: a\ndescription: A.\n---\n# A\n");
-    let least = BOUNDS.map(|(key, [least, _], _)| format!("{key} = {}\n", written(least)));
+    // No tool answers in the least time.
+    let rows = Limits::TABLE.iter().filter(|row| row.unit != Unit::Time);
+    let least = rows.map(|row| format!("{} = {}\n", row.key, written(row.unit, row.least)));
+    let least: Vec<String> = least.collect();
     let all = least.concat();
     for limits in least.iter().chain([&all]) {
         let config = parsed(&format!("[limits]\n{limits}")).unwrap();

@@ -38,7 +38,7 @@ mod admission;
 mod trust;
 // The record of every call.
 mod audit;
-// What an observer of calls is told.
+// What an observer learns of calls.
 mod observer;
 // Folders of skills: several roots, names, problems.
 mod catalog;
@@ -60,6 +60,8 @@ mod resources;
 mod skills_over_mcp;
 // The Rust API.
 mod api;
+// Hosts that an embedder sets up from a configuration.
+mod embedding;
 // Models' tool calls, and the messages that answer them.
 mod respond;
 // The loops of docs/agents.md, against a scripted model.

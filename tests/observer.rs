@@ -1,4 +1,4 @@
-//! Who watches calls is told how each one ends, and what is in hand meanwhile.
+//! Observers learn how each call ends, and what a host has in hand meanwhile.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -9,18 +9,18 @@ use skillhost::{CallEnd, Host, Observer};
 use crate::support::folders::Folders;
 use crate::support::{block_on, build, builder_with_guests, on_two_threads};
 
-/// What was told: tool, outcome, reason, and whether there was memory.
-type Told = (Option<String>, &'static str, Option<&'static str>, bool);
+/// Tool, outcome, reason, and whether there was memory.
+type Note = (Option<String>, &'static str, Option<&'static str>, bool);
 
 #[derive(Default)]
-struct Notes(Mutex<Vec<Told>>);
+struct Notes(Mutex<Vec<Note>>);
 
 impl Observer for Notes {
     fn ended(&self, call: &CallEnd<'_>) {
         let tool = call.tool.map(str::to_owned);
         let memory = call.memory.is_some_and(|bytes| bytes > 0);
         let mut notes = self.0.lock().unwrap();
-        notes.push((tool, call.outcome, call.reason, memory));
+        notes.push((tool, call.outcome.name(), call.outcome.reason(), memory));
     }
 }
 
@@ -32,7 +32,7 @@ fn host(folders: &Folders) -> (Host, Arc<Notes>) {
 }
 
 #[test]
-fn an_observer_is_told_how_every_call_ends() {
+fn an_observer_learns_how_every_call_ends() {
     let folders = Folders::new();
     let (host, notes) = host(&folders);
     let read = "read_file_in_skill";
@@ -51,7 +51,7 @@ fn an_observer_is_told_how_every_call_ends() {
         let _ = tokio::time::timeout(Duration::from_millis(20), waiting).await;
     });
     let told = |tool: &str, outcome, reason, memory| (Some(tool.into()), outcome, reason, memory);
-    let expected: [Told; 6] = [
+    let expected: [Note; 6] = [
         told(read, "output", None, true),
         told(read, "failed", Some("not-found"), true),
         told(read, "refused", Some("arguments"), false),
@@ -63,7 +63,7 @@ fn an_observer_is_told_how_every_call_ends() {
 }
 
 #[test]
-fn a_host_knows_what_it_has_in_hand() {
+fn a_host_reports_its_occupancy() {
     let folders = Folders::new();
     let (host, _) = host(&folders);
     let nothing = (0, 0, 0);

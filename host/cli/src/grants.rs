@@ -1,8 +1,9 @@
 //! `skillhost grants`: shows what each tool may do.
 
 use clap::Args;
-use serde_json::{Value, json};
-use skillhost::{EffectiveGrant, Line};
+use serde_json::{Map, Value, json};
+use skillhost::limits::{LimitSet as _, Unit};
+use skillhost::{EffectiveGrant, Limits, Line};
 
 use crate::exit::Exit;
 use crate::options::{CommonOptions, ReportFormat};
@@ -37,7 +38,8 @@ impl GrantsCommand {
 }
 
 fn paragraph(grant: &EffectiveGrant) -> [Line; 8] {
-    let limits = &grant.limits;
+    let rows = Limits::TABLE.iter();
+    let described: Vec<String> = rows.map(|row| row.describe(&grant.limits)).collect();
     [
         format_line!("{} (from {})", grant.tool, terminal::name(&grant.origin)),
         format_line!("  sha256: {}", grant.digest),
@@ -46,21 +48,7 @@ fn paragraph(grant: &EffectiveGrant) -> [Line; 8] {
         format_line!("    refuses: {}", names(&grant.refused)),
         format_line!("  home folder: {}", yes(grant.home)),
         format_line!("  hard links: {}", yes(grant.hard_links)),
-        format_line!(
-            "  limits: {:?}, {} bytes of memory, {} bytes of output, {} table elements, {} core \
-             instances, {} tables, {} bytes of hostcall fuel, {} handles, {} directory entries, \
-             {} bytes of log",
-            limits.time,
-            limits.memory,
-            limits.output,
-            limits.table_elements,
-            limits.instances,
-            limits.tables,
-            limits.hostcall_fuel,
-            limits.handles,
-            limits.directory_entries,
-            limits.log,
-        ),
+        format_line!("  limits: {}", described.join(", ")),
     ]
 }
 
@@ -81,7 +69,16 @@ fn yes(allowed: bool) -> &'static str {
 }
 
 fn to_json(grant: &EffectiveGrant) -> Value {
-    let limits = &grant.limits;
+    let limits: Map<String, Value> = Limits::TABLE
+        .iter()
+        .map(|row| {
+            let key = match row.unit {
+                Unit::Time => format!("{}_ms", row.key),
+                _ => row.key.to_owned(),
+            };
+            (key, row.get(&grant.limits).into())
+        })
+        .collect();
     json!({
         "tool": grant.tool,
         "component": grant.origin,
@@ -91,17 +88,6 @@ fn to_json(grant: &EffectiveGrant) -> Value {
         "refuses": grant.refused,
         "home": grant.home,
         "hard_links": grant.hard_links,
-        "limits": {
-            "time_ms": u64::try_from(limits.time.as_millis()).unwrap_or(u64::MAX),
-            "memory": limits.memory,
-            "output": limits.output,
-            "table_elements": limits.table_elements,
-            "instances": limits.instances,
-            "tables": limits.tables,
-            "hostcall_fuel": limits.hostcall_fuel,
-            "handles": limits.handles,
-            "directory_entries": limits.directory_entries,
-            "log": limits.log,
-        },
+        "limits": limits,
     })
 }

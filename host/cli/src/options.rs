@@ -9,7 +9,7 @@ use std::sync::Mutex;
 
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
-use skillhost::config::{Config, DEFAULT_FILE, Located, LocatedRoot};
+use skillhost::config::{Config, ConfiguredPath, ConfiguredRoot, DEFAULT_FILE};
 use skillhost::{
     Catalog, Compilation, Grant, Host, HostBuilder, Line, Principal, SkillsRoot, Trust,
 };
@@ -127,17 +127,57 @@ impl CommonOptions {
         self
     }
 
-    /// Starts the log and reads the configuration. A verb calls this once.
+    /// Starts the log and reads the configuration, with the options over it. A verb
+    /// calls this once.
     pub(crate) fn configured(&self) -> anyhow::Result<Config> {
         self.start_log();
-        let config = match &self.config {
+        let mut config = match &self.config {
             Some(path) => Config::read(path, &self.trusted())?,
             None => self.default_config()?,
         };
         if let Some(file) = &config.file {
             tracing::info!("the configuration is `{file}`");
         }
+        self.override_config(&mut config)?;
         Ok(config)
+    }
+
+    /// Puts the options into a configuration.
+    fn override_config(&self, config: &mut Config) -> anyhow::Result<()> {
+        let roots = self
+            .skills
+            .iter()
+            .map(|path| plain_root(path, "`--skills`"));
+        config.skills.splice(0..0, roots);
+        if config.skills.is_empty() {
+            config.skills.extend(self.default_root());
+        }
+        let tools = self.tools.iter().map(|path| ConfiguredPath {
+            path: path.clone(),
+            place: "`--tools`".to_owned(),
+        });
+        config.tools.splice(0..0, tools);
+        for argument in &self.grant {
+            let (component, skills) = argument.split_once('=').with_context(|| {
+                format!(
+                    "`--grant`: expected FILE.wasm=SKILL,… but got `{}`",
+                    argument.escape_debug()
+                )
+            })?;
+            let grant = Grant::new().limits(config.limits.clone());
+            let grant = grant.skills(skills.split(',')).context("`--grant`")?;
+            config.grants.insert(component.to_owned(), grant);
+        }
+        if let Some(path) = &self.audit {
+            config.audit_file = Some(ConfiguredPath {
+                path: path.clone(),
+                place: "`--audit`".to_owned(),
+            });
+        }
+        let is_server = self.starter == Starter::Client;
+        let required = is_server && config.require_pins;
+        config.require_components.get_or_insert(required);
+        Ok(())
     }
 
     /// Reads the configuration in the current folder, if it counts.
@@ -166,50 +206,36 @@ impl CommonOptions {
         principals.fold(Trust::new(), Trust::and)
     }
 
-    fn skills(&self, config: &Config) -> anyhow::Result<Vec<SkillsRoot>> {
-        let plain = |path: &Path| SkillsRoot {
-            path: path.to_owned(),
-            follow_links: false,
-        };
-        let mut roots = Vec::new();
-        for folder in &self.skills {
-            must_be_folder(folder, "`--skills`")?;
-            roots.push(plain(folder));
-        }
-        for LocatedRoot { root, place } in &config.skills {
-            must_be_folder(&root.path, place)?;
-            roots.push(root.clone());
-        }
+    /// Returns the folder of skills that serves where none is configured.
+    fn default_root(&self) -> Option<ConfiguredRoot> {
         let folder = Path::new(DEFAULT_SKILLS);
-        if !roots.is_empty() || !folder.is_dir() {
-            return Ok(roots);
+        if !folder.is_dir() {
+            return None;
         }
         let real = folder.canonicalize();
         let here = Path::new(".").canonicalize();
-        if let (Ok(real), Ok(here)) = (real, here)
-            && real.starts_with(here)
-        {
-            if self.starter == Starter::Client {
-                let shown = std::path::absolute(folder);
-                terminal::complain(format_args!(
-                    "serving the skills in `{}`; `--skills DIR` names another folder",
-                    shown.as_deref().unwrap_or(folder).display()
-                ));
-            }
-            roots.push(plain(folder));
-        } else {
+        let stays_here = matches!((real, here), (Ok(real), Ok(here)) if real.starts_with(&here));
+        if !stays_here {
             // The author of the current folder would choose what is read.
             terminal::complain(
                 "`./skills` leads out of this folder and is not used; `--skills skills` uses it",
             );
+            return None;
         }
-        Ok(roots)
+        if self.starter == Starter::Client {
+            let shown = std::path::absolute(folder);
+            terminal::complain(format_args!(
+                "serving the skills in `{}`; `--skills DIR` names another folder",
+                shown.as_deref().unwrap_or(folder).display()
+            ));
+        }
+        Some(plain_root(folder, "the current folder"))
     }
 
     /// Opens the catalog, without loading any tool.
     pub(crate) fn catalog(&self) -> anyhow::Result<Catalog> {
         let config = self.configured()?;
-        let catalog = Catalog::open(&self.skills(&config)?, None)?;
+        let catalog = Catalog::open(&config.skills_roots()?, None)?;
         Ok(catalog.hard_links(config.hard_links))
     }
 
@@ -231,69 +257,20 @@ impl CommonOptions {
     async fn host_with(&self, change: impl FnOnce(&mut Config)) -> anyhow::Result<Host> {
         let mut config = self.configured()?;
         change(&mut config);
-        let host = self.builder(config)?.build().await?;
+        let host = self.builder(&config)?.build().await?;
         report_problems(&host);
         Ok(host)
     }
 
-    /// Returns a builder with everything that options, configuration and
+    /// Returns a builder with everything that the configuration, the options and the
     /// environment say.
-    pub(crate) fn builder(&self, config: Config) -> anyhow::Result<HostBuilder> {
-        let required = self.starter == Starter::Client && config.require_pins;
-        let mut builder = Host::builder()
-            .trust(self.trusted())
-            .limits(config.limits.clone())
-            .load(config.load.clone())
-            .hard_links(config.hard_links)
-            .require_components(config.require_components.unwrap_or(required));
-        for root in self.skills(&config)? {
-            builder = builder.skills_root(root);
-        }
-        for folder in &self.tools {
-            builder = builder.tools(must_be_folder(folder, "`--tools`")?);
-        }
-        for Located { path, place } in &config.tools {
-            builder = builder.tools(must_be_folder(path, place)?);
-        }
-        if let Some(Located { path, place }) = &config.home {
-            builder = builder.home(must_be_folder(path, place)?);
-        }
-        for tool in config.disabled_tools {
-            builder = builder.disable(tool);
-        }
-        for (file, pin) in config.pins {
-            builder = builder.pin(file, pin);
-        }
-        builder = builder.require_pins(config.require_pins);
-        for (component, grant) in config.grants {
-            builder = builder.grant(component, grant);
-        }
-        for argument in &self.grant {
-            let (component, skills) = argument.split_once('=').with_context(|| {
-                format!(
-                    "`--grant`: expected FILE.wasm=SKILL,… but got `{}`",
-                    argument.escape_debug()
-                )
-            })?;
-            let grant = Grant::new().limits(config.limits.clone());
-            let grant = grant.skills(skills.split(',')).context("`--grant`")?;
-            builder = builder.grant(component, grant);
-        }
-        if let Some(file) = config.file {
-            builder = builder.configuration(format!("`{file}`"));
-        }
-        let configured = config.audit_file.map(|located| located.path);
-        if let Some(file) = self.audit.clone().or(configured) {
-            builder = builder.audit(file, config.audit);
-        }
+    pub(crate) fn builder(&self, config: &Config) -> anyhow::Result<HostBuilder> {
+        let mut builder = HostBuilder::from_config(config)?.trust(self.trusted());
         if let Some(folder) = cache_folder() {
             builder = builder.cache(folder);
         }
         if let Ok(program) = env::current_exe() {
             builder = builder.compiler(program);
-        }
-        if let Some(time) = config.compile_time {
-            builder = builder.compile_time(time);
         }
         if terminal::is_watched() {
             let progress = CompilationProgress::default();
@@ -306,7 +283,7 @@ impl CommonOptions {
     pub(crate) fn conformance(&self, component: &Path) -> anyhow::Result<Conformance> {
         let config = self.configured()?;
         let mut run = Conformance::of(component).limits(config.limits.clone());
-        for root in self.skills(&config)? {
+        for root in config.skills_roots()? {
             run = run.skills_root(root);
         }
         if let Some(folder) = cache_folder() {
@@ -315,10 +292,7 @@ impl CommonOptions {
         if let Ok(program) = env::current_exe() {
             run = run.compiler(program);
         }
-        if let Some(time) = config.compile_time {
-            run = run.compile_time(time);
-        }
-        Ok(run)
+        Ok(run.compile_time(config.compile_limits.compile_time))
     }
 }
 
@@ -329,15 +303,15 @@ pub(crate) fn report_problems(host: &Host) {
     }
 }
 
-fn must_be_folder(path: &Path, place: &str) -> anyhow::Result<PathBuf> {
-    let metadata = std::fs::metadata(path)
-        .with_context(|| format!("{place}: cannot use the folder `{}`", path.display()))?;
-    anyhow::ensure!(
-        metadata.is_dir(),
-        "{place}: `{}` is not a folder",
-        path.display()
-    );
-    Ok(path.to_owned())
+/// Returns a folder of skills, for a configuration.
+fn plain_root(path: &Path, place: &str) -> ConfiguredRoot {
+    ConfiguredRoot {
+        root: SkillsRoot {
+            path: path.to_owned(),
+            follow_links: false,
+        },
+        place: place.to_owned(),
+    }
 }
 
 /// Returns the folder for compiled components: `SKILLHOST_CACHE`, which may be

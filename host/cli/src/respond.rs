@@ -5,7 +5,8 @@ mod input;
 
 use std::io;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use serde_json::{Value, json};
 use skillhost::exchange::{self, Format, MessageError};
 use skillhost::{Host, message, parse_arguments};
@@ -26,36 +27,13 @@ use input::MessageReader;
 #[derive(Args)]
 pub(crate) struct RespondCommand {
     /// API that the messages are from
-    #[arg(long, value_enum)]
-    format: MessageFormat,
+    #[arg(long, value_parser = message_formats())]
+    format: Format,
     /// Show the calls and their results on stderr
     #[arg(long)]
     transcript: bool,
     #[command(flatten)]
     options: CommonOptions,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum MessageFormat {
-    /// OpenAI chat completions
-    Openai,
-    /// OpenAI Responses
-    Responses,
-    /// Anthropic Messages
-    Anthropic,
-    /// Google Gemini
-    Gemini,
-}
-
-impl From<MessageFormat> for Format {
-    fn from(format: MessageFormat) -> Self {
-        match format {
-            MessageFormat::Openai => Self::OpenAi,
-            MessageFormat::Responses => Self::Responses,
-            MessageFormat::Anthropic => Self::Anthropic,
-            MessageFormat::Gemini => Self::Gemini,
-        }
-    }
 }
 
 impl RespondCommand {
@@ -92,8 +70,7 @@ impl RespondCommand {
     }
 
     async fn answer(&self, host: &Host, message: &str) -> Result<Value, MessageError> {
-        let format = Format::from(self.format);
-        let calls = format.calls(message)?;
+        let calls = self.format.calls(message)?;
         if self.transcript {
             for call in &calls {
                 let arguments = parse_arguments(&call.arguments);
@@ -108,6 +85,13 @@ impl RespondCommand {
                 terminal::say(&line);
             }
         }
-        Ok(format.messages(answers).into())
+        Ok(self.format.messages(answers).into())
     }
+}
+
+/// Returns the parser of the formats' names.
+fn message_formats() -> impl TypedValueParser<Value = Format> {
+    let value = |format: Format| PossibleValue::new(format.name()).help(format.title());
+    let names = PossibleValuesParser::new(Format::ALL.map(value));
+    names.try_map(|name| Format::from_name(&name).ok_or("it is no format"))
 }

@@ -32,7 +32,7 @@ impl ServeCommand {
             return self.http.execute(address, &options).await;
         }
         let end = end_by_signal()?;
-        let live = Arc::new(LiveHost::new(options.builder(options.configured()?)?));
+        let live = Arc::new(LiveHost::new(options.builder(&options.configured()?)?));
         let _watching = live
             .watch()
             .inspect_err(|error| tracing::warn!("{error:#}"));

@@ -1,5 +1,6 @@
 //! `skillhost tools`: prints the definitions of the tools, for a model's API.
 
+use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
 use skillhost::exchange::{self, Format};
 
@@ -12,7 +13,7 @@ use crate::terminal;
 #[derive(Args)]
 pub(crate) struct ToolsCommand {
     /// API that the definitions are for
-    #[arg(long, value_enum, default_value_t = DefinitionFormat::Openai)]
+    #[arg(long, value_enum, default_value_t = DefinitionFormat::Model(Format::OpenAi))]
     format: DefinitionFormat,
     /// Use the strict mode of `openai` and `responses`, in which a model writes
     /// only arguments that fit the schema
@@ -22,48 +23,50 @@ pub(crate) struct ToolsCommand {
     options: CommonOptions,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
+/// A format of definitions. MCP has messages of another kind, and so is no
+/// [`Format`].
+#[derive(Clone, Copy)]
 enum DefinitionFormat {
-    /// OpenAI chat completions
-    Openai,
-    /// OpenAI Responses
-    Responses,
-    /// Anthropic Messages
-    Anthropic,
-    /// Google Gemini
-    Gemini,
-    /// Model Context Protocol, as `tools/list` gives them
+    Model(Format),
     Mcp,
 }
 
-impl DefinitionFormat {
-    /// Returns the format of a model's API; MCP is none.
-    fn message_format(self) -> Option<Format> {
-        match self {
-            Self::Openai => Some(Format::OpenAi),
-            Self::Responses => Some(Format::Responses),
-            Self::Anthropic => Some(Format::Anthropic),
-            Self::Gemini => Some(Format::Gemini),
-            Self::Mcp => None,
-        }
+impl ValueEnum for DefinitionFormat {
+    fn value_variants<'a>() -> &'a [Self] {
+        const ALL: [DefinitionFormat; Format::ALL.len() + 1] = {
+            let mut all = [DefinitionFormat::Mcp; Format::ALL.len() + 1];
+            let mut at = 0;
+            while at < Format::ALL.len() {
+                all[at] = DefinitionFormat::Model(Format::ALL[at]);
+                at += 1;
+            }
+            all
+        };
+        &ALL
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        let (name, title) = match self {
+            Self::Model(format) => (format.name(), format.title()),
+            Self::Mcp => ("mcp", "Model Context Protocol, as `tools/list` gives them"),
+        };
+        Some(PossibleValue::new(name).help(title))
     }
 }
 
 impl ToolsCommand {
     pub(crate) async fn execute(mut self, before: CommonOptions) -> anyhow::Result<Exit> {
         let options = before.and(std::mem::take(&mut self.options));
-        if self.strict
-            && !matches!(
-                self.format,
-                DefinitionFormat::Openai | DefinitionFormat::Responses
-            )
-        {
+        let format = match self.format {
+            DefinitionFormat::Model(format) => Some(format),
+            DefinitionFormat::Mcp => None,
+        };
+        if self.strict && !format.is_some_and(Format::has_strict_mode) {
             terminal::complain("`--strict` is for the formats `openai` and `responses`");
             return Ok(Exit::Usage);
         }
         let host = options.host_for_one_call().await?;
         let definitions = host.definitions();
-        let format = self.format.message_format();
         let strict = format.filter(|_| self.strict);
         let tools = match strict.and_then(|format| format.strict_tools(&definitions)) {
             Some(strict) => {

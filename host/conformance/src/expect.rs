@@ -5,9 +5,8 @@ use serde_json::{Map, Value, json};
 
 use super::case::Expect;
 use super::wording::{TrialResult, quoted, shortened};
-use skillhost::Line;
-use skillhost::internal::kind as outcome;
 use skillhost::message::model_text;
+use skillhost::{CallOutcome, Line};
 
 /// Most characters of two texts that a message shows whole.
 const SHOWN: usize = 200;
@@ -89,10 +88,8 @@ impl Expect {
 
 /// Returns the word for how a call ended.
 fn kind(ended: &TrialResult) -> &'static str {
-    match outcome(ended) {
-        (_, Some(reason)) => reason,
-        (outcome, None) => outcome,
-    }
+    let outcome = CallOutcome::of(ended);
+    outcome.reason().unwrap_or(outcome.name())
 }
 
 fn check_equal(expected: Option<&str>, seen: &str) -> Result<(), String> {

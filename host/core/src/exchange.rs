@@ -1,6 +1,6 @@
-//! Function calls as the models' own interfaces write them: definitions out,
-//! calls in, results out. Translation is pure; [`run`] is the one function
-//! here that starts anything. Nothing here reads or writes a stream.
+//! Function calls as the models' own interfaces write them: definitions out, calls
+//! in, results out. Only [`run`] and [`respond`] start anything; the rest translates.
+//! Nothing here reads or writes a stream.
 //!
 //! ```
 //! # fn main() -> anyhow::Result<()> {
@@ -41,7 +41,7 @@ mod running;
 mod schema;
 mod strict;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::host::Host;
 use crate::tool::Definition;
@@ -50,15 +50,15 @@ pub use mcp::mcp_tools;
 pub use running::run;
 pub use strict::NotStrict;
 
-/// Most bytes of a message. Meets: a stream without an end. A whole API
+/// The most bytes of a message. Guards against: a stream without an end. A whole API
 /// response with reasoning and images has a few million.
 pub const MAX_MESSAGE: usize = 16 << 20;
 
-/// Most calls in a message. Meets: a message that costs hours. Models make a
-/// few dozen at most.
+/// The most calls in a message. Guards against: a message that costs hours. Models
+/// make a few dozen at most.
 pub const MAX_CALLS: usize = 512;
 
-/// A model's interface, by what its messages look like.
+/// A model's interface, which decides the form of messages and definitions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Format {
@@ -80,8 +80,8 @@ pub enum Format {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Call {
-    /// What the result is told apart by. Gemini may leave it out, and then
-    /// goes by the order.
+    /// The id that the result repeats. Gemini may leave it out, and then goes by the
+    /// order.
     pub id: Option<String>,
     /// The tool's name, as the model wrote it.
     pub name: String,
@@ -89,21 +89,21 @@ pub struct Call {
     pub arguments: String,
 }
 
-/// What became of a [`Call`].
+/// The result of a [`Call`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Answer {
-    /// The call's.
+    /// The call's id.
     pub id: Option<String>,
     /// The tool's name, as the model wrote it.
     pub name: String,
-    /// What the model reads.
+    /// The text that the model reads.
     pub text: String,
-    /// Whether the call has no output, and the text says why.
+    /// True if the call has no output. The text says why.
     pub failed: bool,
 }
 
-/// Why a message has no answer. Nothing of it was run.
+/// The reasons why a message has no answer. Nothing of it was run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MessageError {
@@ -126,83 +126,139 @@ pub enum MessageError {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct StrictTools {
-    /// What goes into a request as `tools`.
+    /// The `tools` of a request.
     pub tools: Value,
-    /// The tools whose schemas strict mode cannot say. They are among the
-    /// others, and not strict.
+    /// The tools whose schemas strict mode cannot express. They are among the others,
+    /// and not strict.
     pub not_strict: Vec<NotStrict>,
 }
 
+/// Writes a definition, strict if there is a schema for strict mode.
+type ToolWriter = fn(&Definition, Option<Map<String, Value>>) -> Value;
+
+/// A format, and the functions that translate it.
+struct Dialect {
+    name: &'static str,
+    title: &'static str,
+    calls: fn(&str) -> Result<Vec<Call>, MessageError>,
+    messages: fn(Vec<Answer>) -> Vec<Value>,
+    tools: fn(&[Definition]) -> Value,
+    /// None: the format has no strict mode.
+    strict_tool: Option<ToolWriter>,
+}
+
+/// The formats, in the order of [`Format`].
+const DIALECTS: [Dialect; Format::ALL.len()] = [
+    Dialect {
+        name: "openai",
+        title: "OpenAI chat completions",
+        calls: openai::calls,
+        messages: |answers| answers.into_iter().map(openai::message).collect(),
+        tools: |tools| tools.iter().map(|tool| openai::tool(tool, None)).collect(),
+        strict_tool: Some(openai::tool),
+    },
+    Dialect {
+        name: "responses",
+        title: "OpenAI Responses",
+        calls: responses::calls,
+        messages: |answers| answers.into_iter().map(responses::item).collect(),
+        tools: |tools| {
+            let tools = tools.iter().map(|tool| responses::tool(tool, None));
+            tools.collect()
+        },
+        strict_tool: Some(responses::tool),
+    },
+    Dialect {
+        name: "anthropic",
+        title: "Anthropic Messages",
+        calls: anthropic::calls,
+        messages: |answers| vec![anthropic::message(answers)],
+        tools: |tools| tools.iter().map(anthropic::tool).collect(),
+        strict_tool: None,
+    },
+    Dialect {
+        name: "gemini",
+        title: "Google Gemini",
+        calls: gemini::calls,
+        messages: |answers| vec![gemini::content(answers)],
+        tools: gemini::tools,
+        strict_tool: None,
+    },
+];
+
 impl Format {
-    /// The calls of an assistant message, in their order. The text is the
+    /// All formats.
+    pub const ALL: [Self; 4] = [Self::OpenAi, Self::Responses, Self::Anthropic, Self::Gemini];
+
+    fn dialect(self) -> &'static Dialect {
+        &DIALECTS[self as usize]
+    }
+
+    /// Returns the format of this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|format| format.name() == name)
+    }
+
+    /// Returns the name on the command line, such as `openai`.
+    pub fn name(self) -> &'static str {
+        self.dialect().name
+    }
+
+    /// Returns the name for people, such as `OpenAI chat completions`.
+    pub fn title(self) -> &'static str {
+        self.dialect().title
+    }
+
+    /// Checks that the format has a strict mode.
+    pub fn has_strict_mode(self) -> bool {
+        self.dialect().strict_tool.is_some()
+    }
+
+    /// Returns the calls of an assistant message, in their order. The text is the
     /// message, or the whole API response that holds one and no other.
     pub fn calls(self, message: &str) -> Result<Vec<Call>, MessageError> {
         if message.len() > MAX_MESSAGE {
             return Err(MessageError::TooLarge);
         }
-        let calls = match self {
-            Self::OpenAi => openai::calls(message)?,
-            Self::Responses => responses::calls(message)?,
-            Self::Anthropic => anthropic::calls(message)?,
-            Self::Gemini => gemini::calls(message)?,
-        };
+        let calls = (self.dialect().calls)(message)?;
         if calls.len() > MAX_CALLS {
             return Err(MessageError::TooManyCalls);
         }
         Ok(calls)
     }
 
-    /// What to append to the conversation after the message that made the
-    /// calls: messages, or items for Responses. Nothing if there are none.
+    /// Returns what to append to the conversation after the message that made the
+    /// calls: messages, or items for Responses. Nothing for no answers.
     pub fn messages(self, answers: Vec<Answer>) -> Vec<Value> {
-        if answers.is_empty() {
-            return Vec::new();
-        }
-        match self {
-            Self::OpenAi => answers.into_iter().map(openai::message).collect(),
-            Self::Responses => answers.into_iter().map(responses::item).collect(),
-            Self::Anthropic => vec![anthropic::message(answers)],
-            Self::Gemini => vec![gemini::content(answers)],
+        match answers.is_empty() {
+            true => Vec::new(),
+            false => (self.dialect().messages)(answers),
         }
     }
 
-    /// The definitions, as they go into a request as `tools`.
+    /// Returns the definitions, as they go into a request as `tools`.
     pub fn tools(self, definitions: &[Definition]) -> Value {
-        match self {
-            Self::OpenAi => definitions.iter().map(openai::tool).collect(),
-            Self::Responses => definitions.iter().map(responses::tool).collect(),
-            Self::Anthropic => definitions.iter().map(anthropic::tool).collect(),
-            Self::Gemini => gemini::tools(definitions),
-        }
+        (self.dialect().tools)(definitions)
     }
 
-    /// The definitions for OpenAI's strict mode. `None`: the format has none.
+    /// Returns the definitions for strict mode, and none for a format without it.
     pub fn strict_tools(self, definitions: &[Definition]) -> Option<StrictTools> {
-        let tool = match self {
-            Self::OpenAi => openai::strict_tool,
-            Self::Responses => responses::strict_tool,
-            Self::Anthropic | Self::Gemini => return None,
-        };
+        let tool = self.dialect().strict_tool?;
         let mut not_strict = Vec::new();
         let tools = definitions
             .iter()
-            .map(|definition| match strict::schema(definition) {
-                Ok(schema) => tool(definition, schema),
-                Err(reason) => {
-                    not_strict.push(reason);
-                    match self {
-                        Self::Responses => responses::tool(definition),
-                        _ => openai::tool(definition),
-                    }
-                }
+            .map(|definition| {
+                let schema = strict::schema(definition);
+                let schema = schema.map_err(|reason| not_strict.push(reason));
+                tool(definition, schema.ok())
             })
             .collect();
         Some(StrictTools { tools, not_strict })
     }
 }
 
-/// Answers an assistant message: runs its calls and gives what to append to
-/// the conversation after it. Nothing to append: the model called nothing.
+/// Answers an assistant message: runs its calls, and returns what to append to the
+/// conversation after it. Returns nothing if the model called nothing.
 pub async fn respond(
     host: &Host,
     format: Format,
@@ -210,4 +266,27 @@ pub async fn respond(
 ) -> Result<Vec<Value>, MessageError> {
     let calls = format.calls(message)?;
     Ok(format.messages(run(host, calls).await))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_format_has_its_row_in_the_table_and_on_the_page() {
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/agents.md");
+        let page = std::fs::read_to_string(page).unwrap();
+        for (format, name) in
+            Format::ALL
+                .into_iter()
+                .zip(["openai", "responses", "anthropic", "gemini"])
+        {
+            assert_eq!(
+                (format.name(), Format::from_name(name)),
+                (name, Some(format))
+            );
+            let row = format!("\n| `{name}` | {}", format.title());
+            assert!(page.contains(&row), "{row}");
+        }
+    }
 }

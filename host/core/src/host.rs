@@ -1,4 +1,4 @@
-//! The host: skills, tools, and calls of the one on the other.
+//! The host: skills, tools, and calls of tools on skills.
 
 mod admission;
 mod builder;
@@ -18,27 +18,26 @@ use crate::skill::catalog::{CallFolder, Catalog, FolderError, Skill};
 use crate::skill::guard::HardLinks;
 use crate::text::suggest;
 use crate::tool::arguments::parse_arguments;
-use crate::tool::audit::{Audit, Entry, Subject};
+use crate::tool::audit::{Audit, AuditEntry, CallSubject};
 use crate::tool::grant::{EffectiveGrant, Terms};
-use crate::tool::observer::{Observer, Occupancy, Watch};
+use crate::tool::observer::{Observation, Observer, Occupancy};
 use crate::tool::{CallError, Definition, Failure, FolderRule, Output, Stop};
 
 pub use builder::HostBuilder;
-use components::Loaded;
+use components::LoadedComponent;
 
-/// Skills and tools, ready to answer calls. Cheap to clone; all clones are the
-/// same host.
+/// Skills and tools, ready to answer calls. It is cheap to clone; all clones are
+/// the same host.
 #[derive(Clone)]
 pub struct Host(Arc<Inner>);
 
 struct Inner {
     catalog: Arc<Catalog>,
-    running: Running,
+    runtime: Runtime,
     observer: Option<Arc<dyn Observer>>,
-    components: Vec<Loaded>,
-    tools: Vec<Granted>,
-    /// What reads skills' files for resources: a tool that no agent is told of.
-    resources: Option<Resources>,
+    components: Vec<LoadedComponent>,
+    tools: Vec<ServedTool>,
+    resources: Option<ResourceReader>,
     problems: Vec<String>,
     /// Component files that are not served as they lie on disk.
     refused_components: usize,
@@ -46,26 +45,27 @@ struct Inner {
     capacity: usize,
 }
 
-/// What a host that takes the place of another goes on with.
+/// The parts of a host that one in its place goes on with.
 #[derive(Clone)]
-struct Running {
+struct Runtime {
     engine: EpochEngine,
-    /// Bytes of memory that the engine has ready for a call.
+    /// The bytes of memory that the engine has ready for a call.
     memory: usize,
     audit: Option<Arc<Audit>>,
 }
 
-struct Resources {
-    granted: Granted,
-    /// Most bytes of a file: the operator's limit on answers, before base64.
+/// The tool that reads skills' files for resources. No agent sees it.
+struct ResourceReader {
+    tool: ServedTool,
+    /// The most bytes of a file: the operator's limit on answers, before base64.
     max_bytes: usize,
 }
 
 /// A tool, with what it may do.
-struct Granted {
+struct ServedTool {
     tool: Arc<Tool>,
     terms: Terms,
-    /// What its calls have of what all calls share.
+    /// The part that its calls have of what all calls share.
     quota: Arc<CallQuota>,
     /// The skills that it may know of.
     skills: GrantedSkills,
@@ -77,15 +77,15 @@ impl Host {
         HostBuilder::default()
     }
 
-    /// The tools as an agent sees them at this moment, in the order in which
-    /// they were loaded. A tool whose schema lists the skills is not among
-    /// them while there are none.
+    /// Returns the tools as an agent sees them at this moment, in the order in
+    /// which they were loaded. A tool whose schema lists the skills is left out
+    /// while there are no skills.
     pub fn definitions(&self) -> Vec<Definition> {
         let mut names = None;
         self.0
             .tools
             .iter()
-            .filter_map(|Granted { tool, terms, .. }| {
+            .filter_map(|ServedTool { tool, terms, .. }| {
                 let mut definition = tool.definition.clone();
                 if let Some(rule) = definition.folder.as_ref().filter(|rule| rule.enumerate) {
                     let names = names.get_or_insert_with(|| self.0.catalog.names());
@@ -101,13 +101,13 @@ impl Host {
             .collect()
     }
 
-    /// What a tool's component says of it, without the skills' names.
+    /// Returns a tool as its component defines it, without the skills' names.
     pub fn definition(&self, tool: &str) -> Option<&Definition> {
         let granted = self.tool(tool).ok()?;
         Some(&granted.tool.definition)
     }
 
-    /// Whether a tool comes with the host.
+    /// Checks that a tool comes with the host.
     pub fn is_built_in(&self, tool: &str) -> bool {
         self.tool(tool).is_ok_and(|tool| tool.quota.is_built_in)
     }
@@ -121,7 +121,7 @@ impl Host {
 
     /// Asks a tool's component for its definitions again, in a sandbox of its own.
     pub async fn redefine(&self, tool: &str) -> anyhow::Result<Vec<Definition>> {
-        let Granted { tool, terms, .. } = self.tool(tool)?;
+        let ServedTool { tool, terms, .. } = self.tool(tool)?;
         tool.component.define(&terms.limits).await
     }
 
@@ -130,14 +130,14 @@ impl Host {
     pub async fn has_failure_kinds(&self, tool: &str) -> Result<bool, CallError> {
         let granted = self.tool(tool)?;
         let sandbox = granted.tool.component.sandbox().await;
-        let sandbox = sandbox.map_err(|stop| stopped(&granted.tool, stop))?;
+        let sandbox = sandbox.map_err(|stop| stop_error(&granted.tool, stop))?;
         Ok(!sandbox.exports_functions())
     }
 
-    /// What each tool may do, with every default filled in.
+    /// Returns what each tool may do, with every default filled in.
     pub fn grants(&self) -> Vec<EffectiveGrant> {
         let names = self.0.catalog.names();
-        let grant = |Granted { tool, terms, .. }: &Granted| {
+        let grant = |ServedTool { tool, terms, .. }: &ServedTool| {
             let (allowed, refused) = names
                 .iter()
                 .cloned()
@@ -156,53 +156,53 @@ impl Host {
         };
         let mut grants: Vec<_> = self.0.tools.iter().map(grant).collect();
         grants.extend(self.0.resources.as_ref().map(|resources| {
-            let mut grant = grant(&resources.granted);
+            let mut grant = grant(&resources.tool);
             grant.limits.output = resources.max_bytes;
             grant
         }));
         grants
     }
 
-    /// The skills.
+    /// Returns the skills.
     pub fn catalog(&self) -> &Catalog {
         &self.0.catalog
     }
 
-    /// What is wrong with components and grants, for the operator. Other tools
-    /// are not affected.
+    /// Returns the problems of components and grants, for the operator. Other tools
+    /// work.
     pub fn problems(&self) -> &[String] {
         &self.0.problems
     }
 
-    /// What the host has in hand now: calls that run and wait, and the memory
-    /// of their sandboxes.
+    /// Returns what the host has in hand now: calls that run and wait, and the
+    /// memory of their sandboxes.
     pub fn occupancy(&self) -> Occupancy {
         Occupancy {
             refused_components: self.0.refused_components,
-            ..self.0.running.engine.occupancy()
+            ..self.0.runtime.engine.occupancy()
         }
     }
 
-    /// How many calls run at a time: [`Load::calls`](crate::Load::calls). Others
-    /// wait, or are told that the host is busy.
+    /// Returns the number of calls that run at a time:
+    /// [`Load::calls`](crate::Load::calls). Others wait, or get the answer that the
+    /// host is busy.
     pub fn capacity(&self) -> usize {
         self.0.capacity
     }
 
-    /// How many calls of one tool run at a time.
+    /// Returns the number of calls of one tool that run at a time.
     pub(crate) fn calls_per_tool(&self) -> usize {
-        self.0.running.engine.calls_per_tool() as usize
+        self.0.runtime.engine.calls_per_tool() as usize
     }
 
-    /// Compiles the components that the cache does not have, several at a
-    /// time, so that no first call has to wait for it. Calls can be made
-    /// meanwhile, and wait for what they need. What cannot be compiled is an
-    /// error of its calls.
+    /// Compiles the components that the cache does not have, several at a time, so
+    /// that no first call has to wait for it. Calls that come meanwhile wait for
+    /// what they need. The calls of a component that cannot be compiled fail.
     pub async fn prepare(&self) {
         let resources = self.0.resources.as_ref();
-        let resources = resources.map(|resources| &resources.granted);
+        let resources = resources.map(|resources| &resources.tool);
         let mut preparing = tokio::task::JoinSet::new();
-        for Granted { tool, .. } in self.0.tools.iter().chain(resources) {
+        for ServedTool { tool, .. } in self.0.tools.iter().chain(resources) {
             if tool.component.needs_compiling() {
                 let component = Arc::clone(&tool.component);
                 preparing.spawn(async move { component.sandbox().await.map(drop) });
@@ -212,9 +212,9 @@ impl Host {
     }
 
     /// Calls a tool, in a sandbox of its own that is gone when this returns.
-    /// Dropping the future stops the call. Needs a tokio runtime with a timer.
-    /// A future that is neither polled nor dropped keeps what the call has, its
-    /// slot among it, from others.
+    /// Dropping the future stops the call. Needs a tokio runtime with a timer. A
+    /// future that is neither polled nor dropped keeps its slot, and all else that
+    /// the call has, from others.
     ///
     /// `arguments` is the JSON object that the model wrote; see
     /// [`parse_arguments`](crate::parse_arguments) for its text.
@@ -222,136 +222,137 @@ impl Host {
         self.call_with_id(tool, arguments, None).await
     }
 
-    /// Like [`Host::call`]; the audit log has the caller's id for the call.
+    /// Calls a tool as [`Host::call`] does, with the caller's id for the audit log.
     pub async fn call_with_id(
         &self,
         tool: &str,
         arguments: Value,
         id: Option<&str>,
     ) -> Result<Output, CallError> {
-        self.recorded(self.tool(tool), tool, Ok(arguments), id)
+        self.run_recorded(self.tool(tool), tool, Ok(arguments), id)
             .await
     }
 
-    /// Like [`Host::call_with_id`], with the arguments as the model wrote them:
-    /// what is no JSON is an outcome of the call, and in the audit log.
-    pub async fn call_json(
+    /// Calls a tool as [`Host::call_with_id`] does, with the arguments as the model
+    /// wrote them. Arguments that are not JSON are an error of the call, and are in
+    /// the audit log.
+    pub(crate) async fn call_json(
         &self,
         tool: &str,
         arguments: &str,
         id: Option<&str>,
     ) -> Result<Output, CallError> {
         let arguments = parse_arguments(arguments);
-        self.recorded(self.tool(tool), tool, arguments, id).await
+        self.run_recorded(self.tool(tool), tool, arguments, id)
+            .await
     }
 
-    /// Reads for the host's resources: the same call, of the tool that no agent
-    /// can name.
+    /// Calls the tool that reads for resources, which no agent can name.
     pub(crate) async fn call_resources(
         &self,
         arguments: Value,
         id: Option<&str>,
     ) -> Result<Output, CallError> {
-        let resources = self.0.resources.as_ref();
-        let granted = resources.map(|resources| &resources.granted);
-        let granted = granted.ok_or_else(|| self.unknown(SKILL_RESOURCES));
-        self.recorded(granted, SKILL_RESOURCES, Ok(arguments), id)
+        let reader = self.0.resources.as_ref();
+        let tool = reader.map(|reader| &reader.tool);
+        let tool = tool.ok_or_else(|| self.unknown(SKILL_RESOURCES));
+        self.run_recorded(tool, SKILL_RESOURCES, Ok(arguments), id)
             .await
     }
 
-    /// Most bytes of a file that resources are read with; none where they are
+    /// Returns the most bytes of a file that resources can have; none if they are
     /// switched off.
     pub(crate) fn resource_bytes(&self) -> Option<usize> {
         let resources = self.0.resources.as_ref();
         resources.map(|resources| resources.max_bytes)
     }
 
-    /// Whether resources may be read of the skill of this name.
+    /// Checks that the files of the skill of this name may be read as resources.
     pub(crate) fn resources_allow(&self, skill: &str) -> bool {
         let resources = self.0.resources.as_ref();
-        resources.is_some_and(|resources| resources.granted.terms.skills.allow(skill))
+        resources.is_some_and(|resources| resources.tool.terms.skills.allow(skill))
     }
 
-    /// Runs a call, and sees to it that its end is known.
-    async fn recorded(
+    /// Runs a call, and reports its end to the audit log and the observer.
+    async fn run_recorded(
         &self,
-        found: Result<&Granted, CallError>,
+        found: Result<&ServedTool, CallError>,
         tool: &str,
         arguments: Result<Value, CallError>,
         id: Option<&str>,
     ) -> Result<Output, CallError> {
-        let audit = self.0.running.audit.as_ref();
+        let audit = self.0.runtime.audit.as_ref();
         let mut entry = audit.map(|audit| audit.begin(tool, id));
         let name = found.as_ref().ok();
         let name = name.map(|granted| granted.tool.definition.name.as_str());
         let observer = self.0.observer.as_ref();
-        let watch = observer.map(|observer| Watch::begin(observer, name));
+        let observation = observer.map(|observer| Observation::begin(observer, name));
         let mut memory = None;
-        let mut outcome = match found.and_then(|granted| Ok((granted, arguments?))) {
+        let mut result = match found.and_then(|granted| Ok((granted, arguments?))) {
             Ok((granted, arguments)) => {
                 let run = self.run(granted, arguments, entry.as_mut(), &mut memory);
                 run.await
             }
             Err(error) => Err(error),
         };
-        if let Some(Err(stop)) = entry.map(|entry| entry.end(&outcome)) {
-            outcome = Err(CallError::Stopped {
+        if let Some(Err(stop)) = entry.map(|entry| entry.end(&result)) {
+            result = Err(CallError::Stopped {
                 tool: tool.to_owned(),
                 stop,
             });
         }
-        if let Some(watch) = watch {
-            watch.end(&outcome, memory);
+        if let Some(observation) = observation {
+            observation.end(&result, memory);
         }
-        outcome
+        result
     }
 
-    /// Makes a tool's sandbox and lets it go, to measure what that costs.
-    #[cfg(feature = "measure")]
+    /// Makes a tool's sandbox and drops it, to measure what that costs.
+    #[cfg(skillhost_measure)]
     pub async fn instantiate(&self, tool: &str) -> Result<(), CallError> {
-        let Granted {
+        let ServedTool {
             tool, terms, quota, ..
         } = self.tool(tool)?;
         let sandbox = tool.component.sandbox().await;
-        let sandbox = sandbox.map_err(|stop| stopped(tool, stop))?;
+        let sandbox = sandbox.map_err(|stop| stop_error(tool, stop))?;
         let done = sandbox.instantiate(quota, &terms.limits).await;
-        done.map_err(|stop| stopped(tool, stop))
+        done.map_err(|stop| stop_error(tool, stop))
     }
 
     async fn run(
         &self,
-        Granted {
+        ServedTool {
             tool,
             terms,
             quota,
             skills,
-        }: &Granted,
+        }: &ServedTool,
         arguments: Value,
-        mut entry: Option<&mut Entry>,
+        mut entry: Option<&mut AuditEntry>,
         peak: &mut Option<usize>,
     ) -> Result<Output, CallError> {
-        let schema = tool.schema().map_err(|stop| stopped(tool, stop))?;
+        let schema = tool.schema().map_err(|stop| stop_error(tool, stop))?;
         let arguments = schema.check(arguments)?;
         let rule = tool.definition.folder.as_ref();
         let skill = rule.and_then(|rule| string(&arguments, &rule.skill_property));
         if let Some(entry) = &mut entry {
             let path = rule.and_then(|rule| rule.path_property.as_deref());
-            entry.subject(&Subject {
+            entry.set_subject(&CallSubject {
                 component: &tool.component.digest,
                 skill,
                 path: path.and_then(|property| string(&arguments, property)),
             });
         }
         let sandbox = tool.component.sandbox().await;
-        let sandbox = sandbox.map_err(|stop| stopped(tool, stop))?;
+        let sandbox = sandbox.map_err(|stop| stop_error(tool, stop))?;
         let given = sandbox.arguments(&tool.name, &arguments)?;
         // A call that waits holds nothing open.
         let slot = sandbox.enter(quota).await;
-        let slot = slot.map_err(|stop| stopped(tool, stop))?;
+        let slot = slot.map_err(|stop| stop_error(tool, stop))?;
         let folder = rule.map(|rule| self.folder(tool, rule, &arguments, terms));
-        let folder = folder.transpose().map_err(|stop| stopped(tool, stop))?;
+        let folder = folder.transpose().map_err(|stop| stop_error(tool, stop))?;
         if let (Some(entry), Some(Ok(open))) = (&mut entry, &folder) {
-            entry.read_in(open.skill.as_deref());
+            entry.set_skill(open.skill.as_deref());
         }
         let unknown_skill = match &folder {
             Some(Err(FolderError::Unknown)) => skill.map(str::to_owned),
@@ -368,7 +369,7 @@ impl Host {
         let RunOutcome { result, memory } = sandbox.call(call).await;
         *peak = Some(memory);
         if let Some(entry) = entry {
-            entry.memory(memory);
+            entry.set_memory(memory);
         }
         let model_reads = tool.definition.model_reads;
         match result {
@@ -385,11 +386,11 @@ impl Host {
                 unknown_skill,
                 model_reads,
             })),
-            Err(stop) => Err(stopped(tool, stop)),
+            Err(stop) => Err(stop_error(tool, stop)),
         }
     }
 
-    fn tool(&self, name: &str) -> Result<&Granted, CallError> {
+    fn tool(&self, name: &str) -> Result<&ServedTool, CallError> {
         let tools = &self.0.tools;
         tools
             .iter()
@@ -408,7 +409,7 @@ impl Host {
         }
     }
 
-    /// The one folder that a call may read, if its grant lets it.
+    /// Returns the one folder that a call may read, if its grant allows it.
     fn folder(
         &self,
         tool: &Tool,
@@ -443,8 +444,8 @@ impl Host {
     }
 }
 
-/// What the operator and the caller learn of a call that the host ended.
-fn stopped(tool: &Tool, stop: Stop) -> CallError {
+/// Logs that the host ended a call, and returns the error for its caller.
+fn stop_error(tool: &Tool, stop: Stop) -> CallError {
     let name = &tool.definition.name;
     let origin = &tool.component.origin;
     tracing::info!(tool = name, origin, "stopped: {stop:?}");

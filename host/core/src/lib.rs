@@ -38,8 +38,24 @@
 //! # }
 //! ```
 //!
-//! The environment is never looked at: folders, limits and the cache are what
-//! the [builder](Host::builder) is told.
+//! The crate does not read the environment: folders, limits and the cache are what
+//! the [builder](Host::builder) or the [configuration](HostBuilder::from_config)
+//! says.
+//!
+//! # The interface, by task
+//!
+//! | task | items |
+//! |---|---|
+//! | build a host | [`HostBuilder`], [`Grant`], [`Limits`], [`Load`], [`Trust`], [`Config`] |
+//! | list its tools | [`Host::definitions`], [`Definition`] |
+//! | call a tool | [`Host::call`], [`Output`], [`CallError`], [`parse_arguments`] |
+//! | observe calls | [`Observer`], [`CallEnd`], [`CallOutcome`], [`Host::occupancy`] |
+//! | see what tools may do | [`Host::grants`], [`Host::problems`], [`EffectiveGrant`] |
+//! | inspect a component | [`inspect()`], [`Inspect`], [`Inspection`] |
+//! | list and check skills | [`Catalog`], [`prompt`], [`check`], [`frontmatter`] |
+//! | read skills' files | [`Host::skill_resources`], [`SkillResources`] |
+//! | answer models' messages | [`exchange`], [`message`] |
+//! | show text to people | [`Line`] |
 
 #[cfg(not(target_os = "linux"))]
 compile_error!("skillhost runs on Linux: its guard opens files through /proc and O_PATH");
@@ -65,34 +81,45 @@ mod host;
 
 pub mod exchange;
 
+// Building a host.
 pub use component::compile::{COMPILE_ARGUMENT, Compilation, compile_component};
 pub use component::embedded::SKILL_RESOURCES;
-pub use component::inspect::{Import, Inspect, Inspection, StartSize, inspect};
 pub use config::Config;
+pub use host::{Host, HostBuilder};
+pub use tool::audit::AuditMode;
+pub use tool::grant::{Grant, PatternError};
+pub use tool::limits::{self, Limits, Load};
+pub use trust::{Principal, Trust, TrustError};
+
+// Listing tools and calling them.
+pub use tool::arguments::{MAX_ARGUMENTS, parse_arguments};
+pub use tool::{
+    CallError, Definition, Failure, FailureKind, FolderRule, Form, Output, Stop, message,
+};
+
+// Observing calls, and inspecting hosts and components.
+pub use component::inspect::{Import, Inspect, Inspection, StartSize, inspect};
+pub use tool::grant::EffectiveGrant;
+pub use tool::observer::{CallEnd, Observer, Occupancy};
+pub use tool::{CallOutcome, RefusalKind, StopKind};
+
+// Skills and their files.
 pub use host::resources::{
     Contents, Directory, DirectoryEntry, EntryKind, LeftOut, OverLimit, ResourceError, SkillFile,
     SkillFiles, SkillResources,
 };
-pub use host::{Host, HostBuilder};
 pub use skill::catalog::{Catalog, Listing, Skill, SkillsRoot};
 pub use skill::{check, frontmatter, prompt};
-pub use text::line::{self, Line};
-pub use tool::arguments::{MAX_ARGUMENTS, parse_arguments};
-pub use tool::audit::AuditMode;
-pub use tool::grant::{EffectiveGrant, Grant, PatternError};
-pub use tool::limits::{Limits, Load};
-pub use tool::observer::{CallEnd, Observer, Occupancy};
-pub use tool::{CallError, Definition, Failure, FailureKind, FolderRule, Form, Output, Stop};
-pub use tool::{limits, message};
-pub use trust::{Principal, Trust, TrustError};
 
-/// What the other crates of this project share with this one. Nothing here is a
-/// promise to anybody else.
+// Text for people.
+pub use text::line::{self, Line};
+
+/// The parts that the other crates of this project share with this one. They may
+/// change at any time.
 #[doc(hidden)]
 pub mod internal {
     pub use crate::component::digest as sha256_hex;
     pub use crate::component::read as read_component;
     pub use crate::text::suggest::nearest;
     pub use crate::tool::arguments::{check_arguments, validator};
-    pub use crate::tool::observer::kind;
 }

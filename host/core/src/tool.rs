@@ -3,11 +3,15 @@
 
 pub(crate) mod arguments;
 pub(crate) mod audit;
+mod definition;
 pub(crate) mod grant;
 pub mod limits;
 pub mod message;
 pub(crate) mod observer;
 mod outcome;
 pub(crate) mod record;
+mod stop;
 
-pub use outcome::{CallError, Definition, Failure, FailureKind, FolderRule, Form, Output, Stop};
+pub use definition::{Definition, FolderRule, Form};
+pub use outcome::{CallError, CallOutcome, Failure, FailureKind, Output, RefusalKind};
+pub use stop::{Stop, StopKind};

@@ -14,7 +14,7 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::post;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
-use skillhost::{CallError, Config, Host, HostBuilder, Line, Trust};
+use skillhost::{CallError, Config, HostBuilder, Line, Trust};
 use skillhost_mcp::{Handler, LiveHost};
 use tokio::net::TcpListener;
 
@@ -24,7 +24,7 @@ async fn main() -> anyhow::Result<()> {
     let file = env::args().nth(1).context(usage)?;
     let address = env::args().nth(2).context(usage)?;
     let config = Config::read(Path::new(&file), &Trust::default())?;
-    let live = Arc::new(LiveHost::new(builder(config)));
+    let live = Arc::new(LiveHost::new(HostBuilder::from_config(&config)?));
     // Reloads components and notifies MCP clients when folders change.
     let _watch = live.watch()?;
     for problem in live.load().await?.problems() {
@@ -70,35 +70,4 @@ fn status(error: &CallError) -> StatusCode {
         CallError::Failed(_) => StatusCode::UNPROCESSABLE_ENTITY,
         _ => StatusCode::SERVICE_UNAVAILABLE,
     }
-}
-
-/// Returns a builder with the settings of a configuration.
-fn builder(config: Config) -> HostBuilder {
-    let mut builder = Host::builder()
-        .limits(config.limits)
-        .load(config.load)
-        .hard_links(config.hard_links)
-        .require_pins(config.require_pins);
-    for skills in config.skills {
-        builder = builder.skills_root(skills.root);
-    }
-    for tools in config.tools {
-        builder = builder.tools(tools.path);
-    }
-    for tool in config.disabled_tools {
-        builder = builder.disable(tool);
-    }
-    for (component, grant) in config.grants {
-        builder = builder.grant(component, grant);
-    }
-    for (component, pin) in config.pins {
-        builder = builder.pin(component, pin);
-    }
-    if let Some(home) = config.home {
-        builder = builder.home(home.path);
-    }
-    if let Some(file) = config.audit_file {
-        builder = builder.audit(file.path, config.audit);
-    }
-    builder
 }

@@ -58,7 +58,7 @@ fn taken(schema: &Map<String, Value>, given: &Value, checked: Map<String, Value>
     assert_eq!(again.map(Value::Object), Ok(checked), "{text:?}");
 }
 
-/// Whether a validator takes arguments for a schema, whatever type this has.
+/// Checks that a validator takes arguments for a schema, whatever type this has.
 fn fits(schema: &Map<String, Value>, arguments: &Value) -> bool {
     let mut schema = schema.clone();
     schema.insert("type".to_owned(), "object".into());
@@ -68,7 +68,7 @@ fn fits(schema: &Map<String, Value>, arguments: &Value) -> bool {
     validator.unwrap().is_valid(arguments)
 }
 
-/// Whether two values are the same, but for how whole numbers are written and
+/// Checks that two values are the same, but for how whole numbers are written and
 /// for nulls that stand for nothing.
 fn same(given: &Value, checked: &Value) -> bool {
     match (given, checked) {
@@ -90,7 +90,7 @@ fn same(given: &Value, checked: &Value) -> bool {
     }
 }
 
-/// Whether arguments fit a schema that says types and names only. `None`: the
+/// Returns whether arguments fit a schema that says types and names only. `None`: the
 /// schema says more than the model knows.
 fn expected(schema: &Map<String, Value>, arguments: &Value) -> Option<bool> {
     const NOTES: [&str; 5] = ["$schema", "title", "description", "default", "examples"];

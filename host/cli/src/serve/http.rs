@@ -45,10 +45,9 @@ impl HttpArguments {
     ) -> anyhow::Result<Exit> {
         let metrics = Arc::<Metrics>::default();
         let config = options.configured()?;
-        let http = config.http.clone();
-        let builder = options.builder(config)?.observer(metrics.clone());
+        let builder = options.builder(&config)?.observer(metrics.clone());
         let shutdown = Shutdown::on_signals()?;
-        let server = Server::bind(address, self.options(http)?).await?;
+        let server = Server::bind(address, self.options(config.http)?).await?;
         memory::give_back_large_blocks();
         let live = Arc::new(LiveHost::new(builder));
         let _watching = live

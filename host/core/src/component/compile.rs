@@ -21,10 +21,6 @@ use crate::sandbox::typed;
 /// The argument that starts the program as a compiling process.
 pub const COMPILE_ARGUMENT: &str = "--compile-component";
 
-/// The default of [`Compiler::time`]. An honest component made from Python takes
-/// 6 seconds on two cores.
-pub(crate) const DEFAULT_TIME: Duration = Duration::from_secs(60);
-
 /// The address space of the compiling process. That honest component takes a
 /// quarter of it.
 const MEMORY: u64 = 8 << 30;

@@ -8,13 +8,13 @@ use anyhow::Context as _;
 use wasmtime::component::Component;
 
 use crate::component::cache::ComponentCache;
-use crate::component::compile::{self, Compiler};
+use crate::component::compile::Compiler;
 use crate::component::{Loader, definitions, digest, read};
 use crate::sandbox::engine::EpochEngine;
 use crate::sandbox::versions;
 use crate::sandbox::{Sandbox, is_granted};
 use crate::tool::Definition;
-use crate::tool::limits::{Limits, Load};
+use crate::tool::limits::{CompileLimits, Limits, Load};
 
 /// The facts about a component.
 #[derive(Debug, Clone)]
@@ -119,7 +119,9 @@ impl Inspect {
             limits,
             compiler: Compiler {
                 program: self.compiler,
-                time: self.compile_time.unwrap_or(compile::DEFAULT_TIME),
+                time: self
+                    .compile_time
+                    .unwrap_or(CompileLimits::default().compile_time),
             },
             progress: None,
         };

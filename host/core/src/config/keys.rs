@@ -1,67 +1,25 @@
 //! The keys of a configuration: which there are, and which reach beyond the
-//! configuration's own folder.
+//! configuration's own folder. The tables of limits and the structs that serde
+//! fills say which keys there are.
 
 use anyhow::bail;
+use serde::de::value::Error;
+use serde::de::{DeserializeOwned, Deserializer, Error as _, Visitor};
 use toml::de::{DeTable, DeValue};
 
-use super::Reach;
+use super::grants::RawGrant;
+use super::http::{HttpLimits, RawHttp};
+use super::raw::RawConfig;
+use super::source::{Reach, Source, beyond, kind};
 use crate::text::suggest;
+use crate::tool::limits::{CompileLimits, LimitSet, Limits, Load};
 
-/// The keys that a file may have, by table; `*` is a name of the operator's
-/// choice. What is named here is a table, and nothing else.
-const KEYS: [(&str, &[&str]); 8] = [
-    (
-        "",
-        &[
-            "skills",
-            "tools",
-            "home",
-            "disabled_tools",
-            "hard_links",
-            "audit_file",
-            "audit",
-            "pins",
-            "require_pins",
-            "require_components",
-            "compile_time",
-            "calls",
-            "queue",
-            "calls_per_tool",
-            "calls_memory",
-            "stack",
-            "limits",
-            "grants",
-            "http",
-        ],
-    ),
-    ("http", super::http::KEYS),
-    ("limits", LIMITS),
-    ("grants", &["*"]),
-    (
-        "grants.*",
-        &["skills", "home", "hard_links", "limits", "environment"],
-    ),
-    ("grants.*.environment", &["*"]),
-    ("grants.*.limits", LIMITS),
-    ("pins", &["*"]),
-];
-
-const LIMITS: &[&str] = &[
-    "time",
-    "memory",
-    "output",
-    "table_elements",
-    "instances",
-    "tables",
-    "hostcall_fuel",
-    "handles",
-    "directory_entries",
-    "log",
-];
+/// Stands for names of the operator's choice.
+const ANY: &str = "*";
 
 /// Keys that reach beyond the folder of the configuration: what they name, or
 /// what they let in, may lie anywhere.
-const REACHING: [&str; 6] = [
+pub(super) const REACHING: [&str; 6] = [
     "home",
     "audit",
     "audit_file",
@@ -70,29 +28,83 @@ const REACHING: [&str; 6] = [
     "grants.*.hard_links",
 ];
 
-/// Refuses a key that means nothing: a limit that is misspelt does not limit.
-pub(super) fn check(
-    table: &DeTable<'_>,
-    reach: Reach,
-    place: &impl Fn(usize) -> String,
-) -> anyhow::Result<()> {
-    check_table(table, "", "", reach, place)
+/// Returns the keys of a table, and none if the name is not a table's.
+pub(super) fn of_table(table: &str) -> Option<Vec<&'static str>> {
+    let keys = match table {
+        "" => vec![
+            fields::<RawConfig>(),
+            rows::<Load>(),
+            rows::<CompileLimits>(),
+        ],
+        "http" => vec![fields::<RawHttp>(), rows::<HttpLimits>()],
+        "grants.*" => vec![fields::<RawGrant>()],
+        "limits" | "grants.*.limits" => vec![rows::<Limits>()],
+        "grants" | "grants.*.environment" | "pins" => vec![vec![ANY]],
+        _ => return None,
+    };
+    Some(keys.concat())
 }
 
-/// `within` is the table's place in [`KEYS`], `shown` its name in messages.
+/// Returns the keys of limits.
+fn rows<S: LimitSet>() -> Vec<&'static str> {
+    S::TABLE.iter().map(|row| row.key).collect()
+}
+
+/// Returns the names of a struct's fields, as serde has them.
+fn fields<T: DeserializeOwned>() -> Vec<&'static str> {
+    let mut names = FieldNames(&[]);
+    // It ends as soon as it has said which fields it wants.
+    let _ = T::deserialize(&mut names);
+    names.0.to_vec()
+}
+
+/// A deserializer that only learns which fields a struct has.
+struct FieldNames(&'static [&'static str]);
+
+impl<'de> Deserializer<'de> for &mut FieldNames {
+    type Error = Error;
+
+    fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Error> {
+        Err(Error::custom("it has no fields"))
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        self.0 = fields;
+        self.deserialize_any(visitor)
+    }
+
+    serde::forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 u8 u16 u32 u64 f32 f64 char str string bytes byte_buf option unit
+        unit_struct newtype_struct seq tuple tuple_struct map enum identifier ignored_any
+    }
+}
+
+/// Refuses a key that means nothing: a limit that is misspelt does not limit.
+pub(super) fn check(table: &DeTable<'_>, source: &Source<'_>) -> anyhow::Result<()> {
+    check_table(table, "", "", source)
+}
+
+/// Checks the keys of a table. `within` is its name with `*` for names of the
+/// operator's choice, `shown` its name in messages.
 fn check_table(
     table: &DeTable<'_>,
     within: &str,
     shown: &str,
-    reach: Reach,
-    place: &impl Fn(usize) -> String,
+    source: &Source<'_>,
 ) -> anyhow::Result<()> {
-    let Some((_, known)) = KEYS.iter().find(|(table, _)| *table == within) else {
+    let Some(known) = of_table(within) else {
         return Ok(());
     };
     for (key, value) in table {
         let name: &str = key.get_ref();
-        let entry = if known.contains(&"*") { "*" } else { name };
+        let entry = if known.contains(&ANY) { ANY } else { name };
+        let place = || source.place(key.span().start);
+        let place_of_value = || source.place(value.span().start);
         if !known.contains(&entry) {
             let nearest = suggest::nearest(name, known.iter().copied());
             let hint = match nearest.first() {
@@ -101,25 +113,25 @@ fn check_table(
             };
             bail!(
                 "{}: unknown key `{}`{hint}",
-                place(key.span().start),
+                place(),
                 below(shown, name).escape_debug()
             );
         }
         let (within, shown) = (below(within, entry), below(shown, name));
-        if reach == Reach::OwnFolder && REACHING.contains(&&*within) {
+        if source.reach == Reach::OwnFolder && REACHING.contains(&&*within) {
             bail!(
                 "{}: {}",
-                place(key.span().start),
+                place(),
                 beyond(&format!("`{}`", shown.escape_debug()))
             );
         }
         match value.get_ref() {
-            DeValue::Table(inner) => check_table(inner, &within, &shown, reach, place)?,
-            _ if KEYS.iter().any(|(table, _)| *table == within) => bail!(
+            DeValue::Table(inner) => check_table(inner, &within, &shown, source)?,
+            other if of_table(&within).is_some() => bail!(
                 "{}: `{}` is a table, not {}",
-                place(value.span().start),
+                place_of_value(),
                 shown.escape_debug(),
-                kind(value.get_ref())
+                kind(other)
             ),
             DeValue::Array(roots) if within == "skills" => {
                 // Its values would be taken for those of the keys of a folder.
@@ -127,7 +139,7 @@ fn check_table(
                 if let Some(list) = list {
                     bail!(
                         "{}: `skills` has folders in it, not a list",
-                        place(list.span().start)
+                        source.place(list.span().start)
                     );
                 }
             }
@@ -135,29 +147,6 @@ fn check_table(
         }
     }
     Ok(())
-}
-
-/// Why something of a configuration that was found, and not named, is refused.
-pub(super) fn beyond(what: &str) -> String {
-    format!(
-        "{what} reaches beyond the folder of this configuration, which nobody named; \
-         `--config ./{}` allows it",
-        super::DEFAULT_FILE
-    )
-}
-
-/// What a value is, which is not a table.
-fn kind(value: &DeValue<'_>) -> &'static str {
-    match value {
-        // What stands in a list would be taken for the values of the table's
-        // keys, in an order that nobody has written down.
-        DeValue::Array(_) => "a list",
-        // A table to the reader, of one key that it makes up.
-        DeValue::Datetime(_) => "a date",
-        DeValue::String(_) => "a string",
-        DeValue::Boolean(_) => "a boolean",
-        _ => "a number",
-    }
 }
 
 fn below(table: &str, key: &str) -> String {

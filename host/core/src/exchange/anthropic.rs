@@ -64,7 +64,7 @@ pub(super) fn calls(text: &str) -> Result<Vec<Call>, MessageError> {
     Ok(calls)
 }
 
-/// All results in one message: the interface wants them so.
+/// Returns all results in one message, as the interface demands.
 pub(super) fn message(answers: Vec<Answer>) -> Value {
     let results = answers.into_iter().map(|answer| {
         let mut result = json!({

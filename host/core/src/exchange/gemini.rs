@@ -58,7 +58,7 @@ pub(super) fn calls(text: &str) -> Result<Vec<Call>, MessageError> {
     let content = match response.candidates {
         Some(candidates) => match only(candidates, "candidates")?.content {
             Some(content) => content.get(),
-            // The model said nothing: stopped before it, by a filter say.
+            // The model said nothing: a filter may have stopped it.
             None => return Ok(Vec::new()),
         },
         None if response.prompt_feedback.is_some() => {
@@ -91,7 +91,7 @@ pub(super) fn calls(text: &str) -> Result<Vec<Call>, MessageError> {
     Ok(calls)
 }
 
-/// All results in one content, in the order of the calls: ids may be missing.
+/// Returns all results in one content, in the order of the calls: ids may be missing.
 pub(super) fn content(answers: Vec<Answer>) -> Value {
     let parts = answers.into_iter().map(|answer| {
         let mut response = Map::new();
@@ -106,7 +106,7 @@ pub(super) fn content(answers: Vec<Answer>) -> Value {
     json!({"role": "user", "parts": parts.collect::<Value>()})
 }
 
-/// One tool with all declarations: the interface's word for a function is not
+/// Returns one tool with all declarations: the interface's word for a function is not
 /// `tool`.
 pub(super) fn tools(definitions: &[Definition]) -> Value {
     if definitions.is_empty() {
@@ -126,7 +126,8 @@ fn declaration(definition: &Definition) -> Value {
         .get("properties")
         .and_then(Value::as_object)
         .is_none_or(Map::is_empty);
-    // An object without properties is refused; without parameters is right.
+    // The interface refuses an object without properties, but not a function without
+    // parameters.
     if !(takes_nothing
         && schema
             .get("additionalProperties")

@@ -20,8 +20,8 @@ fn tool(definition: &Definition) -> Value {
     if let Some(schema) = definition.structured_schema() {
         tool["outputSchema"] = of_objects(schema).into();
     }
-    // True of every component: nothing that it is given can write, or reaches
-    // further than the skills.
+    // True of every component: nothing that it has can write, or reaches further than
+    // the skills.
     tool["annotations"] = json!({
         "readOnlyHint": true,
         "destructiveHint": false,
@@ -31,8 +31,8 @@ fn tool(definition: &Definition) -> Value {
     tool
 }
 
-/// A schema that says that it is one of objects. Arguments and records always
-/// are; a client that misses the word refuses the whole list.
+/// Returns a schema with the type `object`. Arguments and records always are objects;
+/// a client that misses the word refuses the whole list.
 fn of_objects(schema: &Map<String, Value>) -> Map<String, Value> {
     let mut schema = schema.clone();
     schema.insert("type".to_owned(), "object".into());

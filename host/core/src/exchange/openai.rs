@@ -92,25 +92,19 @@ pub(super) fn message(answer: Answer) -> Value {
     message::tool_message(&id, &answer.name, &answer.text)
 }
 
-pub(super) fn tool(definition: &Definition) -> Value {
-    json!({
+/// Returns a definition, strict with its schema for strict mode.
+pub(super) fn tool(definition: &Definition, strict: Option<Map<String, Value>>) -> Value {
+    let is_strict = strict.is_some();
+    let mut tool = json!({
         "type": "function",
         "function": {
             "name": definition.name,
             "description": definition.description,
-            "parameters": root_object(&definition.input_schema),
+            "parameters": strict.unwrap_or_else(|| root_object(&definition.input_schema)),
         },
-    })
-}
-
-pub(super) fn strict_tool(definition: &Definition, schema: Map<String, Value>) -> Value {
-    json!({
-        "type": "function",
-        "function": {
-            "name": definition.name,
-            "description": definition.description,
-            "parameters": schema,
-            "strict": true,
-        },
-    })
+    });
+    if is_strict {
+        tool["function"]["strict"] = true.into();
+    }
+    tool
 }

@@ -1,5 +1,5 @@
-//! What the formats have in common when a message is read: JSON's errors in
-//! our words, parts that are left as they are written, and what must be there.
+//! The parts of reading a message that formats have in common: JSON's errors in our
+//! words, parts that stay as they are written, and parts that must be there.
 
 use serde::Deserialize;
 use serde_json::error::Category;
@@ -7,13 +7,13 @@ use serde_json::value::RawValue;
 
 use super::{Call, MessageError};
 
-/// Longest reason, in characters. Meets: a message that fills the log.
+/// The longest reason, in characters. Guards against: a message that fills the log.
 const LONGEST: usize = 300;
 
 /// Reads a type from JSON.
 pub(super) fn parse<'a, T: Deserialize<'a>>(json: &'a str) -> Result<T, MessageError> {
     serde_json::from_str(json).map_err(|error| {
-        // What stands in the message is in some of these words.
+        // Some of these words quote the message.
         let reason = error.to_string().chars().take(LONGEST).collect();
         match error.classify() {
             Category::Data => MessageError::Shape(reason),
@@ -22,22 +22,22 @@ pub(super) fn parse<'a, T: Deserialize<'a>>(json: &'a str) -> Result<T, MessageE
     })
 }
 
-/// Says that a message is not what it should be.
+/// Returns the error that a message has a wrong shape.
 pub(super) fn shape<T>(reason: impl Into<String>) -> Result<T, MessageError> {
     Err(MessageError::Shape(reason.into()))
 }
 
-/// Whether a JSON text is an array, and whether it is a string.
+/// Checks that a JSON text is an array.
 pub(super) fn is_array(json: &str) -> bool {
     json.trim_start().starts_with('[')
 }
 
-/// See [`is_array`].
+/// Checks that a JSON text is a string.
 pub(super) fn is_string(json: &str) -> bool {
     json.trim_start().starts_with('"')
 }
 
-/// The only one of several that a response offers to choose from.
+/// Returns the only one of what a response offers to choose from.
 pub(super) fn only<T>(mut many: Vec<T>, what: &str) -> Result<T, MessageError> {
     match (many.pop(), many.len()) {
         (Some(one), 0) => Ok(one),
@@ -49,19 +49,18 @@ pub(super) fn only<T>(mut many: Vec<T>, what: &str) -> Result<T, MessageError> {
     }
 }
 
-/// Arguments that the format writes as JSON in a string. What is no string is
-/// taken as it is: some servers write the object itself.
+/// Returns arguments that the format writes as JSON in a string. Anything but a string
+/// is taken as it is: some servers write the object itself.
 pub(super) fn arguments_in_string(raw: Option<&RawValue>) -> String {
     let written = raw.map_or("", RawValue::get);
     match serde_json::from_str::<String>(written) {
         Ok(text) => text,
-        // A string that is none, like half a surrogate pair, is left for the
-        // model to be told of.
+        // A broken string, such as half a surrogate pair, is the call's error.
         Err(_) => written.to_owned(),
     }
 }
 
-/// A call, with what its result will need.
+/// Returns a call, which must have a name.
 pub(super) fn call(
     place: impl FnOnce() -> String,
     id: Option<String>,
@@ -78,7 +77,7 @@ pub(super) fn call(
     })
 }
 
-/// An id that has to be there.
+/// Returns an id that must be there.
 pub(super) fn required(
     id: Option<String>,
     place: impl FnOnce() -> String,

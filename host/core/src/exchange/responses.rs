@@ -80,21 +80,15 @@ pub(super) fn item(answer: Answer) -> Value {
     })
 }
 
-pub(super) fn tool(definition: &Definition) -> Value {
-    // Left out, strict would count as asked for.
-    function(definition, root_object(&definition.input_schema), false)
-}
-
-pub(super) fn strict_tool(definition: &Definition, schema: Map<String, Value>) -> Value {
-    function(definition, schema, true)
-}
-
-fn function(definition: &Definition, schema: Map<String, Value>, strict: bool) -> Value {
+/// Returns a definition, strict with its schema for strict mode.
+pub(super) fn tool(definition: &Definition, strict: Option<Map<String, Value>>) -> Value {
+    // The service takes a definition without the key for a strict one.
+    let is_strict = strict.is_some();
     json!({
         "type": "function",
         "name": definition.name,
         "description": definition.description,
-        "parameters": schema,
-        "strict": strict,
+        "parameters": strict.unwrap_or_else(|| root_object(&definition.input_schema)),
+        "strict": is_strict,
     })
 }

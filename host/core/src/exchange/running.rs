@@ -9,19 +9,19 @@ use super::{Answer, Call};
 use crate::host::Host;
 use crate::tool::message;
 
-/// Calls of a message that run at a time, or as many as one tool may. Meets: a
-/// message that finds the host busy with its own calls, or keeps it busy for
-/// others, and the memory of so many answers.
+/// Calls of a message that run at a time, or as many as one tool may. Guards against:
+/// a message that finds the host busy with its own calls or keeps it busy for others,
+/// and the memory of so many answers.
 const CONCURRENT: usize = 16;
 
-/// Bytes of the texts of a message's answers together. Meets: a few hundred
+/// Bytes of the texts of a message's answers together. Guards against: a few hundred
 /// calls that each answer with as much as a call may.
 const ANSWERS_BYTES: usize = 64 << 20;
 
-/// Runs the calls, several at a time, and gives an answer to each, in their
-/// order. Every call ends in an answer that the model can use: broken
-/// arguments, unknown tools and stopped ones say so in the text. The calls'
-/// ids are in the audit log. Dropping the future stops the calls. Needs a
+/// Runs the calls, several at a time, and returns an answer to each, in their order.
+/// Every call ends in an answer that the model can use: the text names broken
+/// arguments, an unknown tool, or why a tool was stopped. The calls' ids are in the
+/// audit log. Dropping the future stops the calls. Needs a
 /// tokio runtime with a timer; one with several threads computes in parallel.
 pub async fn run(host: &Host, calls: Vec<Call>) -> Vec<Answer> {
     let at_a_time = CONCURRENT.min(host.calls_per_tool()).max(1);

@@ -5,10 +5,10 @@
 
 use serde_json::{Map, Value};
 
-/// What no interface takes at the top of a schema.
+/// Keywords that no interface takes at the top of a schema.
 const NOT_AT_THE_TOP: [&str; 5] = ["allOf", "anyOf", "oneOf", "not", "enum"];
 
-/// Which keywords Gemini's `Schema` has, and takes as JSON Schema writes them.
+/// Keywords that Gemini's `Schema` takes as JSON Schema writes them.
 const GEMINI_KEYWORDS: [&str; 10] = [
     "description",
     "maxItems",
@@ -22,7 +22,7 @@ const GEMINI_KEYWORDS: [&str; 10] = [
     "pattern",
 ];
 
-/// Keywords that say what can be written, and that Gemini's `Schema` has not.
+/// Keywords that say what can be written, and that Gemini's `Schema` lacks.
 const BEYOND_GEMINI: [&str; 5] = [
     "allOf",
     "patternProperties",
@@ -31,7 +31,7 @@ const BEYOND_GEMINI: [&str; 5] = [
     "unevaluatedProperties",
 ];
 
-/// A tool's schema with the top that the interfaces want: an object, with
+/// Returns a tool's schema with the top that the interfaces want: an object with
 /// properties, and no choice of others.
 pub(super) fn root_object(schema: &Map<String, Value>) -> Map<String, Value> {
     let mut schema = schema.clone();
@@ -46,8 +46,8 @@ pub(super) fn root_object(schema: &Map<String, Value>) -> Map<String, Value> {
     schema
 }
 
-/// A schema in Gemini's subset of OpenAPI's. `None`: the subset cannot say
-/// what may be written, and the declaration has to carry the schema itself.
+/// Returns a schema in Gemini's subset of OpenAPI's. `None`: the subset cannot express
+/// it, and the declaration must carry the schema itself.
 pub(super) fn gemini_subset(schema: &Map<String, Value>) -> Option<Map<String, Value>> {
     if BEYOND_GEMINI.iter().any(|key| schema.contains_key(*key)) {
         return None;
@@ -108,7 +108,7 @@ pub(super) fn gemini_subset(schema: &Map<String, Value>) -> Option<Map<String, V
     Some(subset)
 }
 
-/// The schema that stands beside null in `anyOf`, with the description of the
+/// Returns the schema that stands beside null in `anyOf`, with the description of the
 /// whole.
 fn gemini_choice(schema: &Map<String, Value>, choice: &Value) -> Option<Map<String, Value>> {
     let mut choice = choice.as_object()?.clone();
@@ -129,7 +129,7 @@ fn gemini_formats(kind: &str) -> &'static [&'static str] {
     }
 }
 
-/// The values that a string may have, where all can be said: Gemini takes no
+/// Returns the values that a string may have, if Gemini takes them all: it takes no
 /// empty one.
 fn gemini_enum(schema: &Map<String, Value>) -> Option<Vec<Value>> {
     let values: Vec<Value> = match (schema.get("enum"), schema.get("const")) {
@@ -144,8 +144,8 @@ fn gemini_enum(schema: &Map<String, Value>) -> Option<Vec<Value>> {
     (!values.is_empty() && values.iter().all(can_be_said)).then_some(values)
 }
 
-/// Whether there is a choice of schemas, and if it is one and null: which.
-/// `false`: of several.
+/// Returns whether there is a choice of schemas, and the other one if it is a choice
+/// of one and null. `false`: of several.
 fn one_choice(schema: &Map<String, Value>) -> Option<(&Value, bool)> {
     let choices = schema.get("anyOf").or_else(|| schema.get("oneOf"))?;
     let is_null = |choice: &&Value| choice.get("type").is_some_and(|kind| kind == "null");
@@ -159,8 +159,8 @@ fn one_choice(schema: &Map<String, Value>) -> Option<(&Value, bool)> {
     }
 }
 
-/// The types that a schema names or implies, without null, and whether null
-/// is among them. `None`: any.
+/// Returns the types that a schema names or implies, without null, and whether null is
+/// among them. `None`: any.
 pub(super) fn kinds(schema: &Map<String, Value>) -> Option<(Vec<String>, bool)> {
     let mut kinds: Vec<String> = match schema.get("type") {
         Some(Value::String(kind)) => vec![kind.clone()],
@@ -198,7 +198,7 @@ fn kind_of(value: &Value) -> String {
     .to_owned()
 }
 
-/// The strings of a list.
+/// Returns the strings of a list.
 pub(super) fn names<'a>(
     schema: &'a Map<String, Value>,
     keyword: &str,

@@ -36,8 +36,8 @@ const FORMATS: [&str; 9] = [
     "uuid",
 ];
 
-/// Keywords that say what can be written, and that strict mode has not.
-const BEYOND: [&str; 5] = [
+/// Keywords that say what can be written, and that strict mode lacks.
+const UNSUPPORTED: [&str; 5] = [
     "allOf",
     "patternProperties",
     "prefixItems",
@@ -45,42 +45,45 @@ const BEYOND: [&str; 5] = [
     "unevaluatedProperties",
 ];
 
-/// Objects within each other. Services differ, this is what all take.
+/// The depth of nested objects that all services take.
 const DEPTH: usize = 5;
-/// Values of all enumerations of a schema.
+/// The most values of all enumerations of a schema.
 const ENUM_VALUES: usize = 1000;
 /// From so many strings on, an enumeration may have [`ENUM_CHARACTERS`].
 const LONG_ENUM: usize = 250;
 /// Characters of a long enumeration's strings together.
 const ENUM_CHARACTERS: usize = 15_000;
 
-/// A tool whose schema strict mode cannot say.
+/// A tool whose schema strict mode cannot express.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NotStrict {
     /// The tool's name.
     pub tool: String,
-    /// Why, in words for the tool's author.
+    /// The reason, in words for the tool's author.
     pub reason: String,
 }
 
 impl fmt::Display for NotStrict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { tool, reason } = self;
-        write!(f, "strict mode cannot say the schema of `{tool}`: {reason}")
+        write!(
+            f,
+            "strict mode cannot express the schema of `{tool}`: {reason}"
+        )
     }
 }
 
-/// A tool's schema for strict mode.
+/// Returns a tool's schema for strict mode.
 pub(super) fn schema(definition: &Definition) -> Result<Map<String, Value>, NotStrict> {
     let mut schema = definition.input_schema.clone();
     schema.insert("type".to_owned(), "object".into());
     let properties = schema.entry("properties");
     properties.or_insert_with(|| Map::new().into());
-    let mut strict = Strict {
+    let mut strict = StrictConversion {
         enum_values: ENUM_VALUES,
     };
-    let top = Place {
+    let top = Position {
         name: "",
         depth: 1,
         chosen: false,
@@ -97,33 +100,33 @@ pub(super) fn schema(definition: &Definition) -> Result<Map<String, Value>, NotS
         })
 }
 
-/// What is left to spend on a schema.
-struct Strict {
+/// The conversion of a schema, with what it may still spend.
+struct StrictConversion {
     enum_values: usize,
 }
 
-/// Where in a schema.
+/// A position in a schema.
 #[derive(Clone, Copy)]
-struct Place<'a> {
+struct Position<'a> {
     /// The nearest property.
     name: &'a str,
     depth: usize,
-    /// Within one of several schemas, of which the host cannot know which was
-    /// meant, and so not what a null stands for.
+    /// True within one of several schemas: the host cannot know which one was meant,
+    /// and so not what a null stands for.
     chosen: bool,
 }
 
-impl Strict {
+impl StrictConversion {
     fn schema(
         &mut self,
         schema: &Map<String, Value>,
-        at: Place<'_>,
+        at: Position<'_>,
     ) -> Result<Map<String, Value>, String> {
         let here = || match at.name {
             "" => "it".to_owned(),
             name => format!("`{name}`"),
         };
-        if let Some(keyword) = BEYOND.iter().find(|key| schema.contains_key(**key)) {
+        if let Some(keyword) = UNSUPPORTED.iter().find(|key| schema.contains_key(**key)) {
             return Err(format!("{} has `{keyword}`", here()));
         }
         let mut strict = Map::new();
@@ -134,7 +137,7 @@ impl Strict {
             };
             self.keep(schema, &mut strict);
             let choices = choices.iter().map(|choice| {
-                self.property(choice, Place { chosen: true, ..at })
+                self.property(choice, Position { chosen: true, ..at })
                     .map(Value::from)
             });
             let choices = choices.collect::<Result<Vec<_>, _>>()?;
@@ -171,7 +174,7 @@ impl Strict {
     fn object(
         &mut self,
         schema: &Map<String, Value>,
-        at: Place<'_>,
+        at: Position<'_>,
         strict: &mut Map<String, Value>,
     ) -> Result<(), String> {
         if at.depth > DEPTH {
@@ -191,7 +194,7 @@ impl Strict {
         }
         let mut converted = Map::new();
         for (name, property) in properties {
-            let place = Place {
+            let place = Position {
                 name,
                 depth: at.depth + 1,
                 ..at
@@ -215,15 +218,15 @@ impl Strict {
         Ok(())
     }
 
-    fn property(&mut self, schema: &Value, at: Place<'_>) -> Result<Map<String, Value>, String> {
+    fn property(&mut self, schema: &Value, at: Position<'_>) -> Result<Map<String, Value>, String> {
         match schema {
             Value::Object(schema) => self.schema(schema, at),
             _ => Err(format!("`{}` takes values of any type", at.name)),
         }
     }
 
-    /// The keywords that stay. The others only narrow what may be written, and
-    /// the host sees to that.
+    /// Copies the keywords that stay. The others only narrow what may be written, and
+    /// the host checks that.
     fn keep(&mut self, schema: &Map<String, Value>, strict: &mut Map<String, Value>) {
         for keyword in KEYWORDS {
             if let Some(value) = schema.get(keyword) {
@@ -253,7 +256,7 @@ impl Strict {
     }
 }
 
-/// Whether null is among what a schema takes.
+/// Checks that a schema takes null.
 fn takes_null(schema: &Map<String, Value>) -> bool {
     let choices = schema.get("anyOf").and_then(Value::as_array);
     let mut choices = choices.into_iter().flatten();
@@ -261,7 +264,7 @@ fn takes_null(schema: &Map<String, Value>) -> bool {
         || choices.any(|choice| choice.get("type").is_some_and(|kind| kind == "null"))
 }
 
-/// Null, besides what a schema takes: it stands for an absent property.
+/// Adds null to what a schema takes: it stands for an absent property.
 fn make_nullable(schema: &mut Map<String, Value>) {
     if let Some(Value::Array(choices)) = schema.get_mut("anyOf") {
         let null = serde_json::json!({"type": "null"});
@@ -445,7 +448,7 @@ mod tests {
             (deep, "it has more than 5 objects in each other"),
         ] {
             let strict = strict(json!({"properties": {"a": a}}));
-            let expected = format!("strict mode cannot say the schema of `t`: {reason}");
+            let expected = format!("strict mode cannot express the schema of `t`: {reason}");
             assert_eq!(strict, Err(expected), "{a}");
         }
         assert!(strict(json!({"anyOf": [{"required": ["a"]}]})).is_err());

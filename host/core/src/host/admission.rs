@@ -1,12 +1,12 @@
-//! Which components are taken in where several claim one name. An agent calls a
-//! tool by its name and a grant names a file, so each of these names belongs to
-//! one component: to the one that has it already, else to the one that the
-//! operator names, else to nobody. The order of files decides nothing. Meets: a
-//! file that is put beside a granted component and takes its name.
+//! Deciding which components are admitted where several claim one name. An agent
+//! calls a tool by its name and a grant names a file, so each of these names belongs
+//! to one component: to the one that has it already, else to the one that the
+//! operator names, else to nobody. The order of files decides nothing. Guards
+//! against: a file that is put beside a granted component and takes its name.
 
 use crate::component::cannot_load;
 
-/// A component that is taken in, or asks to be.
+/// A component that is admitted, or asks to be.
 #[derive(Debug, Clone)]
 pub(super) struct Candidate<'a> {
     /// Its path, or the name of a built-in one.
@@ -16,7 +16,7 @@ pub(super) struct Candidate<'a> {
     pub(super) claim: Claim<'a>,
 }
 
-/// What a component has of the operator.
+/// The claim that the operator gives a component.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Claim<'a> {
     /// It comes with the host.
@@ -32,11 +32,11 @@ pub(super) enum Claim<'a> {
     None,
 }
 
-/// Why each newcomer is refused, if it is.
-pub(super) fn refusals(taken: &[Candidate<'_>], new: &[Candidate<'_>]) -> Vec<Option<String>> {
+/// Returns for each newcomer why it is refused, if it is.
+pub(super) fn refusals(admitted: &[Candidate<'_>], new: &[Candidate<'_>]) -> Vec<Option<String>> {
     let mut refused: Vec<Option<String>> = new
         .iter()
-        .map(|new| taken.iter().find_map(|taken| taken.keeps_out(new)))
+        .map(|new| admitted.iter().find_map(|admitted| admitted.keeps_out(new)))
         .collect();
     for rule in [same_file, outranked, equal] {
         let left: Vec<usize> = (0..new.len()).filter(|at| refused[*at].is_none()).collect();
@@ -52,7 +52,7 @@ pub(super) fn refusals(taken: &[Candidate<'_>], new: &[Candidate<'_>]) -> Vec<Op
 }
 
 impl Candidate<'_> {
-    /// Why this one, which is taken in, keeps another one out.
+    /// Returns why this component, which is admitted, keeps another one out.
     fn keeps_out(&self, new: &Candidate<'_>) -> Option<String> {
         if let Some(tool) = self.shared_tool(new) {
             return Some(match self.claim {
@@ -77,7 +77,7 @@ impl Candidate<'_> {
         tools.find(|tool| other.tools.contains(tool))
     }
 
-    /// The file name that both have and a grant names.
+    /// Returns the file name that both have and a grant names.
     fn shared_grant(&self, other: &Candidate<'_>) -> Option<&str> {
         match (self.claim, other.claim) {
             (Claim::Granted { file }, Claim::Granted { file: other }) if file == other => {
@@ -92,8 +92,8 @@ impl Candidate<'_> {
     }
 }
 
-/// Two files of one granted name: the grant belongs to neither, unless they are
-/// the same component. A pin of that name has let no other bytes come this far.
+/// Refuses two files of one granted name: the grant belongs to neither, unless they
+/// are the same component. A pin of that name has let no other bytes come this far.
 fn same_file(new: &[Candidate<'_>], at: usize, other: usize) -> Option<String> {
     let (it, that) = (&new[at], &new[other]);
     let file = it.shared_grant(that)?;
@@ -107,7 +107,7 @@ fn same_file(new: &[Candidate<'_>], at: usize, other: usize) -> Option<String> {
     }
 }
 
-/// Of two that define one tool, the one that the operator names serves.
+/// Refuses, of two that define one tool, the one that the operator does not name.
 fn outranked(new: &[Candidate<'_>], at: usize, other: usize) -> Option<String> {
     let (it, that) = (&new[at], &new[other]);
     let tool = it.shared_tool(that)?;
@@ -119,7 +119,7 @@ fn outranked(new: &[Candidate<'_>], at: usize, other: usize) -> Option<String> {
     })
 }
 
-/// Of two that define one tool with equal claims, neither serves.
+/// Refuses both of two that define one tool with equal claims.
 fn equal(new: &[Candidate<'_>], at: usize, other: usize) -> Option<String> {
     let (it, that) = (&new[at], &new[other]);
     let tool = it.shared_tool(that)?;
@@ -154,23 +154,23 @@ mod tests {
         }
     }
 
-    /// The origins that are taken in, of newcomers `a`, `b`, … with these claims,
-    /// digests and tools.
-    fn taken(taken: &[Candidate<'_>], new: &[(Claim<'_>, &str, &[&str])]) -> String {
+    /// Returns the origins that are admitted, of newcomers `a`, `b`, … with these
+    /// claims, digests and tools.
+    fn admitted(earlier: &[Candidate<'_>], new: &[(Claim<'_>, &str, &[&str])]) -> String {
         let origins = ["a", "b", "c"];
         let new: Vec<_> = new
             .iter()
             .zip(origins)
             .map(|((claim, digest, tools), origin)| candidate(origin, *claim, digest, tools))
             .collect();
-        let refused = refusals(taken, &new);
+        let refused = refusals(earlier, &new);
         let left = refused.iter().zip(origins);
         left.filter_map(|(why, origin)| why.is_none().then_some(origin))
             .collect()
     }
 
     #[test]
-    fn a_tool_belongs_to_the_component_that_the_operator_names() {
+    fn gives_a_tool_to_the_component_that_the_operator_names() {
         for (new, expected) in [
             (
                 &[(Claim::None, "1", &["t"][..]), (Claim::None, "2", &["u"])][..],
@@ -209,12 +209,12 @@ mod tests {
             (&[(GRANTED, "1", &["t"]), (GRANTED, "2", &["u"])], ""),
             (&[(GRANTED, "1", &["t"]), (GRANTED, "1", &["t"])], "a"),
         ] {
-            assert_eq!(taken(&[], new), expected, "{new:?}");
+            assert_eq!(admitted(&[], new), expected, "{new:?}");
         }
     }
 
     #[test]
-    fn what_serves_goes_on_serving_whoever_comes() {
+    fn components_that_serve_keep_newcomers_out() {
         let serving = [
             candidate("read_skill", Claim::BuiltIn, "0", &["read_skill"]),
             candidate("/x/g.wasm", GRANTED, "1", &["t"]),
@@ -227,7 +227,7 @@ mod tests {
             ((OTHER, "3", &["read_skill"]), ""),
             ((OTHER, "3", &["other"]), "a"),
         ] {
-            assert_eq!(taken(&serving, &[new]), expected, "{new:?}");
+            assert_eq!(admitted(&serving, &[new]), expected, "{new:?}");
         }
     }
 }

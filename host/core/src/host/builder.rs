@@ -1,6 +1,7 @@
-//! Building a host: folders opened, components loaded, grants worked out.
+//! Building a host: opening folders, loading components, working out grants.
 
 mod checks;
+mod config;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -9,10 +10,10 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 
-use super::components::{Components, Loaded, Rules};
-use super::{Granted, Host, Inner, Resources, Running};
+use super::components::{ComponentIntake, IntakeRules, LoadedComponent};
+use super::{Host, Inner, ResourceReader, Runtime, ServedTool};
 use crate::component::cache::ComponentCache;
-use crate::component::compile::{self, Compilation, Compiler, ProgressCallback};
+use crate::component::compile::{Compilation, Compiler, ProgressCallback};
 use crate::component::embedded::SKILL_RESOURCES;
 use crate::component::{Loader, Tool};
 use crate::sandbox::engine::{self, EpochEngine};
@@ -21,14 +22,14 @@ use crate::skill::catalog::{Catalog, SkillsRoot};
 use crate::skill::guard;
 use crate::tool::audit::{Audit, AuditMode};
 use crate::tool::grant::{Defaults, Grant};
-use crate::tool::limits::{Limits, Load};
+use crate::tool::limits::{CompileLimits, Limits, Load};
 use crate::tool::observer::Observer;
 use crate::trust::Trust;
 
-/// Bytes of an answer that say how the file in it is encoded, and a little more.
+/// The bytes of an answer that say how the file in it is encoded, and a little more.
 const ENCODING_NOTE: usize = 256;
 
-/// What a host is built from. See [`Host::builder`].
+/// The settings from which a host is built. See [`Host::builder`].
 #[derive(Clone, Default)]
 pub struct HostBuilder {
     skills: Vec<SkillsRoot>,
@@ -49,16 +50,14 @@ pub struct HostBuilder {
     require_pins: bool,
     require_components: bool,
     trust: Trust,
-    /// Whether component files are trusted whoever can change them.
-    /// What messages call the configuration.
+    /// The configuration's name in messages.
     configuration: Option<String>,
     compiler: Option<PathBuf>,
-    compile_time: Option<Duration>,
+    compile_limits: CompileLimits,
 }
 
 impl HostBuilder {
-    /// Adds a folder of skills. Folders are asked in the order in which they
-    /// were added, and the first that has a skill wins.
+    /// Adds a folder of skills. The first folder that has a skill wins.
     pub fn skills(self, folder: impl Into<PathBuf>) -> Self {
         self.skills_root(SkillsRoot {
             path: folder.into(),
@@ -66,7 +65,7 @@ impl HostBuilder {
         })
     }
 
-    /// Like [`HostBuilder::skills`], with a choice about symlinks.
+    /// Adds a folder of skills, with a choice about symlinks.
     pub fn skills_root(mut self, root: SkillsRoot) -> Self {
         self.skills.push(root);
         self
@@ -85,8 +84,8 @@ impl HostBuilder {
         self
     }
 
-    /// The folder that paths are relative to when a call names no skill.
-    /// Default: none, such calls are refused.
+    /// Sets the folder that paths are relative to when a call names no skill.
+    /// Default: none, and such calls are refused.
     pub fn home(mut self, folder: impl Into<PathBuf>) -> Self {
         self.home = Some(folder.into());
         self
@@ -105,14 +104,14 @@ impl HostBuilder {
         self
     }
 
-    /// Whether the host will have [resources](Host::skill_resources).
+    /// Checks that the host will have [resources](Host::skill_resources).
     pub fn serves_resources(&self) -> bool {
         !self.without_embedded && !self.disabled.contains(SKILL_RESOURCES)
     }
 
-    /// What a component may do; see [`Grant`]. It is named by its file, such as
-    /// `count_lines.wasm`, and a built-in one by its tool. The grant covers all
-    /// tools that the component defines, and replaces an earlier one.
+    /// Sets what a component may do; see [`Grant`]. Name it by its file, such as
+    /// `count_lines.wasm`, and a built-in one by its tool. The grant covers all tools
+    /// that the component defines, and replaces an earlier one.
     ///
     /// Where two components define one tool, the one that a grant or a
     /// [pin](HostBuilder::pin) names serves. Where both are named, or neither,
@@ -122,50 +121,49 @@ impl HostBuilder {
         self
     }
 
-    /// Who may change component files, tools folders and the audit log. Others'
-    /// are refused. Default: root and the user who runs the host.
+    /// Sets who may change component files, tools folders and the audit log. The
+    /// host refuses those of others. Default: root and the user who runs the host.
     pub fn trust(mut self, trust: Trust) -> Self {
         self.trust = trust;
         self
     }
 
-    /// What messages call the configuration, such as its file. Default: the
+    /// Sets the configuration's name in messages, such as its file. Default: the
     /// configuration.
     pub fn configuration(mut self, name: impl Into<String>) -> Self {
         self.configuration = Some(name.into());
         self
     }
 
-    /// What one call may cost, for tools whose grant does not say.
+    /// Sets the limits of a call, for tools whose grant does not say.
     pub fn limits(mut self, limits: Limits) -> Self {
         self.defaults.limits = limits;
         self
     }
 
-    /// How many calls run and wait at a time.
+    /// Sets how many calls run and wait at a time.
     pub fn load(mut self, load: Load) -> Self {
         self.load = load;
         self
     }
 
-    /// Whether files with several hard links may be read, for tools whose
-    /// grant does not say. One of their names may lie outside the skill.
-    /// Default: no.
+    /// Allows tools whose grant does not say to read files with several hard links.
+    /// One of their names may lie outside the skill. Default: no.
     pub fn hard_links(mut self, allowed: bool) -> Self {
         self.defaults.hard_links = allowed;
         self
     }
 
-    /// Leaves out the five tools that come with the host, and what reads
-    /// skills' files as [resources](Host::skill_resources).
+    /// Leaves out the five tools that come with the host, and
+    /// [resources](Host::skill_resources).
     pub fn without_embedded_tools(mut self) -> Self {
         self.without_embedded = true;
         self
     }
 
-    /// Leaves out what limits a call, to measure what it costs. A guest that
-    /// loops then loops for ever.
-    #[cfg(feature = "measure")]
+    /// Leaves out what limits a call, to measure what limits cost. A guest that
+    /// loops then loops forever.
+    #[cfg(skillhost_measure)]
     pub fn unlimited(mut self) -> Self {
         self.unlimited = true;
         self
@@ -184,58 +182,60 @@ impl HostBuilder {
         self
     }
 
-    /// Makes [`HostBuilder::build`] fail where a component file cannot be loaded.
+    /// Makes [`HostBuilder::build`] fail if a component file cannot be loaded.
     /// Default: it is one of the host's [`problems`](Host::problems).
     pub fn require_components(mut self, required: bool) -> Self {
         self.require_components = required;
         self
     }
 
-    /// Records every call in this file: one line of JSON each, appended. The
-    /// file is made for its owner alone; one that is there must be empty or end
-    /// in such a record. `-` is standard error. Default: none.
+    /// Records every call in this file: one line of JSON each, appended. A new file
+    /// is for its owner alone; an existing one must be empty or end in such a record.
+    /// `-` is standard error. Default: none.
     pub fn audit(mut self, file: impl Into<PathBuf>, mode: AuditMode) -> Self {
         self.audit = Some((file.into(), mode));
         self
     }
 
-    /// Is told how every call ends. Default: nobody is.
+    /// Sets what learns how every call ends. Default: nothing.
     pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
         self.observer = Some(observer);
         self
     }
 
-    /// The program that compiles component files, in a process of its own: one
+    /// Sets the program that compiles component files in a process of its own: one
     /// that calls [`compile_component`](crate::compile_component) when its only
     /// argument is [`COMPILE_ARGUMENT`](crate::COMPILE_ARGUMENT), such as
-    /// `skillhost` itself. Default: none, they are compiled in this process,
-    /// where a component made for it can take all memory and time.
+    /// `skillhost` itself. Default: none. This process then compiles them, and a
+    /// component made for it can take all memory and time.
     pub fn compiler(mut self, program: impl Into<PathBuf>) -> Self {
         self.compiler = Some(program.into());
         self
     }
 
-    /// Longest that compiling a component file may take, in a process of its
-    /// own. Default: 60 seconds.
+    /// Sets the longest time that compiling a component file may take, in a process
+    /// of its own. Default: 60 seconds.
     pub fn compile_time(mut self, time: Duration) -> Self {
-        self.compile_time = Some(time);
+        self.compile_limits.compile_time = time;
         self
     }
 
-    /// Is told of each component that has to be compiled, before and after.
+    /// Sets a callback for each component that has to be compiled, before and after.
     /// Several are compiled at a time.
-    pub fn progress(mut self, told: impl Fn(&str, Compilation) + Send + Sync + 'static) -> Self {
-        self.progress = Some(Arc::new(told));
+    pub fn progress(
+        mut self,
+        callback: impl Fn(&str, Compilation) + Send + Sync + 'static,
+    ) -> Self {
+        self.progress = Some(Arc::new(callback));
         self
     }
 
-    /// Opens the folders and learns what the tools are. A folder that cannot be
-    /// opened is an error; a component that cannot be loaded is one of the
-    /// host's [`problems`](Host::problems).
+    /// Opens the folders and loads the components. A folder that cannot be opened is
+    /// an error. A component that cannot be loaded is one of the host's
+    /// [`problems`](Host::problems).
     ///
-    /// Component files that no host has seen before are compiled and checked
-    /// now. The code of others is made ready at their first call; see
-    /// [`Host::prepare`].
+    /// Component files that are new to the cache are compiled and checked now. The
+    /// code of others is made ready at their first call; see [`Host::prepare`].
     pub async fn build(self) -> anyhow::Result<Host> {
         guard::check_machine()?;
         let memory = self.most_memory();
@@ -243,36 +243,39 @@ impl HostBuilder {
         let engine = EpochEngine::new(&self.load, memory, !self.unlimited)?;
         let audit = self.audit.as_ref();
         let audit = audit.map(|(path, mode)| Audit::open(path, *mode, &self.trust));
-        let running = Running {
+        let runtime = Runtime {
             engine,
             memory,
             audit: audit.transpose()?.map(Arc::new),
         };
-        self.build_on(running, None).await
+        self.build_on(runtime, None).await
     }
 
-    /// Like [`HostBuilder::build`], in the place of an earlier host: on its
-    /// engine, with its slots for calls and its audit log, so that limits hold
-    /// for calls of both together. Of the builder's own, [`load`] and [`audit`]
-    /// do not count. Components that have not changed are taken over as they
-    /// are. One that has changed and cannot be loaded is a problem, and its
-    /// earlier tools stay.
+    /// Builds a host in the place of an earlier one: on its engine, with its slots
+    /// for calls and its audit log, so that limits hold for calls of both together.
+    /// The builder's [`load`] and [`audit`] do not count. Components that have not
+    /// changed are taken over as they are. One that has changed and cannot be loaded
+    /// is a problem, and its earlier tools stay.
     ///
     /// [`load`]: HostBuilder::load
     /// [`audit`]: HostBuilder::audit
     pub async fn rebuild(self, earlier: &Host) -> anyhow::Result<Host> {
-        let running = earlier.0.running.clone();
-        if self.most_memory() > running.memory {
+        let runtime = earlier.0.runtime.clone();
+        if self.most_memory() > runtime.memory {
             bail!(
                 "the engine that runs was set up for calls of {} bytes of memory, fewer than are \
                  asked for now",
-                running.memory
+                runtime.memory
             );
         }
-        self.build_on(running, Some(&earlier.0.components)).await
+        self.build_on(runtime, Some(&earlier.0.components)).await
     }
 
-    async fn build_on(self, running: Running, earlier: Option<&[Loaded]>) -> anyhow::Result<Host> {
+    async fn build_on(
+        self,
+        runtime: Runtime,
+        earlier: Option<&[LoadedComponent]>,
+    ) -> anyhow::Result<Host> {
         let catalog = Catalog::open(&self.skills, self.home.as_deref())?;
         let catalog = Arc::new(catalog.hard_links(self.defaults.hard_links));
         let mut problems = Vec::new();
@@ -283,7 +286,7 @@ impl HostBuilder {
         });
         let compiler = Compiler {
             program: self.compiler.clone(),
-            time: self.compile_time.unwrap_or(compile::DEFAULT_TIME),
+            time: self.compile_limits.compile_time,
         };
         // A component may need what its tools are granted.
         let loading = Limits {
@@ -292,15 +295,15 @@ impl HostBuilder {
         };
         let loader = Loader {
             compiler,
-            engine: running.engine.clone(),
+            engine: runtime.engine.clone(),
             cache,
             limits: loading,
             progress: self.progress.clone(),
         };
-        let mut components = Components {
+        let mut components = ComponentIntake {
             loader: Arc::new(loader),
             earlier: earlier.unwrap_or_default(),
-            rules: Rules {
+            rules: IntakeRules {
                 pins: &self.pins,
                 require_pins: self.require_pins,
                 grants: &self.grants,
@@ -323,7 +326,7 @@ impl HostBuilder {
         problems.extend(refused);
         let components = components.loaded;
         // A tool may be missing because its component is refused, and a file may
-        // have gone since: that is a problem, and the rest of the host works.
+        // have gone since. The rest of the host works.
         for (checked, may_be_refused) in [
             (self.check_disabled(&components), refused_components > 0),
             (self.check_files(&components, &files), false),
@@ -336,7 +339,7 @@ impl HostBuilder {
             }
         }
         problems.extend(self.missing_skills(&catalog));
-        let engine = &running.engine;
+        let engine = &runtime.engine;
         let granted = |(tool, own): (&Arc<Tool>, bool)| {
             let grant = self.grants.get(tool.component.grant_name());
             let terms = grant
@@ -344,14 +347,14 @@ impl HostBuilder {
                 .unwrap_or_default()
                 .terms(own, &self.defaults);
             let name = &tool.definition.name;
-            Granted {
+            ServedTool {
                 quota: engine.quota(name, own, terms.limits.memory),
                 skills: GrantedSkills::new(Arc::clone(&catalog), terms.skills.clone()),
                 terms,
                 tool: Arc::clone(tool),
             }
         };
-        let mut tools: Vec<Granted> = components
+        let mut tools: Vec<ServedTool> = components
             .iter()
             .flat_map(|component| {
                 component
@@ -368,10 +371,10 @@ impl HostBuilder {
                 own && granted.tool.definition.name == SKILL_RESOURCES
             })
             .next()
-            .map(resources);
+            .map(resource_reader);
         Ok(Host(Arc::new(Inner {
             catalog,
-            running,
+            runtime,
             observer: self.observer,
             components,
             tools,
@@ -382,17 +385,17 @@ impl HostBuilder {
         })))
     }
 
-    /// The folders of skills, in their order.
+    /// Returns the folders of skills, in their order.
     pub fn skills_roots(&self) -> &[SkillsRoot] {
         &self.skills
     }
 
-    /// The folders of tool components, in their order.
+    /// Returns the folders of tool components, in their order.
     pub fn tool_folders(&self) -> &[PathBuf] {
         &self.tools
     }
 
-    /// The memory that the engine has to have ready for a call.
+    /// Returns the memory that the engine must have ready for a call.
     fn most_memory(&self) -> usize {
         let granted = self
             .grants
@@ -402,8 +405,8 @@ impl HostBuilder {
         all.map(|limits| limits.memory).max().unwrap_or_default()
     }
 
-    /// The `.wasm` files of the tool folders, in order of their names, and the
-    /// components that were named themselves.
+    /// Returns the `.wasm` files of the tool folders, in order of their names, and
+    /// then the components that were named themselves.
     fn component_files(&self) -> anyhow::Result<Vec<PathBuf>> {
         let mut files: Vec<PathBuf> = Vec::new();
         // A folder that is named twice, by whatever path, is one folder.
@@ -432,11 +435,11 @@ impl HostBuilder {
     }
 }
 
-/// What reads resources. Its answers may be longer than the operator's limit by
-/// what base64 adds: the limit then counts a file's bytes, of either kind.
-fn resources(mut granted: Granted) -> Resources {
-    let max_bytes = granted.terms.limits.output;
+/// Returns the reader of resources. Its answers may be longer than the operator's
+/// limit by what base64 adds: the limit counts a file's bytes, text or not.
+fn resource_reader(mut tool: ServedTool) -> ResourceReader {
+    let max_bytes = tool.terms.limits.output;
     let encoded = max_bytes.div_ceil(3).saturating_mul(4);
-    granted.terms.limits.output = encoded.saturating_add(ENCODING_NOTE);
-    Resources { granted, max_bytes }
+    tool.terms.limits.output = encoded.saturating_add(ENCODING_NOTE);
+    ResourceReader { tool, max_bytes }
 }

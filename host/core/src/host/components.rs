@@ -1,6 +1,6 @@
-//! The components of a host, as they are loaded. What an earlier host had of
-//! the same content is taken over and not loaded again. Which of them are taken
-//! in where names collide is decided in `admission`.
+//! Loading the components of a host. A component that an earlier host had with the
+//! same content is taken over and not loaded again. Where names collide,
+//! `admission` decides which components are admitted.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -23,48 +23,48 @@ use crate::trust::Trust;
 
 /// A component, and the tools that it defines.
 #[derive(Clone)]
-pub(crate) struct Loaded {
+pub(crate) struct LoadedComponent {
     pub(crate) component: Arc<ToolComponent>,
     pub(crate) tools: Vec<Arc<Tool>>,
-    /// The user whose file it is; none of one that comes with the host.
+    /// The user whose file it is; none for one that comes with the host.
     owner: Option<u32>,
 }
 
-/// Components being loaded.
-pub(crate) struct Components<'a> {
+/// The components of a host while they are loaded.
+pub(crate) struct ComponentIntake<'a> {
     pub(crate) loader: Arc<Loader>,
-    /// What the host had that is being replaced.
-    pub(crate) earlier: &'a [Loaded],
-    pub(crate) rules: Rules<'a>,
-    pub(crate) loaded: Vec<Loaded>,
+    /// The components of the host that is being replaced.
+    pub(crate) earlier: &'a [LoadedComponent],
+    pub(crate) rules: IntakeRules<'a>,
+    pub(crate) loaded: Vec<LoadedComponent>,
 }
 
-/// Which component files may be loaded, by the operator's word.
-pub(crate) struct Rules<'a> {
+/// The operator's rules for component files.
+pub(crate) struct IntakeRules<'a> {
     pub(crate) pins: &'a BTreeMap<String, String>,
     pub(crate) require_pins: bool,
     pub(crate) grants: &'a BTreeMap<String, Grant>,
     pub(crate) trust: &'a Trust,
 }
 
-/// A component file that was looked at.
-struct Seen {
+/// A component file whose owner and pin were checked.
+struct ComponentFile {
     owner: Option<u32>,
     digest: String,
-    known: Known,
+    content: FileContent,
 }
 
-/// What is known of such a file.
-enum Known {
+/// The content of such a file, as far as it is known.
+enum FileContent {
     /// The earlier host has it.
-    Earlier(Loaded),
+    Earlier(LoadedComponent),
     /// Its tools.
     Tools(Vec<Definition>),
-    /// Its code; it has to say what its tools are.
+    /// Its code, which has yet to define its tools.
     Code(Component),
 }
 
-impl Components<'_> {
+impl ComponentIntake<'_> {
     /// Adds the components that come with the host.
     pub(crate) fn add_embedded(&mut self) -> anyhow::Result<()> {
         for embedded in &EMBEDDED {
@@ -80,7 +80,7 @@ impl Components<'_> {
                         ToolComponent::new(loader, origin.to_owned(), digest.to_owned(), source);
                     let definitions = embedded.definitions();
                     let definitions = definitions.with_context(|| cannot_load(origin))?;
-                    Loaded::new(runnable, None, definitions)
+                    LoadedComponent::new(runnable, None, definitions)
                 }
             };
             self.loaded.push(component);
@@ -88,8 +88,8 @@ impl Components<'_> {
         Ok(())
     }
 
-    /// Adds components from files, in this order. The others are told of as
-    /// problems.
+    /// Adds components from files, in this order. Returns the problems of those
+    /// that are not admitted.
     ///
     /// A component that the earlier host had stays for as long as its file does:
     /// as it is now where it may take its own place, else as it was.
@@ -100,12 +100,12 @@ impl Components<'_> {
         let mut successors = Vec::new();
         // By the place of their files.
         let mut taken = BTreeMap::new();
-        for (at, (file, seen)) in self.look_at_all(&files).into_iter().enumerate() {
-            let loaded = match seen {
-                Ok(seen) => self.load(file, seen).await,
+        for (at, (path, file)) in self.inspect_all(&files).into_iter().enumerate() {
+            let loaded = match file {
+                Ok(file) => self.load(path, file).await,
                 Err(error) => Err(error),
             };
-            let Some(earlier) = self.earlier_of(file) else {
+            let Some(earlier) = self.earlier_of(path) else {
                 match loaded {
                     Ok(newcomer) => newcomers.push((at, newcomer)),
                     Err(error) => problems.push(format!("{error:#}")),
@@ -159,24 +159,26 @@ impl Components<'_> {
     }
 
     /// Loads a component. The error names it.
-    async fn load(&self, file: &Path, seen: Seen) -> anyhow::Result<Loaded> {
-        let Seen {
+    async fn load(&self, path: &Path, file: ComponentFile) -> anyhow::Result<LoadedComponent> {
+        let ComponentFile {
             owner,
             digest,
-            known,
-        } = seen;
-        let origin = file.display().to_string();
+            content,
+        } = file;
+        let origin = path.display().to_string();
         let runnable = |digest| {
-            let source = ComponentSource::File(file.to_owned());
+            let source = ComponentSource::File(path.to_owned());
             ToolComponent::new(Arc::clone(&self.loader), origin.clone(), digest, source)
         };
-        let loaded = match known {
+        let loaded = match content {
             // Its owner stays the one whose bytes they were.
-            Known::Earlier(unchanged) => unchanged,
-            Known::Tools(definitions) => Loaded::new(runnable(digest), owner, definitions),
-            Known::Code(component) => {
+            FileContent::Earlier(unchanged) => unchanged,
+            FileContent::Tools(definitions) => {
+                LoadedComponent::new(runnable(digest), owner, definitions)
+            }
+            FileContent::Code(component) => {
                 // Read again, so that not all files are in memory at a time.
-                let bytes = read(file)?;
+                let bytes = read(path)?;
                 if sha256(&bytes) != digest {
                     bail!("{}: its file has changed meanwhile", cannot_load(&origin));
                 }
@@ -184,7 +186,7 @@ impl Components<'_> {
                     .loader
                     .load_definitions(&origin, &bytes, &component, &digest);
                 let (sandbox, definitions) = asked.await?;
-                Loaded::new(runnable(digest).with_sandbox(sandbox), owner, definitions)
+                LoadedComponent::new(runnable(digest).with_sandbox(sandbox), owner, definitions)
             }
         };
         let names: Vec<&str> = loaded.tool_names().collect();
@@ -198,12 +200,12 @@ impl Components<'_> {
         Ok(loaded)
     }
 
-    /// Whether a component may take the place of the one that its file held
-    /// before. `files` are there now: what another one has is not for it.
+    /// Checks that a component may take the place of the one that its file held
+    /// before. `files` are there now: it may not take what another of them has.
     fn check_successor(
         &self,
-        earlier: &Loaded,
-        loaded: &Loaded,
+        earlier: &LoadedComponent,
+        loaded: &LoadedComponent,
         files: &[PathBuf],
     ) -> anyhow::Result<()> {
         if loaded.component.digest == earlier.component.digest {
@@ -229,34 +231,36 @@ impl Components<'_> {
         }
     }
 
-    /// Looks at files, several at a time: those that nobody has seen are
-    /// compiled.
-    fn look_at_all<'f>(&self, files: &'f [PathBuf]) -> Vec<(&'f Path, anyhow::Result<Seen>)> {
+    /// Inspects files, several at a time, and compiles those that are new.
+    fn inspect_all<'f>(
+        &self,
+        files: &'f [PathBuf],
+    ) -> Vec<(&'f Path, anyhow::Result<ComponentFile>)> {
         let threads = thread::available_parallelism().map_or(1, usize::from);
         let next = AtomicUsize::new(0);
         let (send, receive) = mpsc::channel();
-        let look = |send: mpsc::Sender<_>| {
+        let inspect = |send: mpsc::Sender<_>| {
             while let Some((index, file)) = {
                 let index = next.fetch_add(1, Ordering::Relaxed);
                 files.get(index).map(|file| (index, file))
             } {
-                let _ = send.send((index, file.as_path(), self.look(file)));
+                let _ = send.send((index, file.as_path(), self.inspect(file)));
             }
         };
         thread::scope(|scope| {
             for _ in 1..threads.min(files.len()) {
                 let send = send.clone();
-                scope.spawn(|| look(send));
+                scope.spawn(|| inspect(send));
             }
-            look(send);
+            inspect(send);
         });
-        let mut seen: Vec<_> = receive.into_iter().collect();
-        seen.sort_by_key(|(index, ..)| *index);
-        let seen = seen.into_iter();
-        seen.map(|(_, file, seen)| (file, seen)).collect()
+        let mut inspected: Vec<_> = receive.into_iter().collect();
+        inspected.sort_by_key(|(index, ..)| *index);
+        let inspected = inspected.into_iter();
+        inspected.map(|(_, path, file)| (path, file)).collect()
     }
 
-    fn look(&self, file: &Path) -> anyhow::Result<Seen> {
+    fn inspect(&self, file: &Path) -> anyhow::Result<ComponentFile> {
         let origin = file.display().to_string();
         let cannot = || cannot_load(&origin);
         let owner = self.rules.trust.check(file).with_context(cannot)?;
@@ -265,23 +269,23 @@ impl Components<'_> {
         self.rules.check_pin(file, &digest)?;
         let unchanged = self.earlier_of(file);
         let unchanged = unchanged.filter(|earlier| earlier.component.digest == digest);
-        let known = match (unchanged, self.loader.cached_definitions(&digest)) {
-            (Some(unchanged), _) => Known::Earlier(unchanged.clone()),
-            (None, Some(definitions)) => Known::Tools(definitions),
+        let content = match (unchanged, self.loader.cached_definitions(&digest)) {
+            (Some(unchanged), _) => FileContent::Earlier(unchanged.clone()),
+            (None, Some(definitions)) => FileContent::Tools(definitions),
             (None, None) => {
                 let component = self.loader.load_code(&origin, &bytes, &digest);
-                Known::Code(component.with_context(cannot)?)
+                FileContent::Code(component.with_context(cannot)?)
             }
         };
-        Ok(Seen {
+        Ok(ComponentFile {
             owner: Some(owner),
             digest,
-            known,
+            content,
         })
     }
 
-    /// What the earlier host had of this file.
-    fn earlier_of(&self, file: &Path) -> Option<&'_ Loaded> {
+    /// Returns the component that the earlier host had of this file.
+    fn earlier_of(&self, file: &Path) -> Option<&'_ LoadedComponent> {
         let mut strangers = self
             .earlier
             .iter()
@@ -290,7 +294,7 @@ impl Components<'_> {
     }
 }
 
-impl Loaded {
+impl LoadedComponent {
     fn new(component: ToolComponent, owner: Option<u32>, definitions: Vec<Definition>) -> Self {
         let component = Arc::new(component);
         let tool = |definition| Arc::new(Tool::new(definition, &component));
@@ -302,7 +306,7 @@ impl Loaded {
         }
     }
 
-    /// Whether it is one that comes with the host.
+    /// Checks that it comes with the host.
     pub(crate) fn is_own(&self) -> bool {
         self.owner.is_none()
     }
@@ -312,8 +316,8 @@ impl Loaded {
     }
 }
 
-impl Rules<'_> {
-    /// Whether a component of this digest may be loaded from this file.
+impl IntakeRules<'_> {
+    /// Checks that a component of this digest may be loaded from this file.
     fn check_pin(&self, file: &Path, digest: &str) -> anyhow::Result<()> {
         let name = file.file_name().unwrap_or_default().to_string_lossy();
         let cannot = || cannot_load(&file.display().to_string());
@@ -331,12 +335,12 @@ impl Rules<'_> {
         }
     }
 
-    fn is_pinned(&self, loaded: &Loaded) -> bool {
+    fn is_pinned(&self, loaded: &LoadedComponent) -> bool {
         self.pins.contains_key(loaded.component.grant_name())
     }
 
-    /// How admission sees a component.
-    fn candidate<'l>(&self, loaded: &'l Loaded) -> Candidate<'l> {
+    /// Returns a component as admission sees it.
+    fn candidate<'l>(&self, loaded: &'l LoadedComponent) -> Candidate<'l> {
         let file = loaded.component.grant_name();
         Candidate {
             origin: &loaded.component.origin,
@@ -352,12 +356,12 @@ impl Rules<'_> {
     }
 }
 
-/// What is said of a component that cannot take its own place.
+/// Returns the problem of a component that cannot take its own place.
 fn stays(why: &str) -> String {
     format!("{why}; its earlier tools stay")
 }
 
-/// The tools of components, in their order.
-pub(crate) fn tools_of(components: &[Loaded]) -> impl Iterator<Item = &Arc<Tool>> {
+/// Returns the tools of components, in their order.
+pub(crate) fn tools_of(components: &[LoadedComponent]) -> impl Iterator<Item = &Arc<Tool>> {
     components.iter().flat_map(|component| &component.tools)
 }

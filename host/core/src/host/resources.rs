@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::host::Host;
 use crate::tool::{CallError, Failure, Output, Stop};
 
-/// Reads skills' files; see [`Host::skill_resources`]. Cheap to clone.
+/// A reader of skills' files; see [`Host::skill_resources`]. It is cheap to clone.
 #[derive(Clone)]
 pub struct SkillResources {
     host: Host,
@@ -20,7 +20,7 @@ pub struct SkillResources {
     id: Option<String>,
 }
 
-/// What is in a file.
+/// The contents of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Contents {
     /// UTF-8, with every byte in its place: a byte order mark too.
@@ -33,13 +33,13 @@ pub enum Contents {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Directory {
-    /// What can be read, sorted by name.
+    /// The entries that can be read, sorted by name.
     pub entries: Vec<DirectoryEntry>,
     /// Of the skill's own folder, the start of its `SKILL.md`, as in
     /// [`SkillFiles`].
     pub skill_md: Option<String>,
-    /// How many names are left out: what they lead to cannot be read, or the
-    /// name cannot be asked for.
+    /// The number of names that are left out: they lead to what cannot be read, or
+    /// nobody can ask for the name.
     pub left_out: u64,
 }
 
@@ -49,11 +49,11 @@ pub struct Directory {
 pub struct DirectoryEntry {
     /// Its name: not empty, no separator, no control character.
     pub name: String,
-    /// What it leads to.
+    /// The kind of what it leads to.
     pub kind: EntryKind,
 }
 
-/// What an entry of a folder leads to. A symlink is judged by that.
+/// The kind of what an entry of a folder leads to. A symlink counts as that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EntryKind {
     /// A regular file.
@@ -75,9 +75,9 @@ pub struct SkillFiles {
     /// The start of `SKILL.md`, 65 KiB of it at most; none where there is no
     /// file of this very name, or where it is not UTF-8.
     pub skill_md: Option<String>,
-    /// What lies in the folder and is not among the files. The first 32.
+    /// What else lies in the folder. The first 32.
     pub left_out: Vec<LeftOut>,
-    /// How many were left out, named or not.
+    /// The number of things that were left out, named or not.
     pub left_out_count: u64,
     /// The limit that the skill is over.
     pub over: Option<OverLimit>,
@@ -99,9 +99,9 @@ pub struct SkillFile {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LeftOut {
-    /// Where. For a name that is not UTF-8, the folder that it is in.
+    /// The path. For a name that is not UTF-8, the folder that it is in.
     pub path: String,
-    /// Why, in a word: `outside`, `not-regular`, `hard-linked`, `symlink-loop` …
+    /// The reason, in a word: `outside`, `not-regular`, `hard-linked`, `symlink-loop` …
     pub reason: String,
 }
 
@@ -112,8 +112,7 @@ pub enum OverLimit {
     /// More than 512 files, the skills extension's limit.
     #[error("it has more than 512 files")]
     Files,
-    /// More than 16 MiB, the skills extension's limit. Looked at for a manifest
-    /// only.
+    /// More than 16 MiB, the skills extension's limit. Checked for a manifest only.
     #[error("its files are larger than 16 MiB together")]
     Bytes,
     /// More than 4,096 names, whatever they lead to.
@@ -124,22 +123,21 @@ pub enum OverLimit {
     Depth,
 }
 
-/// Why there is no answer.
+/// The reasons why there is no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ResourceError {
-    /// There is no skill of this name.
+    /// No skill has this name.
     #[error("there is no such skill")]
     UnknownSkill,
     /// The grant of [`SKILL_RESOURCES`](crate::SKILL_RESOURCES) does not name
-    /// the skill, whether there is one or not.
+    /// the skill, if there is one.
     #[error("the skill may not be read")]
     NotGranted,
     /// Nothing has this path.
     #[error("there is no such file")]
     NotFound,
-    /// The path leads out of the skill's folder, or is none that a file of a
-    /// skill can have.
+    /// The path leads out of the skill's folder, or no file of a skill can have it.
     #[error("the path leads outside the skill")]
     Outside,
     /// It is a folder, and a file was asked for.
@@ -161,8 +159,8 @@ pub enum ResourceError {
 }
 
 impl Host {
-    /// Reads skills' files; none if the operator switched it off, under the
-    /// name [`SKILL_RESOURCES`](crate::SKILL_RESOURCES).
+    /// Returns the reader of skills' files; none if the operator switched it off,
+    /// under the name [`SKILL_RESOURCES`](crate::SKILL_RESOURCES).
     pub fn skill_resources(&self) -> Option<SkillResources> {
         Some(SkillResources {
             max_bytes: self.resource_bytes()?,
@@ -173,20 +171,20 @@ impl Host {
 }
 
 impl SkillResources {
-    /// The same; the audit log has the caller's id for what it reads.
+    /// Sets the caller's id, which the audit log has for what it reads.
     pub fn with_id(mut self, id: impl Into<String>) -> Self {
         self.id = Some(id.into());
         self
     }
 
-    /// The names of the skills that may be read, sorted.
+    /// Returns the names of the skills that may be read, sorted.
     pub fn skills(&self) -> Vec<String> {
         let mut names = self.host.catalog().names();
         names.retain(|name| self.host.resources_allow(name));
         names
     }
 
-    /// The bytes of a file. Their limit is that on answers.
+    /// Returns the bytes of a file. Their limit is that on answers.
     pub async fn read(&self, skill: &str, path: &str) -> Result<Contents, ResourceError> {
         let arguments = json!({
             "skill_name": skill, "operation": "file", "path": path, "max_bytes": self.max_bytes,
@@ -198,7 +196,7 @@ impl SkillResources {
         Ok(contents)
     }
 
-    /// The entries of a folder: the skill's own, or one in it.
+    /// Returns the entries of a folder: the skill's own, or one in it.
     pub async fn directory(
         &self,
         skill: &str,
@@ -211,13 +209,13 @@ impl SkillResources {
         answer::directory(self.call(arguments).await?)
     }
 
-    /// All files of a skill, without digests: no file but SKILL.md is read.
+    /// Returns all files of a skill without digests. Reads no file but SKILL.md.
     pub async fn files(&self, skill: &str) -> Result<SkillFiles, ResourceError> {
         let arguments = json!({"skill_name": skill, "operation": "files"});
         answer::files(self.call(arguments).await?, answer::Digests::Left)
     }
 
-    /// All files of a skill, with digests: every file is read, as it is now.
+    /// Returns all files of a skill with digests. Reads every file as it is now.
     pub async fn manifest(&self, skill: &str) -> Result<SkillFiles, ResourceError> {
         let arguments = json!({"skill_name": skill, "operation": "manifest"});
         answer::files(self.call(arguments).await?, answer::Digests::Taken)
@@ -259,7 +257,7 @@ impl SkillResources {
 }
 
 impl Contents {
-    /// How many bytes the file has.
+    /// Returns the number of bytes of the file.
     pub fn len(&self) -> usize {
         match self {
             Self::Text(text) => text.len(),
@@ -267,12 +265,12 @@ impl Contents {
         }
     }
 
-    /// Whether the file is empty.
+    /// Checks that the file is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The file's bytes.
+    /// Returns the file's bytes.
     pub fn into_bytes(self) -> Vec<u8> {
         match self {
             Self::Text(text) => text.into_bytes(),

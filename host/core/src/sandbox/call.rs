@@ -223,7 +223,7 @@ impl Sandbox {
 
     /// Makes an instance with all its limits and drops it. This is the cost of a
     /// call before it does anything.
-    #[cfg(feature = "measure")]
+    #[cfg(skillhost_measure)]
     pub(crate) async fn instantiate(
         &self,
         quota: &Arc<CallQuota>,

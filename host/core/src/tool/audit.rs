@@ -1,6 +1,6 @@
 //! The audit log: one line of JSON per call, appended to a file that only its
-//! owner can read, or to standard error. What was asked and how it ended is in
-//! it; what was read is not.
+//! owner can read, or to standard error. A record says what was asked and how the
+//! call ended, but not what it read.
 
 mod end;
 
@@ -17,22 +17,21 @@ use rustix::io::Errno;
 use serde::Serialize;
 use serde_json::ser::Formatter;
 
-use crate::tool::observer;
-use crate::tool::{CallError, Output, Stop};
+use crate::tool::{CallError, CallOutcome, Output, Stop};
 use crate::trust::Trust;
-use end::End;
+use end::LogEnd;
 
 /// The path that stands for standard error.
 const STDERR: &str = "-";
 
-/// Longest value that a record carries, in characters. Meets: a caller that
-/// fills the disk with names.
+/// The longest value that a record carries, in characters. Guards against: a caller
+/// that fills the disk with names.
 const LONGEST: usize = 1024;
 
-/// The outcome of a record that says that the one before it is torn.
+/// The outcome in a record which says that the one before it is torn.
 const TORN: &str = "torn";
 
-/// What happens to a call whose record cannot be written.
+/// The fate of a call whose record cannot be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AuditMode {
     /// The call fails: nothing goes unrecorded.
@@ -45,27 +44,27 @@ pub enum AuditMode {
 /// An open audit log.
 #[derive(Debug)]
 pub(crate) struct Audit {
-    log: Log,
+    destination: Destination,
     mode: AuditMode,
 }
 
-/// Where records go.
+/// The place that records go to.
 #[derive(Debug)]
-enum Log {
-    File(Mutex<Appended>),
+enum Destination {
+    File(Mutex<LogFile>),
     Stderr,
 }
 
 /// A file that records are appended to.
 #[derive(Debug)]
-struct Appended {
+struct LogFile {
     file: File,
-    /// Whether a record may have been cut short at its end: the disk was full.
+    /// True if a record may have been cut short at its end: the disk was full.
     torn: bool,
 }
 
-/// The record of one call, which is written even if the caller gives up.
-pub(crate) struct Entry {
+/// The record of one call. It is written even if the caller gives up.
+pub(crate) struct AuditEntry {
     audit: Arc<Audit>,
     record: Record,
     start: Instant,
@@ -74,7 +73,7 @@ pub(crate) struct Entry {
 
 #[derive(Serialize, Default)]
 struct Record {
-    /// When the call began, UTC.
+    /// The time at which the call began, UTC.
     time: String,
     /// The caller's id for the call.
     id: Option<String>,
@@ -84,39 +83,39 @@ struct Record {
     skill: Option<String>,
     /// The path as the caller gave it.
     path: Option<String>,
-    /// `output`, `failed`, `refused`, `stopped` or `cancelled`; `torn` says
-    /// that the line before is cut short, and is of no call.
+    /// `output`, `failed`, `refused`, `stopped` or `cancelled`. `torn` belongs to
+    /// no call: it says that the line before is cut short.
     outcome: &'static str,
-    /// What kind of failure or stop it was.
+    /// The kind of failure, refusal or stop.
     reason: Option<&'static str>,
     /// Bytes of the answer.
     bytes: usize,
     duration_us: u64,
-    /// Most memory that the guest had, in bytes.
+    /// The most memory that the guest had, in bytes.
     memory: usize,
 }
 
-/// What is known of a call once it is routed.
-pub(crate) struct Subject<'a> {
+/// The component, skill and path of a call, which are known once it is routed.
+pub(crate) struct CallSubject<'a> {
     pub(crate) component: &'a str,
     pub(crate) skill: Option<&'a str>,
     pub(crate) path: Option<&'a str>,
 }
 
 impl Audit {
-    /// Opens a log for appending; `-` is standard error. A file that is there
-    /// must be the user's own and nobody else's, and an audit log already:
-    /// records appended to a program's configuration would be read by it.
+    /// Opens a log for appending; `-` is standard error. An existing file must
+    /// belong to the user alone and be an audit log already: a program would read
+    /// records that were appended to its configuration.
     pub(crate) fn open(path: &Path, mode: AuditMode, trust: &Trust) -> anyhow::Result<Self> {
-        let log = match path == Path::new(STDERR) {
-            true => Log::Stderr,
+        let destination = match path == Path::new(STDERR) {
+            true => Destination::Stderr,
             false => Self::open_file(path, trust)
                 .with_context(|| format!("cannot use the audit log `{}`", path.display()))?,
         };
-        Ok(Self { log, mode })
+        Ok(Self { destination, mode })
     }
 
-    fn open_file(path: &Path, trust: &Trust) -> anyhow::Result<Log> {
+    fn open_file(path: &Path, trust: &Trust) -> anyhow::Result<Destination> {
         trust.check_parent(path)?;
         let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
         let mut file = OpenOptions::new()
@@ -142,35 +141,35 @@ impl Audit {
                  write it (mode 0600)"
             );
         }
-        let torn = match end::of(&mut file)? {
-            End::Whole => false,
-            End::Torn => {
+        let torn = match end::read(&mut file)? {
+            LogEnd::Whole => false,
+            LogEnd::Torn => {
                 tracing::warn!(
                     "the last record of the audit log `{}` is torn; it is closed",
                     path.display()
                 );
                 true
             }
-            End::Foreign => bail!(
+            LogEnd::Foreign => bail!(
                 "it ends in a line that is no audit record: name a new file, an empty one, or an \
                  audit log"
             ),
         };
-        let mut log = Appended { file, torn };
+        let mut log = LogFile { file, torn };
         if torn {
             log.append(&[])?;
         }
-        Ok(Log::File(Mutex::new(log)))
+        Ok(Destination::File(Mutex::new(log)))
     }
 
     /// Begins the record of a call.
-    pub(crate) fn begin(self: &Arc<Self>, tool: &str, id: Option<&str>) -> Entry {
-        Entry {
+    pub(crate) fn begin(self: &Arc<Self>, tool: &str, id: Option<&str>) -> AuditEntry {
+        AuditEntry {
             audit: Arc::clone(self),
             record: Record {
-                id: id.map(bounded),
-                tool: bounded(tool),
-                ..Record::new(observer::CANCELLED)
+                id: id.map(truncate),
+                tool: truncate(tool),
+                ..Record::new(CallOutcome::Cancelled.name())
             },
             start: Instant::now(),
             written: false,
@@ -178,25 +177,25 @@ impl Audit {
     }
 
     fn append(&self, record: &Record) -> io::Result<()> {
-        let line = line(record)?;
-        match &self.log {
-            Log::File(log) => {
+        let line = to_line(record)?;
+        match &self.destination {
+            Destination::File(log) => {
                 let mut log = log.lock().unwrap_or_else(|broken| broken.into_inner());
                 log.append(&line)
             }
-            Log::Stderr => io::stderr().lock().write_all(&line),
+            Destination::Stderr => io::stderr().lock().write_all(&line),
         }
     }
 }
 
-impl Appended {
-    /// Appends a line, in one write. A torn record before it is closed, and that
-    /// is noted: else this one would be part of it.
+impl LogFile {
+    /// Appends a line, in one write. Closes a torn record before it with a note:
+    /// else this record would be part of that one.
     fn append(&mut self, line: &[u8]) -> io::Result<()> {
         let closed;
         let bytes = match self.torn {
             true => {
-                closed = [b"\n", &*self::line(&Record::new(TORN))?, line].concat();
+                closed = [b"\n", &*to_line(&Record::new(TORN))?, line].concat();
                 &closed
             }
             false => line,
@@ -209,7 +208,7 @@ impl Appended {
 }
 
 impl Record {
-    /// A record of this moment.
+    /// Creates a record of this moment.
     fn new(outcome: &'static str) -> Self {
         Self {
             time: humantime::format_rfc3339_millis(SystemTime::now()).to_string(),
@@ -219,8 +218,8 @@ impl Record {
     }
 }
 
-/// A record as a line of the log.
-fn line(record: &Record) -> io::Result<Vec<u8>> {
+/// Returns a record as a line of the log.
+fn to_line(record: &Record) -> io::Result<Vec<u8>> {
     let mut line = Vec::with_capacity(256);
     let mut serializer = serde_json::Serializer::with_formatter(&mut line, Ascii);
     record
@@ -230,27 +229,29 @@ fn line(record: &Record) -> io::Result<Vec<u8>> {
     Ok(line)
 }
 
-impl Entry {
-    pub(crate) fn subject(&mut self, subject: &Subject<'_>) {
+impl AuditEntry {
+    /// Sets what is known of the call once it is routed.
+    pub(crate) fn set_subject(&mut self, subject: &CallSubject<'_>) {
         self.record.component = Some(subject.component.to_owned());
-        self.record.skill = subject.skill.map(bounded);
-        self.record.path = subject.path.map(bounded);
+        self.record.skill = subject.skill.map(truncate);
+        self.record.path = subject.path.map(truncate);
     }
 
-    /// The skill whose folder the call reads, however it was found.
-    pub(crate) fn read_in(&mut self, skill: Option<&str>) {
-        self.record.skill = skill.map(bounded);
+    /// Sets the skill whose folder the call reads, however it was found.
+    pub(crate) fn set_skill(&mut self, skill: Option<&str>) {
+        self.record.skill = skill.map(truncate);
     }
 
-    pub(crate) fn memory(&mut self, bytes: usize) {
+    /// Sets the most memory that the guest had.
+    pub(crate) fn set_memory(&mut self, bytes: usize) {
         self.record.memory = bytes;
     }
 
-    /// Writes how the call ended. The error says that this failed and that the
-    /// call must fail for it.
-    pub(crate) fn end(mut self, outcome: &Result<Output, CallError>) -> Result<(), Stop> {
-        (self.record.outcome, self.record.reason) = observer::kind(outcome);
-        self.record.bytes = answered(outcome);
+    /// Writes how the call ended. After an error the call must fail.
+    pub(crate) fn end(mut self, result: &Result<Output, CallError>) -> Result<(), Stop> {
+        let outcome = CallOutcome::of(result);
+        (self.record.outcome, self.record.reason) = (outcome.name(), outcome.reason());
+        self.record.bytes = answer_bytes(result);
         self.write()
     }
 
@@ -269,7 +270,7 @@ impl Entry {
     }
 }
 
-impl Drop for Entry {
+impl Drop for AuditEntry {
     fn drop(&mut self) {
         if !self.written {
             // Nobody waits for this call's answer any more.
@@ -278,21 +279,21 @@ impl Drop for Entry {
     }
 }
 
-/// Bytes of what the caller is answered.
-fn answered(outcome: &Result<Output, CallError>) -> usize {
-    match outcome {
-        Ok(output) => output.text.len() + output.details.as_ref().map_or(0, String::len),
+/// Returns the bytes of the answer to the caller.
+fn answer_bytes(result: &Result<Output, CallError>) -> usize {
+    match result {
+        Ok(output) => output.size(),
         Err(CallError::Failed(failure)) => failure.message.len(),
         Err(_) => 0,
     }
 }
 
-fn bounded(value: &str) -> String {
+fn truncate(value: &str) -> String {
     value.chars().take(LONGEST).collect()
 }
 
-/// JSON in which everything but printable ASCII is escaped: nothing in a record
-/// can move a cursor or turn a line's direction when the file is looked at.
+/// Formats JSON with everything but printable ASCII escaped: no record can move a
+/// cursor or turn a line's direction when somebody looks at the file.
 struct Ascii;
 
 impl Formatter for Ascii {

@@ -1,5 +1,5 @@
-//! What an operator allows a component: which skills, and at what cost. Nothing
-//! that an agent can call changes a grant.
+//! Grants: the skills, limits and powers that an operator allows a component.
+//! Nothing that an agent can call changes a grant.
 
 mod pattern;
 
@@ -12,7 +12,7 @@ use pattern::Pattern;
 
 pub use pattern::PatternError;
 
-/// What a component's tools may do. A built-in tool may read every skill unless
+/// The skills, limits and powers of a component's tools. A built-in tool may read every skill unless
 /// its grant says otherwise. The tools of any other component may read the
 /// skills that its grant names, and none without a grant.
 #[derive(Debug, Clone, Default)]
@@ -28,7 +28,7 @@ pub struct Grant {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Skills(Vec<Pattern>);
 
-/// A grant with every default filled in: what holds for a tool.
+/// A grant with every default filled in, as it holds for a tool.
 #[derive(Debug, Clone)]
 pub(crate) struct Terms {
     pub(crate) skills: Skills,
@@ -38,7 +38,7 @@ pub(crate) struct Terms {
     pub(crate) environment: Arc<[(String, String)]>,
 }
 
-/// What a tool may do, for the operator to look at.
+/// The rights and limits of a tool, as the operator reads them.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct EffectiveGrant {
@@ -54,15 +54,15 @@ pub struct EffectiveGrant {
     pub allowed: Vec<String>,
     /// The skills of the catalog that it may not read.
     pub refused: Vec<String>,
-    /// Whether calls that name no skill may read the home folder.
+    /// True if calls that name no skill may read the home folder.
     pub home: bool,
-    /// Whether files with several hard links may be read.
+    /// True if files with several hard links may be read.
     pub hard_links: bool,
-    /// What a call may cost.
+    /// The limits of a call.
     pub limits: Limits,
 }
 
-/// What holds for tools whose grant does not say.
+/// The terms of tools whose grant does not say.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Defaults {
     pub(crate) hard_links: bool,
@@ -70,14 +70,13 @@ pub(crate) struct Defaults {
 }
 
 impl Grant {
-    /// A grant that says nothing yet: the defaults.
+    /// Creates a grant of the defaults.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The skills that the component may read, by name: `*` stands for any
+    /// Sets the skills that the component may read, by name: `*` stands for any
     /// characters, `?` for any one, and every other character for itself.
-    /// Replaces what was said before.
     pub fn skills<S: AsRef<str>>(
         mut self,
         patterns: impl IntoIterator<Item = S>,
@@ -86,20 +85,20 @@ impl Grant {
         Ok(self)
     }
 
-    /// Whether calls that name no skill may read the home folder.
+    /// Allows calls that name no skill to read the home folder.
     pub fn home(mut self, allowed: bool) -> Self {
         self.home = Some(allowed);
         self
     }
 
-    /// Whether files that have several hard links may be read. One of their
-    /// names may lie outside the skill. Default: what the host allows.
+    /// Allows calls to read files with several hard links. One of their names may
+    /// lie outside the skill. Default: as the host.
     pub fn hard_links(mut self, allowed: bool) -> Self {
         self.hard_links = Some(allowed);
         self
     }
 
-    /// What a call may cost. Default: the host's limits.
+    /// Sets the limits of a call. Default: the host's.
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = Some(limits);
         self
@@ -111,7 +110,7 @@ impl Grant {
         self
     }
 
-    /// What holds for a component's tools. The host trusts its own with every
+    /// Returns the terms of a component's tools. The host trusts its own with every
     /// skill, and others with nothing.
     pub(crate) fn terms(&self, own: bool, defaults: &Defaults) -> Terms {
         let skills = if own {
@@ -142,7 +141,7 @@ impl Skills {
         patterns.collect::<Result<_, _>>().map(Self)
     }
 
-    /// The skills that are named in full.
+    /// Returns the skills that are named in full.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.0.iter().filter_map(Pattern::name)
     }
@@ -170,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_grant_allows_what_it_names_and_nothing_else() {
+    fn allows_the_skills_that_it_names_and_no_others() {
         let granted = Grant::new()
             .skills(["calculator", "data_*", "v?", "team[1]"])
             .unwrap()

@@ -7,7 +7,7 @@ use crate::text::line::Line;
 use crate::tool::record;
 use crate::tool::{CallError, Definition, Output};
 
-/// The tool message that answers a model's call: `role`, `tool_call_id`,
+/// Returns the tool message that answers a model's call: `role`, `tool_call_id`,
 /// `name`, `content`.
 pub fn tool_message(id: &str, tool: &str, content: &str) -> Value {
     json!({
@@ -18,7 +18,7 @@ pub fn tool_message(id: &str, tool: &str, content: &str) -> Value {
     })
 }
 
-/// A definition in the contracts' function format.
+/// Returns a definition in the contracts' function format.
 pub fn function(definition: &Definition) -> Value {
     json!({
         "type": "function",
@@ -30,8 +30,8 @@ pub fn function(definition: &Definition) -> Value {
     })
 }
 
-/// `[Tool Call] name(argument="value", …)`, for a person who watches. Quotes in
-/// names are escaped, too: no name can pass for a value.
+/// Returns `[Tool Call] name(argument="value", …)`, for a person who watches. It
+/// escapes quotes in names, too: no name can pass for a value.
 pub fn call_line(tool: &str, arguments: &Value) -> Line {
     let arguments: Vec<String> = match arguments {
         Value::Object(arguments) => arguments
@@ -47,8 +47,8 @@ pub fn call_line(tool: &str, arguments: &Value) -> Line {
     ))
 }
 
-/// `[Tool Result] …`, for a person who watches: what the model reads. Further
-/// lines are indented, so that a text cannot pass for a line of ours.
+/// Returns what the model reads as `[Tool Result] …`, for a person who watches.
+/// Further lines are indented, so that a text cannot pass for a line of ours.
 pub fn result_lines(model_text: &str) -> Vec<Line> {
     let text = format!("[Tool Result] {}", model_text.trim_end_matches('\n'));
     let mut lines = text.lines();
@@ -57,7 +57,7 @@ pub fn result_lines(model_text: &str) -> Vec<Line> {
     first.into_iter().chain(further).collect()
 }
 
-/// What the model reads of a call's outcome.
+/// Returns what the model reads of a call's result.
 pub fn model_text(outcome: Result<Output, CallError>) -> String {
     match outcome {
         Ok(output) => output.into_model_text(),
@@ -65,7 +65,7 @@ pub fn model_text(outcome: Result<Output, CallError>) -> String {
     }
 }
 
-/// What a program reads of a call's outcome, as JSON on one line.
+/// Returns what a program reads of a call's result, as JSON on one line.
 pub fn program_text(outcome: &Result<Output, CallError>) -> String {
     match outcome {
         Ok(output) => output.record_json(),
@@ -73,7 +73,7 @@ pub fn program_text(outcome: &Result<Output, CallError>) -> String {
     }
 }
 
-/// JSON on one line, in the contracts' spacing.
+/// Returns JSON on one line, in the contracts' spacing.
 pub fn to_json(value: &Value) -> String {
     record::to_string(value)
 }

@@ -1,41 +1,37 @@
-//! Watching calls go by: whoever counts them, such as the server's metrics, is
-//! told how each one ended. What was asked and what was answered is not said:
-//! that is the audit log's to record.
+//! Observers of calls: what counts calls, such as the server's metrics, learns how
+//! each one ended. It does not learn what was asked and answered: that is the audit
+//! log's to record.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::tool::{CallError, FailureKind, Output};
+use crate::tool::{CallError, CallOutcome, Output};
 
-/// Is told of every call when it ends; see
-/// [`HostBuilder::observer`](crate::HostBuilder::observer). It is asked on the
-/// call's own path, so it must not wait for anything.
+/// Observes the calls of a host; see
+/// [`HostBuilder::observer`](crate::HostBuilder::observer). The host calls it on
+/// the call's own path, so it must not wait for anything.
 pub trait Observer: Send + Sync {
-    /// A call has ended, in whatever way.
+    /// Takes note that a call has ended, in whatever way.
     fn ended(&self, call: &CallEnd<'_>);
 }
 
-/// How a call ended, and what it took.
+/// The end of a call: its outcome and what it took.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CallEnd<'a> {
-    /// The tool that was called; none, if there is no tool of that name.
-    /// Callers may invent names without end, and none of those is passed on.
+    /// The tool that was called; none if no tool has the name. Callers may invent
+    /// names without end, and none of those is passed on.
     pub tool: Option<&'a str>,
-    /// `output`, `failed`, `refused`, `stopped` or `cancelled`, as in the audit
-    /// log.
-    pub outcome: &'static str,
-    /// What kind of failure, refusal or stop it was. There are a few dozen at
-    /// most.
-    pub reason: Option<&'static str>,
-    /// From the call's arrival to its end: waiting for a slot is part of it.
+    /// The outcome.
+    pub outcome: CallOutcome,
+    /// The time from the call's arrival to its end, waiting for a slot included.
     pub duration: Duration,
-    /// Most bytes of linear memory that the guest had; none, if none ran to
-    /// its end.
+    /// The most bytes of linear memory that the guest had; none if no guest ran
+    /// to its end.
     pub memory: Option<usize>,
 }
 
-/// What a host has in hand at one moment; see
+/// The calls and the memory of a host at one moment; see
 /// [`Host::occupancy`](crate::Host::occupancy).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -51,69 +47,44 @@ pub struct Occupancy {
     pub refused_components: usize,
 }
 
-/// One call that is watched. Given up before it ends, it counts as cancelled.
-pub(crate) struct Watch<'a> {
+/// The observation of one call. If the caller gives the call up, its outcome is
+/// [`CallOutcome::Cancelled`].
+pub(crate) struct Observation<'a> {
     observer: Arc<dyn Observer>,
     tool: Option<&'a str>,
     start: Instant,
-    ended: bool,
+    has_ended: bool,
 }
 
-impl<'a> Watch<'a> {
+impl<'a> Observation<'a> {
     pub(crate) fn begin(observer: &Arc<dyn Observer>, tool: Option<&'a str>) -> Self {
         Self {
             observer: Arc::clone(observer),
             tool,
             start: Instant::now(),
-            ended: false,
+            has_ended: false,
         }
     }
 
-    pub(crate) fn end(mut self, outcome: &Result<Output, CallError>, memory: Option<usize>) {
-        let (outcome, reason) = kind(outcome);
-        self.tell(outcome, reason, memory);
+    pub(crate) fn end(mut self, result: &Result<Output, CallError>, memory: Option<usize>) {
+        self.report(CallOutcome::of(result), memory);
     }
 
-    fn tell(&mut self, outcome: &'static str, reason: Option<&'static str>, memory: Option<usize>) {
-        self.ended = true;
+    fn report(&mut self, outcome: CallOutcome, memory: Option<usize>) {
+        self.has_ended = true;
         self.observer.ended(&CallEnd {
             tool: self.tool,
             outcome,
-            reason,
             duration: self.start.elapsed(),
             memory,
         });
     }
 }
 
-impl Drop for Watch<'_> {
+impl Drop for Observation<'_> {
     fn drop(&mut self) {
-        if !self.ended {
-            self.tell(CANCELLED, None, None);
+        if !self.has_ended {
+            self.report(CallOutcome::Cancelled, None);
         }
-    }
-}
-
-/// The outcome of a call whose caller gave it up.
-pub(crate) const CANCELLED: &str = "cancelled";
-
-/// The outcome of a call, and what kind of it, in the words of the audit log
-/// and the metrics.
-pub fn kind(outcome: &Result<Output, CallError>) -> (&'static str, Option<&'static str>) {
-    match outcome {
-        Ok(_) => ("output", None),
-        Err(CallError::Failed(failure)) => {
-            let reason = match failure.kind {
-                FailureKind::InvalidArguments => "invalid-arguments",
-                FailureKind::NotFound => "not-found",
-                FailureKind::Refused => "refused",
-                FailureKind::Unreadable => "unreadable",
-                FailureKind::Failed => "failed",
-            };
-            ("failed", Some(reason))
-        }
-        Err(CallError::UnknownTool { .. }) => ("refused", Some("unknown-tool")),
-        Err(CallError::Arguments(_)) => ("refused", Some("arguments")),
-        Err(CallError::Stopped { stop, .. }) => ("stopped", Some(stop.kind())),
     }
 }

@@ -11,10 +11,9 @@ use serde_json::value::RawValue;
 
 use crate::text::json_string;
 
-/// The record of an output. `details` comes from a guest: what is no JSON
-/// object is shown as a string beside the text, and not believed. Values are
-/// passed on as they are written: taking them apart could take a hundred times
-/// their size.
+/// Returns the record of an output. `details` comes from a guest: if it is not a JSON
+/// object, it becomes a string beside the text. Values stay as they are written:
+/// taking them apart could take a hundred times their size.
 pub(crate) fn assemble(details: Option<&str>, text_property: Option<&str>, text: &str) -> String {
     let Some(details) = details else {
         return object(&[(text_property.unwrap_or("text").into(), Part::Text(text))]);
@@ -23,7 +22,7 @@ pub(crate) fn assemble(details: Option<&str>, text_property: Option<&str>, text:
         .unwrap_or_else(|_| Pairs(vec![("details".to_owned(), Part::Text(details))]));
     if let Some(property) = text_property {
         match pairs.iter_mut().find(|(key, _)| key == property) {
-            // In its place, as the tool kept one.
+            // In its place, if the tool has one for it.
             Some((_, value)) => *value = Part::Text(text),
             None => pairs.push((property.to_owned(), Part::Text(text))),
         }
@@ -31,7 +30,7 @@ pub(crate) fn assemble(details: Option<&str>, text_property: Option<&str>, text:
     object(&pairs)
 }
 
-/// The record of a failure.
+/// Returns the record of a failure.
 pub(crate) fn assemble_failure(details: Option<&str>, message: &str) -> String {
     match details.map(serde_json::from_str) {
         Some(Ok(Pairs(pairs))) => object(&pairs),
@@ -48,7 +47,7 @@ enum Part<'a> {
 }
 
 impl Part<'_> {
-    /// About how many bytes it takes.
+    /// Returns about how many bytes it takes.
     fn room(&self) -> usize {
         match self {
             Self::Json(json) => json.len(),
@@ -57,7 +56,7 @@ impl Part<'_> {
     }
 }
 
-/// A JSON object. A text can be large, so it is written once, to its place.
+/// Writes a JSON object. A text can be large, so it is written once, in its place.
 fn object(pairs: &[(String, Part<'_>)]) -> String {
     let room = pairs.iter().map(|(key, part)| key.len() + part.room() + 8);
     let mut json = Vec::with_capacity(room.sum::<usize>() + 2);
@@ -104,8 +103,8 @@ impl<'de> Deserialize<'de> for Pairs<'de> {
     }
 }
 
-/// JSON on one line, with a space after each comma and colon: the contracts'
-/// examples are written so.
+/// Returns JSON on one line, with a space after each comma and colon, as in the
+/// contracts' examples.
 pub(crate) fn to_string(value: &impl Serialize) -> String {
     let mut bytes = Vec::with_capacity(128);
     // A `Value` and our own structs always serialise, and a `Vec` takes all.
@@ -115,7 +114,7 @@ pub(crate) fn to_string(value: &impl Serialize) -> String {
     String::from_utf8(bytes).unwrap_or_default()
 }
 
-/// Like [`to_string`], to where there may be no room for it all.
+/// Writes JSON as [`to_string`] does, to a writer that may not have room for all.
 pub(crate) fn write(to: &mut impl io::Write, value: &impl Serialize) -> serde_json::Result<()> {
     value.serialize(&mut serde_json::Serializer::with_formatter(to, Spaced))
 }
@@ -149,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_goes_back_to_the_place_that_was_kept_for_it() {
+    fn puts_the_text_into_its_place_in_the_details() {
         let details = r#"{"a":1,"content":null,"z":{"b":[2]}}"#;
         assert_eq!(
             assemble(Some(details), Some("content"), "é\n"),
@@ -164,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn details_that_are_no_object_are_not_believed() {
+    fn details_that_are_not_an_object_are_a_string() {
         for details in ["[1]", "nonsense", "\"text\"", "", "{\"a\":}", "{} x"] {
             let shown = to_string(&details);
             let record = assemble(Some(details), Some("content"), "x");

@@ -202,8 +202,8 @@ impl Observer for Metrics {
             Some(tool) => tool.to_owned().into(),
             None => NO_TOOL.into(),
         };
-        let reason = call.reason.unwrap_or_default();
-        let labels = [tool.clone(), call.outcome.into(), reason.into()];
+        let reason = call.outcome.reason().unwrap_or_default();
+        let labels = [tool.clone(), call.outcome.name().into(), reason.into()];
         self.calls.with(labels).inc();
         let seconds = call.duration.as_secs_f64();
         self.call_duration.with([tool]).observe(seconds);

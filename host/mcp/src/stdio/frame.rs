@@ -12,7 +12,7 @@ use skillhost::MAX_ARGUMENTS;
 
 use crate::{labels, values};
 
-/// Longest line that is read. Meets: a line without end. It holds the largest
+/// Longest line that is read. Guards against: a line without end. It holds the largest
 /// arguments, with every second character escaped.
 pub(crate) const MAX_LINE: usize = 4 * MAX_ARGUMENTS;
 

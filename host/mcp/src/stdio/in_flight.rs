@@ -10,11 +10,11 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 /// Requests in flight; while there are so many, no further line is read.
-/// Meets: a client that floods. More than run at a time, so that none waits
+/// Guards against: a client that floods. More than run at a time, so that none waits
 /// for the pipe.
 const REQUESTS: u32 = 128;
 
-/// Subscriptions, which stay in flight until they are cancelled. Meets: a
+/// Subscriptions, which stay in flight until they are cancelled. Guards against: a
 /// client that subscribes again and again.
 pub(crate) const SUBSCRIPTIONS: usize = 16;
 

@@ -19,7 +19,7 @@ use super::stream::Output;
 const KEPT: usize = 4 << 20;
 
 /// How long one message may take to be written once the server is to end.
-/// Meets: a client that has stopped reading and keeps its end open.
+/// Guards against: a client that has stopped reading and keeps its end open.
 const STALLED: Duration = Duration::from_secs(10);
 
 /// Where messages are handed in.

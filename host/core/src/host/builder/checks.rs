@@ -1,20 +1,20 @@
-//! What an operator has set up and cannot be meant: names that nothing has, and
-//! limits that contradict each other.
+//! Checks for settings that cannot be meant: names that nothing has, and limits
+//! that contradict each other.
 
 use std::path::PathBuf;
 
 use anyhow::bail;
 
 use super::HostBuilder;
-use crate::host::components::{Loaded, tools_of};
+use crate::host::components::{LoadedComponent, tools_of};
 use crate::skill::catalog::Catalog;
 use crate::text::suggest;
 use crate::text::toml::toml_key;
 use crate::tool::grant::Skills;
-use crate::tool::limits;
+use crate::tool::limits::Limits;
 
 impl HostBuilder {
-    /// Refuses a limit on a call's memory that all calls together do not have.
+    /// Refuses a limit on a call's memory above what all calls have together.
     pub(super) fn check_memory(&self, all: usize) -> anyhow::Result<()> {
         let grants = self.grants.iter().filter_map(|(component, grant)| {
             let limits = grant.limits.as_ref()?;
@@ -26,7 +26,7 @@ impl HostBuilder {
         let of_all = ("limits.memory".to_owned(), self.defaults.limits.memory);
         for (key, limit) in std::iter::once(of_all).chain(grants) {
             // A small machine has less than the default of both.
-            let by_default = limit == limits::DEFAULT_MEMORY && self.load.calls_memory.is_none();
+            let by_default = limit == Limits::default().memory && self.load.calls_memory.is_none();
             if limit > all && !by_default {
                 let by_default = match self.load.calls_memory {
                     Some(_) => "",
@@ -42,14 +42,14 @@ impl HostBuilder {
         Ok(())
     }
 
-    /// Refuses a tool that is switched off under a wrong name: it would stay on.
-    pub(super) fn check_disabled(&self, components: &[Loaded]) -> anyhow::Result<()> {
+    /// Refuses to switch off a tool under a wrong name: the tool would stay on.
+    pub(super) fn check_disabled(&self, components: &[LoadedComponent]) -> anyhow::Result<()> {
         let tools = || tools_of(components).map(|tool| tool.definition.name.as_str());
         for disabled in &self.disabled {
             if !tools().any(|tool| tool == disabled) {
                 bail!(
                     "{} disables the tool `{}`, which does not exist{}",
-                    self.configured_in(),
+                    self.configuration_name(),
                     disabled.escape_debug(),
                     hint(disabled, tools())
                 );
@@ -58,11 +58,11 @@ impl HostBuilder {
         Ok(())
     }
 
-    /// Refuses a grant or a pin of a file that is not there: it would be that of
-    /// whatever comes, or nothing would be pinned.
+    /// Refuses a grant or a pin of a file that does not exist: whatever comes under
+    /// that name would have the grant, and nothing would be pinned.
     pub(super) fn check_files(
         &self,
-        components: &[Loaded],
+        components: &[LoadedComponent],
         files: &[PathBuf],
     ) -> anyhow::Result<()> {
         let own = components.iter().filter(|component| component.is_own());
@@ -73,7 +73,7 @@ impl HostBuilder {
             if !files.contains(&pinned.as_str()) {
                 bail!(
                     "{} pins `{}`, and there is no component file of that name{}",
-                    self.configured_in(),
+                    self.configuration_name(),
                     pinned.escape_debug(),
                     hint(pinned, files.iter().copied())
                 );
@@ -100,14 +100,14 @@ impl HostBuilder {
             bail!(
                 "{} grants something to `{}`, and there is no component file and no built-in tool \
                  of that name{hint}",
-                self.configured_in(),
+                self.configuration_name(),
                 granted.escape_debug()
             );
         }
         Ok(())
     }
 
-    /// Skills that grants name and that are not there.
+    /// Returns the problems of grants that name skills which do not exist.
     pub(super) fn missing_skills(&self, catalog: &Catalog) -> Vec<String> {
         let mut missing = Vec::new();
         for (component, grant) in &self.grants {
@@ -116,7 +116,7 @@ impl HostBuilder {
                 let nearest = catalog.nearest(name);
                 format!(
                     "{} grants `{}` the skill `{}`, which does not exist{}",
-                    self.configured_in(),
+                    self.configuration_name(),
                     component.escape_debug(),
                     name.escape_debug(),
                     hint(name, nearest.iter().map(String::as_str))
@@ -126,11 +126,12 @@ impl HostBuilder {
         missing
     }
 
-    fn configured_in(&self) -> &str {
+    fn configuration_name(&self) -> &str {
         self.configuration.as_deref().unwrap_or("the configuration")
     }
 }
 
+/// Returns a hint at the name that is most similar.
 fn hint<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> String {
     let nearest = suggest::nearest(name, names);
     suggest::did_you_mean(nearest.first().map(|name| name.escape_debug()), '`')

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::tool::{Failure, Output, Stop};
 
-/// Whether every file has to have a digest.
+/// The rule for the digests of files.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Digests {
     Left,
@@ -63,13 +63,13 @@ struct RawLeftOut {
     reason: String,
 }
 
-/// The word for why a call failed, if the guest gives one.
+/// Returns the word for why a call failed, if the guest gives one.
 pub(super) fn reason(failure: &Failure) -> Option<String> {
     let reason: Reason = serde_json::from_str(failure.details.as_deref()?).ok()?;
     Some(reason.reason)
 }
 
-/// A file.
+/// Reads an answer as a file.
 pub(super) fn contents(output: Output) -> Result<Contents, ResourceError> {
     if output.details.is_none() {
         return Ok(Contents::Text(output.text));
@@ -82,7 +82,7 @@ pub(super) fn contents(output: Output) -> Result<Contents, ResourceError> {
     bytes.map(Contents::Binary).map_err(broken)
 }
 
-/// A folder.
+/// Reads an answer as a folder.
 pub(super) fn directory(output: Output) -> Result<Directory, ResourceError> {
     let RawDirectory {
         entries,
@@ -108,7 +108,7 @@ pub(super) fn directory(output: Output) -> Result<Directory, ResourceError> {
     })
 }
 
-/// All files.
+/// Reads an answer as all files.
 pub(super) fn files(output: Output, digests: Digests) -> Result<SkillFiles, ResourceError> {
     let raw: RawManifest = parse(&output)?;
     if !raw.files.is_sorted_by(|one, next| one.path < next.path) {
@@ -146,8 +146,8 @@ pub(super) fn files(output: Output, digests: Digests) -> Result<SkillFiles, Reso
     })
 }
 
-/// Whether this is one name of a path, with nothing in it that could make it
-/// two, or another's.
+/// Checks that this is one name of a path, with nothing in it that could make it two
+/// or another.
 fn is_name(name: &str) -> bool {
     !matches!(name, "" | "." | "..")
         && !name.contains(|c: char| c == '/' || c == '\\' || c.is_control())

@@ -1,4 +1,4 @@
-//! Why arguments do not fit a schema, in words for a model.
+//! The reasons why arguments do not fit a schema, in words for a model.
 
 use jsonschema::ValidationError;
 use jsonschema::error::{TypeKind, ValidationErrorKind};
@@ -48,8 +48,8 @@ fn words(error: &ValidationError<'_>) -> String {
     }
 }
 
-/// Of several schemas none takes a value. The one that was meant, if one was, is
-/// the one that takes its top and not what is in it.
+/// Returns why none of several schemas takes a value. The caller meant the one that
+/// takes the value's top and not what is in it, if there is one.
 fn of_choices(
     error: &ValidationError<'_>,
     name: &str,
@@ -84,8 +84,8 @@ fn of_choices(
     }
 }
 
-/// What a schema takes that a value is nothing like: its values, rather than
-/// their type.
+/// Returns what a schema takes if a value is nothing like it: the values, if the
+/// schema lists them, else their type.
 fn described(errors: &[ValidationError<'_>]) -> Option<String> {
     let exact = errors.iter().find_map(|error| match error.kind() {
         ValidationErrorKind::Enum { options } => {

@@ -1,5 +1,5 @@
-//! A pattern of skills' names, with two wildcards and nothing else: a pattern
-//! grants what it looks as if it granted.
+//! Patterns of skills' names, with two wildcards and nothing else: a pattern grants
+//! what it seems to grant.
 
 use std::fmt;
 
@@ -26,20 +26,20 @@ impl Pattern {
         }
     }
 
-    /// The pattern that every name fits.
+    /// Returns the pattern that every name fits.
     pub(super) fn all() -> Self {
         Self("*".to_owned())
     }
 
-    /// The one name that fits, if there are no wildcards.
+    /// Returns the one name that fits, if there are no wildcards.
     pub(super) fn name(&self) -> Option<&str> {
         (!self.0.contains(['*', '?'])).then_some(&self.0)
     }
 
-    /// Whether a name fits. Takes at most the product of both lengths.
+    /// Checks that a name fits. The time is at most the product of both lengths.
     pub(super) fn matches(&self, name: &str) -> bool {
         let (mut pattern, mut rest) = (self.0.chars(), name.chars());
-        // Where to go on when the last `*` has to stand for one more character.
+        // The place to go on from when the last `*` has to stand for one more character.
         let mut retry = None;
         loop {
             let before = (pattern.clone(), rest.clone());
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn wildcards_are_the_star_and_the_question_mark_alone() {
+    fn only_star_and_question_mark_are_wildcards() {
         for (pattern, fitting, others) in [
             ("a", &["a"][..], &["", "b", "aa", "A"][..]),
             ("*", &["", "a", "abc"], &[]),
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_that_no_skill_can_fit_is_refused() {
+    fn refuses_a_pattern_that_no_skill_can_fit() {
         for text in ["", "../x", "a/b", ".hidden", "a\\b", "a\nb"] {
             assert!(Pattern::new(text).is_err(), "{text}");
         }

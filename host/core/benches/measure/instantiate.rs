@@ -1,16 +1,16 @@
 //! The cost of a sandbox by itself: each tool's component is instantiated with all limits
 //! and dropped. The comparison is isolation by a process, which does nothing.
 
-mod support;
-
 use std::hint::black_box;
 use std::process::Command;
 
-use criterion::{Criterion, criterion_group, criterion_main};
+use criterion::Criterion;
 use skillhost::Host;
-use support::{runtime, skills};
 
-fn instantiate(criterion: &mut Criterion) {
+use super::support::{runtime, skills};
+
+pub(super) fn run() {
+    let mut criterion = Criterion::default().configure_from_args();
     let root = skills(1);
     let runtime = runtime();
     let host = runtime.block_on(Host::builder().skills(root.path()).build());
@@ -28,7 +28,5 @@ fn instantiate(criterion: &mut Criterion) {
         bencher.iter(|| black_box(Command::new("true").status().unwrap()));
     });
     group.finish();
+    criterion.final_summary();
 }
-
-criterion_group!(benches, instantiate);
-criterion_main!(benches);

@@ -15,7 +15,7 @@ use tokio::runtime::Runtime;
 
 const PAIRS: usize = 20_000;
 
-fn main() {
+pub(super) fn run() {
     let folder = tempfile::tempdir().unwrap();
     let skill = folder.path().join("skill");
     fs::create_dir(&skill).unwrap();

@@ -1,0 +1,79 @@
+//! The tables `[grants]` and `[pins]`: what the operator says of components.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::bail;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+use crate::component::embedded;
+use crate::text::suggest;
+use crate::tool::grant::{Grant, PatternError};
+use crate::tool::limits::Limits;
+
+/// The keys of a grant, as they are written.
+#[derive(Deserialize, Default)]
+#[serde(default, expecting = "expected a table that says what the tool may do")]
+pub(super) struct RawGrant {
+    skills: Option<Vec<String>>,
+    home: Option<bool>,
+    hard_links: Option<bool>,
+    #[serde(rename = "limits")]
+    _limits: IgnoredAny,
+    environment: BTreeMap<String, String>,
+}
+
+impl RawGrant {
+    pub(super) fn grant(self, limits: Limits) -> Result<Grant, PatternError> {
+        let mut grant = Grant::new().limits(limits);
+        if let Some(skills) = self.skills {
+            grant = grant.skills(skills)?;
+        }
+        if let Some(allowed) = self.home {
+            grant = grant.home(allowed);
+        }
+        if let Some(allowed) = self.hard_links {
+            grant = grant.hard_links(allowed);
+        }
+        for (name, value) in self.environment {
+            grant = grant.environment(name, value);
+        }
+        Ok(grant)
+    }
+}
+
+/// Refuses a grant that names neither a component file nor a built-in tool:
+/// whatever component defined a tool of that name would have it.
+pub(super) fn check_name(name: &str) -> anyhow::Result<()> {
+    if is_component(name) || embedded::names().any(|tool| tool == name) {
+        return Ok(());
+    }
+    let shown = name.escape_debug();
+    if let Some(nearest) = suggest::nearest(name, embedded::names()).first() {
+        bail!(
+            "`[grants.{shown}]` names no built-in tool; did you mean `{nearest}`? A grant to any \
+             other tool names its component file"
+        );
+    }
+    bail!(
+        "`[grants.{shown}]` names no built-in tool; a grant to any other names the component file \
+         that defines it, such as `[grants.\"{shown}.wasm\"]`, and covers all of its tools"
+    )
+}
+
+/// Refuses a pin that pins nothing.
+pub(super) fn check_pin(file: &str, pin: &str) -> anyhow::Result<()> {
+    if !is_component(file) {
+        bail!("a pin names a component file, such as `count_lines.wasm`");
+    }
+    if pin.len() != 64 || !pin.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        bail!("a pin is a SHA-256, 64 digits in hex");
+    }
+    Ok(())
+}
+
+/// Checks that a component file can have this name.
+fn is_component(name: &str) -> bool {
+    Path::new(name).extension().is_some_and(|end| end == "wasm") && !name.contains('/')
+}

@@ -1,0 +1,55 @@
+//! Limits in a configuration, read by their tables.
+
+use toml::de::{DeTable, DeValue};
+
+use super::source::{Source, kind, table_in};
+use crate::tool::limits::{LimitSet, Unit};
+
+/// Reads the limits that stand in a table, over others.
+pub(super) fn read<S: LimitSet>(
+    table: &DeTable<'_>,
+    mut limits: S,
+    source: &Source<'_>,
+) -> anyhow::Result<S> {
+    for (key, value) in table {
+        let row = S::TABLE.iter().find(|row| row.key == key.get_ref());
+        let Some(row) = row else { continue };
+        let quantity = read_quantity(value.get_ref(), row.unit);
+        let quantity = quantity.and_then(|quantity| row.check(quantity).map(|()| quantity));
+        let quantity = quantity.map_err(|error| {
+            let place = source.place(value.span().start);
+            anyhow::anyhow!("{place}: {error}")
+        })?;
+        row.set(&mut limits, quantity);
+    }
+    Ok(limits)
+}
+
+/// Reads the limits that stand in a table within a table, over others.
+pub(super) fn read_in<S: LimitSet>(
+    table: &DeTable<'_>,
+    key: &str,
+    limits: S,
+    source: &Source<'_>,
+) -> anyhow::Result<S> {
+    match table_in(table, key) {
+        Some(table) => read(table, limits, source),
+        None => Ok(limits),
+    }
+}
+
+fn read_quantity(value: &DeValue<'_>, unit: Unit) -> Result<u64, String> {
+    let (quantity, found) = match value {
+        DeValue::Integer(integer) => {
+            let number = u64::from_str_radix(integer.as_str(), integer.radix()).ok();
+            let quantity = number.and_then(|number| number.checked_mul(unit.of_plain_number()));
+            (quantity, String::new())
+        }
+        DeValue::String(text) if unit != Unit::Count => (
+            unit.parse(text),
+            format!(", not \"{}\"", text.escape_debug()),
+        ),
+        other => (None, format!(", not {}", kind(other))),
+    };
+    quantity.ok_or_else(|| format!("expected {}{found}", unit.example()))
+}

@@ -1,0 +1,133 @@
+//! Parsing a configuration: its text into settings. `keys` checks the keys, `limits`
+//! reads the limits.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+use toml::Spanned;
+use toml::de::DeTable;
+
+use super::raw::{RawAudit, RawConfig, RawRoot};
+use super::source::{Reach, Source, beyond, lies_within, table_in};
+use super::{Config, ConfiguredPath, ConfiguredRoot, grants, keys, limits};
+use crate::skill::catalog::SkillsRoot;
+use crate::tool::audit::AuditMode;
+use crate::tool::limits::{CompileLimits, Limits, Load};
+
+/// Parses a configuration.
+pub(super) fn parse(source: &Source<'_>) -> anyhow::Result<Config> {
+    source.parse()
+}
+
+impl Source<'_> {
+    fn parse(&self) -> anyhow::Result<Config> {
+        let syntax = |error: toml::de::Error| {
+            let at = error.span().map_or(0, |span| span.start);
+            anyhow::anyhow!("{}: {}", self.place(at), error.message())
+        };
+        let table = DeTable::parse(self.text).map_err(syntax)?;
+        let table = table.get_ref();
+        keys::check(table, self)?;
+        let limits = self.limits(table, Limits::default())?;
+        let http_limits = limits::read_in(table, "http", Default::default(), self)?;
+        let raw: RawConfig = toml::from_str(self.text).map_err(syntax)?;
+        let granted = table_in(table, "grants");
+        let grants = raw.grants.into_iter().map(|(component, grant)| {
+            let place = self.place(grant.span().start);
+            grants::check_name(&component).with_context(|| place.clone())?;
+            let limits = match granted.and_then(|grants| table_in(grants, &component)) {
+                Some(grant) => self.limits(grant, limits.clone())?,
+                None => limits.clone(),
+            };
+            let grant = grant.into_inner().grant(limits).context(place)?;
+            anyhow::Ok((component, grant))
+        });
+        let pins = raw.pins.into_iter().map(|(file, pin)| {
+            let place = self.place(pin.span().start);
+            let pin = pin.into_inner();
+            grants::check_pin(&file, &pin).context(place)?;
+            anyhow::Ok((file, pin))
+        });
+        let tools = raw.tools.into_iter().map(|path| self.path(path));
+        Ok(Config {
+            file: Some(self.name.to_owned()),
+            skills: self.all(raw.skills, Self::root)?,
+            tools: tools
+                .map(|path| self.within_reach(path))
+                .collect::<anyhow::Result<_>>()?,
+            home: raw.home.map(|path| self.path(path)),
+            disabled_tools: raw.disabled_tools,
+            hard_links: raw.hard_links,
+            audit_file: raw.audit_file.map(|file| self.audit_file(file)),
+            audit: match raw.audit {
+                RawAudit::Required => AuditMode::Required,
+                RawAudit::BestEffort => AuditMode::BestEffort,
+            },
+            pins: pins.collect::<anyhow::Result<_>>()?,
+            require_pins: raw.require_pins,
+            require_components: raw.require_components,
+            compile_limits: limits::read(table, CompileLimits::default(), self)?,
+            load: limits::read(table, Load::default(), self)?,
+            grants: grants.collect::<anyhow::Result<_>>()?,
+            http: raw.http.http(http_limits, |path| self.path(path)),
+            limits,
+        })
+    }
+
+    /// Reads the limits that stand in a table's `limits`, over others.
+    fn limits(&self, table: &DeTable<'_>, over: Limits) -> anyhow::Result<Limits> {
+        limits::read_in(table, "limits", over, self)
+    }
+
+    fn all<R, T>(
+        &self,
+        raw: Vec<R>,
+        read: impl Fn(&Self, R) -> anyhow::Result<T>,
+    ) -> anyhow::Result<Vec<T>> {
+        raw.into_iter().map(|raw| read(self, raw)).collect()
+    }
+
+    fn path(&self, path: Spanned<PathBuf>) -> ConfiguredPath {
+        ConfiguredPath {
+            place: self.place(path.span().start),
+            path: self.folder.join(path.into_inner()),
+        }
+    }
+
+    /// Returns the path of the audit log, which `-` is not.
+    fn audit_file(&self, file: Spanned<PathBuf>) -> ConfiguredPath {
+        let is_stderr = file.get_ref().as_path() == Path::new("-");
+        let mut path = self.path(file);
+        if is_stderr {
+            path.path = PathBuf::from("-");
+        }
+        path
+    }
+
+    fn root(&self, root: Spanned<RawRoot>) -> anyhow::Result<ConfiguredRoot> {
+        let place = self.place(root.span().start);
+        let (path, follow_links) = match root.into_inner() {
+            RawRoot::Path(path) => (path, false),
+            RawRoot::Table(table) => (table.path, table.follow_root_links),
+        };
+        if follow_links && self.reach == Reach::OwnFolder {
+            bail!("{place}: {}", beyond("`follow_root_links`"));
+        }
+        let path = self.folder.join(path);
+        let ConfiguredPath { path, place } = self.within_reach(ConfiguredPath { path, place })?;
+        let root = SkillsRoot { path, follow_links };
+        Ok(ConfiguredRoot { root, place })
+    }
+
+    /// Refuses a path that lies beyond the configuration's reach.
+    fn within_reach(&self, configured: ConfiguredPath) -> anyhow::Result<ConfiguredPath> {
+        let ConfiguredPath { path, place } = &configured;
+        if self.reach == Reach::OwnFolder && !lies_within(path, self.folder) {
+            bail!(
+                "{place}: {}",
+                beyond(&format!("the folder `{}`", path.display()))
+            );
+        }
+        Ok(configured)
+    }
+}

@@ -1,0 +1,58 @@
+//! The keys of a configuration, as they are written.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use toml::Spanned;
+
+use super::grants::RawGrant;
+use super::http::RawHttp;
+
+/// The keys of a file, as they are written. Limits are read by their tables: the
+/// fields of type `IgnoredAny` only name the keys.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub(super) struct RawConfig {
+    pub(super) skills: Vec<Spanned<RawRoot>>,
+    pub(super) tools: Vec<Spanned<PathBuf>>,
+    pub(super) home: Option<Spanned<PathBuf>>,
+    pub(super) disabled_tools: Vec<String>,
+    pub(super) hard_links: bool,
+    pub(super) audit_file: Option<Spanned<PathBuf>>,
+    pub(super) audit: RawAudit,
+    pub(super) pins: BTreeMap<String, Spanned<String>>,
+    pub(super) require_pins: bool,
+    pub(super) require_components: Option<bool>,
+    #[serde(rename = "limits")]
+    _limits: IgnoredAny,
+    pub(super) grants: BTreeMap<String, Spanned<RawGrant>>,
+    pub(super) http: RawHttp,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum RawAudit {
+    #[default]
+    Required,
+    BestEffort,
+}
+
+#[derive(Deserialize)]
+#[serde(
+    untagged,
+    expecting = "expected a folder, or { path = \"a folder\", follow_root_links = true }"
+)]
+pub(super) enum RawRoot {
+    Path(PathBuf),
+    Table(RawRootTable),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawRootTable {
+    pub(super) path: PathBuf,
+    #[serde(default)]
+    pub(super) follow_root_links: bool,
+}

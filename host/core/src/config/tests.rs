@@ -1,0 +1,242 @@
+//! Configurations that are right, and the words for those that are not.
+
+use std::path::Path;
+use std::time::Duration;
+
+use super::*;
+use crate::skill::guard::HardLinks;
+use crate::tool::grant::Defaults;
+use crate::tool::limits::LimitSet;
+
+fn parse(text: &str) -> Result<Config, String> {
+    Config::parse(text, "skillhost.toml", Path::new("/etc")).map_err(|e| format!("{e:#}"))
+}
+
+#[test]
+fn reads_a_whole_file_with_paths_relative_to_its_folder() {
+    let config = parse(
+        "skills = [\"skills\", \"/srv/skills\"]\ntools = [\"t\"]\nhome = \"h\"\n\
+         disabled_tools = [\"get_skill\"]\n[limits]\ntime = \"500ms\"\nmemory = \"32MiB\"\n\
+         output = 1000\n[grants.\"x.wasm\"]\nskills = [\"a*\"]\nhard_links = true\n\
+         limits.time = \"1s\"\nenvironment = { A = \"b\" }\n",
+    )
+    .unwrap();
+    assert_eq!(config.skills[1].root.path, Path::new("/srv/skills"));
+    assert_eq!(config.tools[0].path, Path::new("/etc/t"));
+    assert_eq!(config.home.unwrap().place, "`skillhost.toml`, line 3");
+    assert_eq!(config.limits.time, Duration::from_millis(500));
+    assert_eq!(config.limits.memory, 32 << 20);
+    assert_eq!(config.limits.output, 1000);
+    let defaults = Defaults {
+        limits: config.limits.clone(),
+        hard_links: false,
+    };
+    let terms = config.grants["x.wasm"].terms(false, &defaults);
+    assert!(terms.skills.allow("abc") && !terms.skills.allow("b"));
+    assert_eq!(terms.hard_links, HardLinks::Allowed);
+    assert_eq!(terms.limits.time, Duration::from_secs(1));
+    assert_eq!(terms.limits.memory, 32 << 20);
+    assert_eq!(terms.environment[..], [("A".to_owned(), "b".to_owned())]);
+    assert_eq!(parse("").unwrap().limits, Limits::default());
+}
+
+#[test]
+fn reads_the_settings_of_a_server_over_http() {
+    let http = |text: &str| parse(text).unwrap().http;
+    let given = http(
+        "[http]\ntoken_file = \"t\"\nallowed_hosts = [\"h\"]\nallowed_origins = [\"o\"]\n\
+         body = \"1MiB\"\nconnections = 1\nrequests = 2\nstreams = 3\nheader_time = \"4s\"\n\
+         body_time = \"5s\"\nrequest_time = \"6s\"\nwrite_time = \"7s\"\nshutdown_time = \"8s\"\n",
+    );
+    let token = given.token_file.unwrap();
+    assert_eq!(token.path, Path::new("/etc/t"));
+    assert_eq!(token.place, "`skillhost.toml`, line 2");
+    assert_eq!(
+        (&*given.allowed_hosts, &*given.allowed_origins),
+        (&["h".into()][..], &["o".into()][..])
+    );
+    let limits = given.limits;
+    let counts = (
+        limits.body,
+        limits.connections,
+        limits.requests,
+        limits.streams,
+    );
+    assert_eq!(counts, (1 << 20, 1, 2, 3));
+    let times = [
+        limits.header_time,
+        limits.body_time,
+        limits.request_time,
+        limits.write_time,
+    ];
+    assert_eq!(times, [4, 5, 6, 7].map(Duration::from_secs));
+    assert_eq!(limits.shutdown_time, Duration::from_secs(8));
+    assert_eq!(http("[http]").limits, HttpLimits::default());
+}
+
+#[test]
+fn names_each_problem_with_its_line() {
+    for (text, message) in [
+        (
+            "\nskils = []",
+            "`skillhost.toml`, line 2: unknown key `skils`; did you mean `skills`?",
+        ),
+        (
+            "[limits]\ntme = 1",
+            "`skillhost.toml`, line 2: unknown key `limits.tme`; did you mean `time`?",
+        ),
+        (
+            "[http]\ntoken = \"secret\"",
+            "`skillhost.toml`, line 2: unknown key `http.token`; did you mean `token_file`?",
+        ),
+        (
+            "xyz = 1",
+            "`skillhost.toml`, line 1: unknown key `xyz`; the keys here are skills, tools, home, disabled_tools, hard_links, audit_file, audit, pins, require_pins, require_components, limits, grants, http, calls, queue, calls_per_tool, calls_memory, stack, compile_time",
+        ),
+        (
+            "\nlimits = [\"1s\", \"1MiB\"]",
+            "`skillhost.toml`, line 2: `limits` is a table, not a list",
+        ),
+        (
+            "[grants]\nx = [[\"*\"], true]",
+            "`skillhost.toml`, line 2: `grants.x` is a table, not a list",
+        ),
+        (
+            "[grants.x]\nlimits = [\"1s\"]",
+            "`skillhost.toml`, line 2: `grants.x.limits` is a table, not a list",
+        ),
+        (
+            "[[grants.x]]\nskills = [\"*\"]",
+            "`skillhost.toml`, line 1: `grants.x` is a table, not a list",
+        ),
+        (
+            "skills = [\n[\"x\", true]]",
+            "`skillhost.toml`, line 2: `skills` has folders in it, not a list",
+        ),
+        (
+            "[grants]\nx = 1979-05-27",
+            "`skillhost.toml`, line 2: `grants.x` is a table, not a date",
+        ),
+        (
+            "limits = 1979-05-27",
+            "`skillhost.toml`, line 1: `limits` is a table, not a date",
+        ),
+        (
+            "[grants.x]\nenvironment = 1979-05-27",
+            "`skillhost.toml`, line 2: `grants.x.environment` is a table, not a date",
+        ),
+        (
+            "pins = 07:32:00",
+            "`skillhost.toml`, line 1: `pins` is a table, not a date",
+        ),
+        (
+            "[limits]\ntime = \"ten\"",
+            "`skillhost.toml`, line 2: expected a time such as \"10s\" or \"500ms\", not \"ten\"",
+        ),
+        (
+            "[limits]\ntime = 0",
+            "`skillhost.toml`, line 2: `time` is at least 1 ms",
+        ),
+        (
+            "calls = \"5\"",
+            "`skillhost.toml`, line 1: expected a number, not a string",
+        ),
+        (
+            "calls = 1025",
+            "`skillhost.toml`, line 1: `calls` is at most 1024",
+        ),
+        (
+            "compile_time = 1.5",
+            "`skillhost.toml`, line 1: expected a time such as \"10s\" or \"500ms\", not a number",
+        ),
+        (
+            "[http]\nanswers = true",
+            "`skillhost.toml`, line 2: expected a size such as \"64MiB\" or \"512KiB\", not a boolean",
+        ),
+        (
+            "[http]\nanswers = 1",
+            "`skillhost.toml`, line 2: `answers` is at least 64 KiB: with less, the server would not send its lists",
+        ),
+        (
+            "[limits]\nmemory = -1",
+            "`skillhost.toml`, line 2: expected a size such as \"64MiB\" or \"512KiB\"",
+        ),
+        (
+            "[limits]\noutput = \"99999999999GiB\"",
+            "`skillhost.toml`, line 2: expected a size such as \"64MiB\" or \"512KiB\", not \"99999999999GiB\"",
+        ),
+    ] {
+        assert_eq!(parse(text).unwrap_err(), message, "{text}");
+    }
+    for text in [
+        "skills = \"x\"",
+        "skills = [1]",
+        "skills = [",
+        "a = 1\na = 2",
+    ] {
+        assert!(
+            parse(text)
+                .unwrap_err()
+                .starts_with("`skillhost.toml`, line "),
+            "{text}"
+        );
+    }
+}
+
+fn read_page(name: &str) -> String {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    std::fs::read_to_string(docs.join(name)).unwrap()
+}
+
+/// Guards against: a rule for a key that no longer exists.
+#[test]
+fn each_key_that_reaches_beyond_the_folder_exists() {
+    for key in keys::REACHING {
+        let (table, name) = key.rsplit_once('.').unwrap_or(("", key));
+        assert!(keys::of_table(table).unwrap().contains(&name), "{key}");
+    }
+}
+
+/// Guards against: a key that no page mentions.
+#[test]
+fn the_pages_show_each_key() {
+    let pages = [read_page("guide.md"), read_page("serving.md")].concat();
+    for table in ["", "limits", "grants.*", "http"] {
+        for key in keys::of_table(table).unwrap() {
+            let is_shown = |line: &str| {
+                let name = line.split('=').next().unwrap_or_default().trim_end();
+                name == key
+                    || line.starts_with(&format!("[{key}"))
+                    || line.contains(&format!("`{key}`"))
+            };
+            assert!(pages.lines().any(is_shown), "{table}: {key}");
+        }
+    }
+}
+
+/// Guards against: a page that states other limits than the table.
+#[test]
+fn the_guide_lists_each_limit_with_its_default_and_bounds() {
+    fn lines<S: LimitSet>() -> impl Iterator<Item = String> {
+        S::TABLE.iter().map(|row| {
+            let default = match row.unit.parse(row.default) {
+                Some(default) => row.unit.show(default),
+                None => row.default.to_owned(),
+            };
+            let greatest = match row.greatest {
+                u64::MAX => "none".to_owned(),
+                greatest => row.unit.show(greatest),
+            };
+            let (key, least, threat) = (row.key, row.unit.show(row.least), row.threat);
+            format!("| `{key}` | {default} | {least} | {greatest} | {threat} |")
+        })
+    }
+    let guide = read_page("guide.md");
+    let start = "|---|---|---|---|---|\n";
+    let (_, listed) = guide.split_once(start).unwrap();
+    let listed = listed.lines().take_while(|line| line.starts_with('|'));
+    let expected = lines::<Limits>()
+        .chain(lines::<Load>())
+        .chain(lines::<CompileLimits>());
+    assert_eq!(listed.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
+}

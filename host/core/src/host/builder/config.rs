@@ -1,0 +1,56 @@
+//! A builder set up by a configuration.
+
+use super::HostBuilder;
+use crate::config::Config;
+use crate::tool::grant::Defaults;
+
+impl HostBuilder {
+    /// Creates a builder with all that a configuration says of a host. Settings of
+    /// the builder's own, such as its [trust](HostBuilder::trust), cache and
+    /// compiler, are the defaults. A folder that the configuration names and that
+    /// does not exist is an error.
+    pub fn from_config(config: &Config) -> anyhow::Result<Self> {
+        // All fields: the compiler tells of one that was forgotten.
+        let Config {
+            file,
+            skills: _,
+            tools,
+            home,
+            disabled_tools,
+            hard_links,
+            limits,
+            audit_file,
+            audit,
+            load,
+            compile_limits,
+            pins,
+            require_pins,
+            require_components,
+            grants,
+            http: _,
+        } = config;
+        let tools = tools.iter().map(|tools| Ok(tools.folder()?.to_owned()));
+        Ok(Self {
+            skills: config.skills_roots()?,
+            tools: tools.collect::<anyhow::Result<_>>()?,
+            home: match home {
+                Some(home) => Some(home.folder()?.to_owned()),
+                None => None,
+            },
+            disabled: disabled_tools.iter().cloned().collect(),
+            grants: grants.clone(),
+            defaults: Defaults {
+                hard_links: *hard_links,
+                limits: limits.clone(),
+            },
+            load: load.clone(),
+            audit: audit_file.as_ref().map(|file| (file.path.clone(), *audit)),
+            pins: pins.clone(),
+            require_pins: *require_pins,
+            require_components: require_components.unwrap_or(false),
+            configuration: file.as_ref().map(|file| format!("`{file}`")),
+            compile_limits: compile_limits.clone(),
+            ..Self::default()
+        })
+    }
+}

@@ -1,0 +1,76 @@
+//! Arguments in the form in which guests get them: whole numbers are integers, and
+//! a null that stands for an absent property is absent.
+
+use serde_json::Value;
+
+/// Makes whole numbers integers: `5.0` is one by JSON Schema, but no guest that reads
+/// integers takes it. Returns false if there are more values than `left`.
+pub(super) fn make_integers(value: &mut Value, left: &mut usize) -> bool {
+    let Some(rest) = left.checked_sub(1) else {
+        return false;
+    };
+    *left = rest;
+    match value {
+        Value::Array(values) => values.iter_mut().all(|value| make_integers(value, left)),
+        Value::Object(object) => object.values_mut().all(|value| make_integers(value, left)),
+        Value::Number(number) => {
+            if let Some(whole) = number
+                .as_f64()
+                .filter(|_| number.is_f64())
+                .and_then(integer)
+            {
+                *value = whole.into();
+            }
+            true
+        }
+        _ => true,
+    }
+}
+
+/// Returns the integer that a float is, as long as floats count by ones.
+fn integer(number: f64) -> Option<i64> {
+    const LARGEST: f64 = 9_007_199_254_740_992.0;
+    #[allow(clippy::cast_possible_truncation, reason = "whole, and within 2^53")]
+    (number.fract() == 0.0 && number.abs() <= LARGEST).then_some(number as i64)
+}
+
+/// Removes the nulls that stand for absent properties of objects within the
+/// arguments. Looks only at what the schema names: other keys are data.
+pub(super) fn drop_absent(schema: &Value, value: &mut Value) {
+    match value {
+        Value::Array(values) => {
+            if let Some(items) = schema.get("items") {
+                values
+                    .iter_mut()
+                    .for_each(|value| drop_absent(items, value));
+            }
+        }
+        Value::Object(object) => {
+            let Some(properties) = schema.get("properties").and_then(Value::as_object) else {
+                return;
+            };
+            let required = schema.get("required").and_then(Value::as_array);
+            let required =
+                |name: &str| required.is_some_and(|all| all.iter().any(|one| one == name));
+            object.retain(|name, value| {
+                let named = properties.get(name);
+                !value.is_null() || required(name) || named.is_none_or(takes_null)
+            });
+            for (name, value) in object {
+                if let Some(schema) = properties.get(name) {
+                    drop_absent(schema, value);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Checks that a property's own schema takes null.
+pub(super) fn takes_null(schema: &Value) -> bool {
+    match schema.get("type") {
+        Some(Value::String(kind)) => kind == "null",
+        Some(Value::Array(kinds)) => kinds.iter().any(|kind| kind == "null"),
+        _ => false,
+    }
+}

@@ -1,0 +1,64 @@
+//! Properties for which a schema asks for a type and nothing else: arguments for
+//! them need no validator.
+
+use serde_json::{Map, Value};
+
+/// The plain properties of a schema that asks nothing more of the object than to
+/// have properties.
+pub(super) struct PlainProperties(Vec<(String, PlainType)>);
+
+/// A type that needs no validator.
+#[derive(Clone, Copy)]
+enum PlainType {
+    Text,
+    Integer,
+    Boolean,
+}
+
+/// Keywords that ask for nothing.
+const NOTES: [&str; 5] = ["$schema", "title", "description", "default", "examples"];
+
+/// Keywords of an object that need no validator.
+const OF_OBJECTS: [&str; 4] = ["type", "properties", "required", "additionalProperties"];
+
+impl PlainProperties {
+    /// Returns the plain properties of a schema, if it has no keyword that could ask
+    /// for more, not even for an object without properties.
+    pub(super) fn of(schema: &Map<String, Value>) -> Option<Self> {
+        if !has_only(schema, &OF_OBJECTS) {
+            return None;
+        }
+        let properties = schema.get("properties").and_then(Value::as_object);
+        let plain = |(name, schema): (&String, &Value)| {
+            let schema = schema.as_object()?;
+            let plain = match schema.get("type")?.as_str()? {
+                "string" => PlainType::Text,
+                "integer" => PlainType::Integer,
+                "boolean" => PlainType::Boolean,
+                _ => return None,
+            };
+            has_only(schema, &["type"]).then(|| (name.clone(), plain))
+        };
+        let plain = properties.into_iter().flatten().filter_map(plain);
+        Some(Self(plain.collect()))
+    }
+
+    /// Checks that all arguments are plain properties of the right type. If not, the
+    /// validator has to decide.
+    pub(super) fn fit(&self, arguments: &Map<String, Value>) -> bool {
+        arguments.iter().all(|(name, value)| {
+            let plain = self.0.iter().find(|(property, _)| property == name);
+            plain.is_some_and(|(_, plain)| match plain {
+                PlainType::Text => value.is_string(),
+                PlainType::Integer => value.is_i64() || value.is_u64(),
+                PlainType::Boolean => value.is_boolean(),
+            })
+        })
+    }
+}
+
+/// Checks that a schema has no keywords but these and notes.
+fn has_only(schema: &Map<String, Value>, keywords: &[&str]) -> bool {
+    let mut all = schema.keys().map(String::as_str);
+    all.all(|keyword| NOTES.contains(&keyword) || keywords.contains(&keyword))
+}

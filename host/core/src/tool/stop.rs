@@ -1,0 +1,133 @@
+//! The reasons for which the host ends a call. The table of limits has a row for
+//! each limit that can end one; the other reasons stand here.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::text::toml::toml_key;
+use crate::tool::limits::{self, LimitSet, Quantity};
+
+/// Declares the reasons from the table of limits.
+macro_rules! stops {
+    ($(
+        $(#[$attribute:meta])*
+        $set:ident in $table:literal, $too_little:literal {$(
+            $(#[$doc:meta])*
+            $field:ident: $type:ty, $unit:ident $default:literal in $least:expr, $greatest:expr;
+            against $threat:literal $(; $variant:ident $outcome:literal $sentence:literal)?
+        )*}
+    )*) => {
+        /// The reason for which the host ended a call.
+        #[derive(Debug, Clone, PartialEq, Eq)]
+        #[non_exhaustive]
+        pub enum Stop {
+            $($($(
+                #[doc = concat!(
+                    "It met [`", stringify!($field), "`](limits::", stringify!($set), "::",
+                    stringify!($field), "), which was this."
+                )]
+                $variant($type),
+            )?)*)*
+            /// It was not started: its grant does not name this skill.
+            NotGranted {
+                /// The skill that the call named.
+                skill: String,
+                /// The component, as a grant names it.
+                component: String,
+            },
+            /// It was not started: as many calls wait as may.
+            Busy,
+            /// It wanted more memory than was left to it of what all calls have.
+            HostMemory,
+            /// The audit log could not be written, so the answer is withheld.
+            NotRecorded,
+            /// It broke off: a panic, an answer that is not UTF-8. The text is the
+            /// chain of causes, for the operator.
+            Trap(String),
+        }
+
+        /// The kind of a [`Stop`], without what it says of the call.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        #[allow(missing_docs, reason = "the variants are those of `Stop`")]
+        pub enum StopKind {
+            $($($($variant,)?)*)*
+            NotGranted,
+            Busy,
+            HostMemory,
+            NotRecorded,
+            Trap,
+        }
+
+        impl Stop {
+            /// Returns the kind.
+            pub fn kind(&self) -> StopKind {
+                match self {
+                    $($($(Self::$variant(_) => StopKind::$variant,)?)*)*
+                    Self::NotGranted { .. } => StopKind::NotGranted,
+                    Self::Busy => StopKind::Busy,
+                    Self::HostMemory => StopKind::HostMemory,
+                    Self::NotRecorded => StopKind::NotRecorded,
+                    Self::Trap(_) => StopKind::Trap,
+                }
+            }
+
+            /// Returns the key of the configuration that would change it, if one
+            /// would.
+            pub(super) fn key(&self) -> Option<String> {
+                let key = match self {
+                    $($($(Self::$variant(_) => {
+                        return Some(config_key::<limits::$set>(stringify!($field)));
+                    })?)*)*
+                    Self::NotGranted { component, .. } => {
+                        return Some(format!("grants.{}.skills", toml_key(component)));
+                    }
+                    Self::Busy => "calls",
+                    Self::HostMemory => "calls_memory",
+                    Self::NotRecorded => "audit",
+                    Self::Trap(_) => return None,
+                };
+                Some(key.to_owned())
+            }
+        }
+
+        impl StopKind {
+            /// Returns the word for it in the audit log and the metrics.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $($($(Self::$variant => $outcome,)?)*)*
+                    Self::NotGranted => "not-granted",
+                    Self::Busy => "busy",
+                    Self::HostMemory => "host-memory",
+                    Self::NotRecorded => "not-recorded",
+                    Self::Trap => "trap",
+                }
+            }
+        }
+
+        impl fmt::Display for Stop {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match self {
+                    $($($(Self::$variant(limit) => write!(f, $sentence, limit.show()),)?)*)*
+                    Self::NotGranted { skill, .. } => {
+                        write!(f, "it may not read the skill '{skill}'")
+                    }
+                    Self::Busy => f.write_str("the host is busy, try again"),
+                    Self::HostMemory => f.write_str("the host is short of memory, try again"),
+                    Self::NotRecorded => f.write_str("its call could not be recorded"),
+                    Self::Trap(_) => f.write_str("it broke off before it answered"),
+                }
+            }
+        }
+    };
+}
+
+limits::of_calls!(stops);
+
+/// Returns the place of a limit in a configuration.
+fn config_key<S: LimitSet>(key: &str) -> String {
+    match S::KEY {
+        "" => key.to_owned(),
+        table => format!("{table}.{key}"),
+    }
+}

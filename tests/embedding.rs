@@ -1,0 +1,128 @@
+//! Hosts that an embedder sets up from a configuration, as the program does.
+
+use std::path::Path;
+
+use serde_json::{Map, Value, json};
+use skillhost::limits::{LimitSet as _, Unit};
+use skillhost::{CallError, Config, HostBuilder, Limits};
+
+use crate::support::program::Program;
+use crate::support::{block_on, build, call, guests};
+
+/// A program with a configuration that sets everything, and the text of that.
+fn configured() -> (Program, String) {
+    let program = Program::new();
+    for skill in ["a", "b"] {
+        program.write(&format!("skills/{skill}/SKILL.md"), "# A skill\n");
+    }
+    program.write("home/note.txt", "A note.\n");
+    let tools = guests();
+    let text = format!(
+        "skills = [\"skills\"]
+tools = [{tools:?}]
+home = \"home\"
+disabled_tools = [\"list_skills\"]
+hard_links = true
+audit_file = \"audit.jsonl\"
+audit = \"best_effort\"
+calls = 3
+queue = 5
+calls_per_tool = 2
+calls_memory = \"256MiB\"
+stack = \"1MiB\"
+compile_time = \"90s\"
+limits.handles = 99
+[grants.\"count_lines.wasm\"]
+skills = [\"b\"]
+limits.memory = \"32MiB\"
+"
+    );
+    program.write("skillhost.toml", &text);
+    (program, text)
+}
+
+#[test]
+fn a_host_from_a_configuration_is_set_up_as_the_program_sets_it_up() {
+    let (program, text) = configured();
+    let folder = program.folder.path();
+    let config = Config::parse(&text, "skillhost.toml", folder).unwrap();
+    let host = build(HostBuilder::from_config(&config).unwrap());
+    let run = program.run(&["--config", "skillhost.toml", "grants", "--output", "json"]);
+    let shown: Vec<Value> = serde_json::from_str(&run.stdout).unwrap();
+    let grants = host.grants().into_iter().map(|grant| {
+        let limits = Limits::TABLE.iter().map(|row| {
+            let unit = if row.unit == Unit::Time { "_ms" } else { "" };
+            (format!("{}{unit}", row.key), row.get(&grant.limits).into())
+        });
+        json!({
+            "tool": grant.tool,
+            "component": grant.origin,
+            "sha256": grant.digest,
+            "skills": grant.skills,
+            "allows": grant.allowed,
+            "refuses": grant.refused,
+            "home": grant.home,
+            "hard_links": grant.hard_links,
+            "limits": limits.collect::<Map<_, _>>(),
+        })
+    });
+    assert_eq!(grants.collect::<Vec<_>>(), shown);
+    let counted = host.grants().into_iter();
+    let counted: Vec<_> = counted
+        .filter(|grant| grant.tool == "count_lines")
+        .collect();
+    assert_eq!(
+        (counted[0].limits.memory, counted[0].limits.handles),
+        (32 << 20, 99)
+    );
+    assert_eq!(counted[0].allowed, ["b"]);
+
+    assert_eq!(host.capacity(), 3);
+    let unknown = call(&host, "list_skills", json!({})).unwrap_err();
+    assert!(
+        matches!(unknown, CallError::UnknownTool { .. }),
+        "{unknown:?}"
+    );
+    let note = call(&host, "read_skill_file", json!({"path": "note.txt"})).unwrap();
+    assert_eq!(note.text(), "A note.\n");
+    let log = std::fs::read_to_string(folder.join("audit.jsonl")).unwrap();
+    assert_eq!(log.lines().count(), 2, "{log}");
+}
+
+#[test]
+fn a_configured_folder_that_does_not_exist_is_an_error_with_its_line() {
+    for (text, place) in [
+        ("skills = [\"none\"]", "`skillhost.toml`, line 1: "),
+        ("\ntools = [\"none\"]", "`skillhost.toml`, line 2: "),
+        ("\n\nhome = \"none\"", "`skillhost.toml`, line 3: "),
+    ] {
+        let config = Config::parse(text, "skillhost.toml", Path::new("/nowhere")).unwrap();
+        let error = HostBuilder::from_config(&config).err().unwrap();
+        let expected = format!("{place}cannot use the folder `/nowhere/none`");
+        assert!(format!("{error:#}").starts_with(&expected), "{error:#}");
+    }
+}
+
+#[test]
+fn pins_and_required_components_hold_for_an_embedder() {
+    let (program, text) = configured();
+    let built = |first: &str, last: &str| {
+        let text = format!("{first}\n{text}\n{last}");
+        let config = Config::parse(&text, "skillhost.toml", program.folder.path()).unwrap();
+        let host = block_on(HostBuilder::from_config(&config).unwrap().build());
+        host.map(|host| host.problems().join("\n"))
+    };
+    let problems = built("require_pins = true", "").unwrap();
+    assert!(
+        problems.contains("it has no pin, and pins are required"),
+        "{problems}"
+    );
+    let pin = format!("[pins]\n\"count_lines.wasm\" = \"{}\"", "0".repeat(64));
+    let problems = built("", &pin).unwrap();
+    assert!(
+        problems.contains("and the pin `count_lines.wasm` is"),
+        "{problems}"
+    );
+    let error = built("require_components = true", &pin).unwrap_err();
+    assert!(error.to_string().contains(&problems), "{error:#}");
+}

@@ -1,0 +1,183 @@
+//! Tools' definitions for models' interfaces.
+
+use serde_json::{Map, Value, json};
+use skillhost::exchange::Format;
+
+use super::{program, read};
+use crate::support::program::{Program, run_in_repository};
+use crate::support::{build, builder_with_guests};
+
+#[test]
+fn prints_the_definitions_of_the_vectors_in_every_format() {
+    for (file, words) in [
+        ("openai", &["tools"][..]),
+        ("openai", &["tools", "--format", "openai"]),
+        (
+            "openai_strict",
+            &["tools", "--format", "openai", "--strict"],
+        ),
+        ("responses", &["tools", "--format", "responses"]),
+        (
+            "responses_strict",
+            &["tools", "--format", "responses", "--strict"],
+        ),
+        ("anthropic", &["tools", "--format", "anthropic"]),
+        ("gemini", &["tools", "--format", "gemini"]),
+        ("mcp", &["tools", "--format", "mcp"]),
+    ] {
+        let words: Vec<String> = words.iter().map(ToString::to_string).collect();
+        let run = run_in_repository(&words);
+        assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{file}");
+        let tools: Value = serde_json::from_str(&run.stdout).unwrap();
+        assert_eq!(tools, read(&format!("tools/{file}.json")), "{file}");
+    }
+}
+
+#[test]
+fn definitions_for_mcp_match_the_servers_list() {
+    let messages = [
+        json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+            "protocolVersion": "2025-06-18",
+            "capabilities": {},
+            "clientInfo": {"name": "test", "version": "1"},
+        }}),
+        json!({"jsonrpc": "2.0", "method": "notifications/initialized"}),
+        json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list"}),
+    ];
+    let input: String = messages
+        .iter()
+        .map(|message| format!("{message}\n"))
+        .collect();
+    let program = program();
+    let served = program.run_with(&["serve"], &input);
+    let answers = served
+        .stdout
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap());
+    let listed = answers
+        .filter(|answer: &Value| answer["id"] == 2)
+        .map(|answer| answer["result"]["tools"].clone());
+    let printed = program.run(&["tools", "--format", "mcp"]);
+    let printed: Value = serde_json::from_str(&printed.stdout).unwrap();
+    assert_eq!(listed.collect::<Vec<_>>(), [printed], "{}", served.stderr);
+}
+
+#[test]
+fn openai_definitions_match_the_contracts() {
+    for tool in read("tools/openai.json").as_array().unwrap() {
+        let name = tool["function"]["name"].as_str().unwrap();
+        assert_eq!(*tool, read(&format!("definitions/{name}.json")));
+    }
+}
+
+/// Checks the rules of strict mode on a schema and on every schema in it.
+fn assert_strict(schema: &Map<String, Value>, place: &str) {
+    const KEYWORDS: [&str; 16] = [
+        "type",
+        "description",
+        "title",
+        "enum",
+        "pattern",
+        "format",
+        "multipleOf",
+        "maximum",
+        "exclusiveMaximum",
+        "minimum",
+        "exclusiveMinimum",
+        "minItems",
+        "maxItems",
+        "items",
+        "anyOf",
+        "properties",
+    ];
+    const OF_OBJECTS: [&str; 2] = ["required", "additionalProperties"];
+    for keyword in schema.keys() {
+        let known = KEYWORDS.contains(&keyword.as_str());
+        assert!(
+            known || OF_OBJECTS.contains(&keyword.as_str()),
+            "{place}: `{keyword}`"
+        );
+    }
+    assert!(
+        schema.contains_key("type") != schema.contains_key("anyOf"),
+        "{place}"
+    );
+    let is = |kind: &str| match &schema.get("type") {
+        Some(Value::Array(kinds)) => kinds.iter().any(|one| one == kind),
+        one => one.is_some_and(|one| one == kind),
+    };
+    if is("object") {
+        assert_eq!(
+            schema.get("additionalProperties"),
+            Some(&json!(false)),
+            "{place}"
+        );
+        let properties = schema["properties"].as_object().unwrap();
+        let names: Vec<&String> = properties.keys().collect();
+        assert_eq!(schema["required"], json!(names), "{place}");
+        for (name, property) in properties {
+            assert_strict(property.as_object().unwrap(), &format!("{place}.{name}"));
+        }
+    }
+    if is("array") {
+        assert_strict(schema["items"].as_object().unwrap(), &format!("{place}[]"));
+    }
+    for choice in schema
+        .get("anyOf")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+    {
+        assert_strict(choice.as_object().unwrap(), place);
+    }
+}
+
+#[test]
+fn strict_definitions_follow_the_rules_at_every_level() {
+    let program = program();
+    let skills = program.folder.path().join("skills");
+    let host = build(builder_with_guests().skills(skills));
+    for format in [Format::OpenAi, Format::Responses] {
+        let mut definitions = host.definitions();
+        let strict = format.strict_tools(&definitions).unwrap();
+        let not_strict: Vec<_> = strict.not_strict.iter().map(|one| &*one.tool).collect();
+        assert_eq!(not_strict, ["echo_tuple"]);
+        definitions.retain(|definition| definition.name != "echo_tuple");
+        let strict = format.strict_tools(&definitions).unwrap();
+        assert_eq!(strict.not_strict, []);
+        let tools = strict.tools.as_array().unwrap();
+        assert_eq!(tools.len(), definitions.len());
+        for (tool, definition) in tools.iter().zip(definitions) {
+            let function = tool.get("function").unwrap_or(tool);
+            assert_eq!(function["strict"], true);
+            let schema = function["parameters"].as_object().unwrap();
+            assert_eq!(schema["type"], "object");
+            assert_strict(schema, &definition.name);
+            // What was optional takes null now; what was required is as it was.
+            for (name, property) in schema["properties"].as_object().unwrap() {
+                let given = &definition.input_schema;
+                let required = given.get("required").and_then(Value::as_array);
+                let required = required.is_some_and(|names| names.iter().any(|one| one == name));
+                let kinds = property["type"].as_array();
+                let nullable = kinds.is_some_and(|kinds| kinds.contains(&json!("null")));
+                assert_ne!(required, nullable, "{}.{name}", definition.name);
+            }
+        }
+    }
+    assert_eq!(Format::Anthropic.strict_tools(&host.definitions()), None);
+    assert_eq!(Format::Gemini.strict_tools(&host.definitions()), None);
+}
+
+#[test]
+fn without_tools_the_definitions_are_empty() {
+    let program = Program::new();
+    program.write(
+        "skillhost.toml",
+        "disabled_tools = [\"read_file_in_skill\", \"get_skill\", \"read_skill_file\", \
+         \"read_skill\", \"list_skills\"]\n",
+    );
+    for format in ["openai", "responses", "anthropic", "gemini", "mcp"] {
+        let run = program.run(&["tools", "--format", format]);
+        assert_eq!((run.code, run.stdout.as_str()), (0, "[]\n"), "{format}");
+    }
+}

@@ -206,7 +206,8 @@ macro_rules! of_calls {
 
             /// The calls that a host takes at a time, and what it sets aside for each.
             Load in "", "no built-in tool would answer" {
-                /// Calls that run at a time; memory is reserved for so many.
+                /// Calls that run at a time; memory is reserved for so many. A configuration
+                /// that has more gets the greatest.
                 calls: u32, Count "64" in 1, MAX_CALLS;
                 against "callers who together take the host's memory"
 

@@ -32,7 +32,10 @@ impl Unit {
 
     /// Returns the quantity that a text such as `64MiB` stands for.
     pub(crate) const fn parse(self, text: &str) -> Option<u64> {
-        let text = text.as_bytes().trim_ascii();
+        let text = match text.as_bytes().trim_ascii() {
+            [b'+', text @ ..] => text,
+            text => text,
+        };
         let mut number: u64 = 0;
         let mut digits = 0;
         while digits < text.len() && text[digits].is_ascii_digit() {
@@ -175,6 +178,7 @@ mod tests {
             (Unit::Time, " 90 s ", 90_000, "90 s"),
             (Unit::Time, "120s", 120_000, "2 m"),
             (Unit::Bytes, "64MiB", 64 << 20, "64 MiB"),
+            (Unit::Bytes, " +64 MiB ", 64 << 20, "64 MiB"),
             (Unit::Bytes, "1536KiB", 1536 << 10, "1536 KiB"),
             (Unit::Bytes, "255B", 255, "255 bytes"),
             (Unit::Bytes, "1B", 1, "1 byte"),

@@ -90,6 +90,16 @@ fn a_host_from_a_configuration_is_set_up_as_the_program_sets_it_up() {
 }
 
 #[test]
+fn more_calls_than_the_host_can_run_count_as_all_of_them() {
+    for (calls, capacity) in [(5000, 1024), (1024, 1024), (1023, 1023)] {
+        let text = format!("calls = {calls}\ncalls_per_tool = 2000");
+        let config = Config::parse(&text, "skillhost.toml", Path::new("/nowhere")).unwrap();
+        let host = build(HostBuilder::from_config(&config).unwrap());
+        assert_eq!(host.capacity(), capacity);
+    }
+}
+
+#[test]
 fn a_configured_folder_that_does_not_exist_is_an_error_with_its_line() {
     for (text, place) in [
         ("skills = [\"none\"]", "`skillhost.toml`, line 1: "),

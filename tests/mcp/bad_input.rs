@@ -113,7 +113,7 @@ fn a_malformed_line_does_not_affect_the_next_request() {
     for revision in REVISIONS {
         let mut client = Client::start(program.folder.path(), &[], revision);
         check(&mut client, malformed_lines());
-        client.logged("a line that is no message was skipped");
+        client.logged("a line that is not a message was skipped");
         client.logged("a message of more than");
         assert_eq!(client.end().1, Some(0));
     }

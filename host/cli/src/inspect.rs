@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::{Value, json};
-use skillhost::{Inspect as Inspector, Inspection, Line};
+use skillhost::{Inspection, Inspector, Line};
 
 use crate::exit::Exit;
 use crate::options::{ReportFormat, cache_folder};

@@ -59,7 +59,7 @@ use std::time::Duration;
 
 use cases::CaseFiles;
 use component::{LoadOptions, TestedComponent};
-use report::{ProgressCallback, Recorder};
+use report::{CheckProgress, Recorder};
 use scratch::Scratch;
 use skillhost::Limits;
 use skillhost::SkillsRoot;
@@ -88,7 +88,7 @@ pub struct Conformance {
     load: LoadOptions,
     cases: Option<PathBuf>,
     update: bool,
-    progress: Option<Arc<ProgressCallback>>,
+    progress: Option<Arc<CheckProgress>>,
 }
 
 impl Conformance {

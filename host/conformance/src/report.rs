@@ -16,7 +16,7 @@ pub struct Rule {
 }
 
 /// A function that gets each check before it runs: the id, and the tool or case.
-pub(super) type ProgressCallback = dyn Fn(&str, Option<&str>) + Send + Sync;
+pub(super) type CheckProgress = dyn Fn(&str, Option<&str>) + Send + Sync;
 
 /// The report of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -116,12 +116,12 @@ impl From<Result<(), Reason>> for Outcome {
 
 /// Runs checks and records their outcomes.
 pub(super) struct Recorder {
-    progress: Option<Arc<ProgressCallback>>,
+    progress: Option<Arc<CheckProgress>>,
     checks: Vec<Check>,
 }
 
 impl Recorder {
-    pub(super) fn new(progress: Option<Arc<ProgressCallback>>) -> Self {
+    pub(super) fn new(progress: Option<Arc<CheckProgress>>) -> Self {
         Self {
             progress,
             checks: Vec::new(),

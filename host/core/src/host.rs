@@ -41,8 +41,6 @@ struct Inner {
     problems: Vec<String>,
     /// Component files that are not served as they lie on disk.
     refused_components: usize,
-    /// Calls that may run at a time.
-    capacity: usize,
 }
 
 /// The parts of a host that one in its place goes on with.
@@ -187,7 +185,7 @@ impl Host {
     /// [`Load::calls`](crate::Load::calls). Others wait, or get the answer that the
     /// host is busy.
     pub fn capacity(&self) -> usize {
-        self.0.capacity
+        self.0.runtime.engine.calls() as usize
     }
 
     /// Returns the number of calls of one tool that run at a time.

@@ -1,25 +1,24 @@
-//! Serving one client on standard input and output, one JSON-RPC message a
-//! line. rmcp runs the session; this is the [`Transport`] that it reads from and
-//! writes to, because its own leaves open what a hostile client can use.
+//! Serves one client on standard input and output, one JSON-RPC message a line.
+//! rmcp runs the session. This is the [`Transport`] that it reads from and writes
+//! to: rmcp's own has no bounds against a hostile client.
 //!
-//! rmcp's loop calls `Stdio::receive`, gives each request to the handler in a
-//! task of its own, and calls `Stdio::send` with the answer. Nothing is queued
-//! here. What holds:
+//! rmcp's loop calls `StdioTransport::receive`, gives each request to the handler in
+//! a task of its own, and calls `StdioTransport::send` with the answer. Nothing is
+//! queued here. The invariants:
 //!
-//! - A line has a bound, and is read only when the one before it has its place:
-//!   128 requests and refused lines are in flight at most, from the line to the
-//!   written answer.
-//! - A request that rmcp is given is in `InFlight` under its id, alone. It
-//!   leaves when rmcp hands its answer to `Stdio::send`, and each request gets
-//!   exactly one, those that are cancelled or panic too. So an answer is never
-//!   taken for that of a later request with the same id.
-//! - `notifications/cancelled` ends here and does not reach rmcp, which would
-//!   forget the id before the handler has ended. `Answering` gives the handler
-//!   the token that is cancelled.
-//! - `Stdio::receive` ends when the input has ended, or is not to be read any
-//!   more, and no request is in flight. rmcp would wait five seconds.
-//! - A message is written whole, whoever gives up waiting for that, and no task
-//!   waits for the client with a thread of the protocol.
+//! - A line has a bound. It is read only when the one before it has its slot: at most
+//!   128 requests and refused lines are in flight, from the line to the written
+//!   answer.
+//! - Each request that rmcp gets is in `InFlight` under its id, and no other has that
+//!   id. It leaves when rmcp hands its answer to `StdioTransport::send`. Each request
+//!   gets exactly one answer, even if it is cancelled or panics. So no answer passes
+//!   for that of a later request with the same id.
+//! - `notifications/cancelled` ends here. rmcp would forget the id before the handler
+//!   has ended. `CancellableHandler` gives the handler the token that is cancelled.
+//! - `StdioTransport::receive` ends when the input has ended or is closed, and no
+//!   request is in flight. rmcp would wait five seconds.
+//! - A message is written whole, even if its sender stops waiting. Waiting for the
+//!   client holds no thread of the protocol.
 
 mod frame;
 mod hang_up;
@@ -50,26 +49,26 @@ use rmcp::transport::Transport;
 use tokio_util::sync::CancellationToken;
 
 use crate::Handler;
-use frame::Lines;
-use in_flight::InFlight;
-use reader::Reader;
-use stream::{Input, Output};
-use writer::Writer;
+use frame::LineReader;
+use in_flight::{InFlight, RequestSlot};
+use reader::MessageReader;
+use stream::{InputStream, OutputStream};
+use writer::MessageWriter;
 
-/// How long calls in flight may go on when the process is told to end.
+/// The time that calls in flight have when the process is asked to end.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// Serves the client on this process's standard input and output, like
-/// [`serve`]. Calls in flight are stopped when nobody reads the output.
+/// [`serve`]. Stops the calls in flight when the client closes the output.
 pub async fn serve_process(server: Handler, end: CancellationToken) -> anyhow::Result<()> {
     let (input, output) = (io::stdin(), io::stdout());
     let hung_up = hang_up::hung_up(&output)?.cancelled_owned();
     serve_until(server, input, output, hung_up, end).await
 }
 
-/// Serves one client until its input ends, or until `end` is cancelled. Calls
-/// in flight are answered first; at `end` they have two seconds for it. Wants a
-/// runtime of several threads, with time, input and output.
+/// Serves one client until its input ends, or until `end` is cancelled. It answers
+/// calls in flight first; after `end` they have two seconds. It needs a runtime of
+/// several threads, with time, input and output.
 pub async fn serve(
     server: Handler,
     input: impl AsFd,
@@ -86,31 +85,31 @@ async fn serve_until(
     hung_up: impl Future<Output = ()>,
     end: CancellationToken,
 ) -> anyhow::Result<()> {
-    // Cancelled when answers are of no use any more.
+    // Cancelled when nobody can be answered any more.
     let gone = CancellationToken::new();
     let _gone = gone.clone().drop_guard();
     let closing = end.child_token();
-    // Nothing more is read once nobody waits for this.
+    // Reading ends when the caller drops this future.
     let _closing = closing.clone().drop_guard();
     let live = Arc::clone(server.live());
     let in_flight = Arc::new(InFlight::new(gone.clone()));
-    let writer = Writer::new(Output::new(output)?, gone.clone());
-    let reader = Reader {
-        lines: Lines::new(Input::new(input)?),
+    let writer = MessageWriter::new(OutputStream::new(output)?, gone.clone());
+    let reader = MessageReader {
+        lines: LineReader::new(InputStream::new(input)?),
         in_flight: Arc::clone(&in_flight),
         writer: writer.clone(),
         closing: closing.clone(),
         opened: false,
     };
-    let transport = Stdio {
-        reading: Some(reading(reader)),
+    let transport = StdioTransport {
+        pending: Some(read_next(reader)),
         in_flight: Arc::clone(&in_flight),
         writer: writer.clone(),
         closing: closing.clone(),
     };
     let ending = async {
         closing.cancelled().await;
-        // Subscriptions are answered, too.
+        // Ends subscriptions, so that they are answered.
         live.close();
         end.cancelled().await;
         tokio::time::sleep(GRACE).await;
@@ -121,16 +120,15 @@ async fn serve_until(
         tokio::select! {
             () = hung_up => tracing::warn!("the client is gone"),
             () = async { closing.cancelled().await; writer.stalled().await } => {
-                tracing::warn!("the client does not take what it is answered");
+                tracing::warn!("the client does not read its answers");
             }
         }
         gone.cancel();
         std::future::pending().await
     };
-    // Boxed: the type of all that a session awaits is too deep for what awaits
-    // this to be compiled.
+    // Boxed: the unboxed type is so deep that its callers do not compile.
     let session: Pin<Box<dyn Future<Output = anyhow::Result<()>> + Send>> = Box::pin(session(
-        Answering { server, in_flight },
+        CancellableHandler { server, in_flight },
         transport,
         gone.clone(),
     ));
@@ -139,7 +137,7 @@ async fn serve_until(
         () = ending => Ok(()),
         () = losing => Ok(()),
     };
-    // The last messages are on their way, unless nobody takes them.
+    // Waits for the last messages, unless the client does not read them.
     tokio::select! {
         () = writer.finish() => {}
         () = gone.cancelled() => {}
@@ -149,46 +147,47 @@ async fn serve_until(
 }
 
 async fn session(
-    service: Answering,
-    transport: Stdio,
+    service: CancellableHandler,
+    transport: StdioTransport,
     gone: CancellationToken,
 ) -> anyhow::Result<()> {
-    // Of its own: rmcp cancels it when the session ends, and what is written
-    // then is still of use.
+    // A child token: rmcp cancels it when the session ends, and messages are still
+    // written then.
     let ended = gone.child_token();
     match serve_server_with_ct(service, transport, ended).await {
         Ok(service) => match service.waiting().await? {
             QuitReason::JoinError(error) => Err(error.into()),
             _ => Ok(()),
         },
-        // The input ended, or the process was told to, before a session.
+        // The input or the process ended before a session began.
         Err(ServerInitializeError::ConnectionClosed(_)) => Ok(()),
         Err(_) if gone.is_cancelled() => Ok(()),
         Err(error) => Err(error.into()),
     }
 }
 
-/// rmcp's view of the two streams.
-struct Stdio {
-    /// None once nothing more comes.
-    reading: Option<Reading>,
+/// The transport that rmcp reads from and writes to.
+struct StdioTransport {
+    /// The read of the next message. None at the end of the input.
+    pending: Option<PendingRead>,
     in_flight: Arc<InFlight>,
-    writer: Writer,
+    writer: MessageWriter,
     closing: CancellationToken,
 }
 
-/// The reader at work, which comes back with the next message. Kept, because
-/// rmcp drops what it receives by whenever it has something else to do.
-type Reading = Pin<Box<dyn Future<Output = (Reader, Option<ClientJsonRpcMessage>)> + Send>>;
+/// A read of the next message, which gives the reader back. It outlives a call of
+/// `receive`, because rmcp drops that future whenever another is ready.
+type PendingRead =
+    Pin<Box<dyn Future<Output = (MessageReader, Option<ClientJsonRpcMessage>)> + Send>>;
 
-fn reading(mut reader: Reader) -> Reading {
+fn read_next(mut reader: MessageReader) -> PendingRead {
     Box::pin(async move {
         let message = reader.next().await;
         (reader, message)
     })
 }
 
-impl Transport<RoleServer> for Stdio {
+impl Transport<RoleServer> for StdioTransport {
     type Error = io::Error;
 
     fn send(
@@ -200,21 +199,21 @@ impl Transport<RoleServer> for Stdio {
             JsonRpcMessage::Error(error) => error.id.as_ref().and_then(|id| self.in_flight.end(id)),
             _ => None,
         };
-        // Nobody waits for the answer to what was cancelled.
-        let due = !answered.as_ref().is_some_and(|it| it.is_cancelled());
-        let written = due.then(|| self.writer.write(message, answered));
+        // A cancelled request gets no answer.
+        let is_cancelled = answered.as_ref().is_some_and(RequestSlot::is_cancelled);
+        let write = (!is_cancelled).then(|| self.writer.write(message, answered));
         async move {
-            match written {
-                Some(written) => written.await,
+            match write {
+                Some(write) => write.await,
                 None => Ok(()),
             }
         }
     }
 
     async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
-        if let Some(kept) = &mut self.reading {
-            let (reader, message) = kept.await;
-            self.reading = message.is_some().then(|| reading(reader));
+        if let Some(pending) = &mut self.pending {
+            let (reader, message) = pending.await;
+            self.pending = message.is_some().then(|| read_next(reader));
             if message.is_some() {
                 return message;
             }
@@ -229,14 +228,14 @@ impl Transport<RoleServer> for Stdio {
     }
 }
 
-/// The handler, with the cancellation of [`InFlight`] in place of rmcp's, and an
-/// answer even where it panics.
-struct Answering {
+/// The handler, cancelled by [`InFlight`] instead of rmcp. It answers even if it
+/// panics.
+struct CancellableHandler {
     server: Handler,
     in_flight: Arc<InFlight>,
 }
 
-impl Service<RoleServer> for Answering {
+impl Service<RoleServer> for CancellableHandler {
     async fn handle_request(
         &self,
         request: ClientRequest,
@@ -247,9 +246,9 @@ impl Service<RoleServer> for Answering {
         }
         let cancelled = context.ct.clone();
         let mut answer = pin!(self.server.handle_request(request, context));
-        let answer = poll_fn(|task| turn_of(answer.as_mut(), task)).await;
+        let answer = poll_fn(|task| poll_caught(answer.as_mut(), task)).await;
         match answer {
-            // It goes nowhere, and rmcp would log an error as one.
+            // Nobody reads it, and rmcp would log the error.
             Err(_) if cancelled.is_cancelled() => Ok(ServerResult::empty(())),
             answer => answer,
         }
@@ -272,15 +271,15 @@ impl Service<RoleServer> for Answering {
     }
 }
 
-/// A turn of what answers a request, which is lost if it panics.
-fn turn_of(
+/// Polls the handler of a request. If it panics, the request gets an error.
+fn poll_caught(
     answer: Pin<&mut impl Future<Output = Result<ServerResult, ErrorData>>>,
     task: &mut Context<'_>,
 ) -> Poll<Result<ServerResult, ErrorData>> {
     match catch_unwind(AssertUnwindSafe(|| answer.poll(task))) {
-        Ok(turn) => turn,
+        Ok(poll) => poll,
         Err(_) => {
-            tracing::error!("what answers a request panicked");
+            tracing::error!("the handler of a request panicked");
             let error = ErrorData::internal_error("the request broke off", None);
             Poll::Ready(Err(error))
         }
@@ -294,10 +293,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_panics_is_answered() {
+    fn answers_a_request_whose_handler_panics() {
         let mut here = Context::from_waker(Waker::noop());
         let answer = pin!(async { panic!("on purpose") });
-        let Poll::Ready(Err(error)) = turn_of(answer, &mut here) else {
+        let Poll::Ready(Err(error)) = poll_caught(answer, &mut here) else {
             panic!("no answer");
         };
         assert_eq!(error.message, "the request broke off");

@@ -65,14 +65,14 @@ pub struct StartSize {
 
 /// An inspection to run on a component file.
 #[derive(Debug)]
-pub struct Inspect {
+pub struct Inspector {
     component: PathBuf,
     cache: Option<PathBuf>,
     compiler: Option<PathBuf>,
     compile_time: Option<Duration>,
 }
 
-impl Inspect {
+impl Inspector {
     /// Makes an inspection of the component in this file.
     pub fn of(component: impl Into<PathBuf>) -> Self {
         Self {
@@ -137,7 +137,7 @@ impl Inspect {
 /// Inspects a component file. `compiler` is the program that compiles it; `None`
 /// compiles it in this process.
 pub async fn inspect(path: &Path, compiler: Option<&Path>) -> anyhow::Result<Inspection> {
-    let mut inspect = Inspect::of(path);
+    let mut inspect = Inspector::of(path);
     inspect.compiler = compiler.map(Path::to_owned);
     inspect.run().await
 }

@@ -14,13 +14,7 @@ pub(super) fn read<S: LimitSet>(
     for (key, value) in table {
         let row = S::TABLE.iter().find(|row| row.key == key.get_ref());
         let Some(row) = row else { continue };
-        let quantity = read_quantity(value.get_ref(), row.unit).map(|quantity| {
-            // More calls than the host can run count as all that it can run.
-            match row.key {
-                "calls" | "calls_per_tool" => quantity.min(row.greatest),
-                _ => quantity,
-            }
-        });
+        let quantity = read_quantity(value.get_ref(), row.unit);
         let quantity = quantity.and_then(|quantity| row.check(quantity).map(|()| quantity));
         let quantity = quantity.map_err(|error| {
             let place = source.place(value.span().start);

@@ -193,13 +193,6 @@ fn each_key_that_reaches_beyond_the_folder_exists() {
     }
 }
 
-#[test]
-fn more_calls_than_the_host_can_run_count_as_all_of_them() {
-    let config = parse("calls = 5000\ncalls_per_tool = 1025").unwrap();
-    assert_eq!(config.load.calls, 1024);
-    assert_eq!(config.load.calls_per_tool, Some(1024));
-}
-
 /// Guards against: a key that no page mentions.
 #[test]
 fn the_pages_show_each_key() {

@@ -381,7 +381,6 @@ impl HostBuilder {
             resources,
             problems,
             refused_components,
-            capacity: self.load.calls as usize,
         })))
     }
 

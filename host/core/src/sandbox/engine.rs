@@ -103,7 +103,7 @@ impl EpochEngine {
     pub(crate) fn new(load: &Load, memory: usize, limited: bool) -> anyhow::Result<Self> {
         // Without a slot, every call would wait and none would run.
         let load = &Load {
-            calls: load.calls.max(1),
+            calls: load.calls.clamp(1, limits::MAX_CALLS),
             ..load.clone()
         };
         let all_memory = calls_memory(load);
@@ -146,6 +146,11 @@ impl EpochEngine {
     /// call of it may have.
     pub(crate) fn quota(&self, tool: &str, is_built_in: bool, limit: usize) -> Arc<CallQuota> {
         self.quotas.for_tool(tool, is_built_in, limit)
+    }
+
+    /// Returns the number of calls that may run at a time.
+    pub(crate) fn calls(&self) -> u32 {
+        self.quotas.calls()
     }
 
     /// Returns the number of calls of one tool that may run at a time.

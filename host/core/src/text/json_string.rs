@@ -1,29 +1,28 @@
-//! A text as a JSON string, byte for byte as serde_json writes it. A text can be a
-//! mebibyte, and to look at each of its bytes takes longer than all else that is done
-//! with it in the process. Here blocks are looked at, in a way that the compiler makes
-//! into a few instructions.
+//! Writes a text as a JSON string, byte for byte as serde_json does. A text can be a
+//! mebibyte, and to look at each byte takes longer than all else that the process does
+//! with it. This looks at blocks, in a way that compiles to a few instructions.
 
-/// Bytes that are looked at together: a bit of a word for each.
+/// The bytes of a block: one for each bit of a word.
 const BLOCK: usize = 64;
 
-/// Bytes for which room is made at a time.
+/// The bytes for which room is made at a time.
 const CHUNK: usize = 64 * BLOCK;
 
 const DIGITS: &[u8; 16] = b"0123456789abcdef";
 
-/// How each byte is written.
-static WRITTEN: [Written; 256] = written();
+/// The escapes of all bytes.
+static ESCAPES: [EscapedByte; 256] = escapes();
 
 #[derive(Clone, Copy)]
-struct Written {
+struct EscapedByte {
     bytes: [u8; 2],
     length: usize,
-    /// Whether it takes six bytes, and is not to be had here.
+    /// True for an escape of six bytes, which is not in the table.
     long: bool,
 }
 
-const fn written() -> [Written; 256] {
-    let as_it_is = Written {
+const fn escapes() -> [EscapedByte; 256] {
+    let as_it_is = EscapedByte {
         bytes: [0, 0],
         length: 1,
         long: false,
@@ -55,8 +54,8 @@ const fn written() -> [Written; 256] {
     }
 }
 
-/// Bytes of memory that a text should find: one in sixteen of it is escaped, and
-/// what is written last has room to spare.
+/// Returns the bytes to reserve for a text: one byte in sixteen is escaped, and the
+/// last block has room to spare.
 pub(crate) fn room(text: &str) -> usize {
     text.len() + text.len() / 16 + text.len().min(CHUNK) + BLOCK
 }
@@ -65,7 +64,7 @@ pub(crate) fn room(text: &str) -> usize {
 pub(crate) fn push(json: &mut Vec<u8>, text: &str) {
     json.push(b'"');
     let mut rest = text.as_bytes();
-    // A block's worth is copied from anywhere in a block, so another one follows.
+    // A copy of a block's length starts anywhere in a block, so another one follows.
     while rest.len() >= 2 * BLOCK {
         let length = (rest.len() - BLOCK).min(CHUNK) / BLOCK * BLOCK;
         let start = json.len();
@@ -83,8 +82,8 @@ pub(crate) fn push(json: &mut Vec<u8>, text: &str) {
     json.push(b'"');
 }
 
-/// Writes the blocks in the first `length` bytes of a text, and tells how many
-/// bytes they take. Nothing, if one of them takes six.
+/// Writes the blocks in the first `length` bytes of a text, and returns how many bytes
+/// they take. None if a byte of them takes six.
 fn write_blocks(to: &mut [u8], text: &[u8], length: usize) -> Option<usize> {
     let mut at = 0;
     let mut long = false;
@@ -94,8 +93,8 @@ fn write_blocks(to: &mut [u8], text: &[u8], length: usize) -> Option<usize> {
         let mut escaped = escaped(block);
         let mut done = 0;
         loop {
-            // As much as a block, which is quicker than as much as is needed: what is
-            // too much is written over.
+            // A whole block is copied faster than a part of one. The excess is
+            // overwritten.
             let plain = text[done..].first_chunk::<BLOCK>()?;
             *to[at..].first_chunk_mut()? = *plain;
             if escaped == 0 {
@@ -103,10 +102,10 @@ fn write_blocks(to: &mut [u8], text: &[u8], length: usize) -> Option<usize> {
             }
             let next = escaped.trailing_zeros() as usize;
             escaped &= escaped - 1;
-            let written = &WRITTEN[usize::from(block[next])];
-            long |= written.long;
+            let escape = &ESCAPES[usize::from(block[next])];
+            long |= escape.long;
             at += next - done;
-            *to[at..].first_chunk_mut()? = written.bytes;
+            *to[at..].first_chunk_mut()? = escape.bytes;
             at += 2;
             done = next + 1;
         }
@@ -115,7 +114,7 @@ fn write_blocks(to: &mut [u8], text: &[u8], length: usize) -> Option<usize> {
     (!long).then_some(at)
 }
 
-/// Which bytes of a block are not written as they are.
+/// Returns a bit for each byte of a block that is escaped.
 fn escaped(block: &[u8; BLOCK]) -> u64 {
     let flags = block.map(|byte| u8::from((byte < 0x20) | (byte == b'"') | (byte == b'\\')));
     let (words, _) = flags.as_chunks::<8>();
@@ -128,13 +127,13 @@ fn escaped(block: &[u8; BLOCK]) -> u64 {
 
 fn push_bytes(json: &mut Vec<u8>, text: &[u8]) {
     for &byte in text {
-        let written = &WRITTEN[usize::from(byte)];
-        if written.long {
+        let escape = &ESCAPES[usize::from(byte)];
+        if escape.long {
             let digit = |bits: u8| DIGITS[usize::from(bits)];
             json.extend_from_slice(b"\\u00");
             json.extend_from_slice(&[digit(byte >> 4), digit(byte & 0xf)]);
         } else {
-            json.extend_from_slice(&written.bytes[..written.length]);
+            json.extend_from_slice(&escape.bytes[..escape.length]);
         }
     }
 }

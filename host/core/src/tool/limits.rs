@@ -206,9 +206,9 @@ macro_rules! of_calls {
 
             /// The calls that a host takes at a time, and what it sets aside for each.
             Load in "", "no built-in tool would answer" {
-                /// Calls that run at a time; memory is reserved for so many. A configuration
-                /// that has more gets the greatest.
-                calls: u32, Count "64" in 1, MAX_CALLS;
+                /// Calls that run at a time; memory is reserved for so many. More than 1024
+                /// count as 1024.
+                calls: u32, Count "64" in 1, u32::MAX;
                 against "callers who together take the host's memory"
 
                 /// Calls that wait for one of those to end. Further calls get the
@@ -218,7 +218,7 @@ macro_rules! of_calls {
 
                 /// Calls of one tool that run at a time. The tool has the same part of
                 /// the places in the queue and of the memory.
-                calls_per_tool: Option<u32>, Count "a quarter of `calls`" in 1, MAX_CALLS;
+                calls_per_tool: Option<u32>, Count "a quarter of `calls`" in 1, u32::MAX;
                 against "one tool that keeps all others waiting"
 
                 /// Bytes of the linear memories of all calls together. An eighth of
@@ -251,7 +251,7 @@ of_calls!(declare);
 /// The longest time that a limit can be set to, in milliseconds.
 pub(crate) const DAY: u64 = 24 * 60 * 60 * 1000;
 
-/// The most that [`Load::calls`] can be: each call reserves address space.
+/// The most calls that run at a time: each reserves address space.
 pub(crate) const MAX_CALLS: u32 = 1024;
 
 /// The least that [`Limits::memory`] and [`Load::calls_memory`] can be set to.

@@ -16,15 +16,18 @@ use crate::text::json_string;
 /// taking them apart could take a hundred times their size.
 pub(crate) fn assemble(details: Option<&str>, text_property: Option<&str>, text: &str) -> String {
     let Some(details) = details else {
-        return object(&[(text_property.unwrap_or("text").into(), Part::Text(text))]);
+        return object(&[(
+            text_property.unwrap_or("text").into(),
+            RecordPart::Text(text),
+        )]);
     };
     let Pairs(mut pairs) = serde_json::from_str(details)
-        .unwrap_or_else(|_| Pairs(vec![("details".to_owned(), Part::Text(details))]));
+        .unwrap_or_else(|_| Pairs(vec![("details".to_owned(), RecordPart::Text(details))]));
     if let Some(property) = text_property {
         match pairs.iter_mut().find(|(key, _)| key == property) {
             // In its place, if the tool has one for it.
-            Some((_, value)) => *value = Part::Text(text),
-            None => pairs.push((property.to_owned(), Part::Text(text))),
+            Some((_, value)) => *value = RecordPart::Text(text),
+            None => pairs.push((property.to_owned(), RecordPart::Text(text))),
         }
     }
     object(&pairs)
@@ -34,19 +37,19 @@ pub(crate) fn assemble(details: Option<&str>, text_property: Option<&str>, text:
 pub(crate) fn assemble_failure(details: Option<&str>, message: &str) -> String {
     match details.map(serde_json::from_str) {
         Some(Ok(Pairs(pairs))) => object(&pairs),
-        _ => object(&[("error".to_owned(), Part::Text(message))]),
+        _ => object(&[("error".to_owned(), RecordPart::Text(message))]),
     }
 }
 
 /// A value of a record.
-enum Part<'a> {
+enum RecordPart<'a> {
     /// JSON, as it is written.
     Json(&'a str),
     /// A text, to be written as a string.
     Text(&'a str),
 }
 
-impl Part<'_> {
+impl RecordPart<'_> {
     /// Returns about how many bytes it takes.
     fn room(&self) -> usize {
         match self {
@@ -57,7 +60,7 @@ impl Part<'_> {
 }
 
 /// Writes a JSON object. A text can be large, so it is written once, in its place.
-fn object(pairs: &[(String, Part<'_>)]) -> String {
+fn object(pairs: &[(String, RecordPart<'_>)]) -> String {
     let room = pairs.iter().map(|(key, part)| key.len() + part.room() + 8);
     let mut json = Vec::with_capacity(room.sum::<usize>() + 2);
     json.push(b'{');
@@ -68,8 +71,8 @@ fn object(pairs: &[(String, Part<'_>)]) -> String {
         json_string::push(&mut json, key);
         json.extend_from_slice(b": ");
         match part {
-            Part::Json(value) => json.extend_from_slice(value.as_bytes()),
-            Part::Text(text) => json_string::push(&mut json, text),
+            RecordPart::Json(value) => json.extend_from_slice(value.as_bytes()),
+            RecordPart::Text(text) => json_string::push(&mut json, text),
         }
     }
     json.push(b'}');
@@ -77,7 +80,7 @@ fn object(pairs: &[(String, Part<'_>)]) -> String {
 }
 
 /// The keys of a JSON object, and its values as they are written.
-struct Pairs<'a>(Vec<(String, Part<'a>)>);
+struct Pairs<'a>(Vec<(String, RecordPart<'a>)>);
 
 impl<'de> Deserialize<'de> for Pairs<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -93,7 +96,7 @@ impl<'de> Deserialize<'de> for Pairs<'de> {
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
                 let mut pairs = Vec::new();
                 while let Some((key, value)) = map.next_entry::<String, &RawValue>()? {
-                    pairs.push((key, Part::Json(value.get())));
+                    pairs.push((key, RecordPart::Json(value.get())));
                 }
                 Ok(Pairs(pairs))
             }

@@ -1,4 +1,4 @@
-//! Lines of input, each of bounded length, and the messages that they hold.
+//! Reads lines of bounded length, and parses the messages in them.
 
 use std::ops::Range;
 
@@ -7,106 +7,105 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use super::stream::Input;
+use super::stream::InputStream;
 use skillhost::MAX_ARGUMENTS;
 
 use crate::{labels, values};
 
-/// Longest line that is read. Guards against: a line without end. It holds the largest
-/// arguments, with every second character escaped.
+/// The most bytes of a line. Guards against: a line without end. The largest arguments
+/// fit, with every second character escaped.
 pub(crate) const MAX_LINE: usize = 4 * MAX_ARGUMENTS;
 
-/// Bytes that are read at a time, and that the buffer keeps between lines.
-const KEPT: usize = 64 << 10;
+/// The bytes that are read at a time, and that the buffer keeps between lines.
+const BUFFER_BYTES: usize = 64 << 10;
 
-/// Lines of a stream.
-pub(crate) struct Lines {
-    input: Input,
+/// A reader of a stream's lines.
+pub(crate) struct LineReader {
+    input: InputStream,
     read: Box<[u8]>,
-    /// What was read and has not been looked at.
+    /// The part of `read` that is not looked at yet.
     left: Range<usize>,
     line: Vec<u8>,
-    state: State,
+    state: LineState,
 }
 
-/// What stands in the buffer of the line.
+/// The content of the line's buffer.
 #[derive(Clone, Copy, PartialEq)]
-enum State {
+enum LineState {
     /// The beginning of a line.
     Part,
-    /// A line that was given out.
+    /// A line that was returned.
     Done,
-    /// Nothing: what is left of a line that is too long is being skipped.
+    /// Nothing: the rest of a line that is too long is being skipped.
     Skipping,
 }
 
-/// What came next.
+/// The result of reading a line.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Line {
-    /// A line; see [`Lines::text`].
+pub(crate) enum NextLine {
+    /// A line; see [`LineReader::text`].
     Text,
-    /// A line longer than [`MAX_LINE`], which is not kept.
+    /// A line longer than [`MAX_LINE`], which was skipped.
     TooLong,
     /// The stream ended, or broke.
     End,
 }
 
-impl Lines {
-    pub(crate) fn new(input: Input) -> Self {
+impl LineReader {
+    pub(crate) fn new(input: InputStream) -> Self {
         Self {
             input,
-            read: vec![0; KEPT].into(),
+            read: vec![0; BUFFER_BYTES].into(),
             left: 0..0,
             line: Vec::new(),
-            state: State::Part,
+            state: LineState::Part,
         }
     }
 
-    /// The line that came last.
+    /// Returns the last line.
     pub(crate) fn text(&self) -> &[u8] {
         self.line.trim_ascii()
     }
 
-    /// Reads the next line that is not empty. Dropped in the middle, it goes on
-    /// from there when it is called again. The last line counts without a line
-    /// feed, too.
-    pub(crate) async fn next(&mut self) -> Line {
+    /// Reads the next line that is not empty. If it is dropped, the next call goes on
+    /// from there. The last line needs no line feed.
+    pub(crate) async fn next(&mut self) -> NextLine {
         loop {
-            if self.state == State::Done {
+            if self.state == LineState::Done {
                 self.line.clear();
-                self.line.shrink_to(KEPT);
-                self.state = State::Part;
+                self.line.shrink_to(BUFFER_BYTES);
+                self.state = LineState::Part;
             }
             if self.left.is_empty() && !self.fill().await {
-                let last = self.state == State::Part && !self.text().is_empty();
-                self.state = State::Done;
-                return if last { Line::Text } else { Line::End };
+                let last = self.state == LineState::Part && !self.text().is_empty();
+                self.state = LineState::Done;
+                return if last { NextLine::Text } else { NextLine::End };
             }
             let found = &self.read[self.left.clone()];
             let end = found.iter().position(|byte| *byte == b'\n');
             let taken = end.map_or(found.len(), |end| end + 1);
-            if self.state == State::Part {
+            if self.state == LineState::Part {
                 self.line.extend_from_slice(&found[..taken]);
             }
             self.left.start += taken;
             if self.line.len() > MAX_LINE + usize::from(end.is_some()) {
                 self.line = Vec::new();
                 self.state = match end {
-                    Some(_) => State::Done,
-                    None => State::Skipping,
+                    Some(_) => LineState::Done,
+                    None => LineState::Skipping,
                 };
-                return Line::TooLong;
+                return NextLine::TooLong;
             }
             if end.is_some() {
-                self.state = State::Done;
+                self.state = LineState::Done;
                 if !self.text().is_empty() {
-                    return Line::Text;
+                    return NextLine::Text;
                 }
             }
         }
     }
 
-    /// Reads more; false where there is none.
+    /// Reads more bytes. Returns false at the end.
     async fn fill(&mut self) -> bool {
         let read = self.input.read(&mut self.read).await;
         let read = read.unwrap_or_else(|error| {
@@ -118,24 +117,24 @@ impl Lines {
     }
 }
 
-/// A line that holds no message, with the answer that it gets.
+/// A line that is not a message, with the answer that it gets.
 #[derive(Debug)]
-pub(crate) struct NoMessage {
-    /// Whether it gets one: a notification gets none, whatever is wrong with it.
+pub(crate) struct BadLine {
+    /// False for a notification, which gets no answer.
     pub(crate) answered: bool,
-    /// The id that it would have, where that can be told.
+    /// The request's id, if it can be read.
     pub(crate) id: Option<RequestId>,
     pub(crate) code: ErrorCode,
     pub(crate) message: String,
 }
 
-/// Reads a message.
-pub(crate) fn read(line: &[u8]) -> Result<ClientJsonRpcMessage, NoMessage> {
+/// Parses a message.
+pub(crate) fn read(line: &[u8]) -> Result<ClientJsonRpcMessage, BadLine> {
     const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
     let line = line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line);
-    // Counted before any is built, which takes many times their size.
+    // Counted before any is built: that takes many times their size.
     if values::too_many(line) {
-        return Err(NoMessage {
+        return Err(BadLine {
             answered: true,
             id: None,
             code: ErrorCode::INVALID_REQUEST,
@@ -143,11 +142,11 @@ pub(crate) fn read(line: &[u8]) -> Result<ClientJsonRpcMessage, NoMessage> {
         });
     }
     if let Some(message) = labels::too_long(line) {
-        let NoMessage { answered, id, .. } = why_not(line);
+        let BadLine { answered, id, .. } = why_not(line);
         let is_short = |id: &RequestId| {
             serde_json::to_string(id).is_ok_and(|id| id.len() <= labels::LABEL_BYTES)
         };
-        return Err(NoMessage {
+        return Err(BadLine {
             answered,
             id: id.filter(is_short),
             code: ErrorCode::INVALID_REQUEST,
@@ -157,10 +156,10 @@ pub(crate) fn read(line: &[u8]) -> Result<ClientJsonRpcMessage, NoMessage> {
     serde_json::from_slice(line).map_err(|_| why_not(line))
 }
 
-/// What is read of a line that is no message.
+/// The members of a line that is not a message.
 #[derive(Deserialize)]
 struct Envelope {
-    /// A null is an id, too, though not a good one.
+    /// Some for an id of null, which is a bad one.
     #[serde(default, deserialize_with = "present")]
     id: Option<Value>,
     jsonrpc: Option<Value>,
@@ -171,14 +170,14 @@ fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, 
     Value::deserialize(deserializer).map(Some)
 }
 
-fn why_not(line: &[u8]) -> NoMessage {
-    let invalid = |id, message: &'static str| NoMessage {
+fn why_not(line: &[u8]) -> BadLine {
+    let invalid = |id, message: &'static str| BadLine {
         answered: true,
         id,
         code: ErrorCode::INVALID_REQUEST,
         message: message.to_owned(),
     };
-    let no_json = |why: &dyn std::fmt::Display| NoMessage {
+    let no_json = |why: &dyn std::fmt::Display| BadLine {
         answered: true,
         id: None,
         code: ErrorCode::PARSE_ERROR,
@@ -203,7 +202,7 @@ fn why_not(line: &[u8]) -> NoMessage {
                 }
                 _ => "it is no JSON-RPC message: `jsonrpc` must be \"2.0\"",
             };
-            NoMessage {
+            BadLine {
                 answered: !notification,
                 ..invalid(id, why)
             }
@@ -221,19 +220,19 @@ mod tests {
 
     use super::*;
 
-    /// A stream that gives what it has in parts.
-    async fn lines(parts: Vec<Vec<u8>>) -> Vec<(Line, usize)> {
+    /// Returns the lines of a stream that comes in parts.
+    async fn lines(parts: Vec<Vec<u8>>) -> Vec<(NextLine, usize)> {
         let (reader, mut writer) = std::io::pipe().unwrap();
         let written = thread::spawn(move || {
             for part in parts {
                 writer.write_all(&part).unwrap();
             }
         });
-        let mut lines = Lines::new(Input::new(reader).unwrap());
+        let mut lines = LineReader::new(InputStream::new(reader).unwrap());
         let mut found = Vec::new();
         loop {
             match lines.next().await {
-                Line::End => break,
+                NextLine::End => break,
                 line => found.push((line, lines.text().len())),
             }
         }
@@ -242,7 +241,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_line_is_given_whole_or_skipped_whole() {
+    async fn returns_a_line_whole_or_skips_it_whole() {
         let long = vec![b'x'; MAX_LINE];
         let longer = vec![b'x'; MAX_LINE + 1];
         let parts = [
@@ -258,19 +257,19 @@ mod tests {
         assert_eq!(
             lines(parts.map(<[u8]>::to_vec).to_vec()).await,
             [
-                (Line::Text, 1),
-                (Line::Text, 2),
-                (Line::TooLong, 0),
-                (Line::Text, 1),
-                (Line::Text, MAX_LINE - 1),
-                (Line::TooLong, 0),
-                (Line::Text, 4),
+                (NextLine::Text, 1),
+                (NextLine::Text, 2),
+                (NextLine::TooLong, 0),
+                (NextLine::Text, 1),
+                (NextLine::Text, MAX_LINE - 1),
+                (NextLine::TooLong, 0),
+                (NextLine::Text, 4),
             ]
         );
     }
 
     #[test]
-    fn what_is_no_message_is_told_what_it_is_not() {
+    fn answers_a_bad_line_with_its_fault() {
         for (line, id, code) in [
             ("{", None, ErrorCode::PARSE_ERROR),
             ("nonsense", None, ErrorCode::PARSE_ERROR),
@@ -328,10 +327,10 @@ mod tests {
                 ErrorCode::INVALID_REQUEST,
             ),
         ] {
-            let told = read(line.as_bytes()).unwrap_err();
-            assert_eq!(told.id, id.map(RequestId::Number), "{line}");
-            assert_eq!(told.code, code, "{line}");
-            assert!(told.answered, "{line}");
+            let bad = read(line.as_bytes()).unwrap_err();
+            assert_eq!(bad.id, id.map(RequestId::Number), "{line}");
+            assert_eq!(bad.code, code, "{line}");
+            assert!(bad.answered, "{line}");
         }
         let notification = br#"{"jsonrpc":"2.0","method":"notifications/initialized","params":7}"#;
         assert!(!read(notification).unwrap_err().answered);
@@ -345,24 +344,24 @@ mod tests {
     }
 
     #[test]
-    fn a_message_of_too_many_values_is_not_taken_apart() {
+    fn refuses_a_message_of_too_many_values() {
         let many = format!(
             r#"{{"jsonrpc":"2.0","id":1,"a":[{}0]}}"#,
             "0,".repeat(1 << 20)
         );
-        let told = read(many.as_bytes()).unwrap_err();
-        assert_eq!(told.code, ErrorCode::INVALID_REQUEST);
-        assert!(told.message.contains("values"));
+        let bad = read(many.as_bytes()).unwrap_err();
+        assert_eq!(bad.code, ErrorCode::INVALID_REQUEST);
+        assert!(bad.message.contains("values"));
     }
 
     #[test]
-    fn a_long_id_or_token_is_refused_and_only_a_short_id_is_repeated() {
+    fn refuses_a_long_id_or_token_and_repeats_only_a_short_id() {
         let long = "x".repeat(labels::LABEL_BYTES);
         let refused = |line: &str| {
-            let told = read(line.as_bytes()).unwrap_err();
-            assert_eq!(told.code, ErrorCode::INVALID_REQUEST, "{line}");
-            assert!(told.message.contains("1024"), "{}", told.message);
-            (told.answered, told.id)
+            let bad = read(line.as_bytes()).unwrap_err();
+            assert_eq!(bad.code, ErrorCode::INVALID_REQUEST, "{line}");
+            assert!(bad.message.contains("1024"), "{}", bad.message);
+            (bad.answered, bad.id)
         };
         let by_id = format!(r#"{{"jsonrpc":"2.0","id":"{long}","method":"ping"}}"#);
         assert_eq!(refused(&by_id), (true, None));
@@ -370,16 +369,17 @@ mod tests {
         let by_token = format!(r#"{{"jsonrpc":"2.0","id":7,"method":"tools/call",{meta}}}"#);
         assert_eq!(refused(&by_token), (true, Some(RequestId::Number(7))));
         let params = format!(r#""params":{{"progressToken":"{long}","progress":1}}"#);
-        let told = format!(r#"{{"jsonrpc":"2.0","method":"notifications/progress",{params}}}"#);
-        assert_eq!(refused(&told), (false, None));
-        for line in [by_id, by_token, told] {
+        let by_progress =
+            format!(r#"{{"jsonrpc":"2.0","method":"notifications/progress",{params}}}"#);
+        assert_eq!(refused(&by_progress), (false, None));
+        for line in [by_id, by_token, by_progress] {
             let short = line.replace(&long, &long[..1000]);
             assert!(read(short.as_bytes()).is_ok(), "{short}");
         }
     }
 
     #[test]
-    fn messages_are_read() {
+    fn reads_messages() {
         for line in [
             r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#,
             "\u{feff}{\"jsonrpc\":\"2.0\",\"id\":\"a\",\"method\":\"ping\"}",

@@ -1,6 +1,5 @@
-//! Requests that were taken and are not answered yet. Their number is bounded,
-//! so that a client that asks and does not read waits, and the host's memory
-//! does not fill with answers.
+//! The requests that are not answered yet. Their number is bounded. So a client that
+//! asks and does not read has to wait, and answers do not fill the host's memory.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -9,51 +8,51 @@ use rmcp::model::{ClientRequest, RequestId};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-/// Requests in flight; while there are so many, no further line is read.
-/// Guards against: a client that floods. More than run at a time, so that none waits
+/// The most requests in flight; with so many, no further line is read. Guards
+/// against: a client that floods. It is more than run at a time, so that no call waits
 /// for the pipe.
 const REQUESTS: u32 = 128;
 
-/// Subscriptions, which stay in flight until they are cancelled. Guards against: a
-/// client that subscribes again and again.
+/// The most subscriptions, which stay in flight until they are cancelled. Guards
+/// against: a client that subscribes again and again.
 pub(crate) const SUBSCRIPTIONS: usize = 16;
 
 /// The requests of a client.
 pub(crate) struct InFlight {
-    room: Arc<Semaphore>,
+    slots: Arc<Semaphore>,
     subscriptions: Arc<Semaphore>,
-    requests: Mutex<HashMap<RequestId, Place>>,
-    /// Told when a cancelled request has ended.
+    requests: Mutex<HashMap<RequestId, RequestSlot>>,
+    /// Notified when a cancelled request has ended.
     ended: Notify,
     gone: CancellationToken,
 }
 
-/// The place of a request in flight, until this is dropped.
-pub(crate) struct Place {
-    /// None once it is cancelled: it is not answered.
-    room: Option<OwnedSemaphorePermit>,
+/// The slot of a request in flight, until it is dropped.
+pub(crate) struct RequestSlot {
+    /// None once the request is cancelled, because it is not answered.
+    permit: Option<OwnedSemaphorePermit>,
     cancelled: CancellationToken,
 }
 
-impl Place {
-    /// Whether nobody waits for the answer any more.
+impl RequestSlot {
+    /// Returns whether the request is cancelled: it gets no answer.
     pub(crate) fn is_cancelled(&self) -> bool {
         self.cancelled.is_cancelled()
     }
 }
 
-/// Why a request is not taken.
+/// The reason why a request is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Refused {
+pub(crate) enum BeginError {
     SameId,
     TooManySubscriptions,
 }
 
 impl InFlight {
-    /// No requests yet; all are cancelled by `gone`.
+    /// Starts without requests. `gone` cancels all that will come.
     pub(crate) fn new(gone: CancellationToken) -> Self {
         Self {
-            room: Arc::new(Semaphore::new(REQUESTS as usize)),
+            slots: Arc::new(Semaphore::new(REQUESTS as usize)),
             subscriptions: Arc::new(Semaphore::new(SUBSCRIPTIONS)),
             requests: Mutex::default(),
             ended: Notify::new(),
@@ -61,76 +60,76 @@ impl InFlight {
         }
     }
 
-    /// Gives a request a place. Waits until there is room, except for that of a
-    /// subscription, and until a cancelled request with its id has ended. One
-    /// request waits at a time.
+    /// Gives a request a slot. Waits until one is free, unless it is a subscription,
+    /// and until a cancelled request with the same id has ended. One request waits
+    /// at a time.
     pub(crate) async fn begin(
         &self,
         id: &RequestId,
         request: &ClientRequest,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), BeginError> {
         let is_subscription = matches!(request, ClientRequest::SubscriptionsListenRequest(_));
-        let room = match is_subscription {
+        let permit = match is_subscription {
             true => Arc::clone(&self.subscriptions).try_acquire_owned().ok(),
-            false => Arc::clone(&self.room).acquire_owned().await.ok(),
+            false => Arc::clone(&self.slots).acquire_owned().await.ok(),
         };
         loop {
             match self.requests().get(id) {
                 None => break,
                 Some(same) if same.is_cancelled() => {}
-                Some(_) => return Err(Refused::SameId),
+                Some(_) => return Err(BeginError::SameId),
             }
             self.ended.notified().await;
         }
-        let place = Place {
-            room: Some(room.ok_or(Refused::TooManySubscriptions)?),
+        let slot = RequestSlot {
+            permit: Some(permit.ok_or(BeginError::TooManySubscriptions)?),
             cancelled: self.gone.child_token(),
         };
-        self.requests().insert(id.clone(), place);
+        self.requests().insert(id.clone(), slot);
         Ok(())
     }
 
-    /// Takes a place for the answer to a line that is no request. Waits until there
-    /// is room.
-    pub(crate) async fn place(&self) -> Option<Place> {
-        let room = Arc::clone(&self.room).acquire_owned().await.ok()?;
-        Some(Place {
-            room: Some(room),
+    /// Takes a slot for the answer to a line that is not a request. Waits until one is
+    /// free.
+    pub(crate) async fn slot(&self) -> Option<RequestSlot> {
+        let permit = Arc::clone(&self.slots).acquire_owned().await.ok()?;
+        Some(RequestSlot {
+            permit: Some(permit),
             cancelled: self.gone.child_token(),
         })
     }
 
-    /// Returns what cancels a request.
+    /// Returns the token that cancels a request.
     pub(crate) fn cancellation(&self, id: &RequestId) -> Option<CancellationToken> {
         let requests = self.requests();
         Some(requests.get(id)?.cancelled.clone())
     }
 
-    /// Cancels a request. It gives its room up and keeps its id until it
-    /// [ends](Self::end).
+    /// Cancels a request. Its slot is free at once, its id when it [ends](Self::end).
     pub(crate) fn cancel(&self, id: &RequestId) {
-        if let Some(place) = self.requests().get_mut(id) {
-            place.cancelled.cancel();
-            place.room = None;
+        if let Some(slot) = self.requests().get_mut(id) {
+            slot.cancelled.cancel();
+            slot.permit = None;
         }
     }
 
-    /// Ends a request: its id is free, and its room once the place is dropped.
-    pub(crate) fn end(&self, id: &RequestId) -> Option<Place> {
-        let place = self.requests().remove(id)?;
-        if place.is_cancelled() {
+    /// Ends a request: its id is free. Its slot is free once the returned value is
+    /// dropped.
+    pub(crate) fn end(&self, id: &RequestId) -> Option<RequestSlot> {
+        let slot = self.requests().remove(id)?;
+        if slot.is_cancelled() {
             self.ended.notify_one();
         }
-        Some(place)
+        Some(slot)
     }
 
-    /// Waits until everything is answered, and what waits for room before that.
+    /// Waits until all requests are answered, with those that wait for a slot now.
     pub(crate) async fn none(&self) {
-        let _ = self.room.acquire_many(REQUESTS).await;
+        let _ = self.slots.acquire_many(REQUESTS).await;
         let _ = self.subscriptions.acquire_many(SUBSCRIPTIONS as u32).await;
     }
 
-    fn requests(&self) -> MutexGuard<'_, HashMap<RequestId, Place>> {
+    fn requests(&self) -> MutexGuard<'_, HashMap<RequestId, RequestSlot>> {
         self.requests
             .lock()
             .unwrap_or_else(|broken| broken.into_inner())
@@ -152,11 +151,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_id_is_free_when_the_cancelled_request_that_has_it_has_ended() {
+    async fn frees_the_id_of_a_cancelled_request_when_it_ends() {
         let in_flight = InFlight::new(CancellationToken::new());
         let (id, ping) = (RequestId::Number(1), request("ping"));
         in_flight.begin(&id, &ping).await.unwrap();
-        assert_eq!(in_flight.begin(&id, &ping).await, Err(Refused::SameId));
+        assert_eq!(in_flight.begin(&id, &ping).await, Err(BeginError::SameId));
         let first = in_flight.cancellation(&id).unwrap();
         in_flight.cancel(&id);
         assert!(first.is_cancelled());
@@ -170,7 +169,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_cancelled_subscription_makes_room_at_once() {
+    async fn frees_the_slot_of_a_cancelled_subscription_at_once() {
         let in_flight = InFlight::new(CancellationToken::new());
         let listen = request("subscriptions/listen");
         let ids = |number: usize| RequestId::String(number.to_string().into());
@@ -179,7 +178,7 @@ mod tests {
         }
         let next = ids(SUBSCRIPTIONS);
         let refused = in_flight.begin(&next, &listen).await;
-        assert_eq!(refused, Err(Refused::TooManySubscriptions));
+        assert_eq!(refused, Err(BeginError::TooManySubscriptions));
         in_flight.cancel(&ids(3));
         in_flight.begin(&next, &listen).await.unwrap();
     }

@@ -1,4 +1,4 @@
-//! Reading messages, and giving requests their place among those in flight.
+//! Reads messages, and gives each request its slot among those in flight.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -10,52 +10,52 @@ use rmcp::model::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::frame::{self, Line, Lines, NoMessage};
-use super::in_flight::{self, InFlight, Refused};
-use super::writer::Writer;
+use super::frame::{self, BadLine, LineReader, NextLine};
+use super::in_flight::{self, BeginError, InFlight};
+use super::writer::MessageWriter;
 
-/// What reads the input of a session.
-pub(crate) struct Reader {
-    pub(crate) lines: Lines,
+/// The reader of a session's input.
+pub(crate) struct MessageReader {
+    pub(crate) lines: LineReader,
     pub(crate) in_flight: Arc<InFlight>,
-    pub(crate) writer: Writer,
-    /// The input is not read any more.
+    pub(crate) writer: MessageWriter,
+    /// Cancelled when no more input is read.
     pub(crate) closing: CancellationToken,
-    /// Whether a session, or a request that needs none, has come.
+    /// True once a session has begun, or a request that needs none has come.
     pub(crate) opened: bool,
 }
 
-impl Reader {
-    /// Waits for the next message that may come now; requests have their place.
+impl MessageReader {
+    /// Waits for the next message that rmcp may get. A request has its slot by then.
     pub(crate) async fn next(&mut self) -> Option<ClientJsonRpcMessage> {
         loop {
             let line = tokio::select! {
                 biased;
-                () = self.closing.cancelled() => Line::End,
+                () = self.closing.cancelled() => NextLine::End,
                 line = self.lines.next() => line,
             };
             match line {
-                Line::End => return None,
-                Line::TooLong => {
+                NextLine::End => return None,
+                NextLine::TooLong => {
                     let limit = frame::MAX_LINE;
                     tracing::warn!("a message of more than {limit} bytes was skipped");
                     let why = format!("a message is {limit} bytes at most");
                     self.refuse(ErrorData::invalid_request(why, None), None)
                         .await;
                 }
-                Line::Text => match frame::read(self.lines.text()) {
+                NextLine::Text => match frame::read(self.lines.text()) {
                     Ok(message) => {
-                        if self.may_come(&message).await {
+                        if self.admits(&message).await {
                             return Some(message);
                         }
                     }
-                    Err(NoMessage {
+                    Err(BadLine {
                         answered,
                         id,
                         code,
                         message,
                     }) => {
-                        tracing::warn!("a line that is no message was skipped: {message}");
+                        tracing::warn!("a line that is not a message was skipped: {message}");
                         if answered {
                             self.refuse(ErrorData::new(code, message, None), id).await;
                         }
@@ -65,12 +65,12 @@ impl Reader {
         }
     }
 
-    /// Whether rmcp is given a message. Before a session it ends the server at
-    /// anything but a request.
-    async fn may_come(&mut self, message: &ClientJsonRpcMessage) -> bool {
+    /// Returns whether rmcp gets a message. Before a session, anything but a request
+    /// would make rmcp end the server.
+    async fn admits(&mut self, message: &ClientJsonRpcMessage) -> bool {
         let what = match message {
             JsonRpcMessage::Request(request) => {
-                return self.begins(&request.id, &request.request).await;
+                return self.begin(&request.id, &request.request).await;
             }
             JsonRpcMessage::Notification(notification) => {
                 if let ClientNotification::CancelledNotification(cancelled) =
@@ -91,18 +91,18 @@ impl Reader {
         self.opened
     }
 
-    /// Gives a request its place, or refuses it.
-    async fn begins(&mut self, id: &RequestId, request: &ClientRequest) -> bool {
+    /// Gives a request its slot, or refuses it.
+    async fn begin(&mut self, id: &RequestId, request: &ClientRequest) -> bool {
         self.opened = self.opened || opens(request);
         let (why, answered) = match self.in_flight.begin(id, request).await {
             Ok(()) => return true,
-            Err(Refused::SameId) => {
+            Err(BeginError::SameId) => {
                 tracing::warn!("a request with the id of one in flight was skipped");
                 let shown: String = id.to_string().chars().take(64).collect();
-                // With the id, this would pass for the other one's answer.
+                // With the id, the client would take this for the other answer.
                 (format!("a request with the id {shown} is in flight"), None)
             }
-            Err(Refused::TooManySubscriptions) => {
+            Err(BeginError::TooManySubscriptions) => {
                 tracing::warn!("a subscription beyond the limit was refused");
                 let limit = in_flight::SUBSCRIPTIONS;
                 let why = format!("a client has {limit} subscriptions at most");
@@ -115,15 +115,15 @@ impl Reader {
     }
 
     /// Answers a line that rmcp does not get. Reading goes on before the answer is
-    /// written: a client may write all its lines before it reads. The answer has a
-    /// place like that of a request, so that their number is bounded.
+    /// written: a client may write all its lines before it reads. The answer takes a
+    /// slot like a request, so that their number is bounded.
     async fn refuse(&self, error: ErrorData, id: Option<RequestId>) {
-        let Some(place) = self.in_flight.place().await else {
+        let Some(slot) = self.in_flight.slot().await else {
             return;
         };
         let message = JsonRpcMessage::error(error, id);
-        let mut written = Box::pin(self.writer.write(message, Some(place)));
-        // Its first turn gives it its place in the order of messages.
+        let mut written = Box::pin(self.writer.write(message, Some(slot)));
+        // Its first poll decides its place in the order of messages.
         let first = poll_fn(|task| Poll::Ready(written.as_mut().poll(task))).await;
         if first.is_pending() {
             tokio::spawn(written);
@@ -131,7 +131,7 @@ impl Reader {
     }
 }
 
-/// Whether rmcp takes this for the start of a session.
+/// Returns whether rmcp takes this for the start of a session.
 fn opens(request: &ClientRequest) -> bool {
     match request {
         ClientRequest::InitializeRequest(_) => true,

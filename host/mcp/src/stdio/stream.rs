@@ -1,6 +1,6 @@
-//! A pipe, socket, terminal or file of this process. Whether reading or writing
-//! it waits in the kernel is a setting that it shares with other processes, so
-//! that setting is neither changed nor relied on: the kernel is asked first.
+//! A pipe, socket, terminal or file of this process. It shares its non-blocking
+//! flag with other processes. So this neither changes that flag nor relies on it,
+//! and asks the kernel before it reads or writes.
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
@@ -11,27 +11,27 @@ use rustix::io::ioctl_fionread;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// Most bytes that are written without a thread that may wait for it: what an
-/// empty pipe, or a socket that takes anything, has room for.
+/// The most bytes that are written without a thread that may wait: an empty pipe
+/// takes them, and so does a socket that takes anything.
 const AT_ONCE: usize = 16 << 10;
 
 /// A stream that is read.
-pub(crate) enum Input {
+pub(crate) enum InputStream {
     Polled(AsyncFd<File>),
-    /// A file, say, which the kernel does not tell of and nobody waits for.
+    /// A stream that the kernel does not poll, such as a file. Reading it never waits.
     Ready(File),
 }
 
 /// A stream that is written.
-pub(crate) struct Output(File);
+pub(crate) struct OutputStream(File);
 
-impl Input {
-    /// Of a stream that stays open. Wants a runtime with input and output.
+impl InputStream {
+    /// Makes one of a stream that stays open. Needs a runtime with input and output.
     pub(crate) fn new(stream: impl AsFd) -> io::Result<Self> {
         let file = own(&stream)?;
         #[expect(
             deprecated,
-            reason = "what takes its place is unsafe, for types that may close what they hold; a \
+            reason = "its replacement is unsafe, for types that may close their descriptor; a \
                       file does not"
         )]
         let polled = AsyncFd::try_with_interest(file, Interest::READABLE);
@@ -47,7 +47,7 @@ impl Input {
         }
     }
 
-    /// Reads what there is. Dropped before it returns, it has read nothing.
+    /// Reads the bytes that are ready. If dropped before it returns, it has read nothing.
     pub(crate) async fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let polled = match self {
             Self::Ready(file) => return file.read(into),
@@ -66,21 +66,21 @@ impl Input {
     }
 }
 
-impl Output {
-    /// Of a stream that stays open.
+impl OutputStream {
+    /// Makes one of a stream that stays open.
     pub(crate) fn new(stream: impl AsFd) -> io::Result<Self> {
         own(&stream).map(Self)
     }
 
-    /// Whether so many bytes can be written and nobody has to wait.
+    /// Returns whether so many bytes can be written without waiting.
     pub(crate) fn takes(&self, bytes: usize) -> bool {
         bytes <= AT_ONCE
             && is_ready(&self.0, PollFlags::OUT).unwrap_or(false)
-            // A pipe that somebody else writes, too, or that has not been read.
+            // The pipe may hold unread bytes, of this process or another.
             && ioctl_fionread(&self.0).is_ok_and(|unread| unread == 0)
     }
 
-    /// Writes all of it, and waits where it must.
+    /// Writes all bytes, and waits if it has to.
     pub(crate) fn write(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             match self.0.write(bytes) {
@@ -101,7 +101,7 @@ fn own(stream: &impl AsFd) -> io::Result<File> {
     Ok(stream.as_fd().try_clone_to_owned()?.into())
 }
 
-/// Whether a stream has come to this, or to its end.
+/// Returns whether a stream has one of these events, or has ended.
 fn is_ready(stream: &File, wanted: PollFlags) -> io::Result<bool> {
     let at_once = Timespec::default();
     let ready = poll(&mut [PollFd::new(stream, wanted)], Some(&at_once))?;
@@ -128,15 +128,15 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn streams_are_waited_for_whether_or_not_they_are_made_for_it() {
+    async fn waits_for_blocking_and_non_blocking_streams() {
         for flags in [OFlags::NONBLOCK, OFlags::empty()] {
             let (reader, writer) = pipe(flags);
             let written = thread::spawn(move || {
                 // The reader is there first and finds nothing.
                 thread::sleep(Duration::from_millis(20));
-                Output::new(writer).unwrap().write(&[7; LARGE])
+                OutputStream::new(writer).unwrap().write(&[7; LARGE])
             });
-            let mut input = Input::new(reader).unwrap();
+            let mut input = InputStream::new(reader).unwrap();
             let (mut read, mut part) = (Vec::new(), [0; 1000]);
             while let bytes @ 1.. = input.read(&mut part).await.unwrap() {
                 read.extend_from_slice(&part[..bytes]);
@@ -147,9 +147,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_not_taken_at_once_is_told() {
+    async fn says_which_writes_would_wait() {
         let (_reader, writer) = io::pipe().unwrap();
-        let mut output = Output::new(writer).unwrap();
+        let mut output = OutputStream::new(writer).unwrap();
         assert!(output.takes(AT_ONCE));
         assert!(!output.takes(AT_ONCE + 1));
         output.write(b"unread").unwrap();
@@ -157,11 +157,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_file_is_read_to_its_end() {
+    async fn reads_a_file_to_its_end() {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(b"text").unwrap();
         rustix::fs::seek(&file, rustix::fs::SeekFrom::Start(0)).unwrap();
-        let mut input = Input::new(file).unwrap();
+        let mut input = InputStream::new(file).unwrap();
         let mut part = [0; 10];
         assert_eq!(input.read(&mut part).await.unwrap(), 4);
         assert_eq!(input.read(&mut part).await.unwrap(), 0);

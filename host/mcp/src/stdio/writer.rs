@@ -1,4 +1,4 @@
-//! Writing messages, one after the other and each of them whole.
+//! Writes messages one after the other, and each of them whole.
 
 use std::io;
 use std::sync::Arc;
@@ -11,73 +11,72 @@ use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use super::in_flight::Place;
-use super::stream::Output;
+use super::in_flight::RequestSlot;
+use super::stream::OutputStream;
 
-/// Bytes that the buffer of messages keeps between them. A large one is made
-/// without new memory, which takes as long to be had as to be written to.
-const KEPT: usize = 4 << 20;
+/// The bytes that the buffer keeps between messages. To get them anew for a large
+/// message takes as long as to fill them.
+const BUFFER_BYTES: usize = 4 << 20;
 
-/// How long one message may take to be written once the server is to end.
-/// Guards against: a client that has stopped reading and keeps its end open.
-const STALLED: Duration = Duration::from_secs(10);
+/// The longest time that writing one message may take while the server ends. Guards
+/// against: a client that has stopped reading and keeps its end open.
+const MAX_WRITE_TIME: Duration = Duration::from_secs(10);
 
-/// Where messages are handed in.
+/// The writer of all messages to a client. Clones write to the same stream.
 #[derive(Clone)]
-pub(crate) struct Writer {
-    written: Arc<Mutex<Written>>,
-    /// How often a message was begun or done: odd while one is being written.
-    beat: Arc<AtomicUsize>,
+pub(crate) struct MessageWriter {
+    state: Arc<Mutex<WriterState>>,
+    /// The number of writes begun and ended: odd while a message is being written.
+    writes: Arc<AtomicUsize>,
     /// Cancelled when nobody can be answered any more.
     gone: CancellationToken,
 }
 
-struct Written {
-    output: Output,
+struct WriterState {
+    output: OutputStream,
     line: Vec<u8>,
 }
 
-impl Writer {
-    /// A writer that cancels `gone` when writing fails.
-    pub(crate) fn new(output: Output, gone: CancellationToken) -> Self {
+impl MessageWriter {
+    /// Makes a writer that cancels `gone` when writing fails.
+    pub(crate) fn new(output: OutputStream, gone: CancellationToken) -> Self {
         let line = Vec::new();
         Self {
-            written: Arc::new(Mutex::new(Written { output, line })),
-            beat: Arc::default(),
+            state: Arc::new(Mutex::new(WriterState { output, line })),
+            writes: Arc::default(),
             gone,
         }
     }
 
-    /// Writes a message when those before it are written. A thread waits for
-    /// the client to take it, where that is to be expected. Whoever drops this
-    /// drops the whole message or nothing of it.
+    /// Writes a message after those before it. If the client may make it wait, a
+    /// thread writes it. A dropped future leaves the message whole or unwritten.
     pub(crate) fn write(
         &self,
         message: ServerJsonRpcMessage,
-        answered: Option<Place>,
+        answered: Option<RequestSlot>,
     ) -> impl Future<Output = io::Result<()>> + Send + 'static {
         let Self {
-            written,
-            beat,
+            state,
+            writes,
             gone,
         } = self.clone();
         async move {
-            let mut written = written.lock_owned().await;
+            let mut state = state.lock_owned().await;
             if gone.is_cancelled() {
                 return Err(io::ErrorKind::BrokenPipe.into());
             }
-            let Written { output, line } = &mut *written;
+            let WriterState { output, line } = &mut *state;
             line.clear();
-            line.shrink_to(KEPT);
+            line.shrink_to(BUFFER_BYTES);
             serde_json::to_writer(&mut *line, &message)?;
             line.push(b'\n');
             drop(message);
             let at_once = output.takes(line.len());
             let write = move || {
-                let Written { output, line } = &mut *written;
-                beat.fetch_add(1, Ordering::Relaxed);
+                let WriterState { output, line } = &mut *state;
+                writes.fetch_add(1, Ordering::Relaxed);
                 let done = output.write(line);
-                beat.fetch_add(1, Ordering::Relaxed);
+                writes.fetch_add(1, Ordering::Relaxed);
                 if let Err(error) = &done {
                     tracing::warn!("the client cannot be answered any more: {error}");
                     gone.cancel();
@@ -92,18 +91,18 @@ impl Writer {
         }
     }
 
-    /// Waits until what is being written, and what waits for that, is written.
+    /// Waits until all messages so far are written.
     pub(crate) async fn finish(&self) {
-        drop(self.written.lock().await);
+        drop(self.state.lock().await);
     }
 
-    /// Returns when a message has taken too long to be written.
+    /// Waits until a message has taken too long to be written.
     pub(crate) async fn stalled(&self) {
-        const LOOKS: u32 = 10;
+        const CHECKS: u32 = 10;
         let (mut alike, mut last) = (0, 0);
-        while alike < LOOKS {
-            sleep(STALLED / LOOKS).await;
-            let now = self.beat.load(Ordering::Relaxed);
+        while alike < CHECKS {
+            sleep(MAX_WRITE_TIME / CHECKS).await;
+            let now = self.writes.load(Ordering::Relaxed);
             alike = match now % 2 == 1 && now == last {
                 true => alike + 1,
                 false => 0,
@@ -138,10 +137,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn messages_are_written_in_their_order_and_whole_before_it_ends() {
+    async fn writes_all_messages_in_order_before_it_ends() {
         let (reader, output) = pipe().unwrap();
-        let output = Output::new(output).unwrap();
-        let writer = Writer::new(output, CancellationToken::new());
+        let output = OutputStream::new(output).unwrap();
+        let writer = MessageWriter::new(output, CancellationToken::new());
         let large = "x".repeat(1 << 20);
         let texts_written = ["first", &large, "last"];
         let mut writing = tokio::task::JoinSet::new();
@@ -159,16 +158,16 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_message_that_is_given_up_is_written_whole() {
+    async fn writes_a_message_whole_even_if_its_sender_stops_waiting() {
         let (reader, output) = pipe().unwrap();
-        let output = Output::new(output).unwrap();
-        let writer = Writer::new(output, CancellationToken::new());
+        let output = OutputStream::new(output).unwrap();
+        let writer = MessageWriter::new(output, CancellationToken::new());
         let large = "x".repeat(1 << 20);
-        let given_up = tokio::spawn(writer.write(message(&large), None));
-        while writer.beat.load(Ordering::Relaxed) == 0 {
+        let dropped = tokio::spawn(writer.write(message(&large), None));
+        while writer.writes.load(Ordering::Relaxed) == 0 {
             tokio::task::yield_now().await;
         }
-        given_up.abort();
+        dropped.abort();
         let read = thread::spawn(move || texts(reader));
         writer.finish().await;
         drop(writer);
@@ -176,15 +175,15 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_cannot_be_written_says_that_nobody_can_be_answered() {
+    async fn a_failed_write_cancels_what_waits_for_answers() {
         for text in ["lost", &"x".repeat(1 << 20)] {
             let (reader, output) = pipe().unwrap();
             drop(reader);
             let gone = CancellationToken::new();
-            let writer = Writer::new(Output::new(output).unwrap(), gone.clone());
+            let writer = MessageWriter::new(OutputStream::new(output).unwrap(), gone.clone());
             assert!(writer.write(message(text), None).await.is_err());
             assert!(gone.is_cancelled());
-            assert!(writer.write(message("lost, too"), None).await.is_err());
+            assert!(writer.write(message("also lost"), None).await.is_err());
         }
     }
 }

@@ -19,7 +19,7 @@ pub(super) enum Digests {
 }
 
 #[derive(Deserialize)]
-struct Reason {
+struct FailureReason {
     reason: String,
 }
 
@@ -65,7 +65,7 @@ struct RawLeftOut {
 
 /// Returns the word for why a call failed, if the guest gives one.
 pub(super) fn reason(failure: &Failure) -> Option<String> {
-    let reason: Reason = serde_json::from_str(failure.details.as_deref()?).ok()?;
+    let reason: FailureReason = serde_json::from_str(failure.details.as_deref()?).ok()?;
     Some(reason.reason)
 }
 

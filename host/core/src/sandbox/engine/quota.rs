@@ -127,6 +127,11 @@ impl QuotaRegistry {
         self.strangers.size.slots
     }
 
+    /// Returns the number of calls that may run at a time.
+    pub(super) fn calls(&self) -> u32 {
+        self.all.size.slots
+    }
+
     /// Returns the number of calls of one tool that may run at a time.
     pub(super) fn calls_per_tool(&self) -> u32 {
         self.tool.slots

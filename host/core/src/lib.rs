@@ -52,7 +52,7 @@
 //! | observe calls | [`Observer`], [`CallEnd`], [`CallOutcome`], [`Host::occupancy`] |
 //! | see what tools may do | [`Host::grants`], [`Host::problems`], [`EffectiveGrant`] |
 //! | inspect a component | [`inspect()`], [`Inspect`], [`Inspection`] |
-//! | list and check skills | [`Catalog`], [`prompt`], [`check`], [`frontmatter`] |
+//! | list, find and check skills | [`Catalog`], [`SkillIndex`], [`prompt`], [`check`], [`frontmatter`] |
 //! | read skills' files | [`Host::skill_resources`], [`SkillResources`] |
 //! | answer models' messages | [`exchange`], [`message`] |
 //! | show text to people | [`Line`] |
@@ -109,6 +109,7 @@ pub use host::resources::{
     SkillFiles, SkillResources,
 };
 pub use skill::catalog::{Catalog, Listing, Skill, SkillsRoot};
+pub use skill::search::{Coverage, SearchHit, SearchResult, SkillIndex};
 pub use skill::{check, frontmatter, prompt};
 
 // Text for people.

@@ -7,4 +7,5 @@ pub(crate) mod descriptors;
 pub mod frontmatter;
 pub(crate) mod guard;
 pub mod prompt;
+pub(crate) mod search;
 pub(crate) mod skill_md;

@@ -42,6 +42,8 @@ mod audit;
 mod observer;
 // Folders of skills: several roots, names, problems.
 mod catalog;
+// What a model reads of a large catalog.
+mod budgets;
 // The home folder, for calls that name no skill.
 mod home;
 // The start of a host, and its cache.

@@ -152,7 +152,7 @@ fn inspect_prints_a_component_and_exits_with_1_if_a_host_would_refuse_it() {
     for line in [
         "sha256: ",
         "size: ",
-        "called by: skillhost:tool/tools@0.1.0\n",
+        "called by: skillhost:tool/tools@0.1.1\n",
         "  granted  wasi:filesystem/types@",
         "  count_lines: reads the skill named by `skill_name`",
     ] {

@@ -234,9 +234,7 @@ impl CommonOptions {
 
     /// Opens the catalog, without loading any tool.
     pub(crate) fn catalog(&self) -> anyhow::Result<Catalog> {
-        let config = self.configured()?;
-        let catalog = Catalog::open(&config.skills_roots()?, None)?;
-        Ok(catalog.hard_links(config.hard_links))
+        catalog_of(&self.configured()?)
     }
 
     /// Starts the log on stderr.
@@ -294,6 +292,12 @@ impl CommonOptions {
         }
         Ok(run.compile_time(config.compile_limits.compile_time))
     }
+}
+
+/// Opens the catalog of a configuration, without loading any tool.
+pub(crate) fn catalog_of(config: &Config) -> anyhow::Result<Catalog> {
+    let catalog = Catalog::open(&config.skills_roots()?, None)?;
+    Ok(catalog.hard_links(config.hard_links))
 }
 
 /// Reports what a host could not load.

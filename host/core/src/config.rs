@@ -7,6 +7,7 @@ mod http;
 mod keys;
 mod limits;
 mod parse;
+mod prompt;
 mod raw;
 mod source;
 #[cfg(test)]
@@ -18,6 +19,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 
 use crate::skill::catalog::SkillsRoot;
+use crate::skill::search::SearchOffer;
 use crate::tool::audit::AuditMode;
 use crate::tool::grant::Grant;
 use crate::tool::limits::{CompileLimits, Limits, Load};
@@ -25,6 +27,7 @@ use crate::trust::Trust;
 use source::{Reach, Source};
 
 pub use http::{Http, HttpLimits};
+pub use prompt::PromptLimits;
 
 /// The name of a configuration that is found in the current folder.
 pub const DEFAULT_FILE: &str = "skillhost.toml";
@@ -65,6 +68,10 @@ pub struct Config {
     pub require_components: Option<bool>,
     /// The grants, by the name of a component file or of a built-in tool.
     pub grants: BTreeMap<String, Grant>,
+    /// The limits of a prompt's section.
+    pub prompt: PromptLimits,
+    /// When agents see `find_skills`.
+    pub search_offer: SearchOffer,
     /// The settings of a server over HTTP.
     pub http: Http,
 }

@@ -3,6 +3,7 @@
 mod admission;
 mod builder;
 mod components;
+mod definitions;
 pub(crate) mod resources;
 
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use crate::sandbox::granted_skills::GrantedSkills;
 use crate::sandbox::{RunOutcome, SandboxCall};
 use crate::skill::catalog::{CallFolder, Catalog, FolderError, Skill};
 use crate::skill::guard::HardLinks;
+use crate::skill::search::{SearchOffer, SkillIndex};
 use crate::text::suggest;
 use crate::tool::arguments::parse_arguments;
 use crate::tool::audit::{Audit, AuditEntry, CallSubject};
@@ -43,6 +45,10 @@ struct Inner {
     refused_components: usize,
     /// Calls that may run at a time.
     capacity: usize,
+    index: Option<Arc<dyn SkillIndex>>,
+    search_offer: SearchOffer,
+    /// Tokens of the section of a prompt.
+    prompt_budget: usize,
 }
 
 /// The parts of a host that one in its place goes on with.
@@ -75,30 +81,6 @@ impl Host {
     /// Starts to build a host.
     pub fn builder() -> HostBuilder {
         HostBuilder::default()
-    }
-
-    /// Returns the tools as an agent sees them at this moment, in the order in
-    /// which they were loaded. A tool whose schema lists the skills is left out
-    /// while there are no skills.
-    pub fn definitions(&self) -> Vec<Definition> {
-        let mut names = None;
-        self.0
-            .tools
-            .iter()
-            .filter_map(|ServedTool { tool, terms, .. }| {
-                let mut definition = tool.definition.clone();
-                if let Some(rule) = definition.folder.as_ref().filter(|rule| rule.enumerate) {
-                    let names = names.get_or_insert_with(|| self.0.catalog.names());
-                    let mut names = names.clone();
-                    names.retain(|name| terms.skills.allow(name));
-                    if names.is_empty() {
-                        return None;
-                    }
-                    add_enum(&mut definition.input_schema, &rule.skill_property, &names);
-                }
-                Some(definition)
-            })
-            .collect()
     }
 
     /// Returns a tool as its component defines it, without the skills' names.
@@ -457,13 +439,4 @@ fn stop_error(tool: &Tool, stop: Stop) -> CallError {
 
 fn string<'a>(arguments: &'a Map<String, Value>, property: &str) -> Option<&'a str> {
     arguments.get(property).and_then(Value::as_str)
-}
-
-fn add_enum(schema: &mut Map<String, Value>, property: &str, names: &[String]) {
-    if let Some(Value::Object(property)) = schema
-        .get_mut("properties")
-        .and_then(|properties| properties.get_mut(property))
-    {
-        property.insert("enum".to_owned(), names.into());
-    }
 }

@@ -109,7 +109,7 @@ pub use host::resources::{
     SkillFiles, SkillResources,
 };
 pub use skill::catalog::{Catalog, Listing, Skill, SkillsRoot};
-pub use skill::search::{Coverage, SearchHit, SearchResult, SkillIndex};
+pub use skill::search::{Coverage, SearchHit, SearchOffer, SearchResult, SkillIndex};
 pub use skill::{check, frontmatter, prompt};
 
 // Text for people.

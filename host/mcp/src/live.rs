@@ -4,7 +4,7 @@
 //! A request takes the host that is current when it arrives, and keeps it. A
 //! replaced host lives until the last of its calls ends.
 
-use std::sync::{Mutex, MutexGuard, OnceLock};
+use std::sync::{Mutex, MutexGuard, Once, OnceLock};
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -41,6 +41,7 @@ pub struct LiveHost {
     sessions: Mutex<Vec<Peer<RoleServer>>>,
     closing: CancellationToken,
     faults: FaultLog,
+    prompt_warning: Once,
 }
 
 /// The number of times that each listing has changed.
@@ -76,6 +77,7 @@ impl LiveHost {
             sessions: Mutex::default(),
             closing: CancellationToken::new(),
             faults: FaultLog::default(),
+            prompt_warning: Once::new(),
         }
     }
 
@@ -87,6 +89,14 @@ impl LiveHost {
     /// Returns the faults of skills that were logged, by any request.
     pub(crate) fn faults(&self) -> &FaultLog {
         &self.faults
+    }
+
+    /// Logs, once, that the skills do not fit the prompt.
+    pub(crate) fn warn_of_prompt(&self, section: &prompt::Section) {
+        if let Some(warning) = section.warning() {
+            self.prompt_warning
+                .call_once(|| tracing::warn!("{}", Line::new(warning)));
+        }
     }
 
     /// Returns whether folders are [watched](Self::watch). If so, clients are
@@ -210,8 +220,11 @@ impl LiveHost {
         self.changes.subscribe()
     }
 
-    /// Notifies clients that files of skills have changed.
+    /// Notifies the index and clients that files of skills have changed.
     pub(crate) async fn notify_skills_changed(&self) {
+        if let Some(host) = self.loaded() {
+            host.update_index();
+        }
         self.count(|changes| changes.resources += 1).await;
     }
 

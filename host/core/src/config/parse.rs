@@ -9,10 +9,10 @@ use toml::de::DeTable;
 
 use super::raw::{RawAudit, RawConfig, RawRoot};
 use super::source::{Reach, Source, beyond, lies_within, table_in};
-use super::{Config, ConfiguredPath, ConfiguredRoot, grants, keys, limits};
+use super::{Config, ConfiguredPath, ConfiguredRoot, PromptLimits, grants, keys, limits};
 use crate::skill::catalog::SkillsRoot;
 use crate::tool::audit::AuditMode;
-use crate::tool::limits::{CompileLimits, Limits, Load};
+use crate::tool::limits::{CompileLimits, LimitSet as _, Limits, Load};
 
 /// Parses a configuration.
 pub(super) fn parse(source: &Source<'_>) -> anyhow::Result<Config> {
@@ -69,6 +69,8 @@ impl Source<'_> {
             compile_limits: limits::read(table, CompileLimits::default(), self)?,
             load: limits::read(table, Load::default(), self)?,
             grants: grants.collect::<anyhow::Result<_>>()?,
+            prompt: limits::read_in(table, PromptLimits::KEY, Default::default(), self)?,
+            search_offer: raw.search.offer(),
             http: raw.http.http(http_limits, |path| self.path(path)),
             limits,
         })

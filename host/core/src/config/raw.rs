@@ -9,6 +9,7 @@ use toml::Spanned;
 
 use super::grants::RawGrant;
 use super::http::RawHttp;
+use super::prompt::RawSearch;
 
 /// The keys of a file, as they are written. Limits are read by their tables: the
 /// fields of type `IgnoredAny` only name the keys.
@@ -29,6 +30,9 @@ pub(super) struct RawConfig {
     _limits: IgnoredAny,
     pub(super) grants: BTreeMap<String, Spanned<RawGrant>>,
     pub(super) http: RawHttp,
+    #[serde(rename = "prompt")]
+    _prompt: IgnoredAny,
+    pub(super) search: RawSearch,
 }
 
 #[derive(Deserialize, Default)]

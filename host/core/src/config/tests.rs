@@ -75,8 +75,44 @@ fn reads_the_settings_of_a_server_over_http() {
 }
 
 #[test]
+fn reads_the_budget_of_a_prompt_and_when_search_is_offered() {
+    let read = |text: &str| {
+        let config = parse(text).unwrap();
+        (config.prompt.budget, config.search_offer)
+    };
+    assert_eq!(read(""), (4000, SearchOffer::Auto));
+    assert_eq!(
+        read("[prompt]\nbudget = 8000\n[search]\noffer = \"always\""),
+        (8000, SearchOffer::Always)
+    );
+    assert_eq!(read("search.offer = \"never\""), (4000, SearchOffer::Never));
+}
+
+#[test]
 fn names_each_problem_with_its_line() {
     for (text, message) in [
+        (
+            "[prompt]\nbudget = 10",
+            "`skillhost.toml`, line 2: `budget` is at least 256: with less, it would hold hardly \
+             more than its own words",
+        ),
+        (
+            "[prompt]\nbudget = -1",
+            "`skillhost.toml`, line 2: expected a number, such as 100",
+        ),
+        (
+            "[prompt]\ntokens = 1000",
+            "`skillhost.toml`, line 2: unknown key `prompt.tokens`; the keys here are budget",
+        ),
+        (
+            "prompt = 4000",
+            "`skillhost.toml`, line 1: `prompt` is a table, not a number",
+        ),
+        (
+            "[search]\noffer = \"sometimes\"",
+            "`skillhost.toml`, line 2: unknown variant `sometimes`, expected one of `auto`, \
+             `always`, `never`",
+        ),
         (
             "\nskils = []",
             "`skillhost.toml`, line 2: unknown key `skils`; did you mean `skills`?",
@@ -91,7 +127,7 @@ fn names_each_problem_with_its_line() {
         ),
         (
             "xyz = 1",
-            "`skillhost.toml`, line 1: unknown key `xyz`; the keys here are skills, tools, home, disabled_tools, hard_links, audit_file, audit, pins, require_pins, require_components, limits, grants, http, calls, queue, calls_per_tool, calls_memory, stack, compile_time",
+            "`skillhost.toml`, line 1: unknown key `xyz`; the keys here are skills, tools, home, disabled_tools, hard_links, audit_file, audit, pins, require_pins, require_components, limits, grants, http, prompt, search, calls, queue, calls_per_tool, calls_memory, stack, compile_time",
         ),
         (
             "\nlimits = [\"1s\", \"1MiB\"]",

@@ -16,10 +16,12 @@ use crate::component::cache::ComponentCache;
 use crate::component::compile::{Compilation, Compiler, ProgressCallback};
 use crate::component::embedded::SKILL_RESOURCES;
 use crate::component::{Loader, Tool};
+use crate::config::PromptLimits;
 use crate::sandbox::engine::{self, EpochEngine};
 use crate::sandbox::granted_skills::GrantedSkills;
 use crate::skill::catalog::{Catalog, SkillsRoot};
 use crate::skill::guard;
+use crate::skill::search::{SearchOffer, SkillIndex};
 use crate::tool::audit::{Audit, AuditMode};
 use crate::tool::grant::{Defaults, Grant};
 use crate::tool::limits::{CompileLimits, Limits, Load};
@@ -54,6 +56,9 @@ pub struct HostBuilder {
     configuration: Option<String>,
     compiler: Option<PathBuf>,
     compile_limits: CompileLimits,
+    index: Option<Arc<dyn SkillIndex>>,
+    search_offer: SearchOffer,
+    prompt_limits: PromptLimits,
 }
 
 impl HostBuilder {
@@ -154,7 +159,7 @@ impl HostBuilder {
         self
     }
 
-    /// Leaves out the five tools that come with the host, and
+    /// Leaves out the tools that come with the host, and
     /// [resources](Host::skill_resources).
     pub fn without_embedded_tools(mut self) -> Self {
         self.without_embedded = true;
@@ -194,6 +199,27 @@ impl HostBuilder {
     /// `-` is standard error. Default: none.
     pub fn audit(mut self, file: impl Into<PathBuf>, mode: AuditMode) -> Self {
         self.audit = Some((file.into(), mode));
+        self
+    }
+
+    /// Sets the index that `find_skills` asks. It is updated when a host is built.
+    /// Default: none, and no `find_skills`.
+    pub fn index(mut self, index: Arc<dyn SkillIndex>) -> Self {
+        self.index = Some(index);
+        self
+    }
+
+    /// Sets when agents see `find_skills`. Default: when the skills do not fit
+    /// the [budget](HostBuilder::prompt_budget) of a prompt.
+    pub fn search_offer(mut self, offer: SearchOffer) -> Self {
+        self.search_offer = offer;
+        self
+    }
+
+    /// Sets the tokens that [`Host::prompt`] may take. Default: 4,000, which is 2 %
+    /// of 200,000.
+    pub fn prompt_budget(mut self, tokens: usize) -> Self {
+        self.prompt_limits.budget = tokens;
         self
     }
 
@@ -339,6 +365,8 @@ impl HostBuilder {
             }
         }
         problems.extend(self.missing_skills(&catalog));
+        let index = self.index.clone();
+        let index = index.filter(|_| self.search_offer != SearchOffer::Never);
         let engine = &runtime.engine;
         let granted = |(tool, own): (&Arc<Tool>, bool)| {
             let grant = self.grants.get(tool.component.grant_name());
@@ -349,7 +377,11 @@ impl HostBuilder {
             let name = &tool.definition.name;
             ServedTool {
                 quota: engine.quota(name, own, terms.limits.memory),
-                skills: GrantedSkills::new(Arc::clone(&catalog), terms.skills.clone()),
+                skills: GrantedSkills::new(
+                    Arc::clone(&catalog),
+                    index.clone(),
+                    terms.skills.clone(),
+                ),
                 terms,
                 tool: Arc::clone(tool),
             }
@@ -364,6 +396,7 @@ impl HostBuilder {
             })
             .filter(|(tool, _)| !self.disabled.contains(&tool.definition.name))
             .map(granted)
+            .filter(|served| index.is_some() || !served.is_search())
             .collect();
         let own = !self.without_embedded;
         let resources = tools
@@ -372,7 +405,7 @@ impl HostBuilder {
             })
             .next()
             .map(resource_reader);
-        Ok(Host(Arc::new(Inner {
+        let host = Host(Arc::new(Inner {
             catalog,
             runtime,
             observer: self.observer,
@@ -382,7 +415,12 @@ impl HostBuilder {
             problems,
             refused_components,
             capacity: self.load.calls as usize,
-        })))
+            index,
+            search_offer: self.search_offer,
+            prompt_budget: self.prompt_limits.budget,
+        }));
+        host.update_index();
+        Ok(host)
     }
 
     /// Returns the folders of skills, in their order.

@@ -178,6 +178,16 @@ impl Catalog {
         Scan::new(self, wanted)
     }
 
+    /// Reads one skill as it is now. `None` if there is no skill of this name.
+    pub fn read(&self, name: &str) -> Option<Skill> {
+        if !Skill::is_name(name) {
+            return None;
+        }
+        let mut roots = self.roots.iter();
+        let handle = roots.find_map(|root| root.open_skill(name).ok())?;
+        Some(describe(name.to_owned(), handle, self.hard_links))
+    }
+
     /// Returns whether there is a skill of this name.
     pub(crate) fn has(&self, name: &str) -> bool {
         Skill::is_name(name) && self.roots.iter().any(|root| root.open_skill(name).is_ok())

@@ -20,6 +20,18 @@ pub trait SkillIndex: Send + Sync {
     fn search(&self, query: &str, limit: usize, allowed: &dyn Fn(&str) -> bool) -> SearchResult;
 }
 
+/// When agents see `find_skills`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum SearchOffer {
+    /// When the skills do not fit the budget of a prompt.
+    #[default]
+    Auto,
+    /// Always.
+    Always,
+    /// Never. The index is not used.
+    Never,
+}
+
 /// The answer to a search.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SearchResult {

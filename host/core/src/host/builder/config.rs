@@ -27,6 +27,8 @@ impl HostBuilder {
             require_pins,
             require_components,
             grants,
+            prompt,
+            search_offer,
             http: _,
         } = config;
         let tools = tools.iter().map(|tools| Ok(tools.folder()?.to_owned()));
@@ -50,6 +52,8 @@ impl HostBuilder {
             require_components: require_components.unwrap_or(false),
             configuration: file.as_ref().map(|file| format!("`{file}`")),
             compile_limits: compile_limits.clone(),
+            prompt_limits: prompt.clone(),
+            search_offer: *search_offer,
             ..Self::default()
         })
     }

@@ -209,11 +209,11 @@ fn find_skills_gives_each_skill_that_fits_in_one_line_as_it_is_on_disk() {
         Coverage::All,
         &[
             ("b", &["bread", "How to\nbake"]),
+            ("a", &[]),
             ("gone", &["x"]),
             ("secret", &["x"]),
             ("empty", &["x"]),
             ("../outside", &["x"]),
-            ("a", &[]),
         ],
     );
     let grant = Grant::new().skills(["a", "b", "gone", "empty"]).unwrap();

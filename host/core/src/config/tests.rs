@@ -240,7 +240,7 @@ fn more_calls_than_the_host_can_run_count_as_all_of_them() {
 #[test]
 fn the_pages_show_each_key() {
     let pages = [read_page("guide.md"), read_page("serving.md")].concat();
-    for table in ["", "limits", "grants.*", "http"] {
+    for table in ["", "limits", "grants.*", "http", "prompt", "search"] {
         for key in keys::of_table(table).unwrap() {
             let is_shown = |line: &str| {
                 let name = line.split('=').next().unwrap_or_default().trim_end();

@@ -113,7 +113,8 @@ fn definitions_list_at_most_200_skills_and_stay_below_16_kib() {
     let quotes = |number: usize| format!("{number:03}{}", "\"".repeat(61));
     let wide = |number: usize| format!("{number:03}{}", "技".repeat(80));
     let plain = |number: usize| format!("skill-{number:04}");
-    let cases: [(usize, &dyn Fn(usize) -> String, bool); 7] = [
+    type Name<'n> = &'n dyn Fn(usize) -> String;
+    let cases: [(usize, Name<'_>, bool); 7] = [
         (4, &plain, true),
         (200, &plain, true),
         (201, &plain, false),

@@ -55,7 +55,9 @@ fn versions() -> &'static [Version] {
         }
         // 0.1.0 in each language that has a kit, its patches in Rust.
         versions.sort_by(|one: &Version, other| one.name.cmp(&other.name));
-        let names = versions.iter().map(|version| (&*version.name, version.tools().len()));
+        let names = versions
+            .iter()
+            .map(|version| (&*version.name, version.tools().len()));
         assert_eq!(names.collect::<Vec<_>>(), [("0.1.0", 4), ("0.1.1", 1)]);
         versions
     })
@@ -112,11 +114,9 @@ impl Version {
         let builder = builder().without_embedded_tools().skills(root);
         let grant = || Grant::new().skills([skill]).unwrap();
         let tools = self.tools().into_iter();
-        build(
-            tools.fold(builder.tools(&self.unpacked), |builder, tool| {
-                builder.grant(format!("{tool}.wasm"), grant())
-            }),
-        )
+        build(tools.fold(builder.tools(&self.unpacked), |builder, tool| {
+            builder.grant(format!("{tool}.wasm"), grant())
+        }))
     }
 }
 

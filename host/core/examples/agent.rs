@@ -5,8 +5,8 @@ use std::env;
 
 use anyhow::Context as _;
 use serde_json::{Value, json};
-use skillhost::exchange::{self, Format};
 use skillhost::Host;
+use skillhost::exchange::{self, Format};
 use skillhost::prompt::Style;
 
 /// The turns in which the model may call tools before it must answer.

@@ -98,7 +98,7 @@ fn names_each_problem_with_its_line() {
         ),
         (
             "[prompt]\nbudget = -1",
-            "`skillhost.toml`, line 2: expected a number, such as 100",
+            "`skillhost.toml`, line 2: expected a number",
         ),
         (
             "[prompt]\ntokens = 1000",

@@ -30,7 +30,7 @@ const TOOLS: [(&str, [&str; 4]); 5] = [
     ("get_skill", ["skill_name", "-", "-", "-"]),
     ("read_skill_file", ["skill_name", "path", "offset", "limit"]),
     ("read_skill", ["skill_name", "-", "-", "-"]),
-    ("list_skills", ["-", "-", "-", "-"]),
+    ("list_skills", ["query", "cursor", "-", "limit"]),
 ];
 
 /// Tools that pass the path to the host unchanged.

@@ -2,6 +2,7 @@
 //! looks names up through it. It never joins a name to a path, and an edit on disk
 //! shows at once.
 
+mod document;
 mod folder_cache;
 mod scan;
 
@@ -25,6 +26,7 @@ use crate::skill::guard::{Folder, HardLinks};
 use crate::skill::skill_md;
 use crate::text::suggest;
 
+pub use document::{Document, DocumentStamp};
 use folder_cache::FolderCache;
 pub(crate) use scan::{Scan, ScanStep};
 

@@ -1,13 +1,18 @@
 //! The contracts, case by case: every example, every row of their tables,
 //! every line of their checklists. The cases are in `vectors/`.
 
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use skillhost::{CallError, Grant, Host, message};
+use skillhost::{CallError, Grant, Host, SearchOffer, message};
+use skillhost_index::MemoryIndex;
 
 use crate::support::folders::{CANARY, Folders};
 use crate::support::program::run_unprivileged;
-use crate::support::{block_on, build, builder, repository, sample_host};
+use crate::support::{block_on, build, builder, repository};
 
 #[derive(Deserialize)]
 struct Vectors {
@@ -71,7 +76,24 @@ fn read_skill_keeps_its_contract() {
 
 #[test]
 fn list_skills_keeps_its_contract() {
-    check("list_skills", 5);
+    check("list_skills", 9);
+}
+
+#[test]
+fn find_skills_answers_as_its_vectors_say() {
+    check("find_skills", 9);
+}
+
+/// Returns a host over a root of skills, with an index that has read them.
+fn searching(root: &Path) -> Host {
+    let index = Arc::new(MemoryIndex::new());
+    let host = builder()
+        .skills(root)
+        .search_offer(SearchOffer::Always)
+        .index(Arc::clone(&index) as _);
+    let host = build(host);
+    assert!(index.wait_until_ready(Duration::from_secs(60)));
+    host
 }
 
 /// Runs a file of cases, of which there are at least so many.
@@ -79,7 +101,8 @@ fn check(tool: &str, at_least: usize) {
     let path = repository().join(format!("tests/vectors/{tool}.json"));
     let vectors: Vectors = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
     assert!(vectors.cases.len() >= at_least);
-    let built = build(builder().skills(&Folders::built().root));
+    let samples = searching(&repository().join("skills"));
+    let built = searching(&Folders::built().root);
     let failed: Vec<String> = vectors
         .cases
         .iter()
@@ -88,7 +111,7 @@ fn check(tool: &str, at_least: usize) {
                 run_program(tool, case)
             } else {
                 let host = if case.skills == Skills::Samples {
-                    sample_host()
+                    &samples
                 } else {
                     &built
                 };
@@ -238,7 +261,7 @@ fn is_text(expected: &Map<String, Value>) -> bool {
 
 #[test]
 fn definitions_are_the_contracts_word_for_word() {
-    let functions: Vec<Value> = sample_host()
+    let functions: Vec<Value> = searching(&repository().join("skills"))
         .definitions()
         .iter()
         .map(message::function)
@@ -254,6 +277,7 @@ fn definitions_are_the_contracts_word_for_word() {
         "read_skill_file",
         "read_skill",
         "list_skills",
+        "find_skills",
     ] {
         let function = functions.iter().find(|f| f["function"]["name"] == tool);
         assert_eq!(function, Some(&contract(tool)), "{tool}");

@@ -1,10 +1,12 @@
 //! Hosts that an embedder sets up from a configuration, as the program does.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 use skillhost::limits::{LimitSet as _, Unit};
 use skillhost::{CallError, Config, HostBuilder, Limits};
+use skillhost_index::MemoryIndex;
 
 use crate::support::program::Program;
 use crate::support::{block_on, build, call, guests};
@@ -46,7 +48,9 @@ fn a_host_from_a_configuration_is_set_up_as_the_program_sets_it_up() {
     let (program, text) = configured();
     let folder = program.folder.path();
     let config = Config::parse(&text, "skillhost.toml", folder).unwrap();
-    let host = build(HostBuilder::from_config(&config).unwrap());
+    let builder = HostBuilder::from_config(&config).unwrap();
+    // As the program has one.
+    let host = build(builder.index(Arc::new(MemoryIndex::new())));
     let run = program.run(&["--config", "skillhost.toml", "grants", "--output", "json"]);
     let shown: Vec<Value> = serde_json::from_str(&run.stdout).unwrap();
     let grants = host.grants().into_iter().map(|grant| {

@@ -53,6 +53,8 @@ impl CallCommand {
         if self.transcript {
             terminal::say(&message::call_line(&self.tool, &arguments));
         }
+        let text = arguments.to_string();
+        options.prepare_search(&self.tool, &text).await;
         let id = self.tool_call_id.as_deref();
         let outcome = host.call_with_id(&self.tool, arguments, id).await;
         let exit = match &outcome {

@@ -5,21 +5,27 @@ use std::env;
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use skillhost::config::{Config, ConfiguredPath, ConfiguredRoot, DEFAULT_FILE};
 use skillhost::{
-    Catalog, Compilation, Grant, Host, HostBuilder, Line, Principal, SkillsRoot, Trust,
+    Catalog, Compilation, Grant, Host, HostBuilder, Line, Principal, SkillIndex, SkillsRoot, Trust,
 };
 use skillhost_conformance::Conformance;
+use skillhost_index::MemoryIndex;
 use tracing::level_filters::LevelFilter;
 
 use crate::terminal::{self, format_line};
 
 /// The folder of skills, if it exists and no other is given or configured.
 const DEFAULT_SKILLS: &str = "skills";
+
+/// The longest wait of a call for the index. Guards against: a catalog on a disk that
+/// does not answer.
+const INDEX_TIME: Duration = Duration::from_secs(30);
 
 /// The variable that holds the bearer token of a server over HTTP.
 pub(crate) const TOKEN_VARIABLE: &str = "SKILLHOST_HTTP_TOKEN";
@@ -63,6 +69,9 @@ pub(crate) struct CommonOptions {
     trust: Vec<Principal>,
     #[arg(skip)]
     starter: Starter,
+    /// The index of the host that these options describe.
+    #[arg(skip)]
+    index: Arc<MemoryIndex>,
 }
 
 /// The party that starts the program, and so chooses the current folder.
@@ -263,7 +272,10 @@ impl CommonOptions {
     /// Returns a builder with everything that the configuration, the options and the
     /// environment say.
     pub(crate) fn builder(&self, config: &Config) -> anyhow::Result<HostBuilder> {
-        let mut builder = HostBuilder::from_config(config)?.trust(self.trusted());
+        let index: Arc<dyn SkillIndex> = Arc::clone(&self.index) as _;
+        let mut builder = HostBuilder::from_config(config)?
+            .trust(self.trusted())
+            .index(index);
         if let Some(folder) = cache_folder() {
             builder = builder.cache(folder);
         }
@@ -275,6 +287,24 @@ impl CommonOptions {
             builder = builder.progress(move |name, what| progress.show(name, what));
         }
         Ok(builder)
+    }
+
+    /// Waits until all skills can be found, if a call will search. Only a server's
+    /// index is ready before the first call.
+    pub(crate) async fn prepare_search(&self, tool: &str, arguments: &str) {
+        let searches = match tool {
+            "find_skills" => true,
+            "list_skills" => arguments.contains("query"),
+            _ => false,
+        };
+        if searches {
+            let index = Arc::clone(&self.index);
+            let wait = move || index.wait_until_ready(INDEX_TIME);
+            let is_ready = tokio::task::spawn_blocking(wait).await;
+            if !is_ready.unwrap_or(true) {
+                tracing::warn!("not all skills are read yet; the search goes without them");
+            }
+        }
     }
 
     /// Prepares a run of the conformance checks on a component.

@@ -53,7 +53,7 @@ impl RespondCommand {
                 }
             };
             let answer = match message {
-                Ok(message) => self.answer(&host, &message).await,
+                Ok(message) => self.answer(&options, &host, &message).await,
                 Err(error) => Err(error),
             };
             let answer = answer.unwrap_or_else(|error| {
@@ -69,8 +69,16 @@ impl RespondCommand {
         }
     }
 
-    async fn answer(&self, host: &Host, message: &str) -> Result<Value, MessageError> {
+    async fn answer(
+        &self,
+        options: &CommonOptions,
+        host: &Host,
+        message: &str,
+    ) -> Result<Value, MessageError> {
         let calls = self.format.calls(message)?;
+        for call in &calls {
+            options.prepare_search(&call.name, &call.arguments).await;
+        }
         if self.transcript {
             for call in &calls {
                 let arguments = parse_arguments(&call.arguments);

@@ -13,10 +13,7 @@ use crate::support::{build, builder, model_text};
 fn list(folders: &[&Folders]) -> Listing {
     let roots: Vec<_> = folders
         .iter()
-        .map(|folders| SkillsRoot {
-            path: folders.root.clone(),
-            follow_links: false,
-        })
+        .map(|folders| SkillsRoot::new(&folders.root))
         .collect();
     Catalog::open(&roots, None).unwrap().list()
 }

@@ -11,7 +11,7 @@ use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use skillhost::config::{Config, ConfiguredPath, ConfiguredRoot, DEFAULT_FILE};
 use skillhost::{
-    Catalog, Compilation, Grant, Host, HostBuilder, Line, Principal, SkillsRoot, Trust,
+    Catalog, Compilation, Grant, Host, HostBuilder, Line, MAX_DEPTH, Principal, SkillsRoot, Trust,
 };
 use skillhost_conformance::Conformance;
 use tracing::level_filters::LevelFilter;
@@ -41,6 +41,10 @@ pub(crate) struct CommonOptions {
     /// [default: ./skills, if none is configured]
     #[arg(long, value_name = "DIR")]
     skills: Vec<PathBuf>,
+    /// Find skills down to this number of folders below each folder that `--skills`
+    /// or `check` names, such as 2 for AUTHOR/SKILL [default: 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=MAX_DEPTH as i64))]
+    depth: Option<u8>,
     /// Load tool components from this folder, besides the configured ones;
     /// repeatable
     #[arg(long, value_name = "DIR")]
@@ -114,6 +118,7 @@ impl CommonOptions {
         self.config = after.config.or(self.config);
         self.audit = after.audit.or(self.audit);
         self.log = after.log.or(self.log);
+        self.depth = after.depth.or(self.depth);
         self.skills.extend(after.skills);
         self.tools.extend(after.tools);
         self.grant.extend(after.grant);
@@ -142,12 +147,17 @@ impl CommonOptions {
         Ok(config)
     }
 
+    /// Returns the depth of the folders that `--skills` names.
+    pub(crate) fn depth(&self) -> usize {
+        self.depth.unwrap_or(1).into()
+    }
+
     /// Puts the options into a configuration.
     fn override_config(&self, config: &mut Config) -> anyhow::Result<()> {
         let roots = self
             .skills
             .iter()
-            .map(|path| plain_root(path, "`--skills`"));
+            .map(|path| plain_root(path, self.depth(), "`--skills`"));
         config.skills.splice(0..0, roots);
         if config.skills.is_empty() {
             config.skills.extend(self.default_root());
@@ -229,7 +239,7 @@ impl CommonOptions {
                 shown.as_deref().unwrap_or(folder).display()
             ));
         }
-        Some(plain_root(folder, "the current folder"))
+        Some(plain_root(folder, self.depth(), "the current folder"))
     }
 
     /// Opens the catalog, without loading any tool.
@@ -296,19 +306,28 @@ impl CommonOptions {
     }
 }
 
-/// Reports what a host could not load.
+/// Reports what a host could not load, and what is wrong with a catalog without
+/// skills.
 pub(crate) fn report_problems(host: &Host) {
     for problem in host.problems() {
         terminal::complain(problem);
     }
+    report_advice(host.catalog());
+}
+
+/// Reports what is wrong with a catalog without skills.
+pub(crate) fn report_advice(catalog: &Catalog) {
+    for advice in catalog.advice() {
+        terminal::complain(advice);
+    }
 }
 
 /// Returns a folder of skills, for a configuration.
-fn plain_root(path: &Path, place: &str) -> ConfiguredRoot {
+fn plain_root(path: &Path, depth: usize, place: &str) -> ConfiguredRoot {
     ConfiguredRoot {
         root: SkillsRoot {
-            path: path.to_owned(),
-            follow_links: false,
+            depth,
+            ..SkillsRoot::new(path)
         },
         place: place.to_owned(),
     }

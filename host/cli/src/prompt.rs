@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 use skillhost::prompt;
 
 use crate::exit::Exit;
-use crate::options::CommonOptions;
+use crate::options::{self, CommonOptions};
 use crate::terminal;
 
 /// Print the section of a system prompt that lists the skills
@@ -28,7 +28,9 @@ enum Style {
 impl PromptCommand {
     pub(crate) fn execute(mut self, before: CommonOptions) -> anyhow::Result<Exit> {
         let options = before.and(std::mem::take(&mut self.options));
-        let skills = options.catalog()?.list().skills;
+        let catalog = options.catalog()?;
+        options::report_advice(&catalog);
+        let skills = catalog.list().skills;
         terminal::print_answer(&match self.style {
             Style::List => prompt::list(&skills),
             Style::Xml => prompt::xml(&skills),

@@ -349,8 +349,16 @@ impl Host {
         // A call that waits holds nothing open.
         let slot = sandbox.enter(quota).await;
         let slot = slot.map_err(|stop| stop_error(tool, stop))?;
-        let folder = rule.map(|rule| self.folder(tool, rule, &arguments, terms));
-        let folder = folder.transpose().map_err(|stop| stop_error(tool, stop))?;
+        let open = || {
+            let folder = rule.map(|rule| self.folder(tool, rule, &arguments, terms));
+            folder.transpose().map_err(|stop| stop_error(tool, stop))
+        };
+        let mut folder = open()?;
+        if let Some(Err(FolderError::Unknown | FolderError::Outside)) = &folder
+            && self.0.catalog.refresh().await
+        {
+            folder = open()?;
+        }
         if let (Some(entry), Some(Ok(open))) = (&mut entry, &folder) {
             entry.set_skill(open.skill.as_deref());
         }

@@ -108,7 +108,7 @@ pub use host::resources::{
     Contents, Directory, DirectoryEntry, EntryKind, LeftOut, OverLimit, ResourceError, SkillFile,
     SkillFiles, SkillResources,
 };
-pub use skill::catalog::{Catalog, Listing, Skill, SkillsRoot};
+pub use skill::catalog::{Catalog, Listing, MAX_DEPTH, Skill, SkillsRoot};
 pub use skill::search::{Coverage, SearchHit, SearchResult, SkillIndex};
 pub use skill::{check, frontmatter, prompt};
 

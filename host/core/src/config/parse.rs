@@ -10,7 +10,7 @@ use toml::de::DeTable;
 use super::raw::{RawAudit, RawConfig, RawRoot};
 use super::source::{Reach, Source, beyond, lies_within, table_in};
 use super::{Config, ConfiguredPath, ConfiguredRoot, grants, keys, limits};
-use crate::skill::catalog::SkillsRoot;
+use crate::skill::catalog::{MAX_DEPTH, SkillsRoot};
 use crate::tool::audit::AuditMode;
 use crate::tool::limits::{CompileLimits, Limits, Load};
 
@@ -106,16 +106,23 @@ impl Source<'_> {
 
     fn root(&self, root: Spanned<RawRoot>) -> anyhow::Result<ConfiguredRoot> {
         let place = self.place(root.span().start);
-        let (path, follow_links) = match root.into_inner() {
-            RawRoot::Path(path) => (path, false),
-            RawRoot::Table(table) => (table.path, table.follow_root_links),
+        let (path, follow_links, depth) = match root.into_inner() {
+            RawRoot::Path(path) => (path, false, 1),
+            RawRoot::Table(table) => (table.path, table.follow_root_links, table.depth),
         };
+        if !(1..=MAX_DEPTH).contains(&depth) {
+            bail!("{place}: `depth` is {depth}: from 1 to {MAX_DEPTH} is allowed");
+        }
         if follow_links && self.reach == Reach::OwnFolder {
             bail!("{place}: {}", beyond("`follow_root_links`"));
         }
         let path = self.folder.join(path);
         let ConfiguredPath { path, place } = self.within_reach(ConfiguredPath { path, place })?;
-        let root = SkillsRoot { path, follow_links };
+        let root = SkillsRoot {
+            path,
+            follow_links,
+            depth,
+        };
         Ok(ConfiguredRoot { root, place })
     }
 

@@ -42,7 +42,7 @@ pub(super) enum RawAudit {
 #[derive(Deserialize)]
 #[serde(
     untagged,
-    expecting = "expected a folder, or { path = \"a folder\", follow_root_links = true }"
+    expecting = "expected a folder, or { path = \"a folder\", follow_root_links = true, depth = 2 }"
 )]
 pub(super) enum RawRoot {
     Path(PathBuf),
@@ -55,4 +55,10 @@ pub(super) struct RawRootTable {
     pub(super) path: PathBuf,
     #[serde(default)]
     pub(super) follow_root_links: bool,
+    #[serde(default = "one")]
+    pub(super) depth: usize,
+}
+
+fn one() -> usize {
+    1
 }

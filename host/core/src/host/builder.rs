@@ -59,13 +59,10 @@ pub struct HostBuilder {
 impl HostBuilder {
     /// Adds a folder of skills. The first folder that has a skill wins.
     pub fn skills(self, folder: impl Into<PathBuf>) -> Self {
-        self.skills_root(SkillsRoot {
-            path: folder.into(),
-            follow_links: false,
-        })
+        self.skills_root(SkillsRoot::new(folder))
     }
 
-    /// Adds a folder of skills, with a choice about symlinks.
+    /// Adds a folder of skills, with a choice about symlinks and depth.
     pub fn skills_root(mut self, root: SkillsRoot) -> Self {
         self.skills.push(root);
         self

@@ -1,14 +1,17 @@
 //! Checking a skill by the Agent Skills specification.
 //!
 //! Lives here: the rules for the SKILL.md file, and the findings. `check/name.rs` has
-//! the rules for a name, `check/links.rs` finds the files that a body refers to, and
+//! the rules for a name, `check/hidden.rs` those for what a person does not see,
+//! `check/links.rs` and `check/code_paths.rs` find the files that a body refers to, and
 //! `check/folder.rs` looks for them in the skill's folder. Not here: reading the
 //! frontmatter, which `frontmatter` does.
 //!
 //! An error is what the specification or its reference validator (`skills-ref`) refuses.
 //! A warning is what they recommend against, or what only one of them refuses.
 
+mod code_paths;
 mod folder;
+mod hidden;
 mod links;
 mod name;
 
@@ -89,6 +92,7 @@ pub fn check(folder_name: &str, file_name: &str, text: &str) -> Vec<Finding> {
     let mut findings = Vec::new();
     findings.extend(file_name_finding(file_name));
     findings.extend(check_frontmatter(folder_name, &reading));
+    hidden::findings(&reading.frontmatter, &mut findings);
     findings.extend(lines_finding(text));
     findings.extend(body_finding(&reading.split));
     findings.extend(links::findings(&reading.split));

@@ -107,12 +107,12 @@ impl Folder {
 
     /// Returns whether a name in another folder still leads to this one, and this one
     /// has not changed since it was opened.
-    pub(crate) fn is_unchanged(&self, parent: &Self, name: &str, follow: bool) -> bool {
+    pub(crate) fn is_unchanged(&self, parent: BorrowedFd<'_>, name: &str, follow: bool) -> bool {
         let flags = match follow {
             true => AtFlags::empty(),
             false => AtFlags::SYMLINK_NOFOLLOW,
         };
-        rustix::fs::statx(&*parent.folder, name, flags, STATX_FIELDS)
+        rustix::fs::statx(parent, name, flags, STATX_FIELDS)
             .is_ok_and(|found| FileStatus::from(found).identity == self.identity)
     }
 

@@ -79,7 +79,10 @@ mod tests {
         for (body, expected) in [
             ("run `scripts/x.py`.", &["scripts/x.py"][..]),
             ("`python ./scripts/x.py --in a.csv`", &["scripts/x.py"]),
-            ("``references/y.md`` `assets/z.png`", &["references/y.md", "assets/z.png"]),
+            (
+                "``references/y.md`` `assets/z.png`",
+                &["references/y.md", "assets/z.png"],
+            ),
             ("(`\"templates/a/b.tsx\",`)", &["templates/a/b.tsx"]),
             ("`src/main.rs` `package.json` `x.py`", &[]),
             ("`scripts/*.py` `scripts/<name>.py` `scripts/{a,b}.sh`", &[]),
@@ -87,7 +90,10 @@ mod tests {
             ("`scripts/../../x.py` `/scripts/x.py` `a/scripts/x.py`", &[]),
             ("`references/v1.0` `https://a.b/scripts/x.py`", &[]),
             ("scripts/x.py \\`scripts/x.py` `open", &[]),
-            ("```sh\n`scripts/x.py`\n```\n`scripts/y.py`", &["scripts/y.py"]),
+            (
+                "```sh\n`scripts/x.py`\n```\n`scripts/y.py`",
+                &["scripts/y.py"],
+            ),
         ] {
             let found: Vec<_> = code_paths(body, 1).map(|found| found.path).collect();
             assert_eq!(found, expected, "{body}");

@@ -152,7 +152,10 @@ mod tests {
             ("PDF ".repeat(5), &[][..]),
             ("PDF pdf ".repeat(3), &["description-repeats"]),
             (format!("{prose}{}", "pdf ".repeat(15)), &[]),
-            (format!("{prose}{}", "pdf ".repeat(16)), &["description-repeats"]),
+            (
+                format!("{prose}{}", "pdf ".repeat(16)),
+                &["description-repeats"],
+            ),
             ("a an to of ".repeat(50), &[]),
             ("数据".repeat(100), &[]),
         ] {

@@ -74,7 +74,10 @@ fn check_catalog(catalog: &Catalog, folder: Option<&Path>, into: &mut Vec<Checke
         // It may have gone since.
         if let Some(findings) = catalog.check(&name) {
             let skill = match folder {
-                Some(folder) => folder.join(&name).display().to_string(),
+                Some(folder) => {
+                    let path = catalog.path_in_root(&name);
+                    folder.join(path.unwrap_or(name)).display().to_string()
+                }
                 None => name,
             };
             let findings = findings.unwrap_or_else(unreadable);

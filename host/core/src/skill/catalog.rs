@@ -20,6 +20,7 @@ use crate::skill::descriptors;
 use crate::skill::guard::{Folder, HardLinks};
 use crate::text::suggest;
 
+use describe::describe;
 use folder_cache::FolderCache;
 pub use root::MAX_DEPTH;
 use root::{Root, SkillPlace, cannot_open, without_dots};
@@ -191,6 +192,25 @@ impl Catalog {
         names
     }
 
+    /// Reads one skill as it is now. `None` if there is no skill of this name.
+    pub fn read(&self, name: &str) -> Option<Skill> {
+        if !Skill::is_name(name) {
+            return None;
+        }
+        self.places(name).find_map(|(root, inner)| {
+            let root = &self.roots[root];
+            let path = root.path_of(inner)?;
+            let handle = root.open_path(&path).ok()?;
+            let folder_name = path.rsplit('/').next().unwrap_or_default();
+            Some(describe(
+                name.to_owned(),
+                folder_name,
+                handle,
+                self.hard_links,
+            ))
+        })
+    }
+
     /// Returns the entries that cannot be skills and the skills with another name than
     /// their folder's, for the operator, without reading the skills.
     pub fn problems(&self) -> Vec<String> {
@@ -228,6 +248,11 @@ impl Catalog {
         Some(check_open(folder_name, &folder.with(self.hard_links)))
     }
 
+    /// Returns the path of a skill in its root. `None` if there is no skill of that name.
+    pub fn path_in_root(&self, name: &str) -> Option<String> {
+        Some(self.open_skill(name).ok()?.1)
+    }
+
     /// Opens the folder of a skill.
     pub(crate) fn skill(
         &self,
@@ -247,9 +272,7 @@ impl Catalog {
         if !Skill::is_name(name) {
             return Err(FolderError::Unknown);
         }
-        let hidden = self.hidden_skill(name);
-        let roots = (0..self.roots.len()).map(|root| (root, name));
-        for (root, name) in hidden.into_iter().chain(roots) {
+        for (root, name) in self.places(name) {
             let Some(path) = self.roots[root].path_of(name) else {
                 continue;
             };
@@ -260,6 +283,13 @@ impl Catalog {
             }
         }
         Err(FolderError::Unknown)
+    }
+
+    /// Returns the places where a skill of this name may be, best first: roots, and its
+    /// name in them.
+    fn places<'n>(&self, name: &'n str) -> impl Iterator<Item = (usize, &'n str)> {
+        let hidden = self.hidden_skill(name).into_iter();
+        hidden.chain((0..self.roots.len()).map(move |root| (root, name)))
     }
 
     /// Returns the root and the name in it of a skill that an earlier root hides. Its

@@ -13,7 +13,9 @@ pub(crate) fn first(body: &str) -> Option<String> {
     let mut fence = None;
     for line in body.lines().take(MAX_LINES) {
         let line = line.trim();
-        let mark = ["```", "~~~"].into_iter().find(|mark| line.starts_with(mark));
+        let mark = ["```", "~~~"]
+            .into_iter()
+            .find(|mark| line.starts_with(mark));
         if fence.is_some() || mark.is_some() {
             if !paragraph.is_empty() {
                 break;
@@ -47,7 +49,11 @@ pub(crate) fn first(body: &str) -> Option<String> {
             break;
         }
     }
-    let found = if paragraph.is_empty() { heading? } else { &paragraph };
+    let found = if paragraph.is_empty() {
+        heading?
+    } else {
+        &paragraph
+    };
     Some(cut(found))
 }
 
@@ -60,7 +66,8 @@ fn is_prose(line: &str) -> bool {
 
 /// Returns whether a line only underlines or separates.
 fn is_rule(line: &str) -> bool {
-    line.chars().all(|c| matches!(c, '-' | '=' | '*' | '_' | ' '))
+    line.chars()
+        .all(|c| matches!(c, '-' | '=' | '*' | '_' | ' '))
 }
 
 /// Cuts a text at a word, or in one that is too long.
@@ -83,11 +90,17 @@ mod tests {
         for (body, expected) in [
             ("", None),
             ("\n\n---\n", None),
-            ("# Title\n\nReads PDF\nfiles.\n\nMore.\n", Some("Reads PDF files.")),
+            (
+                "# Title\n\nReads PDF\nfiles.\n\nMore.\n",
+                Some("Reads PDF files."),
+            ),
             ("Text\n# Next\n", Some("Text")),
             ("# Title only\n", Some("Title only")),
             ("Title\n=====\n\nText", Some("Title")),
-            ("<!-- note -->\n![x](y.png)\n| a | b |\n\nText.\r\n\r\nMore", Some("Text.")),
+            (
+                "<!-- note -->\n![x](y.png)\n| a | b |\n\nText.\r\n\r\nMore",
+                Some("Text."),
+            ),
             ("```sh\nrun me\n```\nText", Some("Text")),
             ("~~~\n```\nrun me\n~~~\nText\n```\nx\n```", Some("Text")),
             ("```\nnever closed\n\nText", None),
@@ -101,7 +114,10 @@ mod tests {
     #[test]
     fn a_long_paragraph_is_cut_at_a_word() {
         let cut = first(&"word ".repeat(10_000)).unwrap();
-        assert!(cut.ends_with("word…") && cut.chars().count() <= MAX_CHARS, "{cut}");
+        assert!(
+            cut.ends_with("word…") && cut.chars().count() <= MAX_CHARS,
+            "{cut}"
+        );
         let cut = first(&"数".repeat(10_000)).unwrap();
         assert_eq!(cut.chars().count(), MAX_CHARS + 1);
     }

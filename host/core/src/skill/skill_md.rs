@@ -55,12 +55,18 @@ pub(crate) fn link_fault(folder: &Folder) -> Option<String> {
         Ok(_) => return None,
         Err(error) if error.kind() == io::ErrorKind::NotFound => "to nothing",
         // The guard's own refusal, and the kernel's, of another mount.
-        Err(error) if error.raw_os_error().is_none_or(|code| code == Errno::XDEV.raw_os_error()) => {
+        Err(error)
+            if error
+                .raw_os_error()
+                .is_none_or(|code| code == Errno::XDEV.raw_os_error()) =>
+        {
             "out of the skill's folder, and no tool follows it"
         }
         Err(_) => return None,
     };
-    Some(format!("`{name}` is a symlink that leads {where_to}: put the file itself there"))
+    Some(format!(
+        "`{name}` is a symlink that leads {where_to}: put the file itself there"
+    ))
 }
 
 /// Returns whether a folder in another has a documentation file under a common spelling.

@@ -4,9 +4,9 @@
 use std::os::fd::AsFd as _;
 use std::path::Path;
 
+use super::Catalog;
 use super::root::{MAX_DEPTH, Root};
 use super::tree::{Search, SearchBounds};
-use super::Catalog;
 use crate::skill::skill_md;
 
 /// How many folders deeper than its skills may lie a root is searched for those that
@@ -53,8 +53,7 @@ impl Root {
 
     fn is_skill(&self) -> bool {
         let folder = self.folder.handle();
-        skill_md::is_at(folder.as_fd(), ".")
-            || skill_md::is_in(folder, &mut 0, MAX_FOLDERS)
+        skill_md::is_at(folder.as_fd(), ".") || skill_md::is_in(folder, &mut 0, MAX_FOLDERS)
     }
 
     fn advice(&self) -> Option<String> {
@@ -85,14 +84,20 @@ impl Root {
             many => format!("{many} folders below hold"),
         };
         // The folder with most of them, the first of several.
-        let above = |path: &str| path.rsplit_once('/').map_or("", |(above, _)| above).to_owned();
+        let above = |path: &str| {
+            path.rsplit_once('/')
+                .map_or("", |(above, _)| above)
+                .to_owned()
+        };
         let in_folder = |folder: &str| found.iter().filter(|path| above(path) == folder).count();
         let mut folders: Vec<String> = found.iter().map(|path| above(path)).collect();
         folders.dedup();
         let best = folders.iter().rev().max_by_key(|folder| in_folder(folder));
         let best = best.cloned().unwrap_or_else(|| above(first));
         let depth = |path: &String| path.split('/').count();
-        let visible = found.iter().filter(|path| !path.split('/').any(|step| step.starts_with('.')));
+        let visible = found
+            .iter()
+            .filter(|path| !path.split('/').any(|step| step.starts_with('.')));
         let depth = match visible.map(depth).max() {
             Some(depth) if depth > self.depth => format!(", or `depth = {depth}`"),
             _ => String::new(),

@@ -58,7 +58,9 @@ pub(super) fn describe(
         }
         Err(error) => {
             let fault = skill_md::link_fault(&folder);
-            skill.problems.push(fault.unwrap_or_else(|| unreadable(&error)));
+            skill
+                .problems
+                .push(fault.unwrap_or_else(|| unreadable(&error)));
         }
     }
     skill

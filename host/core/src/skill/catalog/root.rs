@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, DirEntry};
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, StatxFlags};
 use rustix::io::Errno;
 
 use super::tree::SkillTree;
@@ -159,9 +159,14 @@ impl Root {
     }
 
     /// Returns the name of an entry that can be a skill, or the reason why an entry
-    /// that looks like a skill cannot be one. `above` is the path of the folder that
-    /// has the entry.
-    pub(super) fn name_of(&self, entry: &DirEntry, above: &str) -> Result<Option<String>, String> {
+    /// that looks like a skill cannot be one. `folder` has the entry, and `above` is its
+    /// path in the root.
+    pub(super) fn name_of(
+        &self,
+        entry: &DirEntry,
+        folder: &Dir,
+        above: &str,
+    ) -> Result<Option<String>, String> {
         let kind = entry.file_type();
         if kind.as_ref().is_ok_and(|kind| kind.is_file()) {
             return Ok(None);
@@ -171,6 +176,9 @@ impl Root {
             format!("skipped `{}`: {why}", path.display())
         };
         if !self.follow_links && kind.is_ok_and(|kind| kind.is_symlink()) {
+            if leads_to_a_file(folder, &entry.file_name()) {
+                return Ok(None);
+            }
             return Err(left_out(
                 "it is a symlink; `follow_root_links = true` on its folder follows it",
             ));
@@ -190,7 +198,10 @@ impl Root {
         let entries = self.folder.handle().entries();
         let entries = entries.into_iter().flatten().flatten();
         let names = entries.filter_map(|entry| {
-            let name = self.name_of(&entry, "").ok().flatten()?;
+            let name = self
+                .name_of(&entry, self.folder.handle(), "")
+                .ok()
+                .flatten()?;
             // What is no directory may be a symlink to one.
             let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
             (is_folder || self.has(&name)).then_some(name)
@@ -227,6 +238,14 @@ pub(super) struct SkillPlace<'p> {
     pub(super) path: SkillPath<'p>,
     /// The rest of the path, in the skill.
     pub(super) rest: &'p str,
+}
+
+/// Returns whether a symlink leads to something that is no folder, and so no skill.
+fn leads_to_a_file(folder: &Dir, name: &OsStr) -> bool {
+    let found = rustix::fs::statx(folder, name, AtFlags::empty(), StatxFlags::TYPE);
+    found.is_ok_and(|found| {
+        FileType::from_raw_mode(u32::from(found.stx_mode)) != FileType::Directory
+    })
 }
 
 /// Opens a folder by its name.

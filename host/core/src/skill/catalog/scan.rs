@@ -84,7 +84,7 @@ impl<'a, F: Fn(&str) -> bool> Scan<'a, F> {
                 let mut step = ScanStep::Nothing;
                 match entry {
                     Some(Ok(entry)) => {
-                        match root.name_of(&entry, "") {
+                        match root.name_of(&entry, root.folder.handle(), "") {
                             Ok(Some(name)) if (self.wanted)(&name) => names.push(name),
                             Ok(_) => {}
                             Err(problem) => step = ScanStep::Problem(problem),
@@ -143,11 +143,9 @@ impl<'a, F: Fn(&str) -> bool> Scan<'a, F> {
                 ScanStep::Skill(describe(name.clone(), folder_name, handle, hard_links))
             }
             Err(Errno::NOTDIR | Errno::NOENT) => ScanStep::Nothing,
-            Err(error) => ScanStep::Problem(format!(
-                "skipped `{}`: {}",
-                shown(),
-                io::Error::from(error)
-            )),
+            Err(error) => {
+                ScanStep::Problem(format!("skipped `{}`: {}", shown(), io::Error::from(error)))
+            }
         }
     }
 }

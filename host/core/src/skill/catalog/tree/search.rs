@@ -147,7 +147,7 @@ impl<'a> Search<'a> {
                             folder.names.push(name);
                         }
                     }
-                    match self.root.name_of(&entry, &folder.path) {
+                    match self.root.name_of(&entry, &folder.handle, &folder.path) {
                         Ok(Some(name)) => folder.names.push(name),
                         Ok(None) => {}
                         Err(problem) => self.add_problem(problem),
@@ -242,5 +242,59 @@ impl<'a> Search<'a> {
         } else {
             self.more_problems += 1;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+    use crate::skill::catalog::SkillsRoot;
+
+    fn search(path: &Path, folders: usize) -> TreeNames {
+        let root = Root::open(&SkillsRoot::new(path)).unwrap();
+        let bounds = SearchBounds {
+            depth: 3,
+            folders,
+            hidden: false,
+        };
+        Search::new(&root, bounds).run().into_names()
+    }
+
+    #[test]
+    fn stops_at_its_bound_and_says_where() {
+        let place = tempfile::tempdir().unwrap();
+        for author in ["a", "b", "c"] {
+            for number in 0..10 {
+                let skill = place.path().join(format!("{author}/{author}{number}"));
+                fs::create_dir_all(&skill).unwrap();
+                fs::write(skill.join("SKILL.md"), "x").unwrap();
+            }
+        }
+        for (folders, found) in [(33, 30), (32, 29), (15, 12), (3, 0), (2, 0)] {
+            let names = search(place.path(), folders);
+            assert_eq!(names.names().count(), found, "{folders}");
+            let problem = names.problems.join("; ");
+            let stopped = problem.contains(&format!("more than {folders} folders"));
+            assert_eq!(stopped, folders < 33, "{folders}: {problem}");
+        }
+        assert!(search(place.path(), 15).problems[0].contains("/b` on are left out"));
+    }
+
+    #[test]
+    fn describes_a_bounded_number_of_problems() {
+        let place = tempfile::tempdir().unwrap();
+        for number in 0..MAX_PROBLEMS + 50 {
+            let link = place.path().join(number.to_string());
+            std::os::unix::fs::symlink("/", link).unwrap();
+        }
+        let problems = search(place.path(), 1000).problems;
+        assert_eq!(problems.len(), MAX_PROBLEMS + 1);
+        assert!(
+            problems[MAX_PROBLEMS].starts_with("skipped 50 more "),
+            "{problems:?}"
+        );
     }
 }

@@ -42,6 +42,8 @@ mod audit;
 mod observer;
 // Folders of skills: several roots, names, problems.
 mod catalog;
+// Roots with depth, skills of one name, roots that were not meant.
+mod deep_catalogs;
 // The home folder, for calls that name no skill.
 mod home;
 // The start of a host, and its cache.

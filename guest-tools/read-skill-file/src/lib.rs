@@ -99,7 +99,7 @@ fn answer(call: &Arguments, access: Access) -> Answer {
     };
     let shown = shown(&folder, Some(&path));
     let found = folder
-        .open(&path)
+        .find(&path, |path| folder.open(path))
         .and_then(|file| file.size().map(|size| (file, size)));
     match found {
         Ok((file, size)) => read(call, &file, size, shown),

@@ -377,7 +377,7 @@ mod tests {
                 "problems of reading, in the order of the lines",
                 "SKILL.md",
                 "---\nname: a\nallowed-tools: [Read]\nmetadata: {v: 1}\nversion: 1\nname: a\ndescription: b\n---\nx".to_owned(),
-                "3 warning allowed-tools-list: `allowed-tools` is a list: write one text, with blanks between the tools (by the specification; its reference validator accepts it)\n\
+                "3 warning allowed-tools-list: `allowed-tools` is a list: write one text, with blanks between the tools (by the specification; its reference validator accepts a list on several lines)\n\
                  4 warning yaml-braces: `metadata` is in braces, which the reference validator refuses: put each key on its own line (by the reference validator; the specification does not say)\n\
                  4 warning value-not-text: `metadata.v` is a number, `1`, not text: put it in quotes (by the specification; its reference validator accepts it)\n\
                  5 error key-unknown: `version` is not a key of the format, which has `name`, `description`, `license`, `compatibility`, `metadata`, `allowed-tools`: put it under `metadata` (by the reference validator; the specification does not say)\n\

@@ -18,7 +18,10 @@ pub(super) fn decides(problem: &Problem) -> &'static str {
     let types = ["`name`", "`description`", "`compatibility`"];
     match problem.kind {
         ProblemKind::DuplicateKey | ProblemKind::Braces => BY_VALIDATOR,
-        ProblemKind::NotText | ProblemKind::ToolList => BY_SPECIFICATION,
+        ProblemKind::NotText => BY_SPECIFICATION,
+        ProblemKind::ToolList => {
+            "(by the specification; its reference validator accepts a list on several lines)"
+        }
         ProblemKind::WrongType if !types.iter().any(|key| problem.message.starts_with(key)) => {
             BY_SPECIFICATION
         }
@@ -26,23 +29,36 @@ pub(super) fn decides(problem: &Problem) -> &'static str {
     }
 }
 
-/// Returns the findings for what only the reference validator refuses, because it splits
-/// the file before it reads YAML: it wants `---` as the very first characters, and ends
-/// the frontmatter at the next `---`, wherever that is.
+/// Returns the findings for what the reference validator reads in another way, because it
+/// splits the file before it reads YAML: it wants `---` as the very first characters, and
+/// ends the frontmatter at the next `---`, wherever that is.
 pub(super) fn findings(text: &str, split: &Split<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
+    let mut add = |rule, line, message: &str| {
+        findings.push(Finding::warning(rule, Some(line), message.to_owned()));
+    };
     if text.starts_with('\u{feff}') {
-        let message =
-            format!("the file starts with a byte order mark: leave it out {BY_VALIDATOR}");
-        findings.push(Finding::warning("byte-order-mark", Some(1), message));
+        let message = "the file starts with a byte order mark, which only the reference \
+                       validator refuses: leave it out";
+        add("byte-order-mark", 1, message);
     }
-    let yaml = split.yaml.unwrap_or_default();
-    if let Some(at) = yaml.find("---") {
+    let Some(yaml) = split.yaml.filter(|yaml| !yaml.is_empty()) else {
+        return findings;
+    };
+    let line_at = |at: usize| {
         let lines = yaml[..at].matches('\n').count();
-        let line = u32::try_from(lines).unwrap_or(u32::MAX);
-        let message = format!("`---` in the frontmatter ends it: leave it out {BY_VALIDATOR}");
-        let line = Split::YAML_LINE.saturating_add(line);
-        findings.push(Finding::warning("frontmatter-dashes", Some(line), message));
+        Split::YAML_LINE.saturating_add(u32::try_from(lines).unwrap_or(u32::MAX))
+    };
+    if let Some(at) = yaml.find("---") {
+        let message = "`---` is in the frontmatter, and the reference validator ends it there: \
+                       leave it out";
+        add("frontmatter-dashes", line_at(at), message);
+    }
+    let rest = text.split_once(yaml).map(|(_, rest)| rest.trim_start());
+    if rest.is_some_and(|rest| rest.starts_with("...")) {
+        let message = "the frontmatter is closed by `...`, which only the reference validator \
+                       refuses: write `---`";
+        add("frontmatter-dots", line_at(yaml.len()), message);
     }
     findings
 }
@@ -53,7 +69,7 @@ mod tests {
     use crate::skill::frontmatter;
 
     #[test]
-    fn names_what_only_the_validator_refuses() {
+    fn names_what_the_validator_reads_in_another_way() {
         for (text, expected) in [
             ("---\nname: a\n---\nx --- y", &[][..]),
             (
@@ -64,6 +80,8 @@ mod tests {
                 "---\nname: a\ndescription: a --- b\n---\n",
                 &[("frontmatter-dashes", Some(3))],
             ),
+            ("---\nname: a\n...\n... x", &[("frontmatter-dots", Some(3))]),
+            ("---\n---\n...", &[]),
         ] {
             let found = findings(text, &frontmatter::split(text));
             let found: Vec<_> = found.iter().map(|found| (found.rule, found.line)).collect();

@@ -508,7 +508,7 @@ fn documentation_is_found_under_every_spelling() {
         assert_eq!(read(&host, &skill), spelling);
         let text = model_text(&host, "get_skill", json!({"skill_name": skill}));
         assert!(
-            text.contains(&format!("\"documentation\":\"{spelling}\"")),
+            text.contains(&format!("\"documentation\": \"{spelling}\"")),
             "{text}"
         );
     }

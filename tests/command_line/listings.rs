@@ -10,7 +10,10 @@ fn skills_prints_a_table_or_json_with_problems() {
     let program = program();
     program.write("skills/Bad/SKILL.md", "no frontmatter\n");
     let run = program.run(&["skills"]);
-    assert_eq!(run.stdout, "Bad\ncalculator  Adds numbers.\n");
+    assert_eq!(
+        run.stdout,
+        "Bad         no frontmatter\ncalculator  Adds numbers.\n"
+    );
     assert!(run.stderr.contains("`Bad`: "), "{}", run.stderr);
     let run = program.run(&["skills", "--output", "json"]);
     let listed: Value = serde_json::from_str(&run.stdout).unwrap();

@@ -6,6 +6,7 @@ mod advice;
 mod describe;
 mod folder_cache;
 mod root;
+mod root_folder;
 mod scan;
 mod tree;
 
@@ -22,8 +23,8 @@ use crate::text::suggest;
 
 use describe::describe;
 use folder_cache::FolderCache;
-pub use root::MAX_DEPTH;
 use root::{Root, SkillPlace, cannot_open, without_dots};
+pub use root_folder::MAX_DEPTH;
 pub(crate) use scan::{Scan, ScanStep};
 
 /// The skills of several roots. If roots have a skill of the same name, the first root
@@ -200,7 +201,7 @@ impl Catalog {
         self.places(name).find_map(|(root, inner)| {
             let root = &self.roots[root];
             let path = root.path_of(inner)?;
-            let handle = root.open_path(&path).ok()?;
+            let handle = root.base.open_path(&path).ok()?;
             let folder_name = path.rsplit('/').next().unwrap_or_default();
             Some(describe(
                 name.to_owned(),
@@ -229,7 +230,7 @@ impl Catalog {
         let mut is_new = false;
         for root in &self.roots {
             if let Some(tree) = root.tree() {
-                is_new |= tree.refresh(root).await;
+                is_new |= tree.refresh(&root.base).await;
             }
         }
         is_new
@@ -310,12 +311,12 @@ impl Catalog {
     fn skill_in(&self, index: usize, path: &str) -> Result<Folder, FolderError> {
         let root = &self.roots[index];
         if let Some(folder) = self.cache.get(index, path)
-            && root.leads_to(path, &folder)
+            && root.base.leads_to(path, &folder)
         {
             return Ok(folder);
         }
-        let folder = Folder::new(root.open_path(path)?, HardLinks::Refused)?;
-        if folder.shares_mount(&root.folder) {
+        let folder = Folder::new(root.base.open_path(path)?, HardLinks::Refused)?;
+        if folder.shares_mount(&root.base.folder) {
             self.cache.insert(index, path, folder.clone());
         }
         Ok(folder)
@@ -369,7 +370,7 @@ impl Catalog {
     fn home_folder(&self, inside: &str, hard_links: HardLinks) -> Result<CallFolder, FolderError> {
         let home = self.home.as_ref().ok_or(FolderError::NoHome)?;
         Ok(CallFolder {
-            folder: home.folder.with(hard_links),
+            folder: home.base.folder.with(hard_links),
             skill: None,
             path: Some(inside.to_owned()),
         })

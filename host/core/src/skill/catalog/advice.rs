@@ -5,7 +5,8 @@ use std::os::fd::AsFd as _;
 use std::path::Path;
 
 use super::Catalog;
-use super::root::{MAX_DEPTH, Root};
+use super::root::Root;
+use super::root_folder::MAX_DEPTH;
 use super::tree::{Search, SearchBounds};
 use crate::skill::skill_md;
 
@@ -46,13 +47,13 @@ impl Catalog {
 impl Root {
     /// Returns whether a folder in the root has a SKILL.md.
     fn has_skills(&self) -> bool {
-        let mut search = Search::new(self, SearchBounds::of(self));
+        let mut search = Search::new(&self.base, SearchBounds::of(&self.base));
         while search.skills.is_empty() && search.step() {}
         !search.skills.is_empty()
     }
 
     fn is_skill(&self) -> bool {
-        let folder = self.folder.handle();
+        let folder = self.base.folder.handle();
         skill_md::is_at(folder.as_fd(), ".") || skill_md::is_in(folder, &mut 0, MAX_FOLDERS)
     }
 
@@ -60,20 +61,20 @@ impl Root {
         if self.has_skills() {
             return None;
         }
-        let root = self.path.display();
+        let root = self.base.path.display();
         if self.is_skill() {
-            let above = self.path.join("..").canonicalize();
+            let above = self.base.path.join("..").canonicalize();
             let above = above.as_deref().unwrap_or(Path::new("..")).display();
             return Some(format!(
                 "`{root}` has no skills in it: it is a skill itself; did you mean `{above}`?"
             ));
         }
         let bounds = SearchBounds {
-            depth: (self.depth + DEEPER).min(MAX_DEPTH),
+            depth: (self.base.depth + DEEPER).min(MAX_DEPTH),
             folders: MAX_FOLDERS,
             hidden: true,
         };
-        let found = Search::new(self, bounds).run().skills;
+        let found = Search::new(&self.base, bounds).run().skills;
         let Some(first) = found.first() else {
             return Some(format!(
                 "there are no skills in `{root}`: no folder in it has a SKILL.md"
@@ -99,13 +100,13 @@ impl Root {
             .iter()
             .filter(|path| !path.split('/').any(|step| step.starts_with('.')));
         let depth = match visible.map(depth).max() {
-            Some(depth) if depth > self.depth => format!(", or `depth = {depth}`"),
+            Some(depth) if depth > self.base.depth => format!(", or `depth = {depth}`"),
             _ => String::new(),
         };
         Some(format!(
             "there are no skills in `{root}`, but {count} a SKILL.md: did you mean \
              `{}`{depth}?",
-            self.path.join(best).display()
+            self.base.path.join(best).display()
         ))
     }
 }

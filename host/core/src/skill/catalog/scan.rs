@@ -70,13 +70,15 @@ impl<'a, F: Fn(&str) -> bool> Scan<'a, F> {
                 let root = self.catalog.roots.get(self.next)?;
                 self.next += 1;
                 if let Some(tree) = root.tree() {
-                    let search = Box::new(Search::new(root, SearchBounds::of(root)));
+                    let search = Box::new(Search::new(&root.base, SearchBounds::of(&root.base)));
                     self.state = ScanState::Tree(root, tree, search, Instant::now());
                     return Some(ScanStep::Nothing);
                 }
-                match root.folder.handle().entries() {
+                match root.base.folder.handle().entries() {
                     Ok(entries) => self.state = ScanState::Entries(root, entries, Vec::new()),
-                    Err(error) => return Some(ScanStep::Problem(root.cannot_list("", &error))),
+                    Err(error) => {
+                        return Some(ScanStep::Problem(root.base.cannot_list("", &error)));
+                    }
                 }
             }
             ScanState::Entries(root, mut entries, mut names) => {
@@ -84,7 +86,7 @@ impl<'a, F: Fn(&str) -> bool> Scan<'a, F> {
                 let mut step = ScanStep::Nothing;
                 match entry {
                     Some(Ok(entry)) => {
-                        match root.name_of(&entry, root.folder.handle(), "") {
+                        match root.base.name_of(&entry, root.base.folder.handle(), "") {
                             Ok(Some(name)) if (self.wanted)(&name) => names.push(name),
                             Ok(_) => {}
                             Err(problem) => step = ScanStep::Problem(problem),
@@ -95,7 +97,7 @@ impl<'a, F: Fn(&str) -> bool> Scan<'a, F> {
                         names.sort_unstable();
                         self.state = ScanState::Skills(root, names.into_iter());
                         if let Some(Err(error)) = end {
-                            step = ScanStep::Problem(root.cannot_list("", &error));
+                            step = ScanStep::Problem(root.base.cannot_list("", &error));
                         }
                     }
                 }
@@ -126,7 +128,7 @@ impl<'a, F: Fn(&str) -> bool> Scan<'a, F> {
         let Some(path) = root.path_of(&name) else {
             return ScanStep::Nothing;
         };
-        let shown = || root.path.join(&*path).display().to_string();
+        let shown = || root.base.path.join(&*path).display().to_string();
         if self.names.contains(&name) {
             return ScanStep::Problem(format!(
                 "a skill of that name in an earlier folder hides `{}`; its own name is \
@@ -135,7 +137,7 @@ impl<'a, F: Fn(&str) -> bool> Scan<'a, F> {
                 self.next
             ));
         }
-        match root.open_path(&path) {
+        match root.base.open_path(&path) {
             Ok(handle) => {
                 self.names.insert(name.clone());
                 let folder_name = path.rsplit('/').next().unwrap_or(&name);

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use super::Skill;
-use super::root::Root;
+use super::root_folder::RootFolder;
 pub(super) use search::{Search, SearchBounds};
 
 /// The part of the time in which calls of unknown names may search the tree: one in
@@ -49,7 +49,7 @@ pub(super) struct TreeNames {
 
 impl SkillTree {
     /// Searches the tree of a root.
-    pub(super) fn of(root: &Root) -> Self {
+    pub(super) fn of(root: &RootFolder) -> Self {
         let start = Instant::now();
         let names = Search::new(root, SearchBounds::of(root)).run().into_names();
         Self {
@@ -68,7 +68,7 @@ impl SkillTree {
     }
 
     /// Searches the tree now.
-    pub(super) fn search(&self, root: &Root) -> Arc<TreeNames> {
+    pub(super) fn search(&self, root: &RootFolder) -> Arc<TreeNames> {
         let start = Instant::now();
         let search = Search::new(root, SearchBounds::of(root));
         self.keep(search.run(), start)
@@ -87,7 +87,7 @@ impl SkillTree {
 
     /// Searches the tree for a call whose skill was not found, unless that was just
     /// done. Returns whether the names may be others now.
-    pub(super) async fn refresh(&self, root: &Root) -> bool {
+    pub(super) async fn refresh(&self, root: &RootFolder) -> bool {
         let before = self.latest().ended;
         let _one = self.searching.lock().await;
         let latest = self.latest();
@@ -129,7 +129,7 @@ impl TreeNames {
     /// A folder's own name may have dots. It never takes the name that another skill
     /// has by its path: who may write one folder would choose what a grant of
     /// `author.name` reads.
-    fn new(root: &Root, paths: Vec<String>, mut problems: Vec<String>) -> Self {
+    fn new(root: &RootFolder, paths: Vec<String>, mut problems: Vec<String>) -> Self {
         let mut names = Self::default();
         let mut hidden = Vec::new();
         let last = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();

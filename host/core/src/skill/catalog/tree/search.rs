@@ -10,7 +10,7 @@ use cap_std::fs::{Dir, ReadDir};
 use rustix::fs::{Mode, OFlags};
 
 use super::TreeNames;
-use crate::skill::catalog::root::Root;
+use crate::skill::catalog::root_folder::RootFolder;
 use crate::skill::skill_md;
 
 /// Most folders that a search looks into. Guards against: a tree of a million folders,
@@ -42,7 +42,7 @@ pub(in crate::skill::catalog) struct SearchBounds {
 }
 
 impl SearchBounds {
-    pub(in crate::skill::catalog) fn of(root: &Root) -> Self {
+    pub(in crate::skill::catalog) fn of(root: &RootFolder) -> Self {
         Self {
             depth: root.depth,
             folders: MAX_FOLDERS,
@@ -55,7 +55,7 @@ impl SearchBounds {
 /// order of their paths. A skill is not searched for others, and a symlink is followed
 /// only if it leads to a skill itself.
 pub(in crate::skill::catalog) struct Search<'a> {
-    root: &'a Root,
+    root: &'a RootFolder,
     bounds: SearchBounds,
     /// The folders to list: their paths and depths.
     folders: VecDeque<(String, usize)>,
@@ -85,7 +85,7 @@ struct ListedFolder {
 }
 
 impl<'a> Search<'a> {
-    pub(in crate::skill::catalog) fn new(root: &'a Root, bounds: SearchBounds) -> Self {
+    pub(in crate::skill::catalog) fn new(root: &'a RootFolder, bounds: SearchBounds) -> Self {
         Self {
             root,
             bounds,
@@ -254,7 +254,7 @@ mod tests {
     use crate::skill::catalog::SkillsRoot;
 
     fn search(path: &Path, folders: usize) -> TreeNames {
-        let root = Root::open(&SkillsRoot::new(path)).unwrap();
+        let root = RootFolder::open(&SkillsRoot::new(path)).unwrap();
         let bounds = SearchBounds {
             depth: 3,
             folders,

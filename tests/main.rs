@@ -42,8 +42,10 @@ mod audit;
 mod observer;
 // Folders of skills: several roots, names, problems.
 mod catalog;
-// Roots with depth, skills of one name, roots that were not meant.
+// Roots with depth, skills of one name.
 mod deep_catalogs;
+// Roots that were not meant, and what `check` takes.
+mod wrong_roots;
 // The home folder, for calls that name no skill.
 mod home;
 // The start of a host, and its cache.

@@ -2,14 +2,17 @@
 //! which is the catalog's.
 
 use std::borrow::Cow;
+use std::ffi::OsStr;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use rustix::fs::FileType;
 use rustix::io::Errno;
 
-use super::root_folder::RootFolder;
+use super::root_folder::{RootFolder, open_to_list, skill_name_of};
 use super::tree::SkillTree;
 use super::{Skill, SkillsRoot};
 
@@ -109,15 +112,19 @@ impl Root {
         if let Some(tree) = &self.tree {
             return tree.search(&self.base).names().map(str::to_owned).collect();
         }
-        let entries = self.base.folder.handle().entries();
+        let folder = open_to_list(self.base.folder.handle().as_fd(), ".");
+        let entries = folder.and_then(rustix::fs::Dir::new);
         let entries = entries.into_iter().flatten().flatten();
         let names = entries.filter_map(|entry| {
-            let base = &self.base;
-            let name = base.name_of(&entry, base.folder.handle(), "");
-            let name = name.ok().flatten()?;
-            // What is no directory may be a symlink to one.
-            let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
-            (is_folder || self.has(&name)).then_some(name)
+            let name = OsStr::from_bytes(entry.file_name().to_bytes());
+            let name = skill_name_of(name).ok().flatten()?;
+            let is_skill = match entry.file_type() {
+                FileType::Directory => true,
+                FileType::RegularFile => false,
+                // A symlink, or a file system that does not say.
+                _ => self.has(&name),
+            };
+            is_skill.then_some(name)
         });
         names.collect()
     }

@@ -124,8 +124,14 @@ fn open_folder(parent: BorrowedFd<'_>, name: &str, follow: bool) -> Result<Owned
     rustix::fs::openat(parent, name, flags, Mode::empty())
 }
 
+/// Opens a folder for listing, and no symlink to one.
+pub(super) fn open_to_list(parent: BorrowedFd<'_>, name: &str) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    rustix::fs::openat(parent, name, flags, Mode::empty())
+}
+
 /// Returns a folder's name as the name of a skill. `None` for a hidden folder.
-fn skill_name_of(name: &OsStr) -> Result<Option<String>, &'static str> {
+pub(super) fn skill_name_of(name: &OsStr) -> Result<Option<String>, &'static str> {
     let Some(name) = name.to_str() else {
         return Err("its name is not UTF-8");
     };

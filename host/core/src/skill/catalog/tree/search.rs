@@ -7,10 +7,9 @@ use std::os::fd::AsFd as _;
 use std::vec;
 
 use cap_std::fs::{Dir, ReadDir};
-use rustix::fs::{Mode, OFlags};
 
 use super::TreeNames;
-use crate::skill::catalog::root_folder::RootFolder;
+use crate::skill::catalog::root_folder::{RootFolder, open_to_list};
 use crate::skill::skill_md;
 
 /// Most folders that a search looks into. Guards against: a tree of a million folders,
@@ -23,12 +22,6 @@ const MAX_ENTRIES: usize = 1_000_000;
 /// Most problems of a search that are described. Guards against: a line for each of
 /// 50,000 symlinks.
 const MAX_PROBLEMS: usize = 100;
-
-/// The flags of a folder that is opened for listing.
-const LIST: OFlags = OFlags::RDONLY
-    .union(OFlags::DIRECTORY)
-    .union(OFlags::NOFOLLOW)
-    .union(OFlags::CLOEXEC);
 
 /// The bounds of a search.
 #[derive(Debug, Clone, Copy)]
@@ -211,7 +204,7 @@ impl<'a> Search<'a> {
             return;
         }
         // A symlink is followed no further than to a skill.
-        let Ok(handle) = rustix::fs::openat(parent, name, LIST, Mode::empty()) else {
+        let Ok(handle) = open_to_list(parent, name) else {
             return;
         };
         let handle = Dir::from_std_file(handle.into());

@@ -30,8 +30,7 @@ pub struct LiveHost {
     calls: OnceLock<Calls>,
     watched: OnceLock<()>,
     host: watch::Sender<Option<Host>>,
-    /// True while the first scan of the folders goes on.
-    scanning: watch::Sender<bool>,
+    folders: Mutex<FolderCounts>,
     /// True once there is an offer to compare later ones with.
     offer_known: watch::Sender<bool>,
     /// The last offer that was compared.
@@ -54,6 +53,15 @@ pub struct Changes {
     pub resources: u64,
 }
 
+/// The number of folders in which changes are noticed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct FolderCounts {
+    /// Folders that the kernel watches: a change there shows within a second.
+    pub watched: usize,
+    /// Folders beyond the bound on watches, which are looked at in turns.
+    pub in_turns: usize,
+}
+
 /// The content of `tools/list` and `prompts/list`.
 #[derive(PartialEq)]
 struct Offer {
@@ -69,7 +77,7 @@ impl LiveHost {
             calls: OnceLock::new(),
             watched: OnceLock::new(),
             host: watch::Sender::new(None),
-            scanning: watch::Sender::new(false),
+            folders: Mutex::default(),
             offer_known: watch::Sender::new(false),
             offer: Mutex::default(),
             changes: watch::Sender::default(),
@@ -99,8 +107,13 @@ impl LiveHost {
         self.watched.get_or_init(|| ());
     }
 
-    pub(crate) fn set_scanning(&self, scanning: bool) {
-        self.scanning.send_replace(scanning);
+    /// Returns how many folders are watched, and how many are not.
+    pub fn folder_counts(&self) -> FolderCounts {
+        *lock(&self.folders)
+    }
+
+    pub(crate) fn set_folder_counts(&self, counts: FolderCounts) {
+        *lock(&self.folders) = counts;
     }
 
     /// Loads the host, which takes as long as components take to compile.
@@ -119,10 +132,6 @@ impl LiveHost {
         self.host.send_replace(Some(host.clone()));
         let preparing = host.clone();
         tokio::spawn(async move { preparing.prepare().await });
-        // A change before the folders are watched would go unseen.
-        let mut scanning = self.scanning.subscribe();
-        // The sender lives as long as `self`.
-        let _ = scanning.wait_for(|scanning| !scanning).await;
         let offer = offer(&host).await;
         self.compare(offer).await;
         self.offer_known.send_replace(true);

@@ -60,8 +60,11 @@ impl HttpArguments {
             false => server,
         };
         let served = server
-            .metrics(metrics)
-            .occupancy(move || occupied.loaded().map(|host| host.occupancy()))
+            .metrics(Arc::clone(&metrics))
+            .occupancy(move || {
+                metrics.set_folders(occupied.folder_counts());
+                occupied.loaded().map(|host| host.occupancy())
+            })
             .serve(move || Ok(Handler::new(Arc::clone(&answering))), &shutdown);
         let asked = shutdown.clone();
         tokio::spawn(async move {

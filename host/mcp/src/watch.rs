@@ -13,6 +13,8 @@ mod visit;
 mod walk;
 mod watches;
 mod watcher;
+#[cfg(test)]
+mod tests;
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;

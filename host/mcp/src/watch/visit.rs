@@ -115,11 +115,8 @@ impl OpenFolder {
             let mut kind = entry.file_type();
             let looks = since.filter(|_| contents.changed.is_none() && !kind.is_dir());
             if (looks.is_some() || kind == FileType::Unknown)
-                && let Ok(stat) = rustix::fs::statat(
-                    &self.handle,
-                    entry.file_name(),
-                    AtFlags::SYMLINK_NOFOLLOW,
-                )
+                && let Ok(stat) =
+                    rustix::fs::statat(&self.handle, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW)
             {
                 kind = FileType::from_raw_mode(stat.st_mode);
                 // A folder is looked at itself.

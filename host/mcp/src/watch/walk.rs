@@ -113,9 +113,11 @@ impl Walk {
 }
 
 impl Turns {
-    /// Adds a place that was looked at now.
-    pub(super) fn add(&mut self, place: PathBuf, now: FileTime) {
-        self.places.entry(place).or_insert(now);
+    /// Adds a place that was looked at now, unless the root that it is in is one.
+    pub(super) fn add(&mut self, place: PathBuf, root: &Path, now: FileTime) {
+        if !self.places.contains_key(root) {
+            self.places.entry(place).or_insert(now);
+        }
     }
 
     /// Returns whether nothing is looked at in turns.
@@ -133,7 +135,9 @@ impl Turns {
         });
         let last = round.last.take();
         let after = last.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
-        let places = self.places.range_mut::<PathBuf, _>((after, Bound::Unbounded));
+        let places = self
+            .places
+            .range_mut::<PathBuf, _>((after, Bound::Unbounded));
         let (place, looked) = places.into_iter().next()?;
         round.last = Some(place.clone());
         let since = std::mem::replace(looked, FileTime::now());

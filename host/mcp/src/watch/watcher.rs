@@ -43,6 +43,9 @@ const SLICE: Duration = Duration::from_millis(2);
 const REST_OF_SCAN: u32 = 1;
 const REST_OF_TURN: u32 = 19;
 
+/// The priority of the thread: requests come before the first scan.
+const NICENESS: i32 = 10;
+
 /// The state of the thread.
 pub(super) struct Watcher {
     configured: Arc<ConfiguredFolders>,
@@ -98,6 +101,8 @@ impl Watcher {
 
     /// Notices changes until something is written to `stop`.
     pub(super) fn run(mut self, stop: &OwnedFd) {
+        // Of this thread alone. It fails nowhere that matters.
+        let _ = rustix::process::setpriority_process(None, NICENESS);
         let mut next_check = Instant::now() + CHECK_INTERVAL;
         let mut next_work = Instant::now();
         loop {
@@ -250,12 +255,12 @@ impl Watcher {
         }
     }
 
-    fn has_work(&self) -> bool {
+    pub(super) fn has_work(&self) -> bool {
         self.walk.is_some() || !self.tasks.is_empty() || !self.turns.is_empty()
     }
 
     /// Works for a slice of time. Returns when to go on.
-    fn work(&mut self) -> Instant {
+    pub(super) fn work(&mut self) -> Instant {
         let start = Instant::now();
         let mut rest = match self.scanned {
             true => REST_OF_SCAN,
@@ -349,7 +354,9 @@ impl Watcher {
         let state = self.watches.add(&open, &path, root, depth);
         if state == WatchState::Unwatched {
             walk.unwatched += 1;
-            self.turns.add(self.place_of(&path, root), now);
+            let place = self.place_of(&path, root);
+            self.turns
+                .add(place, &self.configured.roots[root].path, now);
         }
         // Read after it is watched, so that no change is missed. Events report what
         // changes in a folder that was watched before.

@@ -1,6 +1,7 @@
 //! Checks for settings that cannot be meant: names that nothing has, and limits
 //! that contradict each other.
 
+use std::cell::LazyCell;
 use std::path::PathBuf;
 
 use anyhow::bail;
@@ -110,10 +111,12 @@ impl HostBuilder {
     /// Returns the problems of grants that name skills which do not exist.
     pub(super) fn missing_skills(&self, catalog: &Catalog) -> Vec<String> {
         let mut missing = Vec::new();
+        // Listed once, and only if a name is missing.
+        let there = LazyCell::new(|| catalog.names());
         for (component, grant) in &self.grants {
             let names = grant.skills.iter().flat_map(Skills::names);
             missing.extend(names.filter(|name| !catalog.has(name)).map(|name| {
-                let nearest = catalog.nearest(name);
+                let nearest = suggest::nearest(name, there.iter().map(String::as_str));
                 format!(
                     "{} grants `{}` the skill `{}`, which does not exist{}",
                     self.configuration_name(),

@@ -137,6 +137,9 @@ fn front(name: &str, start: &str) -> (SkillFrontmatter, Option<Fault>) {
     (front, fault)
 }
 
+/// A key, what its value must be, and the check of that.
+type ValueRule = (&'static str, &'static str, fn(&Value) -> bool);
+
 /// Returns what a strict client refuses in a frontmatter.
 fn fault_of(name: &str, object: &Map<String, Value>) -> Option<Fault> {
     let fault = |fault, why: String| Some((fault, why));
@@ -155,7 +158,7 @@ fn fault_of(name: &str, object: &Map<String, Value>) -> Option<Fault> {
         let why = format!("`description` is not text of 1 to {DESCRIPTION} characters");
         return fault(SkillFault::Description, why);
     }
-    let rules: [(&str, &str, fn(&Value) -> bool); 4] = [
+    let rules: [ValueRule; 4] = [
         ("license", "text", Value::is_string),
         ("allowed-tools", "text", Value::is_string),
         ("compatibility", "text of 1 to 500 characters", |value| {

@@ -7,6 +7,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
+use std::time::Duration;
 
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat};
 use rustix::time::ClockId;
@@ -39,6 +40,12 @@ pub(super) struct Contents {
     pub(super) changed: Option<OsString>,
     /// True if there are more entries than are looked at.
     pub(super) cut: bool,
+}
+
+/// Returns the processor time of this thread.
+pub(super) fn time_of_thread() -> Duration {
+    let time = rustix::time::clock_gettime(ClockId::ThreadCPUTime);
+    Duration::try_from(time).unwrap_or_default()
 }
 
 impl FileTime {

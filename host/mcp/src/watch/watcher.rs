@@ -19,7 +19,7 @@ use skillhost::Line;
 use super::configured::{ConfiguredFolders, Holds};
 use super::inotify::{FolderEvent, ReadFlags};
 use super::pending::PendingChanges;
-use super::visit::{FileTime, FolderId, MOST_ENTRIES, OpenFolder};
+use super::visit::{FileTime, FolderId, MOST_ENTRIES, OpenFolder, time_of_thread};
 use super::walk::{Task, TaskKind, Turns, Walk};
 use super::watches::{WatchBound, WatchState, Watches};
 use crate::live::FolderCounts;
@@ -38,7 +38,7 @@ const MOST_TASKS: usize = 16_384;
 /// The longest time of work between looks at the kernel's events.
 const SLICE: Duration = Duration::from_millis(2);
 
-/// The time of rest after work, as a multiple of its time: none in the first scan,
+/// The time of rest after work, as a multiple of its processor time: none in the first scan,
 /// half of a thread's time in later ones, 95 % of it between turns.
 const REST_OF_SCAN: u32 = 1;
 const REST_OF_TURN: u32 = 19;
@@ -64,11 +64,19 @@ pub(super) struct Watcher {
     lost: Option<FileTime>,
     /// True once the first scan has ended.
     scanned: bool,
-    /// True once the operator knows that folders are not watched.
-    warned: bool,
+    /// The operator's knowledge of folders that are not watched.
+    warned: Warned,
     /// True once a warning of too many entries was logged.
     warned_of_cut: bool,
     publish: Box<dyn Fn(FolderCounts) + Send>,
+}
+
+/// The warnings of folders that are not watched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Warned {
+    Nothing,
+    OfTurns,
+    OfTime,
 }
 
 impl Watcher {
@@ -91,7 +99,7 @@ impl Watcher {
             unwatched: 0,
             lost: None,
             scanned: false,
-            warned: false,
+            warned: Warned::Nothing,
             warned_of_cut: false,
             publish: Box::new(publish),
         };
@@ -261,7 +269,7 @@ impl Watcher {
 
     /// Works for a slice of time. Returns when to go on.
     pub(super) fn work(&mut self) -> Instant {
-        let start = Instant::now();
+        let (start, busy) = (Instant::now(), time_of_thread());
         let mut rest = match self.scanned {
             true => REST_OF_SCAN,
             false => 0,
@@ -285,7 +293,7 @@ impl Watcher {
                 break;
             }
         }
-        Instant::now() + start.elapsed() * rest
+        Instant::now() + time_of_thread().saturating_sub(busy) * rest
     }
 
     /// Begins the next task. `None` at the end of a round of turns.
@@ -328,7 +336,7 @@ impl Watcher {
             TaskKind::Turn => self.turns.end_turn(&walk.task.path, walk.unwatched),
             TaskKind::New => {
                 self.unwatched += walk.unwatched;
-                self.report(None);
+                self.publish();
             }
             TaskKind::Skills | TaskKind::All => {
                 if walk.task.kind == TaskKind::All {
@@ -391,27 +399,42 @@ impl Watcher {
         }
     }
 
-    /// Publishes how many folders are watched. `round` is the time that a round of
-    /// turns took.
+    /// Publishes how many folders are watched.
+    fn publish(&self) -> FolderCounts {
+        let counts = FolderCounts {
+            watched: self.watches.len(),
+            in_turns: self.unwatched,
+        };
+        (self.publish)(counts);
+        counts
+    }
+
+    /// Tells the operator how many folders are watched, at the end of a scan or of a
+    /// round of turns, which took so long.
     fn report(&mut self, round: Option<Duration>) {
-        let (watched, in_turns) = (self.watches.len(), self.unwatched);
-        (self.publish)(FolderCounts { watched, in_turns });
+        let FolderCounts { watched, in_turns } = self.publish();
         match round {
-            Some(_) if in_turns == 0 => self.warned = false,
-            Some(round) if !self.warned => {
-                self.warned = true;
-                tracing::warn!(
-                    "{watched} folders are watched for changes, and {in_turns} more are looked at \
-                     in turns, each about every {:.1} seconds: {}",
-                    (round + CHECK_INTERVAL).as_secs_f64(),
-                    self.watches.bound().reason(),
-                );
-            }
-            Some(_) => {}
             None if in_turns == 0 => {
                 tracing::info!("{watched} folders are watched for changes");
             }
-            None => {}
+            None if self.warned == Warned::Nothing => {
+                self.warned = Warned::OfTurns;
+                tracing::warn!(
+                    "{watched} folders are watched for changes, and {in_turns} more are looked at \
+                     in turns: {}",
+                    self.watches.bound().reason(),
+                );
+            }
+            Some(_) if in_turns == 0 => self.warned = Warned::Nothing,
+            Some(round) if self.warned == Warned::OfTurns => {
+                self.warned = Warned::OfTime;
+                tracing::warn!(
+                    "a look at the {in_turns} folders that are not watched takes {:.1} seconds: \
+                     changes there show after that time at most",
+                    (round + CHECK_INTERVAL).as_secs_f64(),
+                );
+            }
+            _ => {}
         }
     }
 

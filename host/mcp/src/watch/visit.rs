@@ -101,29 +101,31 @@ impl OpenFolder {
 
     /// Reads the folder's entries. With a moment, looks for an entry that has changed
     /// since.
-    pub(super) fn read(&self, since: Option<FileTime>, with_links: bool) -> Contents {
+    pub(super) fn read(self, since: Option<FileTime>, with_links: bool) -> Contents {
         let mut contents = Contents::default();
         if since.is_some_and(|since| self.changed >= since) {
             contents.changed = Some(OsString::new());
         }
-        let Ok(entries) = Dir::read_from(&self.handle) else {
+        let Ok(mut entries) = Dir::new(self.handle) else {
             return contents;
         };
-        let entries = entries.flatten().enumerate();
-        for (number, entry) in entries {
+        let mut seen = 0;
+        while let Some(Ok(entry)) = entries.read() {
             let name = OsStr::from_bytes(entry.file_name().to_bytes());
             if name == "." || name == ".." {
                 continue;
             }
-            if number == MOST_ENTRIES {
+            seen += 1;
+            if seen > MOST_ENTRIES {
                 contents.cut = true;
                 break;
             }
             let mut kind = entry.file_type();
             let looks = since.filter(|_| contents.changed.is_none() && !kind.is_dir());
             if (looks.is_some() || kind == FileType::Unknown)
+                && let Ok(folder) = entries.fd()
                 && let Ok(stat) =
-                    rustix::fs::statat(&self.handle, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW)
+                    rustix::fs::statat(folder, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW)
             {
                 kind = FileType::from_raw_mode(stat.st_mode);
                 // A folder is looked at itself.

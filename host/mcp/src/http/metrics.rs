@@ -61,7 +61,7 @@ pub struct Metrics {
 impl Default for Metrics {
     fn default() -> Self {
         let mut table = MetricTable(Registry::with_prefix("skillhost"));
-        Self {
+        let metrics = Self {
             calls: table.labelled(
                 ("calls", None),
                 ["tool", "outcome", "reason"],
@@ -122,7 +122,9 @@ impl Default for Metrics {
                 Counter::default(),
             ),
             registry: table.0,
-        }
+        };
+        metrics.set_folders(FolderCounts::default());
+        metrics
     }
 }
 

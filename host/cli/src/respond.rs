@@ -41,6 +41,8 @@ impl RespondCommand {
         let options = before.and(std::mem::take(&mut self.options));
         let options = options.started_by(Starter::Agent);
         let host = options.host().await?;
+        let what = format!("a message of the format `{}` on stdin", self.format.name());
+        terminal::explain_wait(what, "Ctrl-D");
         let mut messages = MessageReader::new(io::stdin().lock());
         let mut exit = Exit::Ok;
         loop {

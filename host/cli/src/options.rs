@@ -246,18 +246,22 @@ impl CommonOptions {
 
     /// Builds a host, and reports on stderr what it could not load.
     pub(crate) async fn host(&self) -> anyhow::Result<Host> {
-        self.host_with(|_| ()).await
+        self.host_of(&self.configured()?).await
     }
 
     /// Builds a host for at most one call: it reserves nothing for more.
     pub(crate) async fn host_for_one_call(&self) -> anyhow::Result<Host> {
-        self.host_with(|config| config.load.calls = 1).await
+        self.host_of_one_call(&mut self.configured()?).await
     }
 
-    async fn host_with(&self, change: impl FnOnce(&mut Config)) -> anyhow::Result<Host> {
-        let mut config = self.configured()?;
-        change(&mut config);
-        let host = self.builder(&config)?.build().await?;
+    /// Builds a host for at most one call, by a configuration.
+    pub(crate) async fn host_of_one_call(&self, config: &mut Config) -> anyhow::Result<Host> {
+        config.load.calls = 1;
+        self.host_of(config).await
+    }
+
+    async fn host_of(&self, config: &Config) -> anyhow::Result<Host> {
+        let host = self.builder(config)?.build().await?;
         report_problems(&host);
         Ok(host)
     }

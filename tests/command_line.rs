@@ -3,6 +3,7 @@
 mod call;
 mod first_minutes;
 mod listings;
+mod offer;
 
 use std::fs;
 use std::io::Read as _;

@@ -3,7 +3,7 @@
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use skillhost::{CallError, Grant, Host, message};
+use skillhost::{CallError, Grant, Host, Wording, message};
 
 use crate::support::folders::{CANARY, Folders};
 use crate::support::program::run_unprivileged;
@@ -236,17 +236,16 @@ fn is_text(expected: &Map<String, Value>) -> bool {
     expected.get("$text") == Some(&Value::Bool(true))
 }
 
-#[test]
-fn definitions_are_the_contracts_word_for_word() {
-    let functions: Vec<Value> = sample_host()
-        .definitions()
-        .iter()
-        .map(message::function)
-        .collect();
-    let contract = |file: &str| {
-        // The contracts are not part of this repository; what they say is.
-        let path = repository().join(format!("tests/vectors/definitions/{file}.json"));
-        serde_json::from_slice::<Value>(&std::fs::read(path).unwrap()).unwrap()
+/// Checks each built-in tool's function against the first of these files that
+/// exists.
+fn check_definitions(host: &Host, folders: &[&str]) {
+    let functions: Vec<Value> = host.definitions().iter().map(message::function).collect();
+    // The contracts are not part of this repository; what they say is.
+    let contract = |tool: &str| {
+        let files = folders.iter();
+        let mut files = files.map(|folder| repository().join(format!("{folder}/{tool}.json")));
+        let file = files.find(|file| file.exists()).unwrap();
+        serde_json::from_slice::<Value>(&std::fs::read(file).unwrap()).unwrap()
     };
     for tool in [
         "read_file_in_skill",
@@ -258,6 +257,22 @@ fn definitions_are_the_contracts_word_for_word() {
         let function = functions.iter().find(|f| f["function"]["name"] == tool);
         assert_eq!(function, Some(&contract(tool)), "{tool}");
     }
+}
+
+#[test]
+fn definitions_are_those_of_the_vectors() {
+    check_definitions(sample_host(), &["tests/vectors/definitions"]);
+}
+
+#[test]
+fn in_the_contracts_wording_definitions_are_the_contracts_word_for_word() {
+    let skills = repository().join("skills");
+    let host = build(builder().skills(skills).wording(Wording::Contract));
+    let folders = [
+        "tests/vectors/definitions/contract",
+        "tests/vectors/definitions",
+    ];
+    check_definitions(&host, &folders);
 }
 
 #[test]

@@ -22,6 +22,9 @@ fn configured() -> (Program, String) {
 tools = [{tools:?}]
 home = \"home\"
 disabled_tools = [\"list_skills\"]
+offer = \"compact\"
+wording = \"contract\"
+descriptions.get_skill = \"Reads a skill.\"
 hard_links = true
 audit_file = \"audit.jsonl\"
 audit = \"best_effort\"
@@ -64,6 +67,7 @@ fn a_host_from_a_configuration_is_set_up_as_the_program_sets_it_up() {
             "home": grant.home,
             "hard_links": grant.hard_links,
             "limits": limits.collect::<Map<_, _>>(),
+            "description": grant.description.name(),
         })
     });
     assert_eq!(grants.collect::<Vec<_>>(), shown);
@@ -78,15 +82,24 @@ fn a_host_from_a_configuration_is_set_up_as_the_program_sets_it_up() {
     assert_eq!(counted[0].allowed, ["b"]);
 
     assert_eq!(host.capacity(), 3);
-    let unknown = call(&host, "list_skills", json!({})).unwrap_err();
-    assert!(
-        matches!(unknown, CallError::UnknownTool { .. }),
-        "{unknown:?}"
-    );
+    for tool in ["list_skills", "get_skill"] {
+        assert!(host.leaves_out(tool), "{tool}");
+        let unknown = call(&host, tool, json!({})).unwrap_err();
+        assert!(
+            matches!(unknown, CallError::UnknownTool { .. }),
+            "{unknown:?}"
+        );
+    }
+    assert!(!host.leaves_out("none") && !host.leaves_out("skill_resources"));
+    let described = host.definitions().into_iter();
+    let described: Vec<_> = described
+        .filter(|definition| definition.name == "read_skill_file")
+        .collect();
+    assert!(described[0].description.starts_with("从技能目录"));
     let note = call(&host, "read_skill_file", json!({"path": "note.txt"})).unwrap();
     assert_eq!(note.text(), "A note.\n");
     let log = std::fs::read_to_string(folder.join("audit.jsonl")).unwrap();
-    assert_eq!(log.lines().count(), 2, "{log}");
+    assert_eq!(log.lines().count(), 3, "{log}");
 }
 
 #[test]

@@ -109,6 +109,12 @@ impl CallCommand {
     /// Prints why the call is refused, and how to make it right.
     fn refused(&self, host: &Host, config: &Config, error: &CallError) -> Exit {
         match error {
+            CallError::UnknownTool { .. } if host.leaves_out(&self.tool) => {
+                let file = config.file.as_deref().unwrap_or_default();
+                terminal::complain(format_args!(
+                    "{error}; `offer` or `disabled_tools` in `{file}` leaves it out"
+                ));
+            }
             CallError::UnknownTool { .. } => {
                 terminal::complain(format_args!("{error} ({})", places(config)));
             }

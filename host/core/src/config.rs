@@ -21,6 +21,7 @@ use crate::skill::catalog::SkillsRoot;
 use crate::tool::audit::AuditMode;
 use crate::tool::grant::Grant;
 use crate::tool::limits::{CompileLimits, Limits, Load};
+use crate::tool::offer::{ToolSet, Wording};
 use crate::trust::Trust;
 use source::{Reach, Source};
 
@@ -44,6 +45,12 @@ pub struct Config {
     pub home: Option<ConfiguredPath>,
     /// Tools that are not offered and cannot be called.
     pub disabled_tools: Vec<String>,
+    /// The tools that are offered together.
+    pub offer: ToolSet,
+    /// The words that describe the built-in tools.
+    pub wording: Wording,
+    /// Descriptions in the place of the tools' own, by the tool's name.
+    pub descriptions: BTreeMap<String, String>,
     /// True if files with several hard links may be read.
     pub hard_links: bool,
     /// The limits of a call.

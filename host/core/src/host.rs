@@ -3,6 +3,7 @@
 mod admission;
 mod builder;
 mod components;
+mod grants;
 pub(crate) mod resources;
 
 use std::sync::Arc;
@@ -15,12 +16,12 @@ use crate::sandbox::engine::{CallQuota, EpochEngine};
 use crate::sandbox::granted_skills::GrantedSkills;
 use crate::sandbox::{RunOutcome, SandboxCall};
 use crate::skill::catalog::{CallFolder, Catalog, FolderError, Skill};
-use crate::skill::guard::HardLinks;
 use crate::text::suggest;
 use crate::tool::arguments::parse_arguments;
 use crate::tool::audit::{Audit, AuditEntry, CallSubject};
-use crate::tool::grant::{EffectiveGrant, Terms};
+use crate::tool::grant::Terms;
 use crate::tool::observer::{Observation, Observer, Occupancy};
+use crate::tool::offer::DescriptionSource;
 use crate::tool::{CallError, Definition, Failure, FolderRule, Output, Stop};
 
 pub use builder::HostBuilder;
@@ -64,11 +65,19 @@ struct ResourceReader {
 /// A tool, with what it may do.
 struct ServedTool {
     tool: Arc<Tool>,
+    /// The description that agents see, if it is not the component's.
+    description: Option<Description>,
     terms: Terms,
     /// The part that its calls have of what all calls share.
     quota: Arc<CallQuota>,
     /// The skills that it may know of.
     skills: GrantedSkills,
+}
+
+/// A description in the place of a component's own.
+struct Description {
+    text: String,
+    source: DescriptionSource,
 }
 
 impl Host {
@@ -85,8 +94,12 @@ impl Host {
         self.0
             .tools
             .iter()
-            .filter_map(|ServedTool { tool, terms, .. }| {
+            .filter_map(|served| {
+                let ServedTool { tool, terms, .. } = served;
                 let mut definition = tool.definition.clone();
+                if let Some(description) = &served.description {
+                    definition.description.clone_from(&description.text);
+                }
                 if let Some(rule) = definition.folder.as_ref().filter(|rule| rule.enumerate) {
                     let names = names.get_or_insert_with(|| self.0.catalog.names());
                     let mut names = names.clone();
@@ -132,35 +145,6 @@ impl Host {
         let sandbox = granted.tool.component.sandbox().await;
         let sandbox = sandbox.map_err(|stop| stop_error(&granted.tool, stop))?;
         Ok(!sandbox.exports_functions())
-    }
-
-    /// Returns what each tool may do, with every default filled in.
-    pub fn grants(&self) -> Vec<EffectiveGrant> {
-        let names = self.0.catalog.names();
-        let grant = |ServedTool { tool, terms, .. }: &ServedTool| {
-            let (allowed, refused) = names
-                .iter()
-                .cloned()
-                .partition(|name| terms.skills.allow(name));
-            EffectiveGrant {
-                tool: tool.definition.name.clone(),
-                origin: tool.component.origin.clone(),
-                digest: tool.component.digest.clone(),
-                skills: terms.skills.to_string(),
-                allowed,
-                refused,
-                home: terms.home,
-                hard_links: terms.hard_links == HardLinks::Allowed,
-                limits: terms.limits.clone(),
-            }
-        };
-        let mut grants: Vec<_> = self.0.tools.iter().map(grant).collect();
-        grants.extend(self.0.resources.as_ref().map(|resources| {
-            let mut grant = grant(&resources.tool);
-            grant.limits.output = resources.max_bytes;
-            grant
-        }));
-        grants
     }
 
     /// Returns the skills.
@@ -326,6 +310,7 @@ impl Host {
             terms,
             quota,
             skills,
+            ..
         }: &ServedTool,
         arguments: Value,
         mut entry: Option<&mut AuditEntry>,

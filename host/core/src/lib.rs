@@ -46,7 +46,7 @@
 //!
 //! | task | items |
 //! |---|---|
-//! | build a host | [`HostBuilder`], [`Grant`], [`Limits`], [`Load`], [`Trust`], [`Config`] |
+//! | build a host | [`HostBuilder`], [`ToolSet`], [`Wording`], [`Grant`], [`Limits`], [`Load`], [`Trust`], [`Config`] |
 //! | list its tools | [`Host::definitions`], [`Definition`] |
 //! | call a tool | [`Host::call`], [`Output`], [`CallError`], [`parse_arguments`] |
 //! | observe calls | [`Observer`], [`CallEnd`], [`CallOutcome`], [`Host::occupancy`] |
@@ -89,6 +89,7 @@ pub use host::{Host, HostBuilder};
 pub use tool::audit::AuditMode;
 pub use tool::grant::{Grant, PatternError};
 pub use tool::limits::{self, Limits, Load};
+pub use tool::offer::{DescriptionSource, ToolSet, Wording};
 pub use trust::{Principal, Trust, TrustError};
 
 // Listing tools and calling them.

@@ -39,7 +39,7 @@ pub(super) fn of_table(table: &str) -> Option<Vec<&'static str>> {
         "http" => vec![fields::<RawHttp>(), rows::<HttpLimits>()],
         "grants.*" => vec![fields::<RawGrant>()],
         "limits" | "grants.*.limits" => vec![rows::<Limits>()],
-        "grants" | "grants.*.environment" | "pins" => vec![vec![ANY]],
+        "grants" | "grants.*.environment" | "pins" | "descriptions" => vec![vec![ANY]],
         _ => return None,
     };
     Some(keys.concat())

@@ -7,12 +7,13 @@ use anyhow::{Context as _, bail};
 use toml::Spanned;
 use toml::de::DeTable;
 
-use super::raw::{RawAudit, RawConfig, RawRoot};
+use super::raw::{RawAudit, RawConfig, RawOffer, RawRoot, RawToolSet, RawWording};
 use super::source::{Reach, Source, beyond, lies_within, table_in};
 use super::{Config, ConfiguredPath, ConfiguredRoot, grants, keys, limits};
 use crate::skill::catalog::SkillsRoot;
 use crate::tool::audit::AuditMode;
 use crate::tool::limits::{CompileLimits, Limits, Load};
+use crate::tool::offer::{ToolSet, Wording};
 
 /// Parses a configuration.
 pub(super) fn parse(source: &Source<'_>) -> anyhow::Result<Config> {
@@ -57,6 +58,16 @@ impl Source<'_> {
                 .collect::<anyhow::Result<_>>()?,
             home: raw.home.map(|path| self.path(path)),
             disabled_tools: raw.disabled_tools,
+            offer: match raw.offer {
+                RawOffer::Set(RawToolSet::All) => ToolSet::All,
+                RawOffer::Set(RawToolSet::Compact) => ToolSet::Compact,
+                RawOffer::Named(names) => ToolSet::Named(names),
+            },
+            wording: match raw.wording {
+                RawWording::Plain => Wording::Plain,
+                RawWording::Contract => Wording::Contract,
+            },
+            descriptions: raw.descriptions,
             hard_links: raw.hard_links,
             audit_file: raw.audit_file.map(|file| self.audit_file(file)),
             audit: match raw.audit {

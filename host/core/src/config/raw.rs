@@ -1,6 +1,6 @@
 //! The keys of a configuration, as they are written.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use serde::Deserialize;
@@ -19,6 +19,9 @@ pub(super) struct RawConfig {
     pub(super) tools: Vec<Spanned<PathBuf>>,
     pub(super) home: Option<Spanned<PathBuf>>,
     pub(super) disabled_tools: Vec<String>,
+    pub(super) offer: RawOffer,
+    pub(super) wording: RawWording,
+    pub(super) descriptions: BTreeMap<String, String>,
     pub(super) hard_links: bool,
     pub(super) audit_file: Option<Spanned<PathBuf>>,
     pub(super) audit: RawAudit,
@@ -37,6 +40,37 @@ pub(super) enum RawAudit {
     #[default]
     Required,
     BestEffort,
+}
+
+#[derive(Deserialize)]
+#[serde(
+    untagged,
+    expecting = "expected \"all\", \"compact\" or a list of tools such as [\"read_skill\"]"
+)]
+pub(super) enum RawOffer {
+    Set(RawToolSet),
+    Named(BTreeSet<String>),
+}
+
+impl Default for RawOffer {
+    fn default() -> Self {
+        Self::Set(RawToolSet::All)
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum RawToolSet {
+    All,
+    Compact,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum RawWording {
+    #[default]
+    Plain,
+    Contract,
 }
 
 #[derive(Deserialize)]

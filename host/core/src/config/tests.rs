@@ -16,7 +16,8 @@ fn parse(text: &str) -> Result<Config, String> {
 fn reads_a_whole_file_with_paths_relative_to_its_folder() {
     let config = parse(
         "skills = [\"skills\", \"/srv/skills\"]\ntools = [\"t\"]\nhome = \"h\"\n\
-         disabled_tools = [\"get_skill\"]\n[limits]\ntime = \"500ms\"\nmemory = \"32MiB\"\n\
+         disabled_tools = [\"get_skill\"]\noffer = [\"b\", \"a\"]\nwording = \"contract\"\n\
+         descriptions = { a = \"A\" }\n[limits]\ntime = \"500ms\"\nmemory = \"32MiB\"\n\
          output = 1000\n[grants.\"x.wasm\"]\nskills = [\"a*\"]\nhard_links = true\n\
          limits.time = \"1s\"\nenvironment = { A = \"b\" }\n",
     )
@@ -24,6 +25,10 @@ fn reads_a_whole_file_with_paths_relative_to_its_folder() {
     assert_eq!(config.skills[1].root.path, Path::new("/srv/skills"));
     assert_eq!(config.tools[0].path, Path::new("/etc/t"));
     assert_eq!(config.home.unwrap().place, "`skillhost.toml`, line 3");
+    let named = ["a", "b"].map(str::to_owned).into();
+    assert_eq!(config.offer, ToolSet::Named(named));
+    assert_eq!(config.wording, Wording::Contract);
+    assert_eq!(config.descriptions["a"], "A");
     assert_eq!(config.limits.time, Duration::from_millis(500));
     assert_eq!(config.limits.memory, 32 << 20);
     assert_eq!(config.limits.output, 1000);
@@ -91,7 +96,7 @@ fn names_each_problem_with_its_line() {
         ),
         (
             "xyz = 1",
-            "`skillhost.toml`, line 1: unknown key `xyz`; the keys here are skills, tools, home, disabled_tools, hard_links, audit_file, audit, pins, require_pins, require_components, limits, grants, http, calls, queue, calls_per_tool, calls_memory, stack, compile_time",
+            "`skillhost.toml`, line 1: unknown key `xyz`; the keys here are skills, tools, home, disabled_tools, offer, wording, descriptions, hard_links, audit_file, audit, pins, require_pins, require_components, limits, grants, http, calls, queue, calls_per_tool, calls_memory, stack, compile_time",
         ),
         (
             "\nlimits = [\"1s\", \"1MiB\"]",

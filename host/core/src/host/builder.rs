@@ -2,6 +2,7 @@
 
 mod checks;
 mod config;
+mod offer;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -24,6 +25,7 @@ use crate::tool::audit::{Audit, AuditMode};
 use crate::tool::grant::{Defaults, Grant};
 use crate::tool::limits::{CompileLimits, Limits, Load};
 use crate::tool::observer::Observer;
+use crate::tool::offer::{ToolSet, Wording};
 use crate::trust::Trust;
 
 /// The bytes of an answer that say how the file in it is encoded, and a little more.
@@ -38,6 +40,9 @@ pub struct HostBuilder {
     home: Option<PathBuf>,
     cache: Option<PathBuf>,
     disabled: BTreeSet<String>,
+    offer: ToolSet,
+    wording: Wording,
+    descriptions: BTreeMap<String, String>,
     grants: BTreeMap<String, Grant>,
     defaults: Defaults,
     load: Load,
@@ -328,7 +333,7 @@ impl HostBuilder {
         // A tool may be missing because its component is refused, and a file may
         // have gone since. The rest of the host works.
         for (checked, may_be_refused) in [
-            (self.check_disabled(&components), refused_components > 0),
+            (self.check_tools(&components), refused_components > 0),
             (self.check_files(&components, &files), false),
         ] {
             match checked {
@@ -350,6 +355,7 @@ impl HostBuilder {
             ServedTool {
                 quota: engine.quota(name, own, terms.limits.memory),
                 skills: GrantedSkills::new(Arc::clone(&catalog), terms.skills.clone()),
+                description: self.description(name, own),
                 terms,
                 tool: Arc::clone(tool),
             }
@@ -362,7 +368,7 @@ impl HostBuilder {
                     .iter()
                     .map(|tool| (tool, component.is_own()))
             })
-            .filter(|(tool, _)| !self.disabled.contains(&tool.definition.name))
+            .filter(|(tool, own)| self.has_tool(&tool.definition.name, *own))
             .map(granted)
             .collect();
         let own = !self.without_embedded;

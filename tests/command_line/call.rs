@@ -198,11 +198,7 @@ fn arguments_may_be_pairs_of_key_and_value() {
             1,
             "ERROR: Invalid skill name: must not contain special characters",
         ),
-        (
-            &["read_skill", "skill_name=\u{1b}[2J\n"],
-            1,
-            "Error: ",
-        ),
+        (&["read_skill", "skill_name=\u{1b}[2J\n"], 1, "Error: "),
     ] {
         let run = program.run(&[&["call"], words].concat());
         let stdout = run.stdout.as_str();

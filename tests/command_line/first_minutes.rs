@@ -48,6 +48,10 @@ fn an_unknown_verb_is_understood_by_its_meaning() {
         assert!(!run.stderr.contains("\n  tip:"), "{word}: {}", run.stderr);
     }
     assert_eq!(program().run(&["help"]).code, 0);
+    let run = program().run(&["call"]);
+    assert_eq!(run.code, 2);
+    let tip = "\n  tip: `skillhost tools` prints the tools with their arguments\n";
+    assert!(run.stderr.contains(tip), "{}", run.stderr);
 }
 
 #[test]

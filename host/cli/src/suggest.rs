@@ -76,29 +76,42 @@ const MEANINGS: [(&[&str], &str); 17] = [
 
 /// Adds to an error of clap what was probably meant.
 pub(crate) fn add_tip(error: &mut clap::Error) {
-    let (kind, replaced) = match error.kind() {
-        ErrorKind::InvalidSubcommand => (
-            ContextKind::InvalidSubcommand,
-            ContextKind::SuggestedSubcommand,
-        ),
-        ErrorKind::UnknownArgument => (ContextKind::InvalidArg, ContextKind::SuggestedArg),
+    let (similar, tip) = match error.kind() {
+        ErrorKind::InvalidSubcommand => {
+            let tip = word(error, ContextKind::InvalidSubcommand).and_then(of_verb);
+            (ContextKind::SuggestedSubcommand, tip)
+        }
+        ErrorKind::UnknownArgument if calls_a_tool(error) => {
+            let similar = ContextKind::SuggestedArg;
+            // clap knows the option that was misspelt.
+            let is_misspelt = |word: &&str| !word.contains('_') && error.get(similar).is_some();
+            let word = word(error, ContextKind::InvalidArg).filter(|word| !is_misspelt(word));
+            (similar, word.and_then(of_option_of_call))
+        }
+        ErrorKind::MissingRequiredArgument if calls_a_tool(error) && lacks(error, "<TOOL>") => {
+            let tip = "`skillhost tools` prints the tools with their arguments";
+            (ContextKind::SuggestedArg, Some(tip.to_owned()))
+        }
         _ => return,
     };
-    let Some(ContextValue::String(word)) = error.get(kind) else {
-        return;
-    };
-    let tip = match error.kind() {
-        ErrorKind::InvalidSubcommand => of_verb(word),
-        // clap knows the option that was misspelt.
-        _ if calls_a_tool(error) && (word.contains('_') || error.get(replaced).is_none()) => {
-            of_option_of_call(word)
-        }
-        _ => None,
-    };
     if let Some(tip) = tip {
-        error.remove(replaced);
+        error.remove(similar);
         let tip = ContextValue::StyledStrs(vec![tip.into()]);
         error.insert(ContextKind::Suggested, tip);
+    }
+}
+
+/// Checks whether an error is about this missing argument.
+fn lacks(error: &clap::Error, argument: &str) -> bool {
+    let missing = error.get(ContextKind::InvalidArg);
+    matches!(missing, Some(ContextValue::Strings(all)) if all.iter().any(|one| one == argument))
+}
+
+/// Returns the word that an error is about.
+fn word(error: &clap::Error, kind: ContextKind) -> Option<&str> {
+    match error.get(kind) {
+        Some(ContextValue::String(word)) => Some(word),
+        _ => None,
     }
 }
 

@@ -74,6 +74,11 @@ fn list_skills_keeps_its_contract() {
     check("list_skills", 5);
 }
 
+#[test]
+fn list_files_in_skill_keeps_its_contract() {
+    check("list_files_in_skill", 12);
+}
+
 /// Runs a file of cases, of which there are at least so many.
 fn check(tool: &str, at_least: usize) {
     let path = repository().join(format!("tests/vectors/{tool}.json"));
@@ -254,6 +259,7 @@ fn definitions_are_the_contracts_word_for_word() {
         "read_skill_file",
         "read_skill",
         "list_skills",
+        "list_files_in_skill",
     ] {
         let function = functions.iter().find(|f| f["function"]["name"] == tool);
         assert_eq!(function, Some(&contract(tool)), "{tool}");

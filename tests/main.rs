@@ -4,6 +4,8 @@ mod support;
 
 // The contracts, case by case, from the files in `vectors/`.
 mod contracts;
+// The tool that lists a skill's files.
+mod list_files_in_skill;
 // The sandbox, through a guest that checks nothing.
 mod sandbox;
 // Guests that attack the host, each with its ending.

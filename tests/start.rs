@@ -124,6 +124,7 @@ fn prepare_compiles_every_component_before_the_first_call() {
         compiled,
         [
             "get_skill",
+            "list_files_in_skill",
             "list_skills",
             "read_file_in_skill",
             "read_skill_file",

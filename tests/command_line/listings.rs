@@ -43,7 +43,8 @@ fn tools_prints_a_json_array_of_functions() {
             "get_skill",
             "read_skill_file",
             "read_skill",
-            "list_skills"
+            "list_skills",
+            "list_files_in_skill"
         ]
     );
 }

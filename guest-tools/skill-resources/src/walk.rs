@@ -6,9 +6,9 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use skillhost_guest::{File, Folder, Identity};
+use skillhost_guest::{Entry, File, Folder, Identity, ListError};
 
-use crate::entry::{self, Entry, Unlisted, Word};
+use crate::entry::{self, Word};
 use crate::reason;
 
 /// Files of a skill, from the skills extension.
@@ -61,7 +61,7 @@ impl Walk {
                     walk.over = Some(over);
                 }
             }
-            Ok(Entry::File(_)) => walk.leave_out(".".to_owned(), "unreadable"),
+            Ok(Entry::File(..)) => walk.leave_out(".".to_owned(), "unreadable"),
             Err(reason) => walk.leave_out(".".to_owned(), reason),
         }
         walk.files.sort_unstable_by(|a, b| a.path.cmp(&b.path));
@@ -104,10 +104,10 @@ impl Walk {
         opened: &File,
         above: &mut Vec<Identity>,
     ) -> Result<(), Word> {
-        let listed = match entry::list(opened, MOST_ENTRIES - self.entries) {
+        let listed = match opened.sorted_names(MOST_ENTRIES - self.entries) {
             Ok(listed) => listed,
-            Err(Unlisted::TooMany) => return Err("entries"),
-            Err(Unlisted::Error(error)) => {
+            Err(ListError::TooMany) => return Err("entries"),
+            Err(ListError::Read(error)) => {
                 self.leave_out(path.to_owned(), reason::word(error));
                 return Ok(());
             }
@@ -121,7 +121,7 @@ impl Walk {
             let found = entry::join(path, &name)
                 .and_then(|path| entry::open(root, &path).map(|entry| (path, entry)));
             match found {
-                Ok((path, Entry::File(size))) => self.file(path, size)?,
+                Ok((path, Entry::File(_, size))) => self.file(path, size)?,
                 Ok((path, Entry::Folder(opened))) => self.folder(root, &path, &opened, above)?,
                 Err(reason) => self.leave_out(
                     match path {

@@ -27,12 +27,13 @@ macro_rules! embedded {
 }
 
 /// The built-in components, in the order in which agents see their tools.
-pub(crate) const EMBEDDED: [EmbeddedComponent; 6] = [
+pub(crate) const EMBEDDED: [EmbeddedComponent; 7] = [
     embedded!("read_file_in_skill", "read_file_in_skill"),
     embedded!("get_skill", "get_skill"),
     embedded!("read_skill_file", "read_skill_file"),
     embedded!("read_skill", "read_skill"),
     embedded!("list_skills", "list_skills"),
+    embedded!("list_files_in_skill", "list_files_in_skill"),
     embedded!(SKILL_RESOURCES, "skill_resources"),
 ];
 

@@ -4,6 +4,8 @@ mod support;
 
 // The contracts, case by case, from the files in `vectors/`.
 mod contracts;
+// Help for wrong calls, case by case, beside the contracts' words.
+mod help;
 // The tool that lists a skill's files.
 mod list_files_in_skill;
 // The sandbox, through a guest that checks nothing.

@@ -7,7 +7,9 @@ use serde_json::{Value, json};
 
 use super::{folder, replaced, with_guests};
 use crate::support::mcp::{Client, NEWEST, REVISIONS};
-use crate::support::{build, builder_with_guests, guests, model_text, repository, sample_host};
+use crate::support::{
+    build, builder_with_guests, call, guests, model_text, repository, sample_host,
+};
 
 fn sample(revision: &'static str) -> Client {
     Client::start(repository(), &[], revision)
@@ -129,6 +131,7 @@ fn each_tool_answers_with_the_text_for_a_model() {
         ),
         ("read_skill", json!({"skill_name": "weather"})),
         ("list_skills", json!({})),
+        ("list_files_in_skill", json!({"skill_name": "calculator"})),
     ];
     for revision in REVISIONS {
         let mut client = sample(revision);
@@ -178,8 +181,15 @@ fn a_failure_is_a_result_in_the_contracts_words() {
         let mut client = with_guests(&program, &["unchecked.wasm"], revision);
         for (tool, arguments) in &failures {
             let result = client.call(tool, arguments.clone());
-            let text = model_text(&host, tool, arguments.clone());
-            assert_eq!(result["content"], json!([{"type": "text", "text": text}]));
+            let error = call(&host, tool, arguments.clone()).unwrap_err();
+            let text = error.model_text();
+            let mut content = vec![json!({"type": "text", "text": text})];
+            content.extend(
+                error
+                    .model_help()
+                    .map(|help| json!({"type": "text", "text": help})),
+            );
+            assert_eq!(result["content"], json!(content));
             assert_eq!(result["isError"], true, "{result}");
             assert_eq!(result["structuredContent"], Value::Null);
             assert!(!text.contains(program.folder.path().to_str().unwrap()));

@@ -9,7 +9,7 @@ use skillhost::{CallError, Host, MAX_ARGUMENTS, message, parse_arguments};
 
 use crate::exit::Exit;
 use crate::options::CommonOptions;
-use crate::terminal;
+use crate::terminal::{self, format_line};
 
 /// Call a tool and print what the model would read
 #[derive(Args)]
@@ -117,8 +117,12 @@ fn refused(error: &CallError) -> Exit {
     Exit::Usage
 }
 
-/// Prints what helps the operator and is not for the model.
+/// Prints what stands beside the answer: the host's help, and what is for the
+/// operator alone.
 fn explain(host: &Host, error: &CallError) {
+    for line in error.help().iter().flat_map(|help| help.lines()) {
+        terminal::say(&format_line!("help: {line}"));
+    }
     match error {
         CallError::Failed(failure) => {
             let Some(skill) = &failure.unknown_skill else {

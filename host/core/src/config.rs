@@ -44,6 +44,8 @@ pub struct Config {
     pub home: Option<ConfiguredPath>,
     /// Tools that are not offered and cannot be called.
     pub disabled_tools: Vec<String>,
+    /// False if failures come without help for the model. None: they come with it.
+    pub help: Option<bool>,
     /// True if files with several hard links may be read.
     pub hard_links: bool,
     /// The limits of a call.

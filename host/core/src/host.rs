@@ -3,6 +3,7 @@
 mod admission;
 mod builder;
 mod components;
+mod help;
 pub(crate) mod resources;
 
 use std::sync::Arc;
@@ -69,6 +70,8 @@ struct ServedTool {
     quota: Arc<CallQuota>,
     /// The skills that it may know of.
     skills: GrantedSkills,
+    /// True if its failures get help.
+    gives_help: bool,
 }
 
 impl Host {
@@ -299,6 +302,7 @@ impl Host {
             result = Err(CallError::Stopped {
                 tool: tool.to_owned(),
                 stop,
+                help: None,
             });
         }
         if let Some(observation) = observation {
@@ -321,35 +325,52 @@ impl Host {
 
     async fn run(
         &self,
+        served: &ServedTool,
+        arguments: Value,
+        entry: Option<&mut AuditEntry>,
+        peak: &mut Option<usize>,
+    ) -> Result<Output, CallError> {
+        let tool = &served.tool;
+        let schema = tool.schema().map_err(|stop| stop_error(tool, stop))?;
+        let arguments = schema.check(arguments)?;
+        let result = self.run_checked(served, &arguments, entry, peak).await;
+        result.map_err(|error| match served.gives_help {
+            true => self.add_help(served, &arguments, error),
+            false => error,
+        })
+    }
+
+    /// Runs a call whose arguments fit the tool's schema.
+    async fn run_checked(
+        &self,
         ServedTool {
             tool,
             terms,
             quota,
             skills,
+            ..
         }: &ServedTool,
-        arguments: Value,
+        arguments: &Map<String, Value>,
         mut entry: Option<&mut AuditEntry>,
         peak: &mut Option<usize>,
     ) -> Result<Output, CallError> {
-        let schema = tool.schema().map_err(|stop| stop_error(tool, stop))?;
-        let arguments = schema.check(arguments)?;
         let rule = tool.definition.folder.as_ref();
-        let skill = rule.and_then(|rule| string(&arguments, &rule.skill_property));
+        let skill = rule.and_then(|rule| string(arguments, &rule.skill_property));
         if let Some(entry) = &mut entry {
             let path = rule.and_then(|rule| rule.path_property.as_deref());
             entry.set_subject(&CallSubject {
                 component: &tool.component.digest,
                 skill,
-                path: path.and_then(|property| string(&arguments, property)),
+                path: path.and_then(|property| string(arguments, property)),
             });
         }
         let sandbox = tool.component.sandbox().await;
         let sandbox = sandbox.map_err(|stop| stop_error(tool, stop))?;
-        let given = sandbox.arguments(&tool.name, &arguments)?;
+        let given = sandbox.arguments(&tool.name, arguments)?;
         // A call that waits holds nothing open.
         let slot = sandbox.enter(quota).await;
         let slot = slot.map_err(|stop| stop_error(tool, stop))?;
-        let folder = rule.map(|rule| self.folder(tool, rule, &arguments, terms));
+        let folder = rule.map(|rule| self.folder(tool, rule, arguments, terms));
         let folder = folder.transpose().map_err(|stop| stop_error(tool, stop))?;
         if let (Some(entry), Some(Ok(open))) = (&mut entry, &folder) {
             entry.set_skill(open.skill.as_deref());
@@ -385,6 +406,7 @@ impl Host {
                 details: refusal.details,
                 unknown_skill,
                 model_reads,
+                help: None,
             })),
             Err(stop) => Err(stop_error(tool, stop)),
         }
@@ -452,6 +474,7 @@ fn stop_error(tool: &Tool, stop: Stop) -> CallError {
     CallError::Stopped {
         tool: name.clone(),
         stop,
+        help: None,
     }
 }
 

@@ -6,6 +6,7 @@ pub mod check;
 pub(crate) mod descriptors;
 pub mod frontmatter;
 pub(crate) mod guard;
+pub(crate) mod neighbours;
 pub mod prompt;
 pub(crate) mod search;
 pub(crate) mod skill_md;

@@ -57,6 +57,7 @@ impl Source<'_> {
                 .collect::<anyhow::Result<_>>()?,
             home: raw.home.map(|path| self.path(path)),
             disabled_tools: raw.disabled_tools,
+            help: raw.help,
             hard_links: raw.hard_links,
             audit_file: raw.audit_file.map(|file| self.audit_file(file)),
             audit: match raw.audit {

@@ -19,6 +19,7 @@ pub(super) struct RawConfig {
     pub(super) tools: Vec<Spanned<PathBuf>>,
     pub(super) home: Option<Spanned<PathBuf>>,
     pub(super) disabled_tools: Vec<String>,
+    pub(super) help: Option<bool>,
     pub(super) hard_links: bool,
     pub(super) audit_file: Option<Spanned<PathBuf>>,
     pub(super) audit: RawAudit,

@@ -91,7 +91,7 @@ fn names_each_problem_with_its_line() {
         ),
         (
             "xyz = 1",
-            "`skillhost.toml`, line 1: unknown key `xyz`; the keys here are skills, tools, home, disabled_tools, hard_links, audit_file, audit, pins, require_pins, require_components, limits, grants, http, calls, queue, calls_per_tool, calls_memory, stack, compile_time",
+            "`skillhost.toml`, line 1: unknown key `xyz`; the keys here are skills, tools, home, disabled_tools, help, hard_links, audit_file, audit, pins, require_pins, require_components, limits, grants, http, calls, queue, calls_per_tool, calls_memory, stack, compile_time",
         ),
         (
             "\nlimits = [\"1s\", \"1MiB\"]",

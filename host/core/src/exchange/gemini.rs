@@ -100,7 +100,11 @@ pub(super) fn content(answers: Vec<Answer>) -> Value {
         }
         response.insert("name".to_owned(), answer.name.into());
         let key = if answer.failed { "error" } else { "output" };
-        response.insert("response".to_owned(), json!({key: answer.text}));
+        let mut said = json!({key: answer.text});
+        if let Some(help) = answer.help {
+            said["help"] = help.into();
+        }
+        response.insert("response".to_owned(), said);
         json!({"functionResponse": response})
     });
     json!({"role": "user", "parts": parts.collect::<Value>()})

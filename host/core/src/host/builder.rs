@@ -38,6 +38,7 @@ pub struct HostBuilder {
     home: Option<PathBuf>,
     cache: Option<PathBuf>,
     disabled: BTreeSet<String>,
+    without_help: bool,
     grants: BTreeMap<String, Grant>,
     defaults: Defaults,
     load: Load,
@@ -104,6 +105,13 @@ impl HostBuilder {
         self
     }
 
+    /// Sets whether a failure comes with [help](crate::CallError::help) for the model:
+    /// the names that were meant, what a folder holds. Default: yes.
+    pub fn help(mut self, wanted: bool) -> Self {
+        self.without_help = !wanted;
+        self
+    }
+
     /// Checks that the host will have [resources](Host::skill_resources).
     pub fn serves_resources(&self) -> bool {
         !self.without_embedded && !self.disabled.contains(SKILL_RESOURCES)
@@ -154,7 +162,7 @@ impl HostBuilder {
         self
     }
 
-    /// Leaves out the five tools that come with the host, and
+    /// Leaves out the tools that come with the host, and
     /// [resources](Host::skill_resources).
     pub fn without_embedded_tools(mut self) -> Self {
         self.without_embedded = true;
@@ -352,6 +360,7 @@ impl HostBuilder {
                 skills: GrantedSkills::new(Arc::clone(&catalog), terms.skills.clone()),
                 terms,
                 tool: Arc::clone(tool),
+                gives_help: !self.without_help,
             }
         };
         let mut tools: Vec<ServedTool> = components
@@ -441,5 +450,7 @@ fn resource_reader(mut tool: ServedTool) -> ResourceReader {
     let max_bytes = tool.terms.limits.output;
     let encoded = max_bytes.div_ceil(3).saturating_mul(4);
     tool.terms.limits.output = encoded.saturating_add(ENCODING_NOTE);
+    // No model reads its failures.
+    tool.gives_help = false;
     ResourceReader { tool, max_bytes }
 }

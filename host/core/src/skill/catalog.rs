@@ -201,7 +201,18 @@ impl Catalog {
 
     /// Returns the names of skills most similar to this one, best first.
     pub fn nearest(&self, name: &str) -> Vec<String> {
-        suggest::nearest(name, self.names().iter().map(String::as_str))
+        let mut nearest = suggest::nearest(name, self.entry_names().iter().map(String::as_str));
+        nearest.retain(|name| self.has(name));
+        nearest
+    }
+
+    /// Returns the names of the roots' entries that can be skills, sorted, without
+    /// looking at what they lead to.
+    pub(crate) fn entry_names(&self) -> Vec<String> {
+        let mut names: Vec<String> = self.roots.iter().flat_map(Root::names).collect();
+        names.sort();
+        names.dedup();
+        names
     }
 
     /// Checks a skill by the Agent Skills specification. `None` if there is no skill of

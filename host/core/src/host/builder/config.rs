@@ -17,6 +17,7 @@ impl HostBuilder {
             tools,
             home,
             disabled_tools,
+            help,
             hard_links,
             limits,
             audit_file,
@@ -38,6 +39,7 @@ impl HostBuilder {
                 None => None,
             },
             disabled: disabled_tools.iter().cloned().collect(),
+            without_help: *help == Some(false),
             grants: grants.clone(),
             defaults: Defaults {
                 hard_links: *hard_links,

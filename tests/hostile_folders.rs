@@ -41,7 +41,7 @@ fn fill(folder: &Path, entries: usize) {
     }
 }
 
-/// Returns calls of the five tools on a skill of this name.
+/// Returns calls of the tools that agents have on a skill of this name.
 fn calls(skill: &str) -> [(&'static str, Value); 6] {
     [
         (

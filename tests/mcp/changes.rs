@@ -147,7 +147,7 @@ fn components_are_reloaded_when_files_are_added_changed_or_removed() {
         fs::create_dir(program.folder.path().join("tools")).unwrap();
         let options = ["--tools", "tools"];
         let (mut client, subscription) = listening(&program, &options, revision);
-        assert_eq!(tools(&mut client).len(), 5);
+        assert_eq!(tools(&mut client).len(), 6);
 
         copy(&program, "count_lines.wasm", "one.wasm");
         expect_notification(&mut client, TOOLS_CHANGED, subscription);
@@ -170,7 +170,7 @@ fn components_are_reloaded_when_files_are_added_changed_or_removed() {
 
         fs::remove_file(program.folder.path().join("tools/one.wasm")).unwrap();
         expect_notification(&mut client, TOOLS_CHANGED, subscription);
-        assert_eq!(tools(&mut client).len(), 5);
+        assert_eq!(tools(&mut client).len(), 6);
         assert_eq!(client.arrived(TOOLS_CHANGED), 0);
     }
 }

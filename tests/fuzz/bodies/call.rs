@@ -1,5 +1,5 @@
 //! A whole call of a tool with any arguments, on a folder full of traps with a canary
-//! beside it. The first letter selects one of the five tools. The arguments follow as
+//! beside it. The first letter selects a tool. The arguments follow as
 //! JSON, or, after a line end, one to a line: the skill, the path, the offset, the
 //! limit. After `r`, the next letter selects a tool of the guest that checks nothing,
 //! and after `f`, a function of the guest that echoes. `{ROOT}`, `{OUTSIDE}` and

@@ -181,45 +181,29 @@ fn an_operator_can_switch_help_off() {
 }
 
 #[test]
-fn help_stands_beside_the_answer_in_the_formats_that_have_a_place_for_it() {
+fn a_loop_has_help_beside_each_answer_and_every_format_keeps_its_words() {
     let host = host(|host| host);
     let (arguments, help) = wrong_path();
     let text = "ERROR: File 'setup.md' not found in skill 'weather'";
-    let respond = |format: Format, message: Value| {
-        block_on(exchange::respond(&host, format, &message.to_string())).unwrap()
-    };
-    let tool = "read_file_in_skill";
-    let answer = respond(
-        Format::Anthropic,
-        json!([{"type": "tool_use", "id": "t", "name": tool, "input": arguments}]),
-    );
+    let call = json!([
+        {"type": "tool_use", "id": "t", "name": "read_file_in_skill", "input": arguments},
+        {"type": "tool_use", "id": "u", "name": "get_skill", "input": {"skill_name": "wether"}},
+    ]);
+    let calls = Format::Anthropic.calls(&call.to_string()).unwrap();
+    let answers = block_on(exchange::run(&host, calls));
     assert_eq!(
-        answer[0]["content"][0]["content"],
-        json!([{"type": "text", "text": text}, {"type": "text", "text": help}])
+        (&*answers[0].text, answers[0].help.as_deref()),
+        (text, Some(help))
     );
-    let answer = respond(
-        Format::Gemini,
-        json!({"role": "model", "parts": [{"functionCall": {"name": tool, "args": arguments}}]}),
-    );
-    assert_eq!(
-        answer[0]["parts"][0]["functionResponse"]["response"],
-        json!({"error": text, "help": help})
-    );
-    // The results of the other formats are one string.
-    let arguments = arguments.to_string();
-    let function = json!({"name": tool, "arguments": arguments});
-    let answer = respond(
-        Format::OpenAi,
-        json!({"role": "assistant", "tool_calls": [
-            {"id": "t", "type": "function", "function": function},
-        ]}),
-    );
-    assert_eq!(answer[0]["content"], text);
-    let answer = respond(
-        Format::Responses,
-        json!([{"type": "function_call", "call_id": "t", "name": tool, "arguments": arguments}]),
-    );
-    assert_eq!(answer[0]["output"], text);
+    // Its model reads a record as JSON.
+    assert_eq!(answers[1].help, None);
+    for format in Format::ALL {
+        let messages = Value::from(format.messages(answers.clone())).to_string();
+        assert!(
+            messages.contains(text) && !messages.contains("Nearest"),
+            "{messages}"
+        );
+    }
 }
 
 #[test]

@@ -154,5 +154,5 @@ fn null_counts_as_absent_in_every_tool() {
         assert!(!text.starts_with("ERROR"), "{text}");
         assert_eq!(model_text(&host, &definition.name, with_nulls), text);
     }
-    assert_eq!(seen, 6);
+    assert_eq!(seen, 7);
 }

@@ -102,8 +102,8 @@ pub struct Answer {
     /// True if the call has no output. The text says why.
     pub failed: bool,
     /// What the host adds to a failure; see
-    /// [`CallError::model_help`](crate::CallError::model_help). Formats whose results
-    /// can have a second part carry it.
+    /// [`CallError::model_help`](crate::CallError::model_help). It is in no
+    /// message: a result is one text there.
     pub help: Option<String>,
 }
 

@@ -67,17 +67,10 @@ pub(super) fn calls(text: &str) -> Result<Vec<Call>, MessageError> {
 /// Returns all results in one message, as the interface demands.
 pub(super) fn message(answers: Vec<Answer>) -> Value {
     let results = answers.into_iter().map(|answer| {
-        let content = match answer.help {
-            None => answer.text.into(),
-            Some(help) => json!([
-                {"type": "text", "text": answer.text},
-                {"type": "text", "text": help},
-            ]),
-        };
         let mut result = json!({
             "type": "tool_result",
             "tool_use_id": answer.id,
-            "content": content,
+            "content": answer.text,
         });
         if answer.failed {
             result["is_error"] = true.into();

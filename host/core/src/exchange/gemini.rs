@@ -100,11 +100,7 @@ pub(super) fn content(answers: Vec<Answer>) -> Value {
         }
         response.insert("name".to_owned(), answer.name.into());
         let key = if answer.failed { "error" } else { "output" };
-        let mut said = json!({key: answer.text});
-        if let Some(help) = answer.help {
-            said["help"] = help.into();
-        }
-        response.insert("response".to_owned(), said);
+        response.insert("response".to_owned(), json!({key: answer.text}));
         json!({"functionResponse": response})
     });
     json!({"role": "user", "parts": parts.collect::<Value>()})

@@ -25,9 +25,10 @@ const LONGEST_NAME: usize = 300;
 const LONGEST_ASKED: usize = 512;
 /// The skills of a catalog that are all named where no name is similar.
 const FEW_SKILLS: usize = 12;
-/// Entries of the roots that are compared with a name. Guards against: a failure that
-/// takes much longer because the catalog is large.
-const MOST_SKILLS: usize = 10_000;
+/// Skills that are compared with any name. In a larger catalog only those that start
+/// as the name does are. Guards against: a failure that takes much longer because the
+/// catalog is large.
+const MOST_COMPARED: usize = 1_000;
 /// Bytes from which a documentation file may be too large for a tool to give.
 const LARGE: u64 = 1 << 20;
 
@@ -109,7 +110,12 @@ impl FailedCall<'_> {
             return Some(vec![self.ask_again(Some(&skill), rest.as_deref())]);
         }
         let names = self.skills();
-        let mut nearest = suggest::nearest(name, names.iter().map(String::as_str));
+        let all = names.len() <= MOST_COMPARED;
+        let first = name.chars().next().map(|c| c.to_ascii_lowercase());
+        let starts = |other: &&str| other.chars().next().map(|c| c.to_ascii_lowercase()) == first;
+        let compared = names.iter().map(String::as_str);
+        let compared = compared.filter(|other| all || starts(other));
+        let mut nearest = suggest::nearest(name, compared.take(MOST_COMPARED));
         nearest.retain(|name| self.catalog().has(name));
         match nearest.is_empty() {
             false => Some(vec![format!(
@@ -336,7 +342,6 @@ impl FailedCall<'_> {
     /// Returns the names of what can be a skill, as far as the grant allows them.
     fn skills(&self) -> Vec<String> {
         let mut names = self.catalog().entry_names();
-        names.truncate(MOST_SKILLS);
         names.retain(|name| self.served.terms.skills.allow(name));
         names
     }

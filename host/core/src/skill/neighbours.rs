@@ -209,16 +209,11 @@ fn likeness(wanted: &str, path: &str) -> f64 {
         let before = long.strip_suffix(short);
         before.is_some_and(|before| before.is_empty() || before.ends_with('/'))
     };
-    let name = |path: &'_ str| path.rsplit('/').next().unwrap_or_default().to_owned();
-    let stem = |name: &str| match name.rsplit_once('.') {
-        Some((stem, _)) if !stem.is_empty() => stem.to_owned(),
-        _ => name.to_owned(),
-    };
-    let (wanted_name, path_name) = (name(wanted), name(path));
-    let (wanted_stem, path_stem) = (stem(&wanted_name), stem(&path_name));
+    let (wanted_name, path_name) = (name_of(wanted), name_of(path));
+    let (wanted_stem, path_stem) = (stem_of(wanted_name), stem_of(path_name));
     let holds = |long: &str, short: &str| short.len() > 2 && long.contains(short);
     // Paths in one folder come before those in others.
-    let same_folder = wanted.strip_suffix(&wanted_name) == path.strip_suffix(&path_name);
+    let same_folder = wanted.strip_suffix(wanted_name) == path.strip_suffix(path_name);
     let nearer = if same_folder { 0.02 } else { 0.0 };
     if wanted == path {
         1.0
@@ -230,12 +225,21 @@ fn likeness(wanted: &str, path: &str) -> f64 {
         0.97
     } else if wanted_stem == path_stem {
         0.94 + nearer
-    } else if holds(&path_stem, &wanted_stem) || holds(&wanted_stem, &path_stem) {
+    } else if holds(path_stem, wanted_stem) || holds(wanted_stem, path_stem) {
         0.88 + nearer
     } else {
-        let name = strsim::jaro_winkler(&wanted_stem, &path_stem).min(0.9);
-        let path = strsim::normalized_damerau_levenshtein(wanted, path);
-        name.max(path) + nearer
+        strsim::jaro_winkler(wanted_stem, path_stem).min(0.9) + nearer
+    }
+}
+
+fn name_of(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or_default()
+}
+
+fn stem_of(name: &str) -> &str {
+    match name.rsplit_once('.') {
+        Some((stem, _)) if !stem.is_empty() => stem,
+        _ => name,
     }
 }
 

@@ -35,6 +35,10 @@ const MAX_HEADINGS: usize = 1024;
 /// Saturation: a sum of this size has half of the highest weight.
 const SATURATION: f32 = 4.0;
 
+/// The length from which on a shorter field weighs no more, as a part of the usual one.
+/// Guards against: a skill of one word that is found before those that explain it.
+const SHORTEST: f32 = 0.5;
+
 /// How a field counts.
 struct Field {
     weight: f32,
@@ -236,7 +240,7 @@ impl Occurrences {
     fn weights(self) -> Vec<(Box<str>, u8)> {
         let mut scales = [0.0; FIELDS.len()];
         for ((scale, field), length) in scales.iter_mut().zip(&FIELDS).zip(self.lengths) {
-            let relative = length as f32 / field.usual;
+            let relative = (length as f32 / field.usual).max(SHORTEST);
             *scale = field.weight / (1.0 - field.norm + field.norm * relative);
         }
         let weight = |term: &Term| {

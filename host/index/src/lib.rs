@@ -152,3 +152,6 @@ impl SkillIndex for MemoryIndex {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -93,7 +93,7 @@ fn rarity(store: &Store, term: &str) -> f32 {
         return 0.0;
     };
     let (all, with) = (store.len() as f32, postings.count() as f32);
-    (1.0 + (all - with).max(0.0) / (with + 0.5)).ln()
+    (1.0 + ((all - with).max(0.0) + 0.5) / (with + 0.5)).ln()
 }
 
 /// Returns the score of each skill, by its number.

@@ -126,8 +126,11 @@ impl Store {
             }
             kept.bytes.shrink_to_fit();
             *postings = kept;
-            *bytes += TERM_BYTES + term.len() + postings.bytes.len();
-            postings.count > 0
+            let is_used = postings.count > 0;
+            if is_used {
+                *bytes += TERM_BYTES + term.len() + postings.bytes.len();
+            }
+            is_used
         });
         self.terms.shrink_to_fit();
         for number in self.numbers.values_mut() {

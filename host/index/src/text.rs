@@ -113,7 +113,7 @@ impl Analyzer {
                     folded: &folded,
                     term: stem,
                 });
-                for_each_part(written, |part| {
+                for_each_part(written.trim_end_matches(['+', '#']), |part| {
                     fold_into(part, &mut folded);
                     if let Some(term) = self.stem(&folded) {
                         each(Token {
@@ -258,8 +258,9 @@ fn grams(run: &str, script: Script, each: &mut impl FnMut(Token<'_>)) {
 fn for_each_part(word: &str, mut each: impl FnMut(&str)) {
     let kind = |c: char| match c {
         c if c.is_uppercase() => 'A',
-        c if c.is_alphabetic() => 'a',
-        _ => '0',
+        c if c.is_numeric() => '0',
+        // With marks, which belong to the letter before them.
+        _ => 'a',
     };
     let mut part = |part: &str| {
         if part.len() > 1 && part.len() < word.len() {

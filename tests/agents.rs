@@ -6,7 +6,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use serde_json::Value;
+use serde_json::{Value, json};
+use skillhost::prompt::tokens;
 
 use crate::support::model::{Model, Request};
 use crate::support::program::{Run, command, example, finish};
@@ -88,8 +89,20 @@ impl Script {
     }
 }
 
-/// Runs a block of the page as a program of the agent's author.
+/// Runs a block of the page as a program of the agent's author, on the sample skills.
 fn run_python(words: &str, base: &str, key: &str, model: &Model, question: &str) -> Run {
+    run_python_in(repository(), words, base, key, model, question)
+}
+
+/// Runs a block of the page in this folder.
+fn run_python_in(
+    here: &Path,
+    words: &str,
+    base: &str,
+    key: &str,
+    model: &Model,
+    question: &str,
+) -> Run {
     assert!(
         Command::new("python3").arg("--version").output().is_ok(),
         "there is no `python3` on the PATH: the loops of docs/agents.md are Python programs, and \
@@ -110,7 +123,7 @@ fn run_python(words: &str, base: &str, key: &str, model: &Model, question: &str)
     command
         .arg(file)
         .arg(question)
-        .current_dir(repository())
+        .current_dir(here)
         .env("PATH", path.unwrap())
         .env("LANG", "C.UTF-8")
         .env(base, format!("http://{}{path_of_base}", model.address))
@@ -206,6 +219,137 @@ fn the_rust_loop_on_responses_works() {
         assert_eq!(request.path, "/v1/responses");
         assert_eq!(request.headers["authorization"], "Bearer secret-key");
         assert_eq!(request.body["model"], "scripted");
+    }
+}
+
+/// Makes a thousand skills in `skills`, beside each other in what they are for.
+fn thousand_skills() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let things = (0..40).map(|number| format!("thing{number:02}"));
+    let things: Vec<String> = things.chain(["maps".to_owned()]).collect();
+    let verbs = [
+        "archive", "compare", "convert", "count", "crop", "draw", "encrypt", "export",
+    ];
+    let more = [
+        "filter", "import", "index", "join", "mask", "measure", "merge", "mirror",
+    ];
+    let last = [
+        "paint", "print", "rotate", "scan", "sort", "split", "stamp", "trace", "trim",
+    ];
+    let verbs = verbs.iter().chain(&more).chain(&last);
+    for (verb, thing) in verbs.flat_map(|verb| things.iter().map(move |thing| (verb, thing))) {
+        let skill = folder.path().join(format!("skills/{verb}-{thing}"));
+        fs::create_dir_all(&skill).unwrap();
+        let text = format!(
+            "---\nname: {verb}-{thing}\ndescription: How to {verb} {thing} with care, step by \
+             step, for people who have never done it before and want to see each result.\n---\n\
+             # To {verb} {thing}\n"
+        );
+        fs::write(skill.join("SKILL.md"), text).unwrap();
+    }
+    folder
+}
+
+/// Returns what a model answers on an interface that calls a tool.
+fn tool_call(format: &str, name: &str, arguments: Value) -> Value {
+    let text = arguments.to_string();
+    match format {
+        "openai" => json!({"choices": [{"message": {"role": "assistant", "content": null,
+            "tool_calls": [{"id": "call_1", "type": "function",
+                "function": {"name": name, "arguments": text}}]}}]}),
+        "anthropic" => json!({"role": "assistant", "type": "message", "content": [
+            {"type": "tool_use", "id": "call_1", "name": name, "input": arguments}]}),
+        "gemini" => json!({"candidates": [{"content": {"role": "model", "parts": [
+            {"functionCall": {"name": name, "args": arguments}}]}}]}),
+        _ => json!({"output": [{"type": "function_call", "id": "f", "call_id": "call_1",
+            "name": name, "arguments": text}]}),
+    }
+}
+
+/// Returns a model's last answer on an interface.
+fn last_answer(format: &str, text: &str) -> Value {
+    match format {
+        "openai" => json!({"choices": [{"message": {"role": "assistant", "content": text}}]}),
+        "anthropic" => json!({"role": "assistant", "type": "message", "content": [
+            {"type": "text", "text": text}]}),
+        "gemini" => json!({"candidates": [{"content": {"role": "model", "parts": [
+            {"text": text}]}}]}),
+        _ => json!({"output": [{"type": "message", "role": "assistant", "content": [
+            {"type": "output_text", "text": text}]}]}),
+    }
+}
+
+/// Returns the text of the system prompt in a request.
+fn instructions<'r>(format: &str, body: &'r Value) -> &'r str {
+    let path = match format {
+        "openai" => "/messages/0/content",
+        "anthropic" => "/system",
+        "gemini" => "/systemInstruction/parts/0/text",
+        _ => "/instructions",
+    };
+    body.pointer(path).unwrap().as_str().unwrap()
+}
+
+#[test]
+fn each_loop_finds_the_right_one_of_a_thousand_skills_in_8000_tokens() {
+    let folder = thousand_skills();
+    let query = json!({"query": "my maps are upside down: rotate them"});
+    // The loop in Rust has no index.
+    let cursor = json!({"cursor": "rotate-maps", "limit": 1});
+    for (format, tool, arguments) in [
+        ("openai", "find_skills", &query),
+        ("anthropic", "find_skills", &query),
+        ("gemini", "find_skills", &query),
+        ("responses", "list_skills", &cursor),
+    ] {
+        let model = Model::play([
+            tool_call(format, tool, arguments.clone()),
+            tool_call(format, "read_skill", json!({"skill_name": "rotate-maps"})),
+            last_answer(format, "They are the right way up."),
+        ]);
+        let path = folder.path();
+        let words = format!("python {format}");
+        let run = match format {
+            "responses" => {
+                let mut command = command(&example("agent"));
+                command
+                    .arg("x")
+                    .current_dir(path)
+                    .env("OPENAI_BASE_URL", format!("http://{}/v1", model.address))
+                    .env("OPENAI_API_KEY", "secret-key")
+                    .env("MODEL", "scripted");
+                finish(command, "")
+            }
+            _ => {
+                let variable = |what: &str| format!("{}_{what}", format.to_uppercase());
+                let (base, key) = (variable("BASE_URL"), variable("API_KEY"));
+                run_python_in(path, &words, &base, &key, &model, "x")
+            }
+        };
+        assert_eq!(run.code, 0, "{format}: {run:?}");
+        assert_eq!(run.stdout.trim_end(), "They are the right way up.");
+        if format != "responses" {
+            let warning = "the 1025 skills do not fit the 4000 tokens of a prompt";
+            assert!(run.stderr.contains(warning), "{}", run.stderr);
+        }
+        let requests = model.requests();
+        let body = &requests[0].body;
+        let prompt = instructions(format, body);
+        let used = tokens(prompt) + tokens(&body["tools"].to_string());
+        assert!(used <= 8000, "{format}: {used} tokens");
+        assert!(prompt.contains(&format!("call {tool}(")), "{prompt}");
+        let answered = requests[1].body.to_string();
+        assert!(
+            answered.contains("How to rotate maps"),
+            "{format}: {answered}"
+        );
+        let answered = requests[2].body.to_string();
+        assert!(
+            answered.contains("# To rotate maps"),
+            "{format}: {answered}"
+        );
+        let answer = tokens(&requests[1].body.to_string()) - tokens(&body.to_string());
+        assert!(answer < 1000, "{format}: {answer} tokens");
     }
 }
 

@@ -13,10 +13,7 @@ use crate::support::{build, builder, model_text};
 fn list(folders: &[&Folders]) -> Listing {
     let roots: Vec<_> = folders
         .iter()
-        .map(|folders| SkillsRoot {
-            path: folders.root.clone(),
-            follow_links: false,
-        })
+        .map(|folders| SkillsRoot::new(&folders.root))
         .collect();
     Catalog::open(&roots, None).unwrap().list()
 }
@@ -43,7 +40,7 @@ fn the_first_root_wins_and_the_hidden_skill_is_reported() {
     };
     assert!(
         problem.starts_with("a skill of that name in an earlier folder hides `")
-            && problem.ends_with("/both`"),
+            && problem.ends_with("/both`; its own name is `root2.both`"),
         "{problem}"
     );
     let host = build(builder().skills(&first.root).skills(&second.root));

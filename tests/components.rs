@@ -51,7 +51,7 @@ fn refuses_a_file_that_is_not_a_tool_component_and_serves_the_rest() {
         (
             "other.wasm",
             wat("(component)"),
-            "does not export `skillhost:tool/tools@0.1.0`",
+            "does not export `skillhost:tool/tools@0.1.1`",
         ),
         (
             "twice.wasm",
@@ -259,7 +259,7 @@ fn inspect_shows_a_components_facts_and_why_it_would_be_refused() {
     assert!(seen.start.is_some_and(|start| start.memories == 1));
     assert_eq!(
         seen.interface.as_deref(),
-        Some("skillhost:tool/tools@0.1.0")
+        Some("skillhost:tool/tools@0.1.1")
     );
     let tools: Vec<_> = seen
         .tools
@@ -281,6 +281,7 @@ fn inspect_shows_a_components_facts_and_why_it_would_be_refused() {
         ("wasi:sockets/tcp@0.2.3", true),
         ("wasi:filesystem/types@0.2.8", true),
         ("skillhost:tool/skills@0.1.0", true),
+        ("skillhost:tool/skills@0.1.1", true),
         ("wasi:http/types@0.2.0", false),
         ("wasi:filesystem/types@0.3.0", false),
         ("skillhost:tool/skills@0.9.0", false),

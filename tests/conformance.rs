@@ -55,6 +55,8 @@ fn built_in_tools_pass() {
         "read_skill_file",
         "read_skill",
         "list_skills",
+        "find_skills",
+        "list_files_in_skill",
         "skill_resources",
     ] {
         let report = run(&built_in(tool));

@@ -1,13 +1,18 @@
 //! The contracts, case by case: every example, every row of their tables,
 //! every line of their checklists. The cases are in `vectors/`.
 
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use skillhost::{CallError, Grant, Host, message};
+use skillhost::{CallError, Grant, Host, HostBuilder, SearchOffer, Wording, message};
+use skillhost_index::MemoryIndex;
 
 use crate::support::folders::{CANARY, Folders};
 use crate::support::program::run_unprivileged;
-use crate::support::{block_on, build, builder, repository, sample_host};
+use crate::support::{block_on, build, builder, repository};
 
 #[derive(Deserialize)]
 struct Vectors {
@@ -71,7 +76,29 @@ fn read_skill_keeps_its_contract() {
 
 #[test]
 fn list_skills_keeps_its_contract() {
-    check("list_skills", 5);
+    check("list_skills", 9);
+}
+
+#[test]
+fn find_skills_answers_as_its_vectors_say() {
+    check("find_skills", 9);
+}
+
+/// Returns a host over a root of skills, with an index that has read them.
+fn searching(root: &Path, host: HostBuilder) -> Host {
+    let index = Arc::new(MemoryIndex::new());
+    let host = host
+        .skills(root)
+        .search_offer(SearchOffer::Always)
+        .index(Arc::clone(&index) as _);
+    let host = build(host);
+    assert!(index.wait_until_ready(Duration::from_secs(60)));
+    host
+}
+
+#[test]
+fn list_files_in_skill_keeps_its_contract() {
+    check("list_files_in_skill", 12);
 }
 
 /// Runs a file of cases, of which there are at least so many.
@@ -79,7 +106,8 @@ fn check(tool: &str, at_least: usize) {
     let path = repository().join(format!("tests/vectors/{tool}.json"));
     let vectors: Vectors = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
     assert!(vectors.cases.len() >= at_least);
-    let built = build(builder().skills(&Folders::built().root));
+    let samples = searching(&repository().join("skills"), builder());
+    let built = searching(&Folders::built().root, builder());
     let failed: Vec<String> = vectors
         .cases
         .iter()
@@ -88,7 +116,7 @@ fn check(tool: &str, at_least: usize) {
                 run_program(tool, case)
             } else {
                 let host = if case.skills == Skills::Samples {
-                    sample_host()
+                    &samples
                 } else {
                     &built
                 };
@@ -236,17 +264,16 @@ fn is_text(expected: &Map<String, Value>) -> bool {
     expected.get("$text") == Some(&Value::Bool(true))
 }
 
-#[test]
-fn definitions_are_the_contracts_word_for_word() {
-    let functions: Vec<Value> = sample_host()
-        .definitions()
-        .iter()
-        .map(message::function)
-        .collect();
-    let contract = |file: &str| {
-        // The contracts are not part of this repository; what they say is.
-        let path = repository().join(format!("tests/vectors/definitions/{file}.json"));
-        serde_json::from_slice::<Value>(&std::fs::read(path).unwrap()).unwrap()
+/// Checks each built-in tool's function against the first of these files that
+/// exists.
+fn check_definitions(host: &Host, folders: &[&str]) {
+    let functions: Vec<Value> = host.definitions().iter().map(message::function).collect();
+    // The contracts are not part of this repository; what they say is.
+    let contract = |tool: &str| {
+        let files = folders.iter();
+        let mut files = files.map(|folder| repository().join(format!("{folder}/{tool}.json")));
+        let file = files.find(|file| file.exists()).unwrap();
+        serde_json::from_slice::<Value>(&std::fs::read(file).unwrap()).unwrap()
     };
     for tool in [
         "read_file_in_skill",
@@ -254,10 +281,29 @@ fn definitions_are_the_contracts_word_for_word() {
         "read_skill_file",
         "read_skill",
         "list_skills",
+        "find_skills",
+        "list_files_in_skill",
     ] {
         let function = functions.iter().find(|f| f["function"]["name"] == tool);
         assert_eq!(function, Some(&contract(tool)), "{tool}");
     }
+}
+
+#[test]
+fn definitions_are_those_of_the_vectors() {
+    let host = searching(&repository().join("skills"), builder());
+    check_definitions(&host, &["tests/vectors/definitions"]);
+}
+
+#[test]
+fn in_the_contracts_wording_definitions_are_the_contracts_word_for_word() {
+    let in_words = builder().wording(Wording::Contract);
+    let host = searching(&repository().join("skills"), in_words);
+    let folders = [
+        "tests/vectors/definitions/contract",
+        "tests/vectors/definitions",
+    ];
+    check_definitions(&host, &folders);
 }
 
 #[test]

@@ -1,10 +1,12 @@
 //! Hosts that an embedder sets up from a configuration, as the program does.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 use skillhost::limits::{LimitSet as _, Unit};
 use skillhost::{CallError, Config, HostBuilder, Limits};
+use skillhost_index::MemoryIndex;
 
 use crate::support::program::Program;
 use crate::support::{block_on, build, call, guests};
@@ -22,6 +24,9 @@ fn configured() -> (Program, String) {
 tools = [{tools:?}]
 home = \"home\"
 disabled_tools = [\"list_skills\"]
+offer = \"compact\"
+wording = \"contract\"
+descriptions.get_skill = \"Reads a skill.\"
 hard_links = true
 audit_file = \"audit.jsonl\"
 audit = \"best_effort\"
@@ -46,7 +51,9 @@ fn a_host_from_a_configuration_is_set_up_as_the_program_sets_it_up() {
     let (program, text) = configured();
     let folder = program.folder.path();
     let config = Config::parse(&text, "skillhost.toml", folder).unwrap();
-    let host = build(HostBuilder::from_config(&config).unwrap());
+    let builder = HostBuilder::from_config(&config).unwrap();
+    // As the program has one.
+    let host = build(builder.index(Arc::new(MemoryIndex::new())));
     let run = program.run(&["--config", "skillhost.toml", "grants", "--output", "json"]);
     let shown: Vec<Value> = serde_json::from_str(&run.stdout).unwrap();
     let grants = host.grants().into_iter().map(|grant| {
@@ -64,6 +71,7 @@ fn a_host_from_a_configuration_is_set_up_as_the_program_sets_it_up() {
             "home": grant.home,
             "hard_links": grant.hard_links,
             "limits": limits.collect::<Map<_, _>>(),
+            "description": grant.description.name(),
         })
     });
     assert_eq!(grants.collect::<Vec<_>>(), shown);
@@ -78,15 +86,24 @@ fn a_host_from_a_configuration_is_set_up_as_the_program_sets_it_up() {
     assert_eq!(counted[0].allowed, ["b"]);
 
     assert_eq!(host.capacity(), 3);
-    let unknown = call(&host, "list_skills", json!({})).unwrap_err();
-    assert!(
-        matches!(unknown, CallError::UnknownTool { .. }),
-        "{unknown:?}"
-    );
+    for tool in ["list_skills", "get_skill"] {
+        assert!(host.leaves_out(tool), "{tool}");
+        let unknown = call(&host, tool, json!({})).unwrap_err();
+        assert!(
+            matches!(unknown, CallError::UnknownTool { .. }),
+            "{unknown:?}"
+        );
+    }
+    assert!(!host.leaves_out("none") && !host.leaves_out("skill_resources"));
+    let described = host.definitions().into_iter();
+    let described: Vec<_> = described
+        .filter(|definition| definition.name == "read_skill_file")
+        .collect();
+    assert!(described[0].description.starts_with("从技能目录"));
     let note = call(&host, "read_skill_file", json!({"path": "note.txt"})).unwrap();
     assert_eq!(note.text(), "A note.\n");
     let log = std::fs::read_to_string(folder.join("audit.jsonl")).unwrap();
-    assert_eq!(log.lines().count(), 2, "{log}");
+    assert_eq!(log.lines().count(), 3, "{log}");
 }
 
 #[test]

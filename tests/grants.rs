@@ -218,7 +218,10 @@ fn symlinks_are_skills_only_in_roots_that_follow_links() {
     symlink(folders.outside.join("real"), folders.root.join("linked")).unwrap();
     let read = |follow_links| {
         let path = folders.root.clone();
-        let host = build(builder().skills_root(SkillsRoot { path, follow_links }));
+        let host = build(builder().skills_root(SkillsRoot {
+            follow_links,
+            ..SkillsRoot::new(path)
+        }));
         let names = host.catalog().names();
         let text = model_text(&host, "read_skill", json!({"skill_name": "linked"}));
         (names.contains(&"linked".to_owned()), text)

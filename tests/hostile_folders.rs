@@ -41,8 +41,8 @@ fn fill(folder: &Path, entries: usize) {
     }
 }
 
-/// Returns calls of the five tools on a skill of this name.
-fn calls(skill: &str) -> [(&'static str, Value); 5] {
+/// Returns calls of the tools that agents have on a skill of this name.
+fn calls(skill: &str) -> [(&'static str, Value); 6] {
     [
         (
             "read_file_in_skill",
@@ -55,6 +55,7 @@ fn calls(skill: &str) -> [(&'static str, Value); 5] {
         ),
         ("read_skill", json!({"skill_name": skill})),
         ("list_skills", json!({})),
+        ("list_files_in_skill", json!({"skill_name": skill})),
     ]
 }
 
@@ -311,10 +312,10 @@ fn finds_or_misses_a_skill_that_vanishes_and_comes_back() {
                 match call(&host, tool, arguments) {
                     Ok(output) => {
                         let record = output.record_json();
-                        let whole = if tool == "list_skills" {
-                            "skills"
-                        } else {
-                            "# A"
+                        let whole = match tool {
+                            "list_skills" => "skills",
+                            "list_files_in_skill" => "entries",
+                            _ => "# A",
                         };
                         assert!(record.contains(whole), "{tool}: {record}");
                         found += 1;

@@ -290,6 +290,7 @@ fn built_in_tools_answer_with_the_lowest_value_of_each_limit_and_of_all() {
                 json!({"skill_name": "a", "path": "SKILL.md"}),
             ),
             ("list_skills", json!({})),
+            ("list_files_in_skill", json!({"skill_name": "a"})),
         ] {
             let answer = ask(&host, tool, arguments);
             assert!(answer.is_ok(), "{limits}{tool}: {answer:?}");

@@ -4,6 +4,10 @@ mod support;
 
 // The contracts, case by case, from the files in `vectors/`.
 mod contracts;
+// Help for wrong calls, case by case, beside the contracts' words.
+mod help;
+// The tool that lists a skill's files.
+mod list_files_in_skill;
 // The sandbox, through a guest that checks nothing.
 mod sandbox;
 // Guests that attack the host, each with its ending.
@@ -42,6 +46,13 @@ mod audit;
 mod observer;
 // Folders of skills: several roots, names, problems.
 mod catalog;
+// What a model reads of a large catalog.
+mod budgets;
+// Roots with depth, skills of one name, roots that were not meant.
+// Roots with depth, skills of one name.
+mod deep_catalogs;
+// Roots that were not meant, and what `check` takes.
+mod wrong_roots;
 // The home folder, for calls that name no skill.
 mod home;
 // The start of a host, and its cache.

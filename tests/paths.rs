@@ -31,7 +31,7 @@ const ANOTHER: &str = "ANOTHER-55d0\n";
 const HOST_FILE: &str = "/etc/passwd";
 
 /// The tools that take a path. Each is a column of the table.
-const PATH_TOOLS: [&str; 8] = [
+const PATH_TOOLS: [&str; 9] = [
     "raw_read",
     "raw_answer",
     "raw_stat",
@@ -39,12 +39,13 @@ const PATH_TOOLS: [&str; 8] = [
     "raw_readlink",
     "read_file_in_skill",
     "read_skill_file",
+    "list_files_in_skill",
     // This is `read_skill_file` without a skill's name.
     "home",
 ];
 
 /// The tools that take a skill's name.
-const NAME_TOOLS: [&str; 7] = [
+const NAME_TOOLS: [&str; 8] = [
     "raw_read",
     "raw_answer",
     "raw_mounts",
@@ -52,6 +53,7 @@ const NAME_TOOLS: [&str; 7] = [
     "get_skill",
     "read_skill_file",
     "read_skill",
+    "list_files_in_skill",
 ];
 
 /// Makes a skill with everything in it that could lead a path astray.
@@ -163,6 +165,7 @@ impl Suite {
             "hostile.wasm",
             "read_file_in_skill",
             "read_skill_file",
+            "list_files_in_skill",
         ];
         let only_a = components.into_iter().fold(host(), |host, component| {
             host.grant(component, Grant::new().skills(["a"]).unwrap())
@@ -202,7 +205,7 @@ impl Suite {
                     self.assert_reveals_nothing(&value, tool, &seen);
                     let ended = outcome(tool, seen);
                     assert!(
-                        ended != "read"
+                        !matches!(&*ended, "read" | "seen")
                             || checked != "outside"
                             || tool.starts_with("raw")
                             // The host makes a relative path of an absolute one.
@@ -297,7 +300,7 @@ impl Suite {
     fn call_with_name(&self, tool: &str, name: &str) -> Result<Output, CallError> {
         let mut arguments = json!({"skill_name": name});
         match tool {
-            "get_skill" | "read_skill" => {}
+            "get_skill" | "read_skill" | "list_files_in_skill" => {}
             "read_file_in_skill" => arguments["file_path"] = "SKILL.md".into(),
             _ => arguments["path"] = "SKILL.md".into(),
         }
@@ -361,7 +364,9 @@ fn outcome(tool: &str, seen: Result<Output, CallError>) -> String {
             let text = output.text();
             let record = output.record().to_string();
             match tool {
-                "raw_stat" | "raw_list" | "raw_readlink" => "seen".to_owned(),
+                "raw_stat" | "raw_list" | "raw_readlink" | "list_files_in_skill" => {
+                    "seen".to_owned()
+                }
                 "raw_mounts" if text.is_empty() => "nothing".to_owned(),
                 "raw_mounts" => text.to_owned(),
                 _ if text == INSIDE || record.contains(INSIDE.trim_end()) => "read".to_owned(),

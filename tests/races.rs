@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{CWD, FileType, Mode, RenameFlags};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
-use skillhost::{Contents, Host, ResourceError, message};
+use skillhost::{Contents, Host, ResourceError, SkillsRoot, message};
 
 use crate::support::filter::{Answer, answer_openat2_with};
 use crate::support::folders::{CANARY, Folders};
@@ -196,6 +196,24 @@ fn swap_a_skill_with_a_link() {
     calls.extend(calls_of("SKILL.md"));
     calls.push(("read_skill", json!({"skill_name": "a"})));
     assert_both_occurred(&race(&host, &calls, || exchange(&skill, &other)));
+}
+
+#[test]
+fn a_folder_above_a_skill_swapped_with_a_symlink_reveals_nothing() {
+    let folders = Folders::new();
+    folders.write("author/a/SKILL.md", INSIDE);
+    fs::create_dir(folders.outside.join("a")).unwrap();
+    fs::write(folders.outside.join("a/SKILL.md"), CANARY).unwrap();
+    let (author, other) = (folders.root.join("author"), folders.root.join("other"));
+    symlink(&folders.outside, &other).unwrap();
+    let root = SkillsRoot {
+        depth: 2,
+        ..SkillsRoot::new(&folders.root)
+    };
+    let host = build(builder_with_guests().skills_root(root));
+    let mut calls = calls_of("SKILL.md");
+    calls.push(("read_skill", json!({"skill_name": "a"})));
+    assert_both_occurred(&race(&host, &calls, || exchange(&author, &other)));
 }
 
 #[test]

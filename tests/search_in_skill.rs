@@ -44,10 +44,7 @@ fn it_conforms_and_its_cases_pass() {
     let run = Conformance::of(examples.join("dist/search_in_skill.wasm"))
         .cache(cache())
         .cases(examples.join("search-in-skill/cases"))
-        .skills_root(SkillsRoot {
-            path: repository().join("skills"),
-            follow_links: false,
-        });
+        .skills_root(SkillsRoot::new(repository().join("skills")));
     let report = block_on(run.run()).unwrap();
     let failed: Vec<_> = report.failed().collect();
     assert_eq!(failed, [] as [&skillhost_conformance::Check; 0]);

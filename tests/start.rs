@@ -95,7 +95,7 @@ fn writable_by_all(path: &Path) {
 fn knows_the_tools_without_compiling_and_a_call_compiles_only_its_own() {
     let start = Start::new();
     let host = build(start.builder());
-    assert_eq!(host.definitions().len(), 5);
+    assert_eq!(host.definitions().len(), 6);
     let wrong = call(&host, "read_skill", json!({"skill_name": 1}));
     assert!(matches!(wrong, Err(CallError::Arguments(_))), "{wrong:?}");
     assert_eq!(start.compiled(), NOTHING);
@@ -124,6 +124,7 @@ fn prepare_compiles_every_component_before_the_first_call() {
         compiled,
         [
             "get_skill",
+            "list_files_in_skill",
             "list_skills",
             "read_file_in_skill",
             "read_skill_file",
@@ -270,7 +271,7 @@ fn refuses_a_bad_stranger_at_each_start() {
     fs::write(start.stranger(), wat::parse_str(http).unwrap()).unwrap();
     let problems = || {
         let host = block_on(start.builder().build()).unwrap();
-        assert!(host.definitions().len() == 5);
+        assert!(host.definitions().len() == 6);
         host.problems().join("; ")
     };
     let first = problems();
@@ -286,7 +287,7 @@ fn asks_a_stranger_again_under_smaller_limits() {
     let mut small = Limits::default();
     small.table_elements = 10;
     for _ in 0..2 {
-        assert_eq!(build(start.builder()).definitions().len(), 6);
+        assert_eq!(build(start.builder()).definitions().len(), 7);
         let host = block_on(start.builder().limits(small.clone()).build()).unwrap();
         let [problem] = host.problems() else {
             panic!("{:?}", host.problems());

@@ -49,7 +49,7 @@ fn refuses_an_unknown_version_and_says_what_would_run_it() {
     let known = concat!(
         "this host, skillhost ",
         env!("CARGO_PKG_VERSION"),
-        ", knows version 0.1.0"
+        ", knows version 0.1.1"
     );
     let export = |name: &str| {
         format!(r#"(component (instance $tools) (export "{name}" (instance $tools)))"#)
@@ -67,7 +67,7 @@ fn refuses_an_unknown_version_and_says_what_would_run_it() {
         ),
         (
             "skillhost:tool/tools",
-            vec!["it names no version", "write `@0.1.0` after it", known],
+            vec!["it names no version", "write `@0.1.1` after it", known],
         ),
     ] {
         let problem = refusal(&export(name));
@@ -114,7 +114,7 @@ fn refuses_an_import_of_an_unknown_version_in_the_same_words() {
 #[test]
 fn refuses_a_malformed_version_with_its_name() {
     let good = fs::read(guests().join("count_lines.wasm")).unwrap();
-    let name = "skillhost:tool/tools@0.1.0";
+    let name = "skillhost:tool/tools@0.1.1";
     for to in ["0.1.x", "00.10", "0.1-0", "     "] {
         let to = format!("skillhost:tool/tools@{to}");
         let (_folders, host) = load(&renamed(&good, name, &to));
@@ -133,10 +133,10 @@ fn runs_later_patches_of_a_known_version() {
     let later = renamed(
         &renamed(
             &skills,
-            "skillhost:tool/skills@0.1.0",
+            "skillhost:tool/skills@0.1.1",
             "skillhost:tool/skills@0.1.4",
         ),
-        "skillhost:tool/tools@0.1.0",
+        "skillhost:tool/tools@0.1.1",
         "skillhost:tool/tools@0.1.4",
     );
     let folders = Folders::new();
@@ -168,7 +168,7 @@ fn calls_the_known_one_of_several_versions() {
         panic!("{:?}", host.problems());
     };
     assert!(
-        problem.contains("it does not export `skillhost:tool/tools@0.1.0`"),
+        problem.contains("it does not export `skillhost:tool/tools@0.1.1`"),
         "{problem}"
     );
 }

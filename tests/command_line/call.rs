@@ -129,6 +129,21 @@ fn bad_arguments_name_the_property_and_exit_with_2() {
             "unknown tool: 'get_skil'; did you mean 'get_skill'",
         ),
         ("", "{}", "unknown tool: ''"),
+        (
+            "get_skill",
+            "{\"skill\": \"a\"}",
+            "Missing required argument: 'skill_name'. Unknown argument: 'skill'; did you mean 'skill_name'?",
+        ),
+        (
+            "read_skill_file",
+            "{}",
+            "for example: skillhost call read_skill_file path=SKILL.md skill_name=calculator\n",
+        ),
+        (
+            "list_skills",
+            "x=",
+            "Unknown argument: 'x'\nskillhost: for example: skillhost call list_skills\n",
+        ),
     ] {
         let run = program().run(&["call", tool, arguments]);
         assert_eq!(
@@ -140,6 +155,148 @@ fn bad_arguments_name_the_property_and_exit_with_2() {
             run.stderr.contains(message),
             "{tool} {arguments}: {}",
             run.stderr
+        );
+    }
+}
+
+#[test]
+fn arguments_may_be_pairs_of_key_and_value() {
+    let program = program();
+    for (words, code, answer) in [
+        (
+            &[
+                "read_skill_file",
+                "path=examples/basic.py",
+                "skill_name=calculator",
+                "limit=1",
+            ][..],
+            0,
+            "print(1)",
+        ),
+        (
+            &["read_skill", "skill_name=calculator"],
+            0,
+            "# Calculator\n",
+        ),
+        // Options may stand between.
+        (
+            &["read_skill", "--log", "off", "skill_name=calculator"],
+            0,
+            "# Calculator\n",
+        ),
+        (
+            &[
+                "read_file_in_skill",
+                "skill_name=calculator",
+                "file_path=a=b",
+            ],
+            1,
+            "ERROR: File 'a=b' not found in skill 'calculator'",
+        ),
+        (
+            &["read_file_in_skill", "skill_name=", "file_path=x"],
+            1,
+            "ERROR: Invalid skill name: must not contain special characters",
+        ),
+        (&["read_skill", "skill_name=\u{1b}[2J\n"], 1, "Error: "),
+    ] {
+        let run = program.run(&[&["call"], words].concat());
+        let stdout = run.stdout.as_str();
+        assert!(
+            run.code == code && stdout.starts_with(answer),
+            "{words:?}: {run:?}"
+        );
+    }
+    for (words, message) in [
+        (
+            &["skill_name=a", "skill_name=b"][..],
+            "skillhost: `skill_name` is given twice\n",
+        ),
+        (
+            &["skill_name=a", "x"],
+            "skillhost: expected KEY=VALUE or a JSON object, but got `x`\n",
+        ),
+        (
+            &["{\"skill_name\":", "\"a\"}"],
+            "JSON is one object in single quotes, and stands alone\n",
+        ),
+        (
+            &["a\nskillhost: b=1"],
+            "Unknown argument: 'a\\nskillhost: b'\n",
+        ),
+        (
+            &["--skill_name", "calculator"],
+            "tip: a tool's arguments are written without dashes: skill_name=VALUE\n",
+        ),
+        (
+            &["--ouput", "json"],
+            "tip: a similar argument exists: '--output'\n",
+        ),
+    ] {
+        let run = program.run(&[&["call", "read_skill"], words].concat());
+        assert_eq!((run.code, run.stdout.as_str()), (2, ""), "{words:?}");
+        assert!(run.stderr.contains(message), "{words:?}: {}", run.stderr);
+    }
+}
+
+/// The tools of the guests have properties of every type.
+#[test]
+fn an_example_is_a_call_that_the_tool_takes() {
+    let program = program();
+    let tools = guests();
+    let options = [
+        "--tools",
+        tools.to_str().unwrap(),
+        "--grant",
+        "count_lines.wasm=*",
+    ];
+    let listed = program.run(&[&options[..], &["tools", "--format", "mcp"]].concat());
+    let listed: Vec<Value> = serde_json::from_str(&listed.stdout).unwrap();
+    let mut examples = 0;
+    for tool in &listed {
+        let name = tool["name"].as_str().unwrap();
+        let run = program.run(&[&options[..], &["call", name, "[]"]].concat());
+        assert_eq!(run.code, 2, "{name}: {run:?}");
+        let start = "skillhost: for example: skillhost ";
+        let Some(example) = run.stderr.lines().find_map(|line| line.strip_prefix(start)) else {
+            continue;
+        };
+        let mut words: Vec<&str> = options.to_vec();
+        for (index, part) in example.split('\'').enumerate() {
+            match index % 2 {
+                0 => words.extend(part.split_whitespace()),
+                _ => words.push(part),
+            }
+        }
+        let run = program.run(&words);
+        assert_ne!(run.code, 2, "{example}: {run:?}");
+        examples += 1;
+    }
+    assert!(
+        examples > listed.len() / 2,
+        "{examples} of {}",
+        listed.len()
+    );
+}
+
+#[test]
+fn an_unknown_tool_says_where_tools_are_looked_for() {
+    let program = program();
+    program.write("tools/note.txt", "");
+    for (options, message) in [
+        (
+            &[][..],
+            "unknown tool: 'x_y' (only built-in tools are loaded; `--tools DIR` adds those of a folder)",
+        ),
+        (
+            &["--tools", "tools"],
+            "unknown tool: 'x_y' (looked among the built-in tools and in `tools`; `--tools DIR` adds a folder)",
+        ),
+    ] {
+        let run = program.run(&[&["call", "x_y"], options].concat());
+        assert_eq!(
+            (run.code, run.stderr),
+            (2, format!("skillhost: {message}\n"))
         );
     }
 }

@@ -1,16 +1,21 @@
 //! The verbs that list: skills, tools, prompts, findings, grants, components.
 
 use serde_json::{Value, json};
+use skillhost::prompt::tokens;
 
 use super::{SKILL, program};
 use crate::support::guests;
+use crate::support::program::{Program, Run};
 
 #[test]
 fn skills_prints_a_table_or_json_with_problems() {
     let program = program();
     program.write("skills/Bad/SKILL.md", "no frontmatter\n");
     let run = program.run(&["skills"]);
-    assert_eq!(run.stdout, "Bad\ncalculator  Adds numbers.\n");
+    assert_eq!(
+        run.stdout,
+        "Bad         no frontmatter\ncalculator  Adds numbers.\n"
+    );
     assert!(run.stderr.contains("`Bad`: "), "{}", run.stderr);
     let run = program.run(&["skills", "--output", "json"]);
     let listed: Value = serde_json::from_str(&run.stdout).unwrap();
@@ -43,7 +48,8 @@ fn tools_prints_a_json_array_of_functions() {
             "get_skill",
             "read_skill_file",
             "read_skill",
-            "list_skills"
+            "list_skills",
+            "list_files_in_skill"
         ]
     );
 }
@@ -62,6 +68,88 @@ fn prompt_names_each_skill_in_either_style() {
         "{}",
         run.stdout
     );
+}
+
+#[test]
+fn prompt_keeps_to_a_budget_and_says_on_stderr_what_it_leaves_out() {
+    let program = Program::new();
+    for number in 0..300 {
+        let text = format!(
+            "---\nname: s\ndescription: {}\n---\n",
+            "Adds numbers. ".repeat(9)
+        );
+        program.write(&format!("skills/skill-{number:03}/SKILL.md"), text);
+    }
+    let run = program.run(&["prompt"]);
+    assert!(tokens(&run.stdout) <= 4000);
+    let warning = "the 300 skills do not fit the 4000 tokens of a prompt: it cuts descriptions to ";
+    assert!(run.stderr.contains(warning), "{}", run.stderr);
+    assert!(
+        run.stdout.contains("call find_skills(query="),
+        "{}",
+        run.stdout
+    );
+    let small = program.run(&["prompt", "--budget", "1000"]);
+    assert!(tokens(&small.stdout) <= 1000);
+    assert!(small.stderr.contains("the 1000 tokens"), "{}", small.stderr);
+    let whole = program.run(&["prompt", "--budget", "100000"]);
+    assert_eq!((whole.stdout.lines().count(), &*whole.stderr), (305, ""));
+    for wrong in ["0", "255", "-1", "many", "99999999999"] {
+        let run = program.run(&["prompt", &format!("--budget={wrong}")]);
+        assert_eq!((run.code, run.stdout.as_str()), (2, ""), "{wrong}");
+        assert!(run.stderr.contains("--budget"), "{wrong}: {}", run.stderr);
+    }
+    // By the configuration.
+    let offers = |run: &Run| run.stdout.contains("find_skills");
+    assert!(offers(&program.run(&["tools"])));
+    program.write(
+        "skillhost.toml",
+        "[prompt]\nbudget = 1000\n[search]\noffer = \"never\"\n",
+    );
+    let run = program.run(&["prompt"]);
+    assert_eq!(run.stderr, small.stderr);
+    assert!(
+        run.stdout.contains("call list_skills(cursor='skill-"),
+        "{}",
+        run.stdout
+    );
+    assert!(!offers(&program.run(&["tools"])));
+    let run = program.run(&["call", "find_skills", r#"{"query":"x"}"#]);
+    assert_eq!(run.code, 2, "{run:?}");
+    program.write(
+        "skillhost.toml",
+        "disabled_tools = [\"find_skills\", \"list_skills\"]\n",
+    );
+    let run = program.run(&["prompt"]);
+    assert!(
+        run.stdout.ends_with("last by name, did not fit.\n"),
+        "{}",
+        run.stdout
+    );
+}
+
+#[test]
+fn one_call_and_one_message_search_all_skills() {
+    let program = program();
+    let body = "---\nname: x\ndescription: Something.\n---\n# Knots\n\nTie a bowline.\n";
+    program.write("skills/knots/SKILL.md", body);
+    let run = program.run(&["call", "find_skills", r#"{"query":"bowline"}"#]);
+    assert_eq!((run.code, &*run.stderr), (0, ""));
+    assert!(
+        run.stdout
+            .starts_with("knots: Something. [matches: bowline"),
+        "{}",
+        run.stdout
+    );
+    assert!(!run.stdout.contains("so far"), "{}", run.stdout);
+    let run = program.run(&["call", "list_skills", r#"{"query":"bowline"}"#]);
+    assert!(run.stdout.contains("\"knots\""), "{}", run.stdout);
+    let message = json!({"role": "assistant", "tool_calls": [{"id": "1", "type": "function",
+        "function": {"name": "find_skills", "arguments": "{\"query\": \"bowline\"}"}}]});
+    let options = ["--skills", "skills", "respond", "--format", "openai"];
+    let run = program.run_with(&options, &message.to_string());
+    assert!(run.stdout.contains("knots: Something."), "{run:?}");
+    assert!(!run.stdout.contains("so far"), "{run:?}");
 }
 
 #[test]
@@ -152,7 +240,7 @@ fn inspect_prints_a_component_and_exits_with_1_if_a_host_would_refuse_it() {
     for line in [
         "sha256: ",
         "size: ",
-        "called by: skillhost:tool/tools@0.1.0\n",
+        "called by: skillhost:tool/tools@0.1.1\n",
         "  granted  wasi:filesystem/types@",
         "  count_lines: reads the skill named by `skill_name`",
     ] {

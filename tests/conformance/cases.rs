@@ -53,10 +53,7 @@ fn a_case_passes_or_reports_the_difference() {
     let report = block_on(
         conformance(program.folder.path().join("count_lines.wasm"))
             .cases(program.folder.path().join("cases"))
-            .skills_root(SkillsRoot {
-                path: program.folder.path().join("skills"),
-                follow_links: false,
-            })
+            .skills_root(SkillsRoot::new(program.folder.path().join("skills")))
             .run(),
     )
     .unwrap();
@@ -137,10 +134,7 @@ fn a_case_with_a_random_answer_fails_and_is_not_rewritten() {
     program.write("cases/random.json", case);
     let run = conformance(guests().join("faulty.wasm"))
         .cases(program.folder.path().join("cases"))
-        .skills_root(SkillsRoot {
-            path: program.folder.path().join("skills"),
-            follow_links: false,
-        })
+        .skills_root(SkillsRoot::new(program.folder.path().join("skills")))
         .update(true)
         .run();
     let report = block_on(run).unwrap();

@@ -1,7 +1,7 @@
 //! `skillhost serve --http`, as a process.
 
 use std::io::{BufRead as _, BufReader};
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Child;
 
@@ -54,6 +54,51 @@ impl Drop for ServerProcess {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+#[test]
+fn localhost_is_every_loopback_address_and_no_other() {
+    let program = Program::new();
+    program.write("skills/a/SKILL.md", "# A\n");
+    let mut command = program.command(&["serve", "--http", "localhost:0"]);
+    let mut child = command.spawn().unwrap();
+    let mut line = String::new();
+    let stdout = child.stdout.as_mut().unwrap();
+    BufReader::new(stdout).read_line(&mut line).unwrap();
+    let port = line.strip_prefix("http://localhost:").unwrap();
+    let port: u16 = port.strip_suffix("/mcp\n").unwrap().parse().unwrap();
+    let first = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let second = SocketAddr::from((Ipv6Addr::LOCALHOST, port));
+    let has_second = TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).is_ok();
+    let server = ServerProcess {
+        child,
+        address: first,
+    };
+    let addresses = || {
+        [first, second]
+            .into_iter()
+            .take(1 + usize::from(has_second))
+    };
+    for address in addresses() {
+        for (host, status) in [("localhost", 200), ("evil.example", 403)] {
+            let request = Request::get("/metrics").with("Host", &format!("{host}:{port}"));
+            let answer = Client::once(address, &request);
+            assert_eq!(answer.status, status, "{address} {host}");
+        }
+    }
+    // A part of the clients would reach a program that has one of the two.
+    for address in addresses() {
+        let taken = TcpListener::bind((address.ip(), 0)).unwrap();
+        let port = taken.local_addr().unwrap().port();
+        let run = program.run(&["serve", "--http", &format!("localhost:{port}")]);
+        assert_eq!(run.code, 4, "{}", run.stderr);
+        let message = format!(
+            "cannot serve at `{}`",
+            SocketAddr::from((address.ip(), port))
+        );
+        assert!(run.stderr.contains(&message), "{}", run.stderr);
+    }
+    drop(server);
 }
 
 #[test]

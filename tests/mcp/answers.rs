@@ -7,7 +7,9 @@ use serde_json::{Value, json};
 
 use super::{folder, replaced, with_guests};
 use crate::support::mcp::{Client, NEWEST, REVISIONS};
-use crate::support::{build, builder_with_guests, guests, model_text, repository, sample_host};
+use crate::support::{
+    build, builder_with_guests, call, guests, model_text, repository, sample_host,
+};
 
 fn sample(revision: &'static str) -> Client {
     Client::start(repository(), &[], revision)
@@ -107,7 +109,7 @@ fn a_long_listing_has_several_pages() {
         }
     }
     assert_eq!(pages, 2);
-    assert_eq!(seen.len() % 2, 1, "five, and each attack twice");
+    assert_eq!(seen.len() % 2, 0, "six, and each attack twice");
     for name in ["read_skill", "hostile_compute", "another_compute"] {
         assert_eq!(seen.iter().filter(|seen| *seen == name).count(), 1);
     }
@@ -129,6 +131,7 @@ fn each_tool_answers_with_the_text_for_a_model() {
         ),
         ("read_skill", json!({"skill_name": "weather"})),
         ("list_skills", json!({})),
+        ("list_files_in_skill", json!({"skill_name": "calculator"})),
     ];
     for revision in REVISIONS {
         let mut client = sample(revision);
@@ -178,8 +181,15 @@ fn a_failure_is_a_result_in_the_contracts_words() {
         let mut client = with_guests(&program, &["unchecked.wasm"], revision);
         for (tool, arguments) in &failures {
             let result = client.call(tool, arguments.clone());
-            let text = model_text(&host, tool, arguments.clone());
-            assert_eq!(result["content"], json!([{"type": "text", "text": text}]));
+            let error = call(&host, tool, arguments.clone()).unwrap_err();
+            let text = error.model_text();
+            let mut content = vec![json!({"type": "text", "text": text})];
+            content.extend(
+                error
+                    .model_help()
+                    .map(|help| json!({"type": "text", "text": help})),
+            );
+            assert_eq!(result["content"], json!(content));
             assert_eq!(result["isError"], true, "{result}");
             assert_eq!(result["structuredContent"], Value::Null);
             assert!(!text.contains(program.folder.path().to_str().unwrap()));
@@ -244,7 +254,7 @@ fn without_skills_there_is_no_prompt_and_no_read_skill() {
     let tools = client.request("tools/list", json!({}))["result"]["tools"].clone();
     let tools: Vec<&Value> = tools.as_array().unwrap().iter().collect();
     assert!(tools.iter().all(|tool| tool["name"] != "read_skill"));
-    assert_eq!(tools.len(), 4);
+    assert_eq!(tools.len(), 5);
 }
 
 #[test]

@@ -141,13 +141,65 @@ fn a_replaced_folder_of_skills_is_watched() {
 }
 
 #[test]
+fn a_new_and_a_changed_skill_are_found_and_the_prompt_keeps_its_budget() {
+    let program = Program::new();
+    for number in 0..300 {
+        let text = format!(
+            "---\nname: s\ndescription: {}\n---\n",
+            "Adds numbers. ".repeat(9)
+        );
+        program.write(&format!("skills/skill-{number:03}/SKILL.md"), text);
+    }
+    let mut client = Client::start(program.folder.path(), &[], NEWEST);
+    assert!(tools(&mut client).contains(&"find_skills".to_owned()));
+    for _ in 0..2 {
+        let prompt = client.request("prompts/get", json!({"name": "skills"}));
+        let text = prompt["result"]["messages"][0]["content"]["text"]
+            .as_str()
+            .unwrap();
+        assert!(skillhost::prompt::tokens(text) <= 4000);
+        assert!(text.contains("call find_skills("), "{text}");
+    }
+    client.logged("the 300 skills do not fit the 4000 tokens of a prompt");
+    let find = |client: &mut Client, query: &str| {
+        let arguments = json!({"name": "find_skills", "arguments": {"query": query}});
+        let result = client.request("tools/call", arguments)["result"].clone();
+        result["content"][0]["text"].as_str().unwrap().to_owned()
+    };
+    let expect = |client: &mut Client, query: &str, expected: &str| {
+        // Watched for a second, and then read while other tests run.
+        let end = Instant::now() + Duration::from_secs(20);
+        while !find(client, query).contains(expected) {
+            assert!(Instant::now() < end, "`{query}` does not find `{expected}`");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    let knots = |body: &str| format!("---\nname: knots\ndescription: Ropes.\n---\n{body}\n");
+    program.write("skills/knots/SKILL.md", knots("Tie a bowline."));
+    expect(&mut client, "bowline", "knots: Ropes.");
+    program.write("skills/knots/SKILL.md", knots("Tie a sheepshank."));
+    expect(&mut client, "sheepshank", "knots: Ropes.");
+    fs::remove_dir_all(program.folder.path().join("skills/knots")).unwrap();
+    // At once: the host looks.
+    assert!(!find(&mut client, "sheepshank").contains("knots"));
+    assert_eq!(
+        client
+            .stderr()
+            .matches("do not fit the 4000 tokens")
+            .count(),
+        1
+    );
+    assert_eq!(client.end().1, Some(0));
+}
+
+#[test]
 fn components_are_reloaded_when_files_are_added_changed_or_removed() {
     for revision in [REVISIONS[1], NEWEST] {
         let program = folder("");
         fs::create_dir(program.folder.path().join("tools")).unwrap();
         let options = ["--tools", "tools"];
         let (mut client, subscription) = listening(&program, &options, revision);
-        assert_eq!(tools(&mut client).len(), 5);
+        assert_eq!(tools(&mut client).len(), 6);
 
         copy(&program, "count_lines.wasm", "one.wasm");
         expect_notification(&mut client, TOOLS_CHANGED, subscription);
@@ -170,7 +222,7 @@ fn components_are_reloaded_when_files_are_added_changed_or_removed() {
 
         fs::remove_file(program.folder.path().join("tools/one.wasm")).unwrap();
         expect_notification(&mut client, TOOLS_CHANGED, subscription);
-        assert_eq!(tools(&mut client).len(), 5);
+        assert_eq!(tools(&mut client).len(), 6);
         assert_eq!(client.arrived(TOOLS_CHANGED), 0);
     }
 }

@@ -195,9 +195,9 @@ fn a_manifest_over_a_limit_names_the_limit() {
 
     let folders = Folders::new();
     folders.write("a/SKILL.md", "x");
-    // 65 paths to a folder of 64 dangling links.
+    // 129 paths to a folder of 128 dangling links.
     fs::create_dir(folders.root.join("a/0")).unwrap();
-    for number in 0..64 {
+    for number in 0..128 {
         symlink("none", folders.root.join(format!("a/0/{number}"))).unwrap();
         symlink("0", folders.root.join(format!("a/to-{number}"))).unwrap();
     }

@@ -174,7 +174,7 @@ fn without_tools_the_definitions_are_empty() {
     program.write(
         "skillhost.toml",
         "disabled_tools = [\"read_file_in_skill\", \"get_skill\", \"read_skill_file\", \
-         \"read_skill\", \"list_skills\"]\n",
+         \"read_skill\", \"list_skills\", \"list_files_in_skill\"]\n",
     );
     for format in ["openai", "responses", "anthropic", "gemini", "mcp"] {
         let run = program.run(&["tools", "--format", format]);

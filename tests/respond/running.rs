@@ -134,7 +134,9 @@ fn null_counts_as_absent_in_every_tool() {
             "read_file_in_skill" => {
                 json!({"skill_name": "calculator", "file_path": "examples/basic.py"})
             }
-            "get_skill" | "read_skill" => json!({"skill_name": "calculator"}),
+            "get_skill" | "read_skill" | "list_files_in_skill" => {
+                json!({"skill_name": "calculator"})
+            }
             "read_skill_file" => json!({"path": "examples/basic.py", "skill_name": "calculator"}),
             "list_skills" => json!({}),
             "count_lines" => json!({"skill_name": "calculator", "path": "examples/basic.py"}),
@@ -152,5 +154,5 @@ fn null_counts_as_absent_in_every_tool() {
         assert!(!text.starts_with("ERROR"), "{text}");
         assert_eq!(model_text(&host, &definition.name, with_nulls), text);
     }
-    assert_eq!(seen, 6);
+    assert_eq!(seen, 7);
 }

@@ -7,67 +7,88 @@ use rustix::fs::{CWD, FileType, Mode};
 use serde_json::{Value, json};
 use skillhost::{Grant, SKILL_RESOURCES};
 
-use super::{
-    INVALID_PARAMS, bytes, children, folders, open, read, resources, skill_md, skills, uris,
-};
+use super::{INVALID_PARAMS, children, folders, open, resources, skill_md, skills, uris};
 use crate::support::builder;
 use crate::support::folders::{CANARY, Folders};
 use crate::support::program::Program;
 use crate::support::session::Session;
 
 #[test]
-fn only_valid_skills_have_entries() {
+fn only_skills_that_every_client_takes_are_listed() {
     let long = "x".repeat(1025);
+    // The others are answered one by one, with what their SKILL.md says.
     let cases = [
-        ("mismatch", skill_md("other"), "they must be the same"),
         (
             "no-name",
             "---\ndescription: x\n---\n".to_owned(),
-            "`name` is missing",
+            json!("no-name"),
+            json!("x"),
         ),
         (
             "no-description",
             "---\nname: no-description\n---\n".to_owned(),
-            "`description` is missing",
+            json!("no-description"),
+            json!(""),
         ),
         (
             "too-long",
             format!("---\nname: too-long\ndescription: {long}\n---\n"),
-            "at most 1024",
+            json!("too-long"),
+            json!(long),
         ),
         (
             "no-frontmatter",
             "# A\n".to_owned(),
-            "there is no frontmatter",
+            json!("no-frontmatter"),
+            json!(""),
         ),
-        ("unclosed", "---\nname: unclosed\n".to_owned(), "not closed"),
+        (
+            "unclosed",
+            "---\nname: unclosed\n".to_owned(),
+            json!("unclosed"),
+            json!(""),
+        ),
         (
             "no-yaml",
             "---\nname: no-yaml\ndescription: a: b\n---\n".to_owned(),
-            "not valid YAML",
+            json!("no-yaml"),
+            json!("a: b"),
         ),
         (
             "12",
             "---\nname: 12\ndescription: x\n---\n".to_owned(),
-            "`name` is not text",
+            json!("12"),
+            json!("x"),
         ),
         (
-            "infinite",
-            "---\nname: infinite\ndescription: x\nmetadata:\n  a: .inf\n---\n".to_owned(),
-            "JSON has no number",
+            "tool-list",
+            "---\nname: tool-list\ndescription: x\nallowed-tools: [Read]\n---\n".to_owned(),
+            json!("tool-list"),
+            json!("x"),
         ),
-        ("Upper", skill_md("Upper"), "lower-case letters"),
-        ("under_score", skill_md("under_score"), "lower-case letters"),
-        ("ümlaut", skill_md("ümlaut"), "lower-case letters"),
+        (
+            "Upper",
+            skill_md("Upper"),
+            json!("Upper"),
+            json!("About Upper."),
+        ),
+        (
+            "under_score",
+            skill_md("under_score"),
+            json!("under_score"),
+            json!("About under_score."),
+        ),
     ];
     let folders = folders("good");
-    for (name, text, _) in &cases {
+    for (name, text, ..) in &cases {
         folders.write(&format!("{name}/SKILL.md"), text);
     }
+    folders.write("mismatch/SKILL.md", skill_md("other"));
+    folders.write("ümlaut/SKILL.md", skill_md("ümlaut"));
     folders.write("lower/skill.md", skill_md("lower"));
     folders.write("binary/SKILL.md", b"---\nname: binary\n---\n\xff");
     fs::create_dir(folders.root.join("empty")).unwrap();
-    for number in 0..512 {
+    for number in 0..1_200 {
         folders.write(&format!("many/{number}"), "");
     }
     folders.write("many/SKILL.md", skill_md("many"));
@@ -81,16 +102,34 @@ fn only_valid_skills_have_entries() {
         ["skill://good/SKILL.md", "skill://zz/SKILL.md"]
     );
 
-    let cases = cases.iter().map(|(name, _, why)| (*name, *why));
-    for (name, why) in cases.chain([
-        ("lower", "there is no `SKILL.md`"),
+    let get = |name: &str| {
+        let name = name.replace('ü', "%C3%BC");
+        json!({"uri": format!("skill://{name}/SKILL.md")})
+    };
+    for (name, _, own_name, description) in &cases {
+        let skill = session.ask("skills/get", get(name)).unwrap()["skill"].take();
+        assert_eq!(skill["frontmatter"]["name"], *own_name, "{name}");
+        assert_eq!(skill["frontmatter"]["description"], *description, "{name}");
+        assert_eq!(skill["resources"].as_array().unwrap().len(), 1, "{name}");
+    }
+    // Over the extension's limits there are no digests.
+    for name in ["many", "large"] {
+        let skill = session.ask("skills/get", get(name)).unwrap()["skill"].take();
+        assert_eq!(skill["frontmatter"]["name"], name);
+        assert_eq!(skill["resources"], "dynamic");
+    }
+    for (name, why) in [
+        (
+            "mismatch",
+            "`name` is `other`, not the folder's name; the protocol has no entry for that, and \
+             skill://mismatch/SKILL.md can be read",
+        ),
+        ("ümlaut", "its folder's name is not"),
+        ("lower", "read skill://lower/skill.md"),
         ("binary", "not UTF-8"),
         ("empty", "there is no `SKILL.md`"),
-        ("many", "more than 512 files"),
-        ("large", "larger than 16 MiB"),
-    ]) {
-        let uri = format!("skill://{}/SKILL.md", name.replace('ü', "%C3%BC"));
-        let (code, message) = session.error("skills/get", json!({"uri": uri}));
+    ] {
+        let (code, message) = session.error("skills/get", get(name));
         assert_eq!(code, INVALID_PARAMS, "{name}");
         assert!(message.contains(why), "{name}: {message}");
     }
@@ -104,9 +143,35 @@ fn only_valid_skills_have_entries() {
     ] {
         assert!(uris(&listed).contains(&uri), "{uri}");
     }
-    assert!(!uris(&listed).contains(&"skill://many/1"));
-    assert_eq!(bytes(&read(&mut session, "skill://many/1")), b"");
-    assert_eq!(children(&mut session, "skill://many").len(), 513);
+    let many = listed.iter().map(|listed| listed["uri"].as_str().unwrap());
+    assert_eq!(
+        many.filter(|uri| uri.starts_with("skill://many/")).count(),
+        1_201
+    );
+}
+
+#[test]
+fn a_listing_that_leaves_files_out_says_how_to_find_them() {
+    let folders = folders("a");
+    // Before SKILL.md, so that the walk ends before it.
+    for number in 0..16_400 {
+        folders.write(&format!("a/A/{number:05}"), "");
+    }
+    let mut session = open(&folders);
+    let listed = resources(&mut session);
+    assert!(listed.len() < 10_000, "{}", listed.len());
+    let about = listed
+        .iter()
+        .find(|listed| listed["uri"] == "skill://a/SKILL.md");
+    let about = about.unwrap()["description"].as_str().unwrap();
+    assert!(
+        about.contains("Not all files of this skill are listed"),
+        "{about}"
+    );
+    assert!(
+        about.contains("`resources/directory/read` of skill://a"),
+        "{about}"
+    );
 }
 
 #[test]
@@ -117,7 +182,9 @@ fn frontmatter_keeps_every_key_and_its_type() {
     folders.write("a/SKILL.md", text.replace('\n', "\r\n"));
     let mut session = open(&folders);
     assert_eq!(
-        skills(&mut session)[0]["frontmatter"],
+        session
+            .ask("skills/get", json!({"uri": "skill://a/SKILL.md"}))
+            .unwrap()["skill"]["frontmatter"],
         json!({
             "name": "a", "description": "One two.", "license": "MIT",
             "metadata": {"version": 1.1}, "allowed-tools": ["Read"], "model": "x",
@@ -158,10 +225,12 @@ fn files_that_cannot_be_read_are_in_no_listing() {
 }
 
 #[test]
-fn skills_and_files_that_are_left_out_are_logged_once() {
+fn skills_and_files_that_are_left_out_are_logged_in_one_line() {
     let program = Program::new();
     program.write("skills/a/SKILL.md", skill_md("other\u{1b}[2J"));
     program.write("skills/b/SKILL.md", skill_md("b"));
+    program.write("skills/c_c/SKILL.md", skill_md("c_c"));
+    program.write("skills/d_d/SKILL.md", skill_md("d_d"));
     symlink("/etc", program.folder.path().join("skills/b/etc")).unwrap();
     let meta = crate::support::http::meta();
     let request = |id| {
@@ -169,32 +238,34 @@ fn skills_and_files_that_are_left_out_are_logged_once() {
             json!({"jsonrpc": "2.0", "id": id, "method": "skills/list", "params": {"_meta": meta}});
         format!("{list}\n")
     };
-    let run = program.run_with(&["serve"], &(request(1) + &request(2)));
-    assert_eq!(run.code, 0, "{}", run.stderr);
-    let about = |what: &str| {
-        run.stderr
-            .lines()
-            .filter(|line| line.contains(what))
-            .count()
-    };
-    assert_eq!(
-        about("`a` is left out of the skills extension"),
-        1,
-        "{}",
-        run.stderr
-    );
-    assert_eq!(
-        about("the manifest of `b` is without `etc` (outside)"),
-        1,
-        "{}",
-        run.stderr
-    );
-    assert!(!run.stderr.contains('\u{1b}'), "{}", run.stderr);
-    assert!(
-        run.stdout
-            .lines()
-            .all(|line| serde_json::from_str::<Value>(line).is_ok())
-    );
+    let requests = request(1) + &request(2);
+    let line = "`skills/list` leaves out 3 of 4 skills";
+    for (log, details) in [(&[][..], 0), (&["--log", "info"], 1)] {
+        let arguments: Vec<&str> = ["serve"].iter().chain(log).copied().collect();
+        let run = program.run_with(&arguments, &requests);
+        assert_eq!(run.code, 0, "{}", run.stderr);
+        let about = |what: &str| {
+            let lines = run.stderr.lines();
+            lines.filter(|line| line.contains(what)).count()
+        };
+        for (what, count) in [
+            (line, 1),
+            (
+                "2 have a folder whose name the specification refuses (`c_c`, `d_d`)",
+                1,
+            ),
+            (
+                "`skills/list` leaves out `a`: the frontmatter is not YAML",
+                details,
+            ),
+            ("the manifest of `b` is without `etc` (outside)", details),
+        ] {
+            assert_eq!(about(what), count, "{what}: {}", run.stderr);
+        }
+        assert!(!run.stderr.contains('\u{1b}'), "{}", run.stderr);
+        let mut lines = run.stdout.lines();
+        assert!(lines.all(|line| serde_json::from_str::<Value>(line).is_ok()));
+    }
 }
 
 #[test]

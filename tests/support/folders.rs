@@ -46,15 +46,20 @@ impl Folders {
         BUILT.get_or_init(|| {
             let manifest = fs::read(repository().join("tests/vectors/built_skills.json")).unwrap();
             let manifest: Value = serde_json::from_slice(&manifest).unwrap();
-            let folders = Self::new();
-            for (skill, files) in manifest["skills"].as_object().unwrap() {
-                fs::create_dir_all(folders.root.join(skill)).unwrap();
-                for (path, content) in files.as_object().unwrap() {
-                    folders.make(&folders.root.join(skill).join(path), content);
-                }
-            }
-            folders
+            Self::of(&manifest["skills"])
         })
+    }
+
+    /// A root of these skills.
+    pub(crate) fn of(skills: &Value) -> Self {
+        let folders = Self::new();
+        for (skill, files) in skills.as_object().unwrap() {
+            fs::create_dir_all(folders.root.join(skill)).unwrap();
+            for (path, content) in files.as_object().unwrap() {
+                folders.make(&folders.root.join(skill).join(path), content);
+            }
+        }
+        folders
     }
 
     /// Writes a file of a skill.

@@ -43,6 +43,44 @@ pub(crate) fn everywhere<S: AsRef<std::ffi::OsStr>>(
     [pipe, file, on_a_terminal(program, arguments, stdin)]
 }
 
+/// Runs the program on a terminal, types a text there, and then Ctrl-D.
+pub(crate) fn typed(program: &Program, arguments: &[&str], text: &str) -> Printout {
+    let script = "
+import os, pty, sys
+pid, terminal = pty.fork()
+if pid == 0:
+    os.execv(sys.argv[2], sys.argv[2:])
+os.write(terminal, sys.argv[1].encode() + b'\\x04')
+while True:
+    try:
+        read = os.read(terminal, 65536)
+    except OSError:
+        break
+    if not read:
+        break
+    sys.stdout.buffer.write(read)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+";
+    let output = Command::new("python3")
+        .args(["-c", script, text])
+        .args(["/usr/bin/env", "-i"])
+        .arg(format!("SKILLHOST_CACHE={}", cache().display()))
+        .arg(env!("CARGO_BIN_EXE_skillhost"))
+        .args(arguments)
+        .current_dir(program.folder.path())
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    assert!(output.stderr.is_empty(), "{output:?}");
+    Printout {
+        to: "terminal",
+        text: String::from_utf8(output.stdout)
+            .unwrap()
+            .replace("\r\n", "\n"),
+        code: output.status.code().unwrap(),
+    }
+}
+
 /// Runs the program with a terminal for its stdout and stderr.
 pub(crate) fn on_a_terminal<S: AsRef<std::ffi::OsStr>>(
     program: &Program,

@@ -70,7 +70,7 @@ fn tells_a_component_without_functions_both_ways_to_be_a_tool_component() {
         ("types.wasm", types),
     ] {
         let problem = refused(name, &component(text));
-        let why = "it is not a tool component: it does not export `skillhost:tool/tools@0.1.0`, nor \
+        let why = "it is not a tool component: it does not export `skillhost:tool/tools@0.1.1`, nor \
                    a function that could be a tool";
         assert!(problem.ends_with(why), "{problem}");
     }

@@ -111,13 +111,14 @@ fn read(call: &Arguments, access: Access) -> Result<(Output, u64, &'static str),
         ReadError::Outside => error.into(),
         _ => Failure::unreadable(format!("Cannot read file '{file_path}': {error}")),
     };
-    match folder.answer(&path, MAX_BYTES) {
+    match folder.find(&path, |path| folder.answer(path, MAX_BYTES)) {
         Ok((output, size)) => return Ok((output, size, "utf-8")),
         // What other encoding it is, or what else, the bytes tell.
         Err(ReadError::NotUtf8 | ReadError::TooLarge(_)) => {}
         Err(error) => return Err(failure(error)),
     }
-    let bytes = folder.read(&path, MAX_BYTES).map_err(failure)?;
+    let bytes = folder.find(&path, |path| folder.read(path, MAX_BYTES));
+    let bytes = bytes.map_err(failure)?;
     let size = bytes.0.len() as u64;
     let (text, encoding) = text::decode(bytes.0)
         .map_err(|error| Failure::unreadable(format!("Cannot read file '{file_path}': {error}")))?;

@@ -35,8 +35,10 @@ skillhost_guest::without_std!();
 skillhost_guest::export_tools!(
     Tool::new(
         "read_skill_file",
-        "从技能目录读取文件(⚠️ 技能文件存储在本地机器,不在远程沙盒中。当 skill 中提到其他文件时,\
-         必须使用此工具读取,不能使用 read_file 或 run 命令在沙盒中查找)",
+        "Read a file of a skill: one that its instructions mention, a guide, a template or an \
+         example. Skill files are stored on the local machine, not in a remote sandbox or \
+         workspace, so this tool must be used to read them. With skill_name, which is usual, path \
+         is relative to the skill's directory. offset and limit read a large file in parts.",
         read_skill_file,
     )
     .title("Read a skill's file, or lines of it")
@@ -99,7 +101,7 @@ fn answer(call: &Arguments, access: Access) -> Answer {
     };
     let shown = shown(&folder, Some(&path));
     let found = folder
-        .open(&path)
+        .find(&path, |path| folder.open(path))
         .and_then(|file| file.size().map(|size| (file, size)));
     match found {
         Ok((file, size)) => read(call, &file, size, shown),

@@ -64,7 +64,7 @@ pub use bindings::tools::FailureKind;
 pub use environment::variable;
 pub use failure::Failure;
 pub use folder::{Access, Bytes, File, Folder, ReadError};
-pub use listing::{Identity, Names};
+pub use listing::{Entry, Identity, ListError, NameError, Names, SortedNames, child_path};
 pub use output::Output;
 pub use path::{PathError, SkillPath, check_skill_name};
 pub use skill_md::without_frontmatter;

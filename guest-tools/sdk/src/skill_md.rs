@@ -17,6 +17,23 @@ impl Folder {
         self.with_skill_md(|path| self.answer(path, limit))
     }
 
+    /// Reads what a path names. If nothing has the path, and it is the name of the
+    /// skill's documentation in another spelling by case, reads that file.
+    pub fn find<T>(
+        &self,
+        path: &SkillPath<'_>,
+        read: impl Fn(&SkillPath<'_>) -> Result<T, ReadError>,
+    ) -> Result<T, ReadError> {
+        match read(path) {
+            Err(ReadError::NotFound)
+                if self.skill().is_some() && path.normalized().eq_ignore_ascii_case("SKILL.md") =>
+            {
+                self.with_skill_md(read)
+            }
+            found => found,
+        }
+    }
+
     fn with_skill_md<T>(
         &self,
         open: impl Fn(&SkillPath<'_>) -> Result<T, ReadError>,

@@ -4,9 +4,9 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use skillhost_guest::{Failure, Folder, Output, ReadError, SkillPath};
+use skillhost_guest::{Entry, Failure, Folder, ListError, Output, ReadError, SkillPath};
 
-use crate::entry::{self, Entry, Unlisted};
+use crate::entry;
 use crate::{WHOLE_SKILL, manifest, reason};
 
 /// Entries of a folder that are looked at, each by opening it. Meets: a folder
@@ -37,10 +37,12 @@ pub(crate) fn answer(folder: &Folder, path: &SkillPath<'_>) -> Result<Output, Fa
         Ok(_) => return Err(reason::not_a_directory()),
         Err(error) => return Err(reason::failure(error)),
     }
-    let listed = entry::list(&opened, MOST_ENTRIES).map_err(|unlisted| match unlisted {
-        Unlisted::TooMany => reason::too_many(MOST_ENTRIES),
-        Unlisted::Error(error) => reason::failure(error),
-    })?;
+    let listed = opened
+        .sorted_names(MOST_ENTRIES)
+        .map_err(|error| match error {
+            ListError::TooMany => reason::too_many(MOST_ENTRIES),
+            ListError::Read(error) => reason::failure(error),
+        })?;
     let above = match path.as_str() {
         WHOLE_SKILL => "",
         path => path,
@@ -57,7 +59,7 @@ pub(crate) fn answer(folder: &Folder, path: &SkillPath<'_>) -> Result<Output, Fa
     for name in listed.names {
         let found = entry::join(above, &name).and_then(|path| entry::open(folder, &path));
         let size = match found {
-            Ok(Entry::File(size)) => Some(size),
+            Ok(Entry::File(_, size)) => Some(size),
             Ok(Entry::Folder(_)) => None,
             Err(_) => {
                 directory.left_out += 1;

@@ -4,7 +4,6 @@
 
 use alloc::borrow::ToOwned as _;
 use alloc::string::String;
-use alloc::vec;
 use alloc::vec::Vec;
 
 use sha2::{Digest as _, Sha256};
@@ -12,7 +11,7 @@ use skillhost_guest::{Failure, File, Folder, Output, ReadError, SkillPath};
 
 use crate::file;
 use crate::reason;
-use crate::walk::{LeftOut, MOST_BYTES, Walk};
+use crate::walk::{LeftOut, MOST_BYTES, MOST_FILES, Walk};
 
 /// Whether every file is read for its digest.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -28,7 +27,8 @@ skillhost_guest::record! {
         skill_md: bool,
         left_out: Vec<LeftOut>,
         left_out_count: u64,
-        /// The limit that the skill is over. The files are then SKILL.md alone.
+        /// The limit that the skill is over. The files of a manifest are then SKILL.md
+    /// alone; without digests, those that were found.
         over: Option<&'static str>,
     }
 }
@@ -49,18 +49,24 @@ const SKILL_MD: &str = "SKILL.md";
 const START_BYTES: usize = 65 << 10;
 
 pub(crate) fn answer(folder: &Folder, digests: Digests) -> Result<Output, Failure> {
-    let mut walk = Walk::through(folder);
+    let most = match digests {
+        Digests::Left => usize::MAX,
+        Digests::Taken => MOST_FILES,
+    };
+    let mut walk = Walk::through(folder, most);
     if digests == Digests::Taken && walk.over.is_none() && walk.too_large() {
         walk.over = Some("bytes");
     }
-    let files = core::mem::take(&mut walk.files);
-    let files = match walk.over {
-        None => files
-            .into_iter()
-            .map(|found| (found.path, found.size))
-            .collect(),
-        Some(_) => vec![(SKILL_MD.to_owned(), 0)],
-    };
+    let found = core::mem::take(&mut walk.files).into_iter();
+    let mut files: Vec<(String, u64)> = found.map(|file| (file.path, file.size)).collect();
+    if walk.over.is_some() {
+        if digests == Digests::Taken {
+            files.clear();
+        }
+        if let Err(place) = files.binary_search_by(|(path, _)| path.as_str().cmp(SKILL_MD)) {
+            files.insert(place, (SKILL_MD.to_owned(), 0));
+        }
+    }
     let mut start = None;
     let mut listed: Vec<Listed> = Vec::new();
     let mut bytes = 0;

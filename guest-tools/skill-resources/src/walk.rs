@@ -1,23 +1,25 @@
-//! All files of a skill, with the limits that the skills extension sets, and
-//! two that keep a folder made for it from taking long.
+//! All files of a skill, with the limits that the skills extension sets on a
+//! manifest, and three that keep a folder made for it from taking long.
 
 use alloc::borrow::ToOwned as _;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use skillhost_guest::{File, Folder, Identity};
+use skillhost_guest::{Entry, File, Folder, Identity, ListError};
 
-use crate::entry::{self, Entry, Unlisted, Word};
+use crate::entry::{self, Word};
 use crate::reason;
 
-/// Files of a skill, from the skills extension.
-const MOST_FILES: usize = 512;
+/// Files of a manifest, from the skills extension.
+pub(crate) const MOST_FILES: usize = 512;
 /// Bytes of a skill's files, from the skills extension.
 pub(crate) const MOST_BYTES: u64 = 16 << 20;
 /// Names that are looked at, whatever they lead to. Meets: a folder of FIFOs;
 /// symlinks to folders of symlinks, of which few make many paths.
-const MOST_ENTRIES: usize = 4096;
+const MOST_ENTRIES: usize = 16_384;
+/// Bytes of all paths. Meets: a listing that is longer than an answer may be.
+const MOST_PATHS: usize = 4 << 20;
 /// Folders in folders. Meets: recursion.
 const MOST_DEPTH: usize = 32;
 /// Things left out that are named; more are counted.
@@ -47,21 +49,26 @@ pub(crate) struct Walk {
     pub(crate) left_out_count: u64,
     /// The limit that ended the walk: what was found is not all.
     pub(crate) over: Option<Word>,
+    most_files: usize,
     entries: usize,
+    paths: usize,
     bytes: u64,
 }
 
 impl Walk {
-    /// Walks through the skill's folder.
-    pub(crate) fn through(folder: &Folder) -> Self {
-        let mut walk = Self::default();
+    /// Walks through the skill's folder, for at most so many files.
+    pub(crate) fn through(folder: &Folder, most_files: usize) -> Self {
+        let mut walk = Self {
+            most_files,
+            ..Self::default()
+        };
         match entry::open(folder, ".") {
             Ok(Entry::Folder(root)) => {
                 if let Err(over) = walk.folder(folder, "", &root, &mut Vec::new()) {
                     walk.over = Some(over);
                 }
             }
-            Ok(Entry::File(_)) => walk.leave_out(".".to_owned(), "unreadable"),
+            Ok(Entry::File(..)) => walk.leave_out(".".to_owned(), "unreadable"),
             Err(reason) => walk.leave_out(".".to_owned(), reason),
         }
         walk.files.sort_unstable_by(|a, b| a.path.cmp(&b.path));
@@ -104,10 +111,10 @@ impl Walk {
         opened: &File,
         above: &mut Vec<Identity>,
     ) -> Result<(), Word> {
-        let listed = match entry::list(opened, MOST_ENTRIES - self.entries) {
+        let listed = match opened.sorted_names(MOST_ENTRIES - self.entries) {
             Ok(listed) => listed,
-            Err(Unlisted::TooMany) => return Err("entries"),
-            Err(Unlisted::Error(error)) => {
+            Err(ListError::TooMany) => return Err("entries"),
+            Err(ListError::Read(error)) => {
                 self.leave_out(path.to_owned(), reason::word(error));
                 return Ok(());
             }
@@ -121,7 +128,7 @@ impl Walk {
             let found = entry::join(path, &name)
                 .and_then(|path| entry::open(root, &path).map(|entry| (path, entry)));
             match found {
-                Ok((path, Entry::File(size))) => self.file(path, size)?,
+                Ok((path, Entry::File(_, size))) => self.file(path, size)?,
                 Ok((path, Entry::Folder(opened))) => self.folder(root, &path, &opened, above)?,
                 Err(reason) => self.leave_out(
                     match path {
@@ -136,8 +143,12 @@ impl Walk {
     }
 
     fn file(&mut self, path: String, size: u64) -> Result<(), Word> {
-        if self.files.len() == MOST_FILES {
+        if self.files.len() == self.most_files {
             return Err("files");
+        }
+        self.paths += path.len();
+        if self.paths > MOST_PATHS {
+            return Err("entries");
         }
         self.bytes = self.bytes.saturating_add(size);
         self.files.push(Found { path, size });

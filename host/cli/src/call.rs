@@ -1,24 +1,28 @@
-//! `skillhost call`: calls a tool once.
+//! `skillhost call`: calls a tool once. `call/` reads the arguments, and makes an
+//! example of right ones.
 
-use std::io::Read as _;
+mod arguments;
+mod example;
 
-use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use serde_json::Value;
-use skillhost::{CallError, Host, MAX_ARGUMENTS, message, parse_arguments};
+use skillhost::config::Config;
+use skillhost::{CallError, Host, message};
 
 use crate::exit::Exit;
 use crate::options::CommonOptions;
-use crate::terminal;
+use crate::terminal::{self, format_line};
+use arguments::CallArguments;
 
 /// Call a tool and print what the model would read
 #[derive(Args)]
 pub(crate) struct CallCommand {
     /// Name of the tool
     tool: String,
-    /// Arguments as a JSON object, or `-` to read them from stdin
-    #[arg(value_name = "JSON", default_value = "{}")]
-    arguments: String,
+    /// Arguments: KEY=VALUE for each, or one JSON object, or `-` to read that
+    /// from stdin
+    #[arg(value_name = "KEY=VALUE|JSON")]
+    arguments: Vec<String>,
     /// Form of the answer
     #[arg(long, value_enum, default_value_t = AnswerFormat::Text)]
     output: AnswerFormat,
@@ -45,20 +49,23 @@ enum AnswerFormat {
 impl CallCommand {
     pub(crate) async fn execute(mut self, before: CommonOptions) -> anyhow::Result<Exit> {
         let options = before.and(std::mem::take(&mut self.options));
-        let arguments = match self.arguments() {
+        let mut config = options.configured()?;
+        let host = options.host_of_one_call(&mut config).await?;
+        let arguments = match self.arguments(&host) {
             Ok(arguments) => arguments,
-            Err(error) => return Ok(refused(&error)),
+            Err(error) => return Ok(self.refused(&host, &config, &error)),
         };
-        let host = options.host_for_one_call().await?;
         if self.transcript {
             terminal::say(&message::call_line(&self.tool, &arguments));
         }
+        let text = arguments.to_string();
+        options.prepare_search(&self.tool, &text).await;
         let id = self.tool_call_id.as_deref();
         let outcome = host.call_with_id(&self.tool, arguments, id).await;
         let exit = match &outcome {
             Ok(_) => Exit::Ok,
             Err(error @ (CallError::UnknownTool { .. } | CallError::Arguments(_))) => {
-                let exit = refused(error);
+                let exit = self.refused(&host, &config, error);
                 // The model's call still needs an answer.
                 if matches!(self.output, AnswerFormat::Message) {
                     self.print_message(&message::model_text(outcome))?;
@@ -96,29 +103,55 @@ impl CallCommand {
         terminal::print_json_answer(&message::to_json(&message)).map(drop)
     }
 
-    fn arguments(&self) -> Result<Value, CallError> {
-        if self.arguments != "-" {
-            return parse_arguments(&self.arguments);
+    fn arguments(&self, host: &Host) -> Result<Value, CallError> {
+        let schema = host.definition(&self.tool).map(|tool| &tool.input_schema);
+        CallArguments::of(&self.arguments)?.read(schema)
+    }
+
+    /// Prints why the call is refused, and how to make it right.
+    fn refused(&self, host: &Host, config: &Config, error: &CallError) -> Exit {
+        match error {
+            CallError::UnknownTool { .. } if host.leaves_out(&self.tool) => {
+                let file = config.file.as_deref().unwrap_or_default();
+                terminal::complain(format_args!(
+                    "{error}; `offer` or `disabled_tools` in `{file}` leaves it out"
+                ));
+            }
+            CallError::UnknownTool { .. } => {
+                terminal::complain(format_args!("{error} ({})", places(config)));
+            }
+            _ => {
+                terminal::complain(error);
+                if let Some(example) = example::of_tool(host, &self.tool) {
+                    terminal::complain(format_args!("for example: {example}"));
+                }
+            }
         }
-        let mut bytes = Vec::new();
-        std::io::stdin()
-            .lock()
-            .take(MAX_ARGUMENTS as u64 + 1)
-            .read_to_end(&mut bytes)
-            .context("cannot read the arguments from stdin")
-            .map_err(|error| CallError::Arguments(format!("{error:#}")))?;
-        // Arguments that are too long are refused as such, wherever this cut them.
-        parse_arguments(&String::from_utf8_lossy(&bytes))
+        Exit::Usage
     }
 }
 
-fn refused(error: &CallError) -> Exit {
-    terminal::complain(error);
-    Exit::Usage
+/// Returns where tools are looked for.
+fn places(config: &Config) -> String {
+    let folders = config.tools.iter();
+    let folders: Vec<String> = folders
+        .map(|folder| format!("`{}`", folder.path.display()))
+        .collect();
+    match folders.is_empty() {
+        true => "only built-in tools are loaded; `--tools DIR` adds those of a folder".to_owned(),
+        false => format!(
+            "looked among the built-in tools and in {}; `--tools DIR` adds a folder",
+            folders.join(", ")
+        ),
+    }
 }
 
-/// Prints what helps the operator and is not for the model.
+/// Prints what stands beside the answer: the host's help, and what is for the
+/// operator alone.
 fn explain(host: &Host, error: &CallError) {
+    for line in error.help().iter().flat_map(|help| help.lines()) {
+        terminal::say(&format_line!("help: {line}"));
+    }
     match error {
         CallError::Failed(failure) => {
             let Some(skill) = &failure.unknown_skill else {

@@ -1,22 +1,28 @@
 //! `skillhost check`: checks skills against the Agent Skills specification.
 
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use serde_json::{Value, json};
-use skillhost::Line;
 use skillhost::check::{Finding, Severity, check_folder};
+use skillhost::{Catalog, Line, SkillsRoot};
 
 use crate::exit::Exit;
-use crate::options::{CommonOptions, ReportFormat};
+use crate::options::{self, CommonOptions, ReportFormat};
 use crate::terminal::{self, format_line};
+
+/// The time between two lines of progress.
+const PROGRESS: Duration = Duration::from_millis(100);
 
 /// Check skills against the Agent Skills specification
 #[derive(Args)]
 pub(crate) struct CheckCommand {
-    /// Skill folders to check [default: all skills of the catalog]
-    #[arg(value_name = "SKILL_DIR")]
-    folders: Vec<PathBuf>,
+    /// What to check: a SKILL.md, a skill's folder, or a folder of skills, of which
+    /// `--depth` says how deep they lie; repeatable [default: all skills of the
+    /// catalog]
+    #[arg(value_name = "PATH")]
+    targets: Vec<PathBuf>,
     /// Form of the findings
     #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
     output: ReportFormat,
@@ -33,39 +39,133 @@ struct CheckedSkill {
 impl CheckCommand {
     pub(crate) fn execute(mut self, before: CommonOptions) -> anyhow::Result<Exit> {
         let options = before.and(std::mem::take(&mut self.options));
-        let checked = if self.folders.is_empty() {
-            check_catalog(&options)?
-        } else {
-            self.folders
-                .iter()
-                .map(|folder| check_one(folder))
-                .collect()
-        };
+        let mut checked = Vec::new();
+        if self.targets.is_empty() {
+            let catalog = options.catalog()?;
+            options::report_advice(&catalog);
+            check_catalog(&catalog, None, &mut checked);
+        }
+        for target in &self.targets {
+            check_target(target, options.depth(), &mut checked);
+        }
         match self.output {
             ReportFormat::Text => print_text(&checked)?,
             ReportFormat::Json => terminal::print_json(&to_json(&checked))?,
         }
-        Ok(if count(&checked, Severity::Error) > 0 {
-            Exit::Failure
-        } else {
-            Exit::Ok
-        })
+        Ok(
+            if checked.is_empty() || count(&checked, Severity::Error) > 0 {
+                Exit::Failure
+            } else {
+                Exit::Ok
+            },
+        )
     }
 }
 
-fn check_catalog(options: &CommonOptions) -> anyhow::Result<Vec<CheckedSkill>> {
-    let catalog = options.catalog()?;
-    let checked = catalog.names().into_iter().filter_map(|skill| {
-        let findings = catalog.check(&skill)?.unwrap_or_else(unreadable);
-        Some(CheckedSkill { skill, findings })
-    });
-    Ok(checked.collect())
+/// Checks all skills of a catalog. `folder` stands before their names.
+fn check_catalog(catalog: &Catalog, folder: Option<&Path>, into: &mut Vec<CheckedSkill>) {
+    for problem in catalog.problems() {
+        terminal::complain(problem);
+    }
+    let names = catalog.names();
+    let mut progress = Progress::new(names.len());
+    for (number, name) in names.into_iter().enumerate() {
+        progress.show(number, &name);
+        // It may have gone since.
+        if let Some(findings) = catalog.check(&name) {
+            let skill = match folder {
+                Some(folder) => {
+                    let path = catalog.path_in_root(&name);
+                    folder.join(path.unwrap_or(name)).display().to_string()
+                }
+                None => name,
+            };
+            let findings = findings.unwrap_or_else(unreadable);
+            into.push(CheckedSkill { skill, findings });
+        }
+    }
 }
 
-fn check_one(folder: &Path) -> CheckedSkill {
-    CheckedSkill {
-        skill: folder.display().to_string(),
-        findings: check_folder(folder).unwrap_or_else(unreadable),
+/// Checks a SKILL.md, a skill's folder or a folder of skills.
+fn check_target(target: &Path, depth: usize, into: &mut Vec<CheckedSkill>) {
+    let mut add = |findings| {
+        let skill = target.display().to_string();
+        into.push(CheckedSkill { skill, findings });
+    };
+    let is_skill_md = target
+        .file_name()
+        .and_then(|name| name.to_str())
+        .is_some_and(|name| name.eq_ignore_ascii_case("SKILL.md"));
+    // The path of a symlink that leads to nothing names a SKILL.md too.
+    if is_skill_md && !target.is_dir() {
+        let folder = match target.parent() {
+            Some(folder) if folder != Path::new("") => folder,
+            _ => Path::new("."),
+        };
+        return add(check_file(target, folder).unwrap_or_else(unreadable));
+    }
+    if std::fs::metadata(target).is_ok_and(|found| !found.is_dir()) {
+        return add(vec![target_error(
+            "it is neither a SKILL.md nor a folder".to_owned(),
+        )]);
+    }
+    let root = SkillsRoot {
+        depth,
+        ..SkillsRoot::new(target)
+    };
+    match Catalog::open(&[root], None).map(|catalog| catalog.hard_links(true)) {
+        Ok(catalog) if !catalog.is_skill() && catalog.has_skills() => {
+            check_catalog(&catalog, Some(target), into);
+        }
+        Ok(catalog) if !catalog.is_skill() => {
+            add(catalog.advice().into_iter().map(target_error).collect());
+        }
+        _ => add(check_folder(target).unwrap_or_else(unreadable)),
+    }
+}
+
+/// Checks the skill of a SKILL.md. A folder may have several spellings of it, of which
+/// tools read one.
+fn check_file(file: &Path, folder: &Path) -> std::io::Result<Vec<Finding>> {
+    std::fs::symlink_metadata(file)?;
+    check_folder(folder)
+}
+
+fn target_error(message: String) -> Finding {
+    Finding {
+        severity: Severity::Error,
+        line: None,
+        rule: "no-skill",
+        message,
+    }
+}
+
+/// A line of progress on a terminal.
+struct Progress {
+    all: usize,
+    shown: Option<Instant>,
+}
+
+impl Progress {
+    fn new(all: usize) -> Self {
+        let shown = terminal::is_watched().then(Instant::now);
+        Self { all, shown }
+    }
+
+    fn show(&mut self, number: usize, name: &str) {
+        if self.shown.is_some_and(|shown| shown.elapsed() >= PROGRESS) {
+            let name = terminal::name(name);
+            terminal::show_progress(&format_line!("checking {number} of {}: {name}", self.all));
+            self.shown = Some(Instant::now());
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if self.shown.is_some() {
+            terminal::show_progress(&Line::default());
+        }
     }
 }
 

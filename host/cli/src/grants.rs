@@ -3,7 +3,7 @@
 use clap::Args;
 use serde_json::{Map, Value, json};
 use skillhost::limits::{LimitSet as _, Unit};
-use skillhost::{EffectiveGrant, Limits, Line};
+use skillhost::{DescriptionSource, EffectiveGrant, Limits, Line};
 
 use crate::exit::Exit;
 use crate::options::{CommonOptions, ReportFormat};
@@ -37,10 +37,10 @@ impl GrantsCommand {
     }
 }
 
-fn paragraph(grant: &EffectiveGrant) -> [Line; 8] {
+fn paragraph(grant: &EffectiveGrant) -> Vec<Line> {
     let rows = Limits::TABLE.iter();
     let described: Vec<String> = rows.map(|row| row.describe(&grant.limits)).collect();
-    [
+    let mut lines = vec![
         format_line!("{} (from {})", grant.tool, terminal::name(&grant.origin)),
         format_line!("  sha256: {}", grant.digest),
         format_line!("  skills: {}", grant.skills),
@@ -49,7 +49,12 @@ fn paragraph(grant: &EffectiveGrant) -> [Line; 8] {
         format_line!("  home folder: {}", yes(grant.home)),
         format_line!("  hard links: {}", yes(grant.hard_links)),
         format_line!("  limits: {}", described.join(", ")),
-    ]
+    ];
+    if grant.description != DescriptionSource::Component {
+        let source = grant.description.name();
+        lines.push(format_line!("  description: replaced by the {source}'s"));
+    }
+    lines
 }
 
 fn names(names: &[String]) -> String {
@@ -89,5 +94,6 @@ fn to_json(grant: &EffectiveGrant) -> Value {
         "home": grant.home,
         "hard_links": grant.hard_links,
         "limits": limits,
+        "description": grant.description.name(),
     })
 }

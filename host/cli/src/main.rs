@@ -17,6 +17,7 @@ mod prompt;
 mod respond;
 mod serve;
 mod skills;
+mod suggest;
 mod terminal;
 mod test;
 mod tools;
@@ -71,7 +72,8 @@ fn main() -> ExitCode {
         Err(error) => {
             // An agent may have chosen the words, so the error quotes them escaped.
             let words = env::args_os().map(|word| Line::new(word.to_string_lossy()).to_string());
-            let error = CommandLine::try_parse_from(words).err().unwrap_or(error);
+            let mut error = CommandLine::try_parse_from(words).err().unwrap_or(error);
+            suggest::add_tip(&mut error);
             // Help goes to stdout and is no error.
             let _ = error.print();
             return if error.use_stderr() {

@@ -5,21 +5,28 @@ use std::env;
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use skillhost::config::{Config, ConfiguredPath, ConfiguredRoot, DEFAULT_FILE};
 use skillhost::{
-    Catalog, Compilation, Grant, Host, HostBuilder, Line, Principal, SkillsRoot, Trust,
+    Catalog, Compilation, Grant, Host, HostBuilder, Line, MAX_DEPTH, Principal, SkillIndex,
+    SkillsRoot, Trust,
 };
 use skillhost_conformance::Conformance;
+use skillhost_index::MemoryIndex;
 use tracing::level_filters::LevelFilter;
 
 use crate::terminal::{self, format_line};
 
 /// The folder of skills, if it exists and no other is given or configured.
 const DEFAULT_SKILLS: &str = "skills";
+
+/// The longest wait of a call for the index. Guards against: a catalog on a disk that
+/// does not answer.
+const INDEX_TIME: Duration = Duration::from_secs(30);
 
 /// The variable that holds the bearer token of a server over HTTP.
 pub(crate) const TOKEN_VARIABLE: &str = "SKILLHOST_HTTP_TOKEN";
@@ -41,6 +48,10 @@ pub(crate) struct CommonOptions {
     /// [default: ./skills, if none is configured]
     #[arg(long, value_name = "DIR")]
     skills: Vec<PathBuf>,
+    /// Find skills down to this number of folders below each folder that `--skills`
+    /// or `check` names, such as 2 for AUTHOR/SKILL [default: 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=MAX_DEPTH as i64))]
+    depth: Option<u8>,
     /// Load tool components from this folder, besides the configured ones;
     /// repeatable
     #[arg(long, value_name = "DIR")]
@@ -63,6 +74,9 @@ pub(crate) struct CommonOptions {
     trust: Vec<Principal>,
     #[arg(skip)]
     starter: Starter,
+    /// The index of the host that these options describe.
+    #[arg(skip)]
+    index: Arc<MemoryIndex>,
 }
 
 /// The party that starts the program, and so chooses the current folder.
@@ -114,6 +128,7 @@ impl CommonOptions {
         self.config = after.config.or(self.config);
         self.audit = after.audit.or(self.audit);
         self.log = after.log.or(self.log);
+        self.depth = after.depth.or(self.depth);
         self.skills.extend(after.skills);
         self.tools.extend(after.tools);
         self.grant.extend(after.grant);
@@ -142,12 +157,17 @@ impl CommonOptions {
         Ok(config)
     }
 
+    /// Returns the depth of the folders that `--skills` names.
+    pub(crate) fn depth(&self) -> usize {
+        self.depth.unwrap_or(1).into()
+    }
+
     /// Puts the options into a configuration.
     fn override_config(&self, config: &mut Config) -> anyhow::Result<()> {
         let roots = self
             .skills
             .iter()
-            .map(|path| plain_root(path, "`--skills`"));
+            .map(|path| plain_root(path, self.depth(), "`--skills`"));
         config.skills.splice(0..0, roots);
         if config.skills.is_empty() {
             config.skills.extend(self.default_root());
@@ -229,14 +249,12 @@ impl CommonOptions {
                 shown.as_deref().unwrap_or(folder).display()
             ));
         }
-        Some(plain_root(folder, "the current folder"))
+        Some(plain_root(folder, self.depth(), "the current folder"))
     }
 
     /// Opens the catalog, without loading any tool.
     pub(crate) fn catalog(&self) -> anyhow::Result<Catalog> {
-        let config = self.configured()?;
-        let catalog = Catalog::open(&config.skills_roots()?, None)?;
-        Ok(catalog.hard_links(config.hard_links))
+        catalog_of(&self.configured()?)
     }
 
     /// Starts the log on stderr.
@@ -246,18 +264,22 @@ impl CommonOptions {
 
     /// Builds a host, and reports on stderr what it could not load.
     pub(crate) async fn host(&self) -> anyhow::Result<Host> {
-        self.host_with(|_| ()).await
+        self.host_of(&self.configured()?).await
     }
 
     /// Builds a host for at most one call: it reserves nothing for more.
     pub(crate) async fn host_for_one_call(&self) -> anyhow::Result<Host> {
-        self.host_with(|config| config.load.calls = 1).await
+        self.host_of_one_call(&mut self.configured()?).await
     }
 
-    async fn host_with(&self, change: impl FnOnce(&mut Config)) -> anyhow::Result<Host> {
-        let mut config = self.configured()?;
-        change(&mut config);
-        let host = self.builder(&config)?.build().await?;
+    /// Builds a host for at most one call, by a configuration.
+    pub(crate) async fn host_of_one_call(&self, config: &mut Config) -> anyhow::Result<Host> {
+        config.load.calls = 1;
+        self.host_of(config).await
+    }
+
+    async fn host_of(&self, config: &Config) -> anyhow::Result<Host> {
+        let host = self.builder(config)?.build().await?;
         report_problems(&host);
         Ok(host)
     }
@@ -265,7 +287,10 @@ impl CommonOptions {
     /// Returns a builder with everything that the configuration, the options and the
     /// environment say.
     pub(crate) fn builder(&self, config: &Config) -> anyhow::Result<HostBuilder> {
-        let mut builder = HostBuilder::from_config(config)?.trust(self.trusted());
+        let index: Arc<dyn SkillIndex> = Arc::clone(&self.index) as _;
+        let mut builder = HostBuilder::from_config(config)?
+            .trust(self.trusted())
+            .index(index);
         if let Some(folder) = cache_folder() {
             builder = builder.cache(folder);
         }
@@ -277,6 +302,24 @@ impl CommonOptions {
             builder = builder.progress(move |name, what| progress.show(name, what));
         }
         Ok(builder)
+    }
+
+    /// Waits until all skills can be found, if a call will search. Only a server's
+    /// index is ready before the first call.
+    pub(crate) async fn prepare_search(&self, tool: &str, arguments: &str) {
+        let searches = match tool {
+            "find_skills" => true,
+            "list_skills" => arguments.contains("query"),
+            _ => false,
+        };
+        if searches {
+            let index = Arc::clone(&self.index);
+            let wait = move || index.wait_until_ready(INDEX_TIME);
+            let is_ready = tokio::task::spawn_blocking(wait).await;
+            if !is_ready.unwrap_or(true) {
+                tracing::warn!("not all skills are read yet; the search goes without them");
+            }
+        }
     }
 
     /// Prepares a run of the conformance checks on a component.
@@ -296,19 +339,34 @@ impl CommonOptions {
     }
 }
 
-/// Reports what a host could not load.
+/// Opens the catalog of a configuration, without loading any tool.
+pub(crate) fn catalog_of(config: &Config) -> anyhow::Result<Catalog> {
+    let catalog = Catalog::open(&config.skills_roots()?, None)?;
+    Ok(catalog.hard_links(config.hard_links))
+}
+
+/// Reports what a host could not load, and what is wrong with a catalog without
+/// skills.
 pub(crate) fn report_problems(host: &Host) {
     for problem in host.problems() {
         terminal::complain(problem);
     }
+    report_advice(host.catalog());
+}
+
+/// Reports what is wrong with a catalog without skills.
+pub(crate) fn report_advice(catalog: &Catalog) {
+    for advice in catalog.advice() {
+        terminal::complain(advice);
+    }
 }
 
 /// Returns a folder of skills, for a configuration.
-fn plain_root(path: &Path, place: &str) -> ConfiguredRoot {
+fn plain_root(path: &Path, depth: usize, place: &str) -> ConfiguredRoot {
     ConfiguredRoot {
         root: SkillsRoot {
-            path: path.to_owned(),
-            follow_links: false,
+            depth,
+            ..SkillsRoot::new(path)
         },
         place: place.to_owned(),
     }

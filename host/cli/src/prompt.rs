@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 use skillhost::prompt;
 
 use crate::exit::Exit;
-use crate::options::CommonOptions;
+use crate::options::{self, CommonOptions, catalog_of};
 use crate::terminal;
 
 /// Print the section of a system prompt that lists the skills
@@ -13,6 +13,11 @@ pub(crate) struct PromptCommand {
     /// Form of the section
     #[arg(long, value_enum, default_value_t = Style::List)]
     style: Style,
+    /// Tokens that the section may take: a token is four bytes, or one Chinese,
+    /// Japanese or Korean character. What does not fit is shortened, then left
+    /// out [default: 4000, or `budget` in the configuration's `[prompt]`]
+    #[arg(long, value_name = "TOKENS", value_parser = clap::value_parser!(u32).range(256..))]
+    budget: Option<u32>,
     #[command(flatten)]
     options: CommonOptions,
 }
@@ -28,11 +33,25 @@ enum Style {
 impl PromptCommand {
     pub(crate) fn execute(mut self, before: CommonOptions) -> anyhow::Result<Exit> {
         let options = before.and(std::mem::take(&mut self.options));
-        let skills = options.catalog()?.list().skills;
-        terminal::print_answer(&match self.style {
-            Style::List => prompt::list(&skills),
-            Style::Xml => prompt::xml(&skills),
-        })?;
+        let config = options.configured()?;
+        let style = match self.style {
+            Style::List => prompt::Style::List,
+            Style::Xml => prompt::Style::Xml,
+        };
+        let budget = self.budget.map(|budget| budget as usize);
+        let onward = prompt::Onward::of(|tool| config.has_built_in(tool));
+        let catalog = catalog_of(&config)?;
+        options::report_advice(&catalog);
+        let section = prompt::section(
+            &catalog,
+            style,
+            budget.unwrap_or(config.prompt.budget),
+            onward,
+        );
+        if let Some(warning) = section.warning() {
+            terminal::complain(warning);
+        }
+        terminal::print_answer(&section.text)?;
         Ok(Exit::Ok)
     }
 }

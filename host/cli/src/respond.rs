@@ -41,6 +41,8 @@ impl RespondCommand {
         let options = before.and(std::mem::take(&mut self.options));
         let options = options.started_by(Starter::Agent);
         let host = options.host().await?;
+        let what = format!("a message of the format `{}` on stdin", self.format.name());
+        terminal::explain_wait(what, "Ctrl-D");
         let mut messages = MessageReader::new(io::stdin().lock());
         let mut exit = Exit::Ok;
         loop {
@@ -53,7 +55,7 @@ impl RespondCommand {
                 }
             };
             let answer = match message {
-                Ok(message) => self.answer(&host, &message).await,
+                Ok(message) => self.answer(&options, &host, &message).await,
                 Err(error) => Err(error),
             };
             let answer = answer.unwrap_or_else(|error| {
@@ -69,8 +71,16 @@ impl RespondCommand {
         }
     }
 
-    async fn answer(&self, host: &Host, message: &str) -> Result<Value, MessageError> {
+    async fn answer(
+        &self,
+        options: &CommonOptions,
+        host: &Host,
+        message: &str,
+    ) -> Result<Value, MessageError> {
         let calls = self.format.calls(message)?;
+        for call in &calls {
+            options.prepare_search(&call.name, &call.arguments).await;
+        }
         if self.transcript {
             for call in &calls {
                 let arguments = parse_arguments(&call.arguments);

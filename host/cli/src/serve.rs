@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::exit::Exit;
 use crate::options::{CommonOptions, Starter, report_problems};
+use crate::terminal;
 
 /// Serve agents over the Model Context Protocol, on stdin and stdout or over
 /// HTTP
@@ -33,6 +34,10 @@ impl ServeCommand {
         }
         let end = end_by_signal()?;
         let live = Arc::new(LiveHost::new(options.builder(&options.configured()?)?));
+        terminal::explain_wait(
+            "an MCP client's messages on stdin (`--http localhost:8080` serves clients over HTTP)",
+            "Ctrl-D",
+        );
         let _watching = live
             .watch()
             .inspect_err(|error| tracing::warn!("{error:#}"));

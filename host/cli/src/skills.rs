@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use skillhost::{Line, Listing, Skill};
 
 use crate::exit::Exit;
-use crate::options::CommonOptions;
+use crate::options::{self, CommonOptions};
 use crate::terminal;
 
 /// List the skills and the problems found in them
@@ -29,16 +29,13 @@ enum ListFormat {
 impl SkillsCommand {
     pub(crate) fn execute(mut self, before: CommonOptions) -> anyhow::Result<Exit> {
         let options = before.and(std::mem::take(&mut self.options));
-        let listing = options.catalog()?.list();
+        let catalog = options.catalog()?;
+        options::report_advice(&catalog);
+        let listing = catalog.list();
         match self.output {
             ListFormat::Json => terminal::print_json(&json(&listing))?,
             ListFormat::Table => {
                 terminal::print(&table(&listing.skills, terminal::width()))?;
-                if listing.skills.is_empty() && terminal::is_watched() {
-                    terminal::complain(
-                        "there are no skills; name their folder with `--skills DIR`",
-                    );
-                }
                 for skill in &listing.skills {
                     for problem in &skill.problems {
                         terminal::complain(format_args!("`{}`: {problem}", skill.name));

@@ -61,6 +61,14 @@ pub(crate) fn is_watched() -> bool {
     io::stderr().is_terminal()
 }
 
+/// Says what the program waits for, and which key ends that, if a person started it
+/// on a terminal.
+pub(crate) fn explain_wait(what: impl Display, key: &str) {
+    if io::stdin().is_terminal() {
+        complain(format_args!("waiting for {what}; {key} ends it"));
+    }
+}
+
 /// Returns the number of columns of stdout.
 pub(crate) fn width() -> usize {
     terminal_size::terminal_size_of(io::stdout()).map_or(DEFAULT_WIDTH, |(width, _)| width.0.into())

@@ -219,6 +219,7 @@ mod tests {
         let trap = Err(CallError::Stopped {
             tool: "t".to_owned(),
             stop: Stop::Trap("cause".to_owned()),
+            help: None,
         });
         let long = |line: &str| format!("{}\n{line}\nend", "check_equal\n".repeat(100));
         for (expected, ended, otherwise) in [

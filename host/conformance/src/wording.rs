@@ -22,6 +22,7 @@ pub(super) fn describe(result: &TrialResult) -> String {
         Err(CallError::Stopped {
             tool,
             stop: Stop::Trap(causes),
+            ..
         }) => format!("`{tool}` trapped: {}", shortened(trap_cause(causes))),
         Err(error) => shortened(&error.operator_text()),
     }

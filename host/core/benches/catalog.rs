@@ -23,11 +23,7 @@ fn many_skills(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("catalog");
     group.sample_size(20);
     for (count, root) in &roots {
-        let folder = SkillsRoot {
-            path: root.path().to_owned(),
-            follow_links: false,
-        };
-        let catalog = Catalog::open(&[folder], None).unwrap();
+        let catalog = Catalog::open(&[SkillsRoot::new(root.path())], None).unwrap();
         group.bench_function(BenchmarkId::new("scan", count), |bencher| {
             bencher.iter(|| black_box(catalog.list().skills.len()));
         });

@@ -5,8 +5,9 @@ use std::env;
 
 use anyhow::Context as _;
 use serde_json::{Value, json};
+use skillhost::Host;
 use skillhost::exchange::{self, Format};
-use skillhost::{Host, prompt};
+use skillhost::prompt::Style;
 
 /// The turns in which the model may call tools before it must answer.
 const TURNS: usize = 20;
@@ -18,7 +19,7 @@ async fn main() -> anyhow::Result<()> {
     let base = variable("OPENAI_BASE_URL").unwrap_or("https://api.openai.com/v1".to_owned());
     let (key, model) = (variable("OPENAI_API_KEY")?, variable("MODEL")?);
     let host = Host::builder().skills("skills").build().await?;
-    let instructions = prompt::list(&host.catalog().list().skills);
+    let instructions = host.prompt(Style::List).text;
     let tools = Format::Responses.tools(&host.definitions());
     let mut input = vec![json!({"role": "user", "content": question})];
     for _ in 0..TURNS {

@@ -7,6 +7,7 @@ mod http;
 mod keys;
 mod limits;
 mod parse;
+mod prompt;
 mod raw;
 mod source;
 #[cfg(test)]
@@ -18,13 +19,16 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 
 use crate::skill::catalog::SkillsRoot;
+use crate::skill::search::SearchOffer;
 use crate::tool::audit::AuditMode;
 use crate::tool::grant::Grant;
 use crate::tool::limits::{CompileLimits, Limits, Load};
+use crate::tool::offer::{ToolSet, Wording};
 use crate::trust::Trust;
 use source::{Reach, Source};
 
 pub use http::{Http, HttpLimits};
+pub use prompt::PromptLimits;
 
 /// The name of a configuration that is found in the current folder.
 pub const DEFAULT_FILE: &str = "skillhost.toml";
@@ -44,6 +48,14 @@ pub struct Config {
     pub home: Option<ConfiguredPath>,
     /// Tools that are not offered and cannot be called.
     pub disabled_tools: Vec<String>,
+    /// The tools that are offered together.
+    pub offer: ToolSet,
+    /// The words that describe the built-in tools.
+    pub wording: Wording,
+    /// Descriptions in the place of the tools' own, by the tool's name.
+    pub descriptions: BTreeMap<String, String>,
+    /// False if failures come without help for the model. None: they come with it.
+    pub help: Option<bool>,
     /// True if files with several hard links may be read.
     pub hard_links: bool,
     /// The limits of a call.
@@ -65,6 +77,10 @@ pub struct Config {
     pub require_components: Option<bool>,
     /// The grants, by the name of a component file or of a built-in tool.
     pub grants: BTreeMap<String, Grant>,
+    /// The limits of a prompt's section.
+    pub prompt: PromptLimits,
+    /// When agents see `find_skills`.
+    pub search_offer: SearchOffer,
     /// The settings of a server over HTTP.
     pub http: Http,
 }
@@ -108,6 +124,12 @@ impl Config {
             folder,
             reach: Reach::Anywhere,
         })
+    }
+
+    /// Checks that a host of this configuration has a built-in tool.
+    pub fn has_built_in(&self, tool: &str) -> bool {
+        let is_off = tool == "find_skills" && self.search_offer == SearchOffer::Never;
+        !is_off && self.offer.has(tool, true) && !self.disabled_tools.iter().any(|off| off == tool)
     }
 
     /// Returns the folders of skills. The error names the first that is not a

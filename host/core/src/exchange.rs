@@ -101,6 +101,10 @@ pub struct Answer {
     pub text: String,
     /// True if the call has no output. The text says why.
     pub failed: bool,
+    /// What the host adds to a failure; see
+    /// [`CallError::model_help`](crate::CallError::model_help). It is in no
+    /// message: a result is one text there.
+    pub help: Option<String>,
 }
 
 /// The reasons why a message has no answer. Nothing of it was run.

@@ -3,6 +3,9 @@
 mod admission;
 mod builder;
 mod components;
+mod definitions;
+mod grants;
+mod help;
 pub(crate) mod resources;
 
 use std::sync::Arc;
@@ -15,12 +18,13 @@ use crate::sandbox::engine::{CallQuota, EpochEngine};
 use crate::sandbox::granted_skills::GrantedSkills;
 use crate::sandbox::{RunOutcome, SandboxCall};
 use crate::skill::catalog::{CallFolder, Catalog, FolderError, Skill};
-use crate::skill::guard::HardLinks;
+use crate::skill::search::{SearchOffer, SkillIndex};
 use crate::text::suggest;
 use crate::tool::arguments::parse_arguments;
 use crate::tool::audit::{Audit, AuditEntry, CallSubject};
-use crate::tool::grant::{EffectiveGrant, Terms};
+use crate::tool::grant::Terms;
 use crate::tool::observer::{Observation, Observer, Occupancy};
+use crate::tool::offer::DescriptionSource;
 use crate::tool::{CallError, Definition, Failure, FolderRule, Output, Stop};
 
 pub use builder::HostBuilder;
@@ -41,6 +45,10 @@ struct Inner {
     problems: Vec<String>,
     /// Component files that are not served as they lie on disk.
     refused_components: usize,
+    index: Option<Arc<dyn SkillIndex>>,
+    search_offer: SearchOffer,
+    /// Tokens of the section of a prompt.
+    prompt_budget: usize,
 }
 
 /// The parts of a host that one in its place goes on with.
@@ -62,41 +70,27 @@ struct ResourceReader {
 /// A tool, with what it may do.
 struct ServedTool {
     tool: Arc<Tool>,
+    /// The description that agents see, if it is not the component's.
+    description: Option<Description>,
     terms: Terms,
     /// The part that its calls have of what all calls share.
     quota: Arc<CallQuota>,
     /// The skills that it may know of.
     skills: GrantedSkills,
+    /// True if its failures get help.
+    gives_help: bool,
+}
+
+/// A description in the place of a component's own.
+struct Description {
+    text: String,
+    source: DescriptionSource,
 }
 
 impl Host {
     /// Starts to build a host.
     pub fn builder() -> HostBuilder {
         HostBuilder::default()
-    }
-
-    /// Returns the tools as an agent sees them at this moment, in the order in
-    /// which they were loaded. A tool whose schema lists the skills is left out
-    /// while there are no skills.
-    pub fn definitions(&self) -> Vec<Definition> {
-        let mut names = None;
-        self.0
-            .tools
-            .iter()
-            .filter_map(|ServedTool { tool, terms, .. }| {
-                let mut definition = tool.definition.clone();
-                if let Some(rule) = definition.folder.as_ref().filter(|rule| rule.enumerate) {
-                    let names = names.get_or_insert_with(|| self.0.catalog.names());
-                    let mut names = names.clone();
-                    names.retain(|name| terms.skills.allow(name));
-                    if names.is_empty() {
-                        return None;
-                    }
-                    add_enum(&mut definition.input_schema, &rule.skill_property, &names);
-                }
-                Some(definition)
-            })
-            .collect()
     }
 
     /// Returns a tool as its component defines it, without the skills' names.
@@ -130,35 +124,6 @@ impl Host {
         let sandbox = granted.tool.component.sandbox().await;
         let sandbox = sandbox.map_err(|stop| stop_error(&granted.tool, stop))?;
         Ok(!sandbox.exports_functions())
-    }
-
-    /// Returns what each tool may do, with every default filled in.
-    pub fn grants(&self) -> Vec<EffectiveGrant> {
-        let names = self.0.catalog.names();
-        let grant = |ServedTool { tool, terms, .. }: &ServedTool| {
-            let (allowed, refused) = names
-                .iter()
-                .cloned()
-                .partition(|name| terms.skills.allow(name));
-            EffectiveGrant {
-                tool: tool.definition.name.clone(),
-                origin: tool.component.origin.clone(),
-                digest: tool.component.digest.clone(),
-                skills: terms.skills.to_string(),
-                allowed,
-                refused,
-                home: terms.home,
-                hard_links: terms.hard_links == HardLinks::Allowed,
-                limits: terms.limits.clone(),
-            }
-        };
-        let mut grants: Vec<_> = self.0.tools.iter().map(grant).collect();
-        grants.extend(self.0.resources.as_ref().map(|resources| {
-            let mut grant = grant(&resources.tool);
-            grant.limits.output = resources.max_bytes;
-            grant
-        }));
-        grants
     }
 
     /// Returns the skills.
@@ -297,6 +262,7 @@ impl Host {
             result = Err(CallError::Stopped {
                 tool: tool.to_owned(),
                 stop,
+                help: None,
             });
         }
         if let Some(observation) = observation {
@@ -319,36 +285,61 @@ impl Host {
 
     async fn run(
         &self,
+        served: &ServedTool,
+        arguments: Value,
+        entry: Option<&mut AuditEntry>,
+        peak: &mut Option<usize>,
+    ) -> Result<Output, CallError> {
+        let tool = &served.tool;
+        let schema = tool.schema().map_err(|stop| stop_error(tool, stop))?;
+        let arguments = schema.check(arguments)?;
+        let result = self.run_checked(served, &arguments, entry, peak).await;
+        result.map_err(|error| match served.gives_help {
+            true => self.add_help(served, &arguments, error),
+            false => error,
+        })
+    }
+
+    /// Runs a call whose arguments fit the tool's schema.
+    async fn run_checked(
+        &self,
         ServedTool {
             tool,
             terms,
             quota,
             skills,
+            ..
         }: &ServedTool,
-        arguments: Value,
+        arguments: &Map<String, Value>,
         mut entry: Option<&mut AuditEntry>,
         peak: &mut Option<usize>,
     ) -> Result<Output, CallError> {
-        let schema = tool.schema().map_err(|stop| stop_error(tool, stop))?;
-        let arguments = schema.check(arguments)?;
         let rule = tool.definition.folder.as_ref();
-        let skill = rule.and_then(|rule| string(&arguments, &rule.skill_property));
+        let skill = rule.and_then(|rule| string(arguments, &rule.skill_property));
         if let Some(entry) = &mut entry {
             let path = rule.and_then(|rule| rule.path_property.as_deref());
             entry.set_subject(&CallSubject {
                 component: &tool.component.digest,
                 skill,
-                path: path.and_then(|property| string(&arguments, property)),
+                path: path.and_then(|property| string(arguments, property)),
             });
         }
         let sandbox = tool.component.sandbox().await;
         let sandbox = sandbox.map_err(|stop| stop_error(tool, stop))?;
-        let given = sandbox.arguments(&tool.name, &arguments)?;
+        let given = sandbox.arguments(&tool.name, arguments)?;
         // A call that waits holds nothing open.
         let slot = sandbox.enter(quota).await;
         let slot = slot.map_err(|stop| stop_error(tool, stop))?;
-        let folder = rule.map(|rule| self.folder(tool, rule, &arguments, terms));
-        let folder = folder.transpose().map_err(|stop| stop_error(tool, stop))?;
+        let open = || {
+            let folder = rule.map(|rule| self.folder(tool, rule, arguments, terms));
+            folder.transpose().map_err(|stop| stop_error(tool, stop))
+        };
+        let mut folder = open()?;
+        if let Some(Err(FolderError::Unknown | FolderError::Outside)) = &folder
+            && self.0.catalog.refresh().await
+        {
+            folder = open()?;
+        }
         if let (Some(entry), Some(Ok(open))) = (&mut entry, &folder) {
             entry.set_skill(open.skill.as_deref());
         }
@@ -383,6 +374,7 @@ impl Host {
                 details: refusal.details,
                 unknown_skill,
                 model_reads,
+                help: None,
             })),
             Err(stop) => Err(stop_error(tool, stop)),
         }
@@ -450,18 +442,10 @@ fn stop_error(tool: &Tool, stop: Stop) -> CallError {
     CallError::Stopped {
         tool: name.clone(),
         stop,
+        help: None,
     }
 }
 
 fn string<'a>(arguments: &'a Map<String, Value>, property: &str) -> Option<&'a str> {
     arguments.get(property).and_then(Value::as_str)
-}
-
-fn add_enum(schema: &mut Map<String, Value>, property: &str, names: &[String]) {
-    if let Some(Value::Object(property)) = schema
-        .get_mut("properties")
-        .and_then(|properties| properties.get_mut(property))
-    {
-        property.insert("enum".to_owned(), names.into());
-    }
 }

@@ -46,13 +46,13 @@
 //!
 //! | task | items |
 //! |---|---|
-//! | build a host | [`HostBuilder`], [`Grant`], [`Limits`], [`Load`], [`Trust`], [`Config`] |
+//! | build a host | [`HostBuilder`], [`ToolSet`], [`Wording`], [`Grant`], [`Limits`], [`Load`], [`Trust`], [`Config`] |
 //! | list its tools | [`Host::definitions`], [`Definition`] |
 //! | call a tool | [`Host::call`], [`Output`], [`CallError`], [`parse_arguments`] |
 //! | observe calls | [`Observer`], [`CallEnd`], [`CallOutcome`], [`Host::occupancy`] |
 //! | see what tools may do | [`Host::grants`], [`Host::problems`], [`EffectiveGrant`] |
 //! | inspect a component | [`inspect()`], [`Inspector`], [`Inspection`] |
-//! | list and check skills | [`Catalog`], [`prompt`], [`check`], [`frontmatter`] |
+//! | list, find and check skills | [`Catalog`], [`SkillIndex`], [`prompt`], [`check`], [`frontmatter`] |
 //! | read skills' files | [`Host::skill_resources`], [`SkillResources`] |
 //! | answer models' messages | [`exchange`], [`message`] |
 //! | show text to people | [`Line`] |
@@ -89,6 +89,7 @@ pub use host::{Host, HostBuilder};
 pub use tool::audit::AuditMode;
 pub use tool::grant::{Grant, PatternError};
 pub use tool::limits::{self, Limits, Load};
+pub use tool::offer::{DescriptionSource, ToolSet, Wording};
 pub use trust::{Principal, Trust, TrustError};
 
 // Listing tools and calling them.
@@ -108,7 +109,8 @@ pub use host::resources::{
     Contents, Directory, DirectoryEntry, EntryKind, LeftOut, OverLimit, ResourceError, SkillFile,
     SkillFiles, SkillResources,
 };
-pub use skill::catalog::{Catalog, Listing, Skill, SkillsRoot};
+pub use skill::catalog::{Catalog, Document, DocumentStamp, Listing, MAX_DEPTH, Skill, SkillsRoot};
+pub use skill::search::{Coverage, SearchHit, SearchOffer, SearchResult, SkillIndex};
 pub use skill::{check, frontmatter, prompt};
 
 // Text for people.

@@ -6,5 +6,8 @@ pub mod check;
 pub(crate) mod descriptors;
 pub mod frontmatter;
 pub(crate) mod guard;
+pub(crate) mod neighbours;
+pub(crate) mod paragraph;
 pub mod prompt;
+pub(crate) mod search;
 pub(crate) mod skill_md;

@@ -8,6 +8,7 @@ pub(crate) mod grant;
 pub mod limits;
 pub mod message;
 pub(crate) mod observer;
+pub(crate) mod offer;
 mod outcome;
 pub(crate) mod record;
 mod stop;

@@ -19,11 +19,12 @@ mod endpoint;
 mod peers;
 mod gate;
 mod write_timeout;
+mod listeners;
 mod connection;
 mod io_thread;
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -48,6 +49,7 @@ use connection::Acceptor;
 use endpoint::Endpoint;
 use gate::Gate;
 use io_thread::IoThread;
+use listeners::Listeners;
 use peers::Peers;
 use places::Places;
 use reply::refusal;
@@ -70,7 +72,7 @@ type OccupancySource = Arc<dyn Fn() -> Option<Occupancy> + Send + Sync>;
 /// A server that listens, and answers once it [serves](Server::serve).
 pub struct Server {
     thread: IoThread,
-    listener: TcpListener,
+    listeners: Listeners,
     address: SocketAddr,
     options: HttpOptions,
     peers: Peers,
@@ -107,7 +109,7 @@ impl Server {
         Ok(Self {
             thread,
             address: listener.local_addr().with_context(cannot)?,
-            listener,
+            listeners: Listeners::new(listener),
             options,
             peers,
             places,
@@ -118,7 +120,30 @@ impl Server {
         })
     }
 
-    /// Returns the address, with the port that the system chose for port 0.
+    /// Listens on both loopback addresses, 127.0.0.1 and ::1, which `localhost` may
+    /// stand for. Asks no resolver. On a machine without IPv6 it listens on
+    /// 127.0.0.1 alone.
+    ///
+    /// # Errors
+    ///
+    /// As [`Server::bind`]. Another program that listens on one of the two is an
+    /// error: it would get a part of the clients.
+    pub async fn bind_localhost(port: u16, options: HttpOptions) -> anyhow::Result<Self> {
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let mut server = Self::bind(address, options).await?;
+        let second = SocketAddr::from((Ipv6Addr::LOCALHOST, server.address.port()));
+        let listener = server.thread.run(TcpListener::bind(second)).await;
+        let cannot = || format!("cannot serve at `{second}`");
+        match listener.with_context(cannot)? {
+            Ok(listener) => server.listeners.second = Some(listener),
+            Err(error) if listeners::is_without_address(&error) => {}
+            Err(error) => return Err(anyhow::Error::from(error).context(cannot())),
+        }
+        Ok(server)
+    }
+
+    /// Returns the address, with the port that the system chose for port 0. For
+    /// localhost it is that of IPv4.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -162,7 +187,7 @@ impl Server {
     ) -> usize {
         let Self {
             thread,
-            listener,
+            listeners,
             options,
             peers,
             places,
@@ -229,7 +254,7 @@ impl Server {
         };
         let forced = shutdown.forced().clone();
         let served = thread.run(async move {
-            let mut open = acceptor.accept(listener).await;
+            let mut open = acceptor.accept(listeners).await;
             tokio::select! {
                 () = join_all(&mut open) => return 0,
                 () = tokio::time::sleep(limits.shutdown_time) => {}

@@ -43,5 +43,5 @@ pub mod stdio;
 pub mod http;
 
 pub use handler::Handler;
-pub use live::{Changes, LiveHost};
+pub use live::{Changes, FolderCounts, LiveHost};
 pub use watch::FolderWatch;

@@ -4,7 +4,7 @@
 //! A request takes the host that is current when it arrives, and keeps it. A
 //! replaced host lives until the last of its calls ends.
 
-use std::sync::{Mutex, MutexGuard, OnceLock};
+use std::sync::{Mutex, MutexGuard, Once, OnceLock};
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -30,8 +30,7 @@ pub struct LiveHost {
     calls: OnceLock<Calls>,
     watched: OnceLock<()>,
     host: watch::Sender<Option<Host>>,
-    /// True while the first scan of the folders goes on.
-    scanning: watch::Sender<bool>,
+    folders: Mutex<FolderCounts>,
     /// True once there is an offer to compare later ones with.
     offer_known: watch::Sender<bool>,
     /// The last offer that was compared.
@@ -41,6 +40,7 @@ pub struct LiveHost {
     sessions: Mutex<Vec<Peer<RoleServer>>>,
     closing: CancellationToken,
     faults: FaultLog,
+    prompt_warning: Once,
 }
 
 /// The number of times that each listing has changed.
@@ -52,6 +52,15 @@ pub struct Changes {
     pub prompts: u64,
     /// Changes of skills or their files.
     pub resources: u64,
+}
+
+/// The number of folders in which changes are noticed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct FolderCounts {
+    /// Folders that the kernel watches: a change there shows within a second.
+    pub watched: usize,
+    /// Folders beyond the bound on watches, which are looked at in turns.
+    pub in_turns: usize,
 }
 
 /// The content of `tools/list` and `prompts/list`.
@@ -69,13 +78,14 @@ impl LiveHost {
             calls: OnceLock::new(),
             watched: OnceLock::new(),
             host: watch::Sender::new(None),
-            scanning: watch::Sender::new(false),
+            folders: Mutex::default(),
             offer_known: watch::Sender::new(false),
             offer: Mutex::default(),
             changes: watch::Sender::default(),
             sessions: Mutex::default(),
             closing: CancellationToken::new(),
             faults: FaultLog::default(),
+            prompt_warning: Once::new(),
         }
     }
 
@@ -89,6 +99,14 @@ impl LiveHost {
         &self.faults
     }
 
+    /// Logs, once, that the skills do not fit the prompt.
+    pub(crate) fn warn_of_prompt(&self, section: &prompt::Section) {
+        if let Some(warning) = section.warning() {
+            self.prompt_warning
+                .call_once(|| tracing::warn!("{}", Line::new(warning)));
+        }
+    }
+
     /// Returns whether folders are [watched](Self::watch). If so, clients are
     /// notified of changes.
     pub fn is_watched(&self) -> bool {
@@ -99,8 +117,13 @@ impl LiveHost {
         self.watched.get_or_init(|| ());
     }
 
-    pub(crate) fn set_scanning(&self, scanning: bool) {
-        self.scanning.send_replace(scanning);
+    /// Returns how many folders are watched, and how many are not.
+    pub fn folder_counts(&self) -> FolderCounts {
+        *lock(&self.folders)
+    }
+
+    pub(crate) fn set_folder_counts(&self, counts: FolderCounts) {
+        *lock(&self.folders) = counts;
     }
 
     /// Loads the host, which takes as long as components take to compile.
@@ -119,10 +142,6 @@ impl LiveHost {
         self.host.send_replace(Some(host.clone()));
         let preparing = host.clone();
         tokio::spawn(async move { preparing.prepare().await });
-        // A change before the folders are watched would go unseen.
-        let mut scanning = self.scanning.subscribe();
-        // The sender lives as long as `self`.
-        let _ = scanning.wait_for(|scanning| !scanning).await;
         let offer = offer(&host).await;
         self.compare(offer).await;
         self.offer_known.send_replace(true);
@@ -210,8 +229,11 @@ impl LiveHost {
         self.changes.subscribe()
     }
 
-    /// Notifies clients that files of skills have changed.
+    /// Notifies the index and clients that files of skills have changed.
     pub(crate) async fn notify_skills_changed(&self) {
+        if let Some(host) = self.loaded() {
+            host.update_index();
+        }
         self.count(|changes| changes.resources += 1).await;
     }
 

@@ -43,10 +43,11 @@ pub(crate) async fn get(
         return Err(unknown());
     }
     let host = live.host().await;
-    let skills = run_blocking(move || host.catalog().list().skills).await?;
-    if !prompt::has_any(&skills) {
+    let section = run_blocking(move || host.prompt(prompt::Style::List)).await?;
+    if section.is_empty() {
         return Err(unknown());
     }
-    let message = PromptMessage::new_text(Role::User, prompt::list(&skills));
+    live.warn_of_prompt(&section);
+    let message = PromptMessage::new_text(Role::User, section.text);
     Ok(GetPromptResult::new(vec![message]).with_description(DESCRIPTION))
 }

@@ -27,14 +27,14 @@ use super::room::AnswerRoom;
 use skillhost::Line;
 use skillhost::Stop;
 use skillhost::frontmatter;
-use skillhost::{Contents, EntryKind, ResourceError, SkillResources};
+use skillhost::{Contents, EntryKind, OverLimit, ResourceError, SkillResources};
 
-/// The most resources of a page. Guards against: a listing that fills a client's
-/// buffers.
-const PAGE: usize = 200;
+/// The most resources of a page, of about 200 bytes each. Guards against: a listing
+/// that fills a client's buffers. A client may end after 64 pages.
+const PAGE: usize = 1_000;
 /// The most skills that are read for a page, each by a call. Guards against: a
 /// listing of many empty skills.
-const MOST_READ: usize = 64;
+const MOST_READ: usize = 256;
 /// The most characters of an address, and of the reason, that an error repeats.
 const MOST_CHARACTERS: usize = 512;
 
@@ -52,7 +52,9 @@ pub(crate) async fn list(
     let resources = reader(live, id).await?;
     let mut result = ListResourcesResult::default();
     let mut last = String::new();
-    for (read, skill) in skills_from(&resources, &from).await?.iter().enumerate() {
+    let skills = all_skills(&resources).await?;
+    let skills = &skills[skills.partition_point(|skill| *skill < from)..];
+    for (read, skill) in skills.iter().enumerate() {
         if read == MOST_READ {
             // The next page starts with this skill: no path is empty.
             result.next_cursor = Some(cursor::encode(LISTING, [skill, ""]));
@@ -83,7 +85,11 @@ pub(crate) async fn list(
                 return Ok(result);
             }
             let uri = SkillUri::file(skill, &file.path);
-            result.resources.push(resource(&uri, file.size, start));
+            let mut resource = resource(&uri, file.size, start);
+            if let (SKILL_MD, Some(over)) = (&*file.path, &files.over) {
+                add_notice(&mut resource, skill, *over);
+            }
+            result.resources.push(resource);
             last = file.path;
         }
         last.clear();
@@ -198,18 +204,24 @@ pub(super) async fn reader(live: &LiveHost, id: &str) -> Result<SkillResources, 
     })
 }
 
-/// Returns the names of the skills, from this one on.
-pub(super) async fn skills_from(
-    resources: &SkillResources,
-    from: &str,
-) -> Result<Vec<String>, ErrorData> {
-    let (resources, from) = (resources.clone(), from.to_owned());
-    run_blocking(move || {
-        let mut skills = resources.skills();
-        skills.retain(|skill| *skill >= from);
-        skills
-    })
-    .await
+/// Returns the names of all skills, sorted.
+pub(super) async fn all_skills(resources: &SkillResources) -> Result<Vec<String>, ErrorData> {
+    let resources = resources.clone();
+    run_blocking(move || resources.skills()).await
+}
+
+/// Adds to the description of a SKILL.md that files of its skill are not listed, and
+/// how to find them.
+fn add_notice(resource: &mut Resource, skill: &str, over: OverLimit) {
+    let folder = SkillUri::folder(skill);
+    let notice = format!(
+        "Not all files of this skill are listed: {over}. `resources/directory/read` of {folder} \
+         lists each folder."
+    );
+    resource.description = Some(match resource.description.take() {
+        Some(description) => format!("{description}\n{notice}"),
+        None => notice,
+    });
 }
 
 /// Returns the resource of a file. `start` is the start of the skill's SKILL.md,

@@ -72,7 +72,7 @@ pub(crate) async fn call(
         Err(error @ CallError::UnknownTool { .. }) => {
             Err(ErrorData::invalid_params(error.to_string(), None))
         }
-        Err(error) => Ok(failure(error.model_text())),
+        Err(error) => Ok(failure(error.model_text(), error.model_help())),
     }
 }
 
@@ -111,9 +111,8 @@ fn answer(output: Output, structured: bool) -> CallToolResult {
     }
     let json = output.record_json();
     if values::count(json.as_bytes()) > RECORD_VALUES {
-        return failure(format!(
-            "ERROR: the tool's record has more than {RECORD_VALUES} values"
-        ));
+        let text = format!("ERROR: the tool's record has more than {RECORD_VALUES} values");
+        return failure(text, None);
     }
     match serde_json::from_str(&json) {
         Ok(record) => {
@@ -122,12 +121,15 @@ fn answer(output: Output, structured: bool) -> CallToolResult {
             result
         }
         // It is nested too deeply.
-        Err(_) => failure("ERROR: the tool's record cannot be read".to_owned()),
+        Err(_) => failure("ERROR: the tool's record cannot be read".to_owned(), None),
     }
 }
 
-fn failure(text: String) -> CallToolResult {
-    CallToolResult::error(vec![ContentBlock::text(text)])
+/// Returns a failure in the tool's own words. The host's help is a second block, so
+/// that the words stay what they are.
+fn failure(text: String, help: Option<&str>) -> CallToolResult {
+    let blocks = std::iter::once(text).chain(help.map(str::to_owned));
+    CallToolResult::error(blocks.map(ContentBlock::text).collect())
 }
 
 #[cfg(test)]

@@ -63,6 +63,7 @@ async function calls(client) {
     ["read_skill_file", { ...skill, path: "examples/basic.py", limit: 2 }, "def add"],
     ["read_skill", skill, "# Calculator"],
     ["list_skills", {}, '"calculator"'],
+    ["list_files_in_skill", skill, "examples/basic.py"],
   ]) {
     const result = await call(client, name, args);
     assert.ok(!result.isError, name);
@@ -76,7 +77,11 @@ async function errors(client) {
   const outside = { skill_name: "calculator", file_path: "../weather/SKILL.md" };
   const result = await call(client, "read_file_in_skill", outside);
   assert.equal(result.isError, true);
-  assert.ok(text(result).startsWith("ERROR: Path traversal detected"));
+  const [words, help, ...more] = result.content;
+  assert.ok(words.text.startsWith("ERROR: Path traversal detected"));
+  // The host's help is a block of its own.
+  assert.ok(help.text.includes('skill_name "weather" and file_path "SKILL.md"'), help.text);
+  assert.deepEqual(more, []);
   await assert.rejects(call(client, "no_such_tool"), { code: -32602 });
   const uri = "skill://calculator/no/such";
   const isNotFound = (error) => error instanceof sdk.ResourceNotFoundError && error.uri === uri;
@@ -173,6 +178,7 @@ for (const name of [
   "read_skill_file",
   "read_skill",
   "list_skills",
+  "list_files_in_skill",
 ]) {
   assert.ok(names.includes(name), `${name} is not listed`);
 }
@@ -180,7 +186,7 @@ await calls(client);
 await errors(client);
 await resources(client);
 const late = await cancellation(client);
-let did = `listed ${names.length} tools, called five, read a resource, saw errors, `;
+let did = `listed ${names.length} tools, called six, read a resource, saw errors, `;
 did += `cancelled (${late.map((ms) => ms.toFixed(0)).join(", ")} ms)`;
 await changes(client);
 did += ", was told of a new skill";

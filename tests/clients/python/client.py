@@ -58,6 +58,7 @@ async def calls(client):
         ("read_skill_file", dict(skill, path="examples/basic.py", limit=2), "def add"),
         ("read_skill", skill, "# Calculator"),
         ("list_skills", {}, '"calculator"'),
+        ("list_files_in_skill", skill, "examples/basic.py"),
     ]:
         result = await client.call_tool(name, arguments)
         assert not result.is_error, name
@@ -69,7 +70,10 @@ async def calls(client):
 async def errors(client):
     outside = {"skill_name": "calculator", "file_path": "../weather/SKILL.md"}
     result = await client.call_tool("read_file_in_skill", outside)
-    assert result.is_error and text(result).startswith("ERROR: Path traversal detected")
+    [words, help] = result.content
+    assert result.is_error and words.text.startswith("ERROR: Path traversal detected")
+    # The host's help is a block of its own.
+    assert 'skill_name "weather" and file_path "SKILL.md"' in help.text, help
     for call, code in [
         (client.call_tool("no_such_tool", {}), -32602),
         (client.read_resource("skill://calculator/no/such"), -32602 if MODERN else -32002),
@@ -179,7 +183,7 @@ async def main():
         await errors(client)
         await resources(client)
         late = await cancellation(client)
-        did = "listed %d tools, called five, read a resource, saw errors, cancelled (%s ms)" % (
+        did = "listed %d tools, called six, read a resource, saw errors, cancelled (%s ms)" % (
             len(names), ", ".join("%.0f" % (seconds * 1000) for seconds in late))
         await changes(client, told)
         did += ", was told of a new skill"

@@ -1,5 +1,5 @@
 //! A whole call of a tool with any arguments, on a folder full of traps with a canary
-//! beside it. The first letter selects one of the five tools. The arguments follow as
+//! beside it. The first letter selects a tool. The arguments follow as
 //! JSON, or, after a line end, one to a line: the skill, the path, the offset, the
 //! limit. After `r`, the next letter selects a tool of the guest that checks nothing,
 //! and after `f`, a function of the guest that echoes. `{ROOT}`, `{OUTSIDE}` and
@@ -24,14 +24,20 @@ const CANARY: &str = "CANARY-7f3a";
 /// The first bytes of files of the host that symlinks lead to.
 const HOST_FILES: [&str; 2] = ["root:x:0", "PATH=/"];
 
-/// The five tools, with the names of their skill, path, offset and limit.
+/// The tools of the contracts, with the names of their skill, path, offset and limit.
 const TOOLS: [(&str, [&str; 4]); 5] = [
     ("read_file_in_skill", ["skill_name", "file_path", "-", "-"]),
     ("get_skill", ["skill_name", "-", "-", "-"]),
     ("read_skill_file", ["skill_name", "path", "offset", "limit"]),
     ("read_skill", ["skill_name", "-", "-", "-"]),
-    ("list_skills", ["-", "-", "-", "-"]),
+    ("list_skills", ["query", "cursor", "-", "limit"]),
 ];
+
+/// The tool that lists a skill's files.
+const LISTING: (&str, [&str; 4]) = (
+    "list_files_in_skill",
+    ["skill_name", "path", "depth", "after"],
+);
 
 /// Tools that pass the path to the host unchanged.
 const RAW: [&str; 5] = [
@@ -97,6 +103,7 @@ pub(crate) fn run(data: &[u8]) {
             ECHOES[u32::from(next()) as usize % 26],
             ["value", "-", "-", "-"],
         ),
+        'l' => LISTING,
         first => match u32::from(first) as usize % 6 {
             5 => ("", TOOLS[0].1),
             number => TOOLS[number],
@@ -164,7 +171,8 @@ fn call(tool: &str, arguments: Value, text: &str) -> Outcome {
 /// Checks that the outcome is one that these tools can have. They never trap, and
 /// reach no limit.
 fn check_outcome(tool: &str, outcome: &Outcome, text: &str) {
-    let fails = RAW.contains(&tool) || TOOLS.iter().any(|(name, _)| *name == tool);
+    let mut own = TOOLS.iter().chain([&LISTING]);
+    let fails = RAW.contains(&tool) || own.any(|(name, _)| *name == tool);
     let known = fails || ECHOES.contains(&tool);
     let right = match outcome {
         Ok(_) => known,
@@ -228,7 +236,7 @@ fn named(names: [&str; 4], lines: &str) -> Value {
         let number: Option<i64> = line.parse().ok();
         let value = match (name, number) {
             ("-", _) => continue,
-            ("offset" | "limit", Some(number)) => number.into(),
+            ("offset" | "limit" | "depth", Some(number)) => number.into(),
             _ => line.into(),
         };
         arguments.insert(name.to_owned(), value);

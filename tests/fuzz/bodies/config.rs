@@ -13,10 +13,10 @@ const FOLDER: &str = "/etc/skillhost";
 
 /// The keys that mean something, by what their value is. The tables of limits have
 /// the others.
-const STRINGS: [&str; 3] = ["home", "audit_file", "audit"];
+const STRINGS: [&str; 5] = ["home", "audit_file", "audit", "offer", "wording"];
 const BOOLEANS: [&str; 3] = ["hard_links", "require_pins", "require_components"];
-const LISTS: [&str; 3] = ["skills", "tools", "disabled_tools"];
-const TABLES: [&str; 4] = ["limits", "pins", "grants", "http"];
+const LISTS: [&str; 4] = ["skills", "tools", "disabled_tools", "offer"];
+const TABLES: [&str; 5] = ["limits", "pins", "grants", "http", "descriptions"];
 const HTTP: [&str; 4] = [
     "token_file",
     "allowed_hosts",

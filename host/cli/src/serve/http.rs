@@ -3,6 +3,7 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
@@ -19,10 +20,9 @@ use crate::terminal::{self, format_line};
 /// Options of the server; the others are keys of `[http]`.
 #[derive(Args)]
 pub(crate) struct HttpArguments {
-    /// Serve over HTTP at this address, such as 127.0.0.1:8080, with MCP at
-    /// /mcp
+    /// Serve over HTTP at this address, such as localhost:8080, with MCP at /mcp
     #[arg(long = "http", value_name = "ADDR")]
-    pub(crate) address: Option<SocketAddr>,
+    pub(crate) address: Option<HttpAddress>,
     /// Read the bearer token that requests must carry from this file instead of
     /// the configured one; or set SKILLHOST_HTTP_TOKEN
     #[arg(long, value_name = "FILE", requires = "address")]
@@ -37,31 +37,76 @@ pub(crate) struct HttpArguments {
     allow_origin: Vec<String>,
 }
 
+/// The address of a server.
+#[derive(Clone, Copy)]
+pub(crate) enum HttpAddress {
+    /// Both loopback addresses, with this port.
+    Localhost(u16),
+    /// One address.
+    Socket(SocketAddr),
+}
+
+impl FromStr for HttpAddress {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Ok(address) = text.parse() {
+            return Ok(Self::Socket(address));
+        }
+        let (host, port) = text.rsplit_once(':').unwrap_or((text, ""));
+        let is_localhost = host.eq_ignore_ascii_case("localhost");
+        match port.parse() {
+            Ok(port) if is_localhost => Ok(Self::Localhost(port)),
+            _ => Err(
+                "expected localhost or an address, with a port: localhost:8080, \
+                      127.0.0.1:8080, [::1]:8080 or, with a token, 0.0.0.0:8080"
+                    .to_owned(),
+            ),
+        }
+    }
+}
+
 impl HttpArguments {
     pub(crate) async fn execute(
         self,
-        address: SocketAddr,
+        address: HttpAddress,
         options: &CommonOptions,
     ) -> anyhow::Result<Exit> {
         let metrics = Arc::<Metrics>::default();
         let config = options.configured()?;
         let builder = options.builder(&config)?.observer(metrics.clone());
         let shutdown = Shutdown::on_signals()?;
-        let server = Server::bind(address, self.options(config.http)?).await?;
+        let http_options = self.options(config.http)?;
+        let (server, shown) = match address {
+            HttpAddress::Localhost(port) => {
+                let server = Server::bind_localhost(port, http_options).await?;
+                let port = server.address().port();
+                (server, format!("localhost:{port}"))
+            }
+            HttpAddress::Socket(address) => {
+                let server = Server::bind(address, http_options).await?;
+                let address = server.address().to_string();
+                (server, address)
+            }
+        };
         memory::give_back_large_blocks();
         let live = Arc::new(LiveHost::new(builder));
         let _watching = live
             .watch()
             .inspect_err(|error| tracing::warn!("{error:#}"));
-        terminal::print(&[format_line!("http://{}/mcp", server.address())])?;
+        terminal::print(&[format_line!("http://{shown}/mcp")])?;
+        terminal::explain_wait("MCP clients at this address", "Ctrl-C");
         let (occupied, answering, ending) = (live.clone(), live.clone(), live.clone());
         let server = match live.is_watched() {
             true => server.changes(live.changes()),
             false => server,
         };
         let served = server
-            .metrics(metrics)
-            .occupancy(move || occupied.loaded().map(|host| host.occupancy()))
+            .metrics(Arc::clone(&metrics))
+            .occupancy(move || {
+                metrics.set_folders(occupied.folder_counts());
+                occupied.loaded().map(|host| host.occupancy())
+            })
             .serve(move || Ok(Handler::new(Arc::clone(&answering))), &shutdown);
         let asked = shutdown.clone();
         tokio::spawn(async move {

@@ -8,6 +8,9 @@ use crate::tool::Definition;
 /// skills' files as resources.
 pub const SKILL_RESOURCES: &str = "skill_resources";
 
+/// The name of the tool that asks the host's index, which not every host has.
+pub(crate) const FIND_SKILLS: &str = "find_skills";
+
 /// A component that comes with the host.
 pub(crate) struct EmbeddedComponent {
     /// Its name in messages.
@@ -27,12 +30,14 @@ macro_rules! embedded {
 }
 
 /// The built-in components, in the order in which agents see their tools.
-pub(crate) const EMBEDDED: [EmbeddedComponent; 6] = [
+pub(crate) const EMBEDDED: [EmbeddedComponent; 8] = [
     embedded!("read_file_in_skill", "read_file_in_skill"),
     embedded!("get_skill", "get_skill"),
     embedded!("read_skill_file", "read_skill_file"),
     embedded!("read_skill", "read_skill"),
     embedded!("list_skills", "list_skills"),
+    embedded!(FIND_SKILLS, "find_skills"),
+    embedded!("list_files_in_skill", "list_files_in_skill"),
     embedded!(SKILL_RESOURCES, "skill_resources"),
 ];
 

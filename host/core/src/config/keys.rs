@@ -9,6 +9,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::grants::RawGrant;
 use super::http::{HttpLimits, RawHttp};
+use super::prompt::{PromptLimits, RawSearch};
 use super::raw::RawConfig;
 use super::source::{Reach, Source, beyond, kind};
 use crate::text::suggest;
@@ -37,9 +38,11 @@ pub(super) fn of_table(table: &str) -> Option<Vec<&'static str>> {
             rows::<CompileLimits>(),
         ],
         "http" => vec![fields::<RawHttp>(), rows::<HttpLimits>()],
+        "prompt" => vec![rows::<PromptLimits>()],
+        "search" => vec![fields::<RawSearch>()],
         "grants.*" => vec![fields::<RawGrant>()],
         "limits" | "grants.*.limits" => vec![rows::<Limits>()],
-        "grants" | "grants.*.environment" | "pins" => vec![vec![ANY]],
+        "grants" | "grants.*.environment" | "pins" | "descriptions" => vec![vec![ANY]],
         _ => return None,
     };
     Some(keys.concat())

@@ -7,12 +7,13 @@ use anyhow::{Context as _, bail};
 use toml::Spanned;
 use toml::de::DeTable;
 
-use super::raw::{RawAudit, RawConfig, RawRoot};
+use super::raw::{RawAudit, RawConfig, RawOffer, RawRoot, RawToolSet, RawWording};
 use super::source::{Reach, Source, beyond, lies_within, table_in};
-use super::{Config, ConfiguredPath, ConfiguredRoot, grants, keys, limits};
-use crate::skill::catalog::SkillsRoot;
+use super::{Config, ConfiguredPath, ConfiguredRoot, PromptLimits, grants, keys, limits};
+use crate::skill::catalog::{MAX_DEPTH, SkillsRoot};
 use crate::tool::audit::AuditMode;
-use crate::tool::limits::{CompileLimits, Limits, Load};
+use crate::tool::limits::{CompileLimits, LimitSet as _, Limits, Load};
+use crate::tool::offer::{ToolSet, Wording};
 
 /// Parses a configuration.
 pub(super) fn parse(source: &Source<'_>) -> anyhow::Result<Config> {
@@ -57,6 +58,17 @@ impl Source<'_> {
                 .collect::<anyhow::Result<_>>()?,
             home: raw.home.map(|path| self.path(path)),
             disabled_tools: raw.disabled_tools,
+            offer: match raw.offer {
+                RawOffer::Set(RawToolSet::All) => ToolSet::All,
+                RawOffer::Set(RawToolSet::Compact) => ToolSet::Compact,
+                RawOffer::Named(names) => ToolSet::Named(names),
+            },
+            wording: match raw.wording {
+                RawWording::Plain => Wording::Plain,
+                RawWording::Contract => Wording::Contract,
+            },
+            descriptions: raw.descriptions,
+            help: raw.help,
             hard_links: raw.hard_links,
             audit_file: raw.audit_file.map(|file| self.audit_file(file)),
             audit: match raw.audit {
@@ -69,6 +81,8 @@ impl Source<'_> {
             compile_limits: limits::read(table, CompileLimits::default(), self)?,
             load: limits::read(table, Load::default(), self)?,
             grants: grants.collect::<anyhow::Result<_>>()?,
+            prompt: limits::read_in(table, PromptLimits::KEY, Default::default(), self)?,
+            search_offer: raw.search.offer(),
             http: raw.http.http(http_limits, |path| self.path(path)),
             limits,
         })
@@ -106,16 +120,23 @@ impl Source<'_> {
 
     fn root(&self, root: Spanned<RawRoot>) -> anyhow::Result<ConfiguredRoot> {
         let place = self.place(root.span().start);
-        let (path, follow_links) = match root.into_inner() {
-            RawRoot::Path(path) => (path, false),
-            RawRoot::Table(table) => (table.path, table.follow_root_links),
+        let (path, follow_links, depth) = match root.into_inner() {
+            RawRoot::Path(path) => (path, false, 1),
+            RawRoot::Table(table) => (table.path, table.follow_root_links, table.depth),
         };
+        if !(1..=MAX_DEPTH).contains(&depth) {
+            bail!("{place}: `depth` is {depth}: from 1 to {MAX_DEPTH} is allowed");
+        }
         if follow_links && self.reach == Reach::OwnFolder {
             bail!("{place}: {}", beyond("`follow_root_links`"));
         }
         let path = self.folder.join(path);
         let ConfiguredPath { path, place } = self.within_reach(ConfiguredPath { path, place })?;
-        let root = SkillsRoot { path, follow_links };
+        let root = SkillsRoot {
+            path,
+            follow_links,
+            depth,
+        };
         Ok(ConfiguredRoot { root, place })
     }
 

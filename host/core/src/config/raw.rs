@@ -1,6 +1,6 @@
 //! The keys of a configuration, as they are written.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use serde::Deserialize;
@@ -9,6 +9,7 @@ use toml::Spanned;
 
 use super::grants::RawGrant;
 use super::http::RawHttp;
+use super::prompt::RawSearch;
 
 /// The keys of a file, as they are written. Limits are read by their tables: the
 /// fields of type `IgnoredAny` only name the keys.
@@ -19,6 +20,10 @@ pub(super) struct RawConfig {
     pub(super) tools: Vec<Spanned<PathBuf>>,
     pub(super) home: Option<Spanned<PathBuf>>,
     pub(super) disabled_tools: Vec<String>,
+    pub(super) offer: RawOffer,
+    pub(super) wording: RawWording,
+    pub(super) descriptions: BTreeMap<String, String>,
+    pub(super) help: Option<bool>,
     pub(super) hard_links: bool,
     pub(super) audit_file: Option<Spanned<PathBuf>>,
     pub(super) audit: RawAudit,
@@ -29,6 +34,9 @@ pub(super) struct RawConfig {
     _limits: IgnoredAny,
     pub(super) grants: BTreeMap<String, Spanned<RawGrant>>,
     pub(super) http: RawHttp,
+    #[serde(rename = "prompt")]
+    _prompt: IgnoredAny,
+    pub(super) search: RawSearch,
 }
 
 #[derive(Deserialize, Default)]
@@ -42,7 +50,38 @@ pub(super) enum RawAudit {
 #[derive(Deserialize)]
 #[serde(
     untagged,
-    expecting = "expected a folder, or { path = \"a folder\", follow_root_links = true }"
+    expecting = "expected \"all\", \"compact\" or a list of tools such as [\"read_skill\"]"
+)]
+pub(super) enum RawOffer {
+    Set(RawToolSet),
+    Named(BTreeSet<String>),
+}
+
+impl Default for RawOffer {
+    fn default() -> Self {
+        Self::Set(RawToolSet::All)
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum RawToolSet {
+    All,
+    Compact,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum RawWording {
+    #[default]
+    Plain,
+    Contract,
+}
+
+#[derive(Deserialize)]
+#[serde(
+    untagged,
+    expecting = "expected a folder, or { path = \"a folder\", follow_root_links = true, depth = 2 }"
 )]
 pub(super) enum RawRoot {
     Path(PathBuf),
@@ -55,4 +94,10 @@ pub(super) struct RawRootTable {
     pub(super) path: PathBuf,
     #[serde(default)]
     pub(super) follow_root_links: bool,
+    #[serde(default = "one")]
+    pub(super) depth: usize,
+}
+
+fn one() -> usize {
+    1
 }

@@ -16,7 +16,8 @@ fn parse(text: &str) -> Result<Config, String> {
 fn reads_a_whole_file_with_paths_relative_to_its_folder() {
     let config = parse(
         "skills = [\"skills\", \"/srv/skills\"]\ntools = [\"t\"]\nhome = \"h\"\n\
-         disabled_tools = [\"get_skill\"]\n[limits]\ntime = \"500ms\"\nmemory = \"32MiB\"\n\
+         disabled_tools = [\"get_skill\"]\noffer = [\"b\", \"a\"]\nwording = \"contract\"\n\
+         descriptions = { a = \"A\" }\n[limits]\ntime = \"500ms\"\nmemory = \"32MiB\"\n\
          output = 1000\n[grants.\"x.wasm\"]\nskills = [\"a*\"]\nhard_links = true\n\
          limits.time = \"1s\"\nenvironment = { A = \"b\" }\n",
     )
@@ -24,6 +25,10 @@ fn reads_a_whole_file_with_paths_relative_to_its_folder() {
     assert_eq!(config.skills[1].root.path, Path::new("/srv/skills"));
     assert_eq!(config.tools[0].path, Path::new("/etc/t"));
     assert_eq!(config.home.unwrap().place, "`skillhost.toml`, line 3");
+    let named = ["a", "b"].map(str::to_owned).into();
+    assert_eq!(config.offer, ToolSet::Named(named));
+    assert_eq!(config.wording, Wording::Contract);
+    assert_eq!(config.descriptions["a"], "A");
     assert_eq!(config.limits.time, Duration::from_millis(500));
     assert_eq!(config.limits.memory, 32 << 20);
     assert_eq!(config.limits.output, 1000);
@@ -75,8 +80,44 @@ fn reads_the_settings_of_a_server_over_http() {
 }
 
 #[test]
+fn reads_the_budget_of_a_prompt_and_when_search_is_offered() {
+    let read = |text: &str| {
+        let config = parse(text).unwrap();
+        (config.prompt.budget, config.search_offer)
+    };
+    assert_eq!(read(""), (4000, SearchOffer::Auto));
+    assert_eq!(
+        read("[prompt]\nbudget = 8000\n[search]\noffer = \"always\""),
+        (8000, SearchOffer::Always)
+    );
+    assert_eq!(read("search.offer = \"never\""), (4000, SearchOffer::Never));
+}
+
+#[test]
 fn names_each_problem_with_its_line() {
     for (text, message) in [
+        (
+            "[prompt]\nbudget = 10",
+            "`skillhost.toml`, line 2: `budget` is at least 256: with less, it would hold hardly \
+             more than its own words",
+        ),
+        (
+            "[prompt]\nbudget = -1",
+            "`skillhost.toml`, line 2: expected a number",
+        ),
+        (
+            "[prompt]\ntokens = 1000",
+            "`skillhost.toml`, line 2: unknown key `prompt.tokens`; the keys here are budget",
+        ),
+        (
+            "prompt = 4000",
+            "`skillhost.toml`, line 1: `prompt` is a table, not a number",
+        ),
+        (
+            "[search]\noffer = \"sometimes\"",
+            "`skillhost.toml`, line 2: unknown variant `sometimes`, expected one of `auto`, \
+             `always`, `never`",
+        ),
         (
             "\nskils = []",
             "`skillhost.toml`, line 2: unknown key `skils`; did you mean `skills`?",
@@ -91,7 +132,7 @@ fn names_each_problem_with_its_line() {
         ),
         (
             "xyz = 1",
-            "`skillhost.toml`, line 1: unknown key `xyz`; the keys here are skills, tools, home, disabled_tools, hard_links, audit_file, audit, pins, require_pins, require_components, limits, grants, http, calls, queue, calls_per_tool, calls_memory, stack, compile_time",
+            "`skillhost.toml`, line 1: unknown key `xyz`; the keys here are skills, tools, home, disabled_tools, offer, wording, descriptions, help, hard_links, audit_file, audit, pins, require_pins, require_components, limits, grants, http, prompt, search, calls, queue, calls_per_tool, calls_memory, stack, compile_time",
         ),
         (
             "\nlimits = [\"1s\", \"1MiB\"]",
@@ -197,7 +238,7 @@ fn each_key_that_reaches_beyond_the_folder_exists() {
 #[test]
 fn the_pages_show_each_key() {
     let pages = [read_page("guide.md"), read_page("serving.md")].concat();
-    for table in ["", "limits", "grants.*", "http"] {
+    for table in ["", "limits", "grants.*", "http", "prompt", "search"] {
         for key in keys::of_table(table).unwrap() {
             let is_shown = |line: &str| {
                 let name = line.split('=').next().unwrap_or_default().trim_end();

@@ -7,7 +7,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::{Answer, Call};
 use crate::host::Host;
-use crate::tool::message;
+use crate::tool::{CallError, message};
 
 /// Calls of a message that run at a time, or as many as one tool may. Guards against:
 /// a message that finds the host busy with its own calls or keeps it busy for others,
@@ -37,22 +37,24 @@ pub async fn run(host: &Host, calls: Vec<Call>) -> Vec<Answer> {
             let task = tokio::spawn(async move {
                 let id = call.id.as_deref();
                 let outcome = host.call_json(&call.name, &call.arguments, id).await;
-                (outcome.is_err(), message::model_text(outcome))
+                let help = outcome.as_ref().err().and_then(CallError::model_help);
+                let help = help.map(str::to_owned);
+                (outcome.is_err(), help, message::model_text(outcome))
             });
             running.push_back((id, name, AbortOnDropHandle::new(task)));
         }
         let Some((id, name, task)) = running.pop_front() else {
             return answers;
         };
-        let (mut failed, mut text) = match task.await {
+        let (mut failed, mut help, mut text) = match task.await {
             Ok(answer) => answer,
             Err(error) => {
                 tracing::error!("a call broke off: {error}");
-                (true, "ERROR: the call broke off".to_owned())
+                (true, None, "ERROR: the call broke off".to_owned())
             }
         };
         if bytes + text.len() > ANSWERS_BYTES {
-            failed = true;
+            (failed, help) = (true, None);
             text = format!(
                 "ERROR: the results of this message are together larger than {ANSWERS_BYTES} \
                  bytes; read less at a time"
@@ -64,6 +66,7 @@ pub async fn run(host: &Host, calls: Vec<Call>) -> Vec<Answer> {
             name,
             text,
             failed,
+            help,
         });
     }
 }

@@ -2,6 +2,7 @@
 
 mod checks;
 mod config;
+mod offer;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -16,14 +17,17 @@ use crate::component::cache::ComponentCache;
 use crate::component::compile::{Compilation, Compiler, ProgressCallback};
 use crate::component::embedded::SKILL_RESOURCES;
 use crate::component::{Loader, Tool};
+use crate::config::PromptLimits;
 use crate::sandbox::engine::{self, EpochEngine};
 use crate::sandbox::granted_skills::GrantedSkills;
 use crate::skill::catalog::{Catalog, SkillsRoot};
 use crate::skill::guard;
+use crate::skill::search::{SearchOffer, SkillIndex};
 use crate::tool::audit::{Audit, AuditMode};
 use crate::tool::grant::{Defaults, Grant};
 use crate::tool::limits::{CompileLimits, Limits, Load};
 use crate::tool::observer::Observer;
+use crate::tool::offer::{ToolSet, Wording};
 use crate::trust::Trust;
 
 /// The bytes of an answer that say how the file in it is encoded, and a little more.
@@ -38,6 +42,10 @@ pub struct HostBuilder {
     home: Option<PathBuf>,
     cache: Option<PathBuf>,
     disabled: BTreeSet<String>,
+    offer: ToolSet,
+    wording: Wording,
+    descriptions: BTreeMap<String, String>,
+    without_help: bool,
     grants: BTreeMap<String, Grant>,
     defaults: Defaults,
     load: Load,
@@ -54,18 +62,18 @@ pub struct HostBuilder {
     configuration: Option<String>,
     compiler: Option<PathBuf>,
     compile_limits: CompileLimits,
+    index: Option<Arc<dyn SkillIndex>>,
+    search_offer: SearchOffer,
+    prompt_limits: PromptLimits,
 }
 
 impl HostBuilder {
     /// Adds a folder of skills. The first folder that has a skill wins.
     pub fn skills(self, folder: impl Into<PathBuf>) -> Self {
-        self.skills_root(SkillsRoot {
-            path: folder.into(),
-            follow_links: false,
-        })
+        self.skills_root(SkillsRoot::new(folder))
     }
 
-    /// Adds a folder of skills, with a choice about symlinks.
+    /// Adds a folder of skills, with a choice about symlinks and depth.
     pub fn skills_root(mut self, root: SkillsRoot) -> Self {
         self.skills.push(root);
         self
@@ -101,6 +109,13 @@ impl HostBuilder {
     /// Leaves a tool out: it is not offered and cannot be called.
     pub fn disable(mut self, tool: impl Into<String>) -> Self {
         self.disabled.insert(tool.into());
+        self
+    }
+
+    /// Sets whether a failure comes with [help](crate::CallError::help) for the model:
+    /// the names that were meant, what a folder holds. Default: yes.
+    pub fn help(mut self, wanted: bool) -> Self {
+        self.without_help = !wanted;
         self
     }
 
@@ -154,7 +169,7 @@ impl HostBuilder {
         self
     }
 
-    /// Leaves out the five tools that come with the host, and
+    /// Leaves out the tools that come with the host, and
     /// [resources](Host::skill_resources).
     pub fn without_embedded_tools(mut self) -> Self {
         self.without_embedded = true;
@@ -194,6 +209,27 @@ impl HostBuilder {
     /// `-` is standard error. Default: none.
     pub fn audit(mut self, file: impl Into<PathBuf>, mode: AuditMode) -> Self {
         self.audit = Some((file.into(), mode));
+        self
+    }
+
+    /// Sets the index that `find_skills` asks. It is updated when a host is built.
+    /// Default: none, and no `find_skills`.
+    pub fn index(mut self, index: Arc<dyn SkillIndex>) -> Self {
+        self.index = Some(index);
+        self
+    }
+
+    /// Sets when agents see `find_skills`. Default: when the skills do not fit
+    /// the [budget](HostBuilder::prompt_budget) of a prompt.
+    pub fn search_offer(mut self, offer: SearchOffer) -> Self {
+        self.search_offer = offer;
+        self
+    }
+
+    /// Sets the tokens that [`Host::prompt`] may take. Default: 4,000, which is 2 %
+    /// of 200,000.
+    pub fn prompt_budget(mut self, tokens: usize) -> Self {
+        self.prompt_limits.budget = tokens;
         self
     }
 
@@ -328,7 +364,7 @@ impl HostBuilder {
         // A tool may be missing because its component is refused, and a file may
         // have gone since. The rest of the host works.
         for (checked, may_be_refused) in [
-            (self.check_disabled(&components), refused_components > 0),
+            (self.check_tools(&components), refused_components > 0),
             (self.check_files(&components, &files), false),
         ] {
             match checked {
@@ -339,6 +375,8 @@ impl HostBuilder {
             }
         }
         problems.extend(self.missing_skills(&catalog));
+        let index = self.index.clone();
+        let index = index.filter(|_| self.search_offer != SearchOffer::Never);
         let engine = &runtime.engine;
         let granted = |(tool, own): (&Arc<Tool>, bool)| {
             let grant = self.grants.get(tool.component.grant_name());
@@ -349,9 +387,15 @@ impl HostBuilder {
             let name = &tool.definition.name;
             ServedTool {
                 quota: engine.quota(name, own, terms.limits.memory),
-                skills: GrantedSkills::new(Arc::clone(&catalog), terms.skills.clone()),
+                skills: GrantedSkills::new(
+                    Arc::clone(&catalog),
+                    index.clone(),
+                    terms.skills.clone(),
+                ),
+                description: self.description(name, own),
                 terms,
                 tool: Arc::clone(tool),
+                gives_help: !self.without_help,
             }
         };
         let mut tools: Vec<ServedTool> = components
@@ -362,8 +406,9 @@ impl HostBuilder {
                     .iter()
                     .map(|tool| (tool, component.is_own()))
             })
-            .filter(|(tool, _)| !self.disabled.contains(&tool.definition.name))
+            .filter(|(tool, own)| self.has_tool(&tool.definition.name, *own))
             .map(granted)
+            .filter(|served| index.is_some() || !served.is_search())
             .collect();
         let own = !self.without_embedded;
         let resources = tools
@@ -372,7 +417,7 @@ impl HostBuilder {
             })
             .next()
             .map(resource_reader);
-        Ok(Host(Arc::new(Inner {
+        let host = Host(Arc::new(Inner {
             catalog,
             runtime,
             observer: self.observer,
@@ -381,7 +426,12 @@ impl HostBuilder {
             resources,
             problems,
             refused_components,
-        })))
+            index,
+            search_offer: self.search_offer,
+            prompt_budget: self.prompt_limits.budget,
+        }));
+        host.update_index();
+        Ok(host)
     }
 
     /// Returns the folders of skills, in their order.
@@ -440,5 +490,7 @@ fn resource_reader(mut tool: ServedTool) -> ResourceReader {
     let max_bytes = tool.terms.limits.output;
     let encoded = max_bytes.div_ceil(3).saturating_mul(4);
     tool.terms.limits.output = encoded.saturating_add(ENCODING_NOTE);
+    // No model reads its failures.
+    tool.gives_help = false;
     ResourceReader { tool, max_bytes }
 }

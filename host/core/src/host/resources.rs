@@ -69,8 +69,8 @@ pub enum EntryKind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SkillFiles {
-    /// The files, sorted by path, byte by byte. If the skill is over a limit:
-    /// its SKILL.md alone, if there is one.
+    /// The files, sorted by path, byte by byte. If the skill is over a limit, those
+    /// that were found, and of a manifest its SKILL.md alone.
     pub files: Vec<SkillFile>,
     /// The start of `SKILL.md`, 65 KiB of it at most; none where there is no
     /// file of this very name, or where it is not UTF-8.
@@ -109,14 +109,14 @@ pub struct LeftOut {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OverLimit {
-    /// More than 512 files, the skills extension's limit.
+    /// More than 512 files, the skills extension's limit. Checked for a manifest only.
     #[error("it has more than 512 files")]
     Files,
     /// More than 16 MiB, the skills extension's limit. Checked for a manifest only.
     #[error("its files are larger than 16 MiB together")]
     Bytes,
-    /// More than 4,096 names, whatever they lead to.
-    #[error("it has more than 4096 files, folders and other things")]
+    /// More than 16,384 names, whatever they lead to, or 4 MiB of paths.
+    #[error("it has more than 16384 files, folders and other things, or too long paths")]
     Entries,
     /// More than 32 folders in each other.
     #[error("it has more than 32 folders in each other")]

@@ -1,9 +1,10 @@
-//! The skills that a guest may list: those that its grant names.
+//! The skills that a guest may list and find: those that its grant names.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::skill::catalog::{Catalog, ScanStep, Skill};
+use crate::skill::search::{Coverage, SkillIndex};
 use crate::tool::Stop;
 use crate::tool::grant::Skills;
 use crate::tool::limits::Limits;
@@ -12,33 +13,73 @@ use crate::tool::limits::Limits;
 /// catalog of a million folders, and a call that is past its deadline.
 const MAX_STRETCH: Duration = Duration::from_millis(1);
 
+/// The most bytes of a request that are searched for. Guards against: a guest that
+/// makes the index take apart all its memory.
+const MAX_QUERY: usize = 16 * 1024;
+
+/// The most hits of a search. Guards against: a guest that makes the host read
+/// every skill.
+const MAX_HITS: usize = 100;
+
 /// A catalog, filtered by a grant.
 #[derive(Clone, Default)]
-pub(crate) struct GrantedSkills(Option<Arc<(Arc<Catalog>, Skills)>>);
+pub(crate) struct GrantedSkills(Option<Arc<Inner>>);
+
+struct Inner {
+    catalog: Arc<Catalog>,
+    index: Option<Arc<dyn SkillIndex>>,
+    granted: Skills,
+}
+
+/// Some of the skills, in the order of their names.
+#[derive(Default)]
+pub(crate) struct SkillPage {
+    pub(crate) skills: Vec<Skill>,
+    /// The number of all.
+    pub(crate) total: usize,
+    /// The name that the next page starts from.
+    pub(crate) next: Option<String>,
+}
+
+/// The answer to a search: skills, each with the reasons, best first.
+#[derive(Default)]
+pub(crate) struct FoundSkills {
+    pub(crate) hits: Vec<(Skill, Vec<String>)>,
+    pub(crate) coverage: Coverage,
+}
+
+/// What a call has listed so far, against its limits.
+#[derive(Default)]
+struct Count {
+    skills: usize,
+    bytes: usize,
+}
 
 impl GrantedSkills {
-    pub(crate) fn new(catalog: Arc<Catalog>, granted: Skills) -> Self {
-        Self(Some(Arc::new((catalog, granted))))
+    pub(crate) fn new(
+        catalog: Arc<Catalog>,
+        index: Option<Arc<dyn SkillIndex>>,
+        granted: Skills,
+    ) -> Self {
+        Self(Some(Arc::new(Inner {
+            catalog,
+            index,
+            granted,
+        })))
     }
 
     /// Lists the skills as they are now. They count towards the limits of the call
     /// that asks.
     pub(crate) async fn list(&self, limits: &Limits) -> Result<Vec<Skill>, Stop> {
-        let Some((catalog, granted)) = self.0.as_deref() else {
+        let Some(inner) = self.0.as_deref() else {
             return Ok(Vec::new());
         };
-        let mut scan = catalog.scan(|name| granted.allow(name));
-        let (mut skills, mut bytes) = (Vec::new(), 0);
+        let mut scan = inner.catalog.scan(|name| inner.granted.allow(name));
+        let (mut skills, mut count) = (Vec::new(), Count::default());
         let mut since = Instant::now();
         while let Some(step) = scan.step() {
             if let ScanStep::Skill(skill) = step {
-                bytes += skill.name.len() + skill.description.len();
-                if bytes > limits.memory {
-                    return Err(Stop::Memory(limits.memory));
-                }
-                if skills.len() == limits.directory_entries {
-                    return Err(Stop::DirectoryEntries(limits.directory_entries));
-                }
+                count.add(&skill, limits)?;
                 skills.push(skill);
             }
             if since.elapsed() >= MAX_STRETCH {
@@ -48,5 +89,110 @@ impl GrantedSkills {
         }
         skills.sort_by(|one, other| one.name.cmp(&other.name));
         Ok(skills)
+    }
+
+    /// Reads some of the skills as they are now: at most `limit`, from the first
+    /// whose name is not before `from`.
+    pub(crate) async fn page(
+        &self,
+        from: Option<String>,
+        limit: usize,
+        limits: &Limits,
+    ) -> Result<SkillPage, Stop> {
+        let limits = limits.clone();
+        self.with(move |inner| inner.page(from.as_deref(), limit, &limits))
+            .await
+    }
+
+    /// Searches for the skills that fit a request, and reads them as they are now.
+    pub(crate) async fn find(
+        &self,
+        query: String,
+        limit: usize,
+        limits: &Limits,
+    ) -> Result<FoundSkills, Stop> {
+        let limits = limits.clone();
+        self.with(move |inner| inner.find(&query, limit, &limits))
+            .await
+    }
+
+    /// Runs work that reads files on a thread where it holds up no other call.
+    async fn with<T: Default + Send + 'static>(
+        &self,
+        work: impl FnOnce(&Inner) -> Result<T, Stop> + Send + 'static,
+    ) -> Result<T, Stop> {
+        let Some(inner) = self.0.clone() else {
+            return Ok(T::default());
+        };
+        let done = tokio::task::spawn_blocking(move || work(&inner)).await;
+        done.unwrap_or_else(|error| Err(Stop::Trap(format!("cannot read the skills: {error}"))))
+    }
+}
+
+impl Inner {
+    fn page(&self, from: Option<&str>, limit: usize, limits: &Limits) -> Result<SkillPage, Stop> {
+        let mut names = self.catalog.names();
+        names.retain(|name| self.granted.allow(name));
+        if names.len() > limits.directory_entries {
+            return Err(Stop::DirectoryEntries(limits.directory_entries));
+        }
+        let total = names.len();
+        let start = from.map_or(0, |from| names.partition_point(|name| name.as_str() < from));
+        let mut names = names.into_iter().skip(start);
+        let (mut skills, mut count) = (Vec::new(), Count::default());
+        while skills.len() < limit
+            && let Some(name) = names.next()
+        {
+            // One that has gone since takes no place.
+            let Some(skill) = self.catalog.read(&name) else {
+                continue;
+            };
+            count.add(&skill, limits)?;
+            skills.push(skill);
+        }
+        Ok(SkillPage {
+            skills,
+            total,
+            next: names.next(),
+        })
+    }
+
+    fn find(&self, query: &str, limit: usize, limits: &Limits) -> Result<FoundSkills, Stop> {
+        let Some(index) = &self.index else {
+            return Ok(FoundSkills::default());
+        };
+        let query = &query[..query.floor_char_boundary(MAX_QUERY)];
+        let allowed = |name: &str| self.granted.allow(name);
+        let found = index.search(query, limit.min(MAX_HITS), &allowed);
+        let (mut hits, mut count) = (Vec::new(), Count::default());
+        for hit in found.hits.into_iter().take(limit.min(MAX_HITS)) {
+            // The index may be behind the disk, and is not asked what is granted.
+            let skill = match allowed(&hit.name) {
+                true => self.catalog.read(&hit.name),
+                false => None,
+            };
+            if let Some(skill) = skill.filter(|skill| skill.file.is_some()) {
+                count.add(&skill, limits)?;
+                hits.push((skill, hit.matches));
+            }
+        }
+        Ok(FoundSkills {
+            hits,
+            coverage: found.coverage,
+        })
+    }
+}
+
+impl Count {
+    fn add(&mut self, skill: &Skill, limits: &Limits) -> Result<(), Stop> {
+        self.bytes += skill.name.len() + skill.description.len();
+        if self.bytes > limits.memory {
+            return Err(Stop::Memory(limits.memory));
+        }
+        if self.skills == limits.directory_entries {
+            return Err(Stop::DirectoryEntries(limits.directory_entries));
+        }
+        self.skills += 1;
+        Ok(())
     }
 }

@@ -27,10 +27,10 @@ pub(crate) struct SupportedVersion {
 /// called through the newest. Versions that one caret range covers (0.1.0 and
 /// 0.1.1) are one entry, the newest of them.
 const SUPPORTED: [SupportedVersion; 1] = [SupportedVersion {
-    version: "0.1.0",
-    tools: "skillhost:tool/tools@0.1.0",
-    skills: "skillhost:tool/skills@0.1.0",
-    answer: "skillhost:tool/answer@0.1.0",
+    version: "0.1.1",
+    tools: "skillhost:tool/tools@0.1.1",
+    skills: "skillhost:tool/skills@0.1.1",
+    answer: "skillhost:tool/answer@0.1.1",
 }];
 
 /// The name of one of the package's interfaces, parsed.
@@ -125,11 +125,12 @@ pub(crate) fn refusal(import: &str) -> String {
 }
 
 impl SupportedVersion {
-    /// Checks whether this entry covers a component's version.
+    /// Checks whether this entry covers a component's version: an earlier patch or
+    /// a later one. A patch may add imports for components, and changes nothing else.
     fn runs(&self, version: Option<&str>) -> bool {
         let version = version.and_then(|version| Version::parse(version).ok());
-        let range = VersionReq::parse(&format!("^{}", self.version));
-        // A later patch may add imports for components, and changes nothing else.
+        let (line, _patch) = self.version.rsplit_once('.').unwrap_or_default();
+        let range = VersionReq::parse(&format!("^{line}"));
         matches!((version, range), (Some(version), Ok(range)) if range.matches(&version))
     }
 
@@ -207,6 +208,7 @@ mod tests {
     fn offers_its_interfaces_to_all_patches_of_a_supported_version() {
         for (import, offered) in [
             ("skillhost:tool/skills@0.1.0", true),
+            ("skillhost:tool/skills@0.1.1", true),
             ("skillhost:tool/skills@0.1.7", true),
             ("skillhost:tool/skills@0.2.0", false),
             ("skillhost:tool/skills@1.1.0", false),

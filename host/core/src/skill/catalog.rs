@@ -2,30 +2,32 @@
 //! looks names up through it. It never joins a name to a path, and an edit on disk
 //! shows at once.
 
+mod advice;
+mod describe;
+mod document;
 mod folder_cache;
+mod root;
+mod root_folder;
 mod scan;
+mod tree;
 
-use std::ffi::OsStr;
-use std::io::{self, Read as _};
+use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use cap_std::ambient_authority;
-use cap_std::fs::Dir;
-use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-use crate::skill::check::{
-    Finding, MAX_DESCRIPTION_CHARS, Severity, check_frontmatter, check_open,
-};
+use crate::skill::check::{Finding, check_open};
 use crate::skill::descriptors;
-use crate::skill::frontmatter;
 use crate::skill::guard::{Folder, HardLinks};
-use crate::skill::skill_md;
 use crate::text::suggest;
 
+use describe::describe;
+pub use document::{Document, DocumentStamp};
 use folder_cache::FolderCache;
+use root::{Root, SkillPath, SkillPlace, cannot_open, without_dots};
+pub use root_folder::MAX_DEPTH;
 pub(crate) use scan::{Scan, ScanStep};
 
 /// The skills of several roots. If roots have a skill of the same name, the first root
@@ -46,26 +48,22 @@ pub struct SkillsRoot {
     /// True if a symlink can be a skill. The skill's folder is then the
     /// symlink's target, wherever that is.
     pub follow_links: bool,
-}
-
-#[derive(Debug)]
-struct Root {
-    folder: Folder,
-    follow_links: bool,
-    /// The configured path, for the operator.
-    path: PathBuf,
-    /// The path without symlinks, to find a caller's absolute path in it.
-    real: PathBuf,
+    /// The number of folders that a skill may lie below the root: 1 for the folders in
+    /// the root itself, at most [`MAX_DEPTH`]. From 2 on a skill is a folder with a
+    /// SKILL.md, and what lies in a skill is none. The first skill of a name has it,
+    /// nearest to the root and then by path; another is named by its path with dots,
+    /// such as `author.name`.
+    pub depth: usize,
 }
 
 /// A skill in a listing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Skill {
-    /// The name of its folder.
+    /// The name of its folder, or its path with dots if another skill has that name.
     pub name: String,
-    /// The description in its frontmatter, cut at the specification's limit. May be
-    /// empty.
+    /// The description in its frontmatter, cut at the specification's limit, or the
+    /// first paragraph if there is none. May be empty.
     pub description: String,
     /// The name of its documentation file, if it has one.
     pub file: Option<String>,
@@ -107,6 +105,16 @@ pub(crate) enum FolderError {
     Outside,
 }
 
+impl From<Errno> for FolderError {
+    fn from(error: Errno) -> Self {
+        match error {
+            // Missing, not a folder, or a symlink that is not followed.
+            Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::NAMETOOLONG => Self::Unknown,
+            _ => Self::Unreadable,
+        }
+    }
+}
+
 /// A folder that is open for a call.
 #[derive(Debug)]
 pub(crate) struct CallFolder {
@@ -117,20 +125,16 @@ pub(crate) struct CallFolder {
     pub(crate) path: Option<String>,
 }
 
-/// Most bytes of a SKILL.md that a listing reads: the limit on frontmatter and some
-/// more.
-const FRONTMATTER_BYTES: u64 = frontmatter::MAX_FRONTMATTER_BYTES as u64 + 1024;
-
 impl Catalog {
     /// Opens the roots. The file system's ambient authority enters here; everything
     /// behind it works on handles.
     pub fn open(roots: &[SkillsRoot], home: Option<&Path>) -> anyhow::Result<Self> {
         let open = |root: &SkillsRoot| {
-            Root::open(&root.path, root.follow_links)
-                .with_context(|| cannot_open("skills folder", &root.path))
+            Root::open(root).with_context(|| cannot_open("skills folder", &root.path))
         };
-        let home = home
-            .map(|path| Root::open(path, false).with_context(|| cannot_open("home folder", path)));
+        let home = home.map(|path| {
+            Root::open(&SkillsRoot::new(path)).with_context(|| cannot_open("home folder", path))
+        });
         Ok(Self {
             roots: roots.iter().map(open).collect::<anyhow::Result<_>>()?,
             home: home.transpose()?,
@@ -180,35 +184,90 @@ impl Catalog {
 
     /// Returns whether there is a skill of this name.
     pub(crate) fn has(&self, name: &str) -> bool {
-        Skill::is_name(name) && self.roots.iter().any(|root| root.open_skill(name).is_ok())
+        Skill::is_name(name)
+            && (self.hidden_skill(name).is_some() || self.roots.iter().any(|root| root.has(name)))
     }
 
     /// Returns the names of the skills, sorted, without reading the skills.
     pub fn names(&self) -> Vec<String> {
-        let mut names: Vec<String> = self
-            .roots
-            .iter()
-            .flat_map(|root| {
-                root.names()
-                    .into_iter()
-                    .filter(|name| root.open_skill(name).is_ok())
-            })
-            .collect();
+        let mut names: Vec<String> = self.roots.iter().flat_map(Root::names).collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+
+    /// Reads one skill as it is now. `None` if there is no skill of this name.
+    pub fn read(&self, name: &str) -> Option<Skill> {
+        let (handle, path) = self.open_uncached(name)?;
+        let folder_name = path.rsplit('/').next().unwrap_or_default();
+        let name = name.to_owned();
+        Some(describe(name, folder_name, handle, self.hard_links))
+    }
+
+    /// Opens the folder of a skill past the cache of folders, which calls need. Returns
+    /// its path in its root as well.
+    fn open_uncached<'n>(&self, name: &'n str) -> Option<(OwnedFd, SkillPath<'n>)> {
+        if !Skill::is_name(name) {
+            return None;
+        }
+        self.places(name).find_map(|(root, inner)| {
+            let root = &self.roots[root];
+            let path = root.path_of(inner)?;
+            Some((root.base.open_path(&path).ok()?, path))
+        })
+    }
+
+    /// Returns the entries that cannot be skills and the skills with another name than
+    /// their folder's, for the operator, without reading the skills.
+    pub fn problems(&self) -> Vec<String> {
+        let mut scan = self.scan(|_| false);
+        let steps = std::iter::from_fn(|| scan.step());
+        let problems = steps.filter_map(|step| match step {
+            ScanStep::Problem(problem) => Some(problem),
+            ScanStep::Nothing | ScanStep::Skill(_) => None,
+        });
+        problems.collect()
+    }
+
+    /// Looks again for the skills of roots with depth, for a call whose skill was not
+    /// found. Returns whether there may be others now.
+    pub(crate) async fn refresh(&self) -> bool {
+        let mut is_new = false;
+        for root in &self.roots {
+            if let Some(tree) = root.tree() {
+                is_new |= tree.refresh(&root.base).await;
+            }
+        }
+        is_new
+    }
+
+    /// Returns the names of skills most similar to this one, best first.
+    pub fn nearest(&self, name: &str) -> Vec<String> {
+        let mut nearest = suggest::nearest(name, self.entry_names().iter().map(String::as_str));
+        nearest.retain(|name| self.has(name));
+        nearest
+    }
+
+    /// Returns the names of the roots' entries that can be skills, sorted, without
+    /// looking at what they lead to.
+    pub(crate) fn entry_names(&self) -> Vec<String> {
+        let mut names: Vec<String> = self.roots.iter().flat_map(Root::names).collect();
         names.sort();
         names.dedup();
         names
     }
 
-    /// Returns the names of skills most similar to this one, best first.
-    pub fn nearest(&self, name: &str) -> Vec<String> {
-        suggest::nearest(name, self.names().iter().map(String::as_str))
-    }
-
     /// Checks a skill by the Agent Skills specification. `None` if there is no skill of
     /// that name.
     pub fn check(&self, name: &str) -> Option<io::Result<Vec<Finding>>> {
-        let open = self.skill(name, self.hard_links).ok()?;
-        Some(check_open(name, &open.folder))
+        let (folder, path) = self.open_skill(name).ok()?;
+        let folder_name = path.rsplit('/').next().unwrap_or_default();
+        Some(check_open(folder_name, &folder.with(self.hard_links)))
+    }
+
+    /// Returns the path of a skill in its root. `None` if there is no skill of that name.
+    pub fn path_in_root(&self, name: &str) -> Option<String> {
+        Some(self.open_skill(name).ok()?.1)
     }
 
     /// Opens the folder of a skill.
@@ -217,39 +276,64 @@ impl Catalog {
         name: &str,
         hard_links: HardLinks,
     ) -> Result<CallFolder, FolderError> {
+        let (folder, _) = self.open_skill(name)?;
+        Ok(CallFolder {
+            folder: folder.with(hard_links),
+            skill: Some(name.to_owned()),
+            path: None,
+        })
+    }
+
+    /// Opens the folder of a skill, and returns its path in its root.
+    fn open_skill(&self, name: &str) -> Result<(Folder, String), FolderError> {
         if !Skill::is_name(name) {
             return Err(FolderError::Unknown);
         }
-        for root in 0..self.roots.len() {
-            match self.skill_in(root, name) {
-                Ok(folder) => {
-                    return Ok(CallFolder {
-                        folder: folder.with(hard_links),
-                        skill: Some(name.to_owned()),
-                        path: None,
-                    });
-                }
-                // Missing, not a folder, or a symlink that is not followed.
-                Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::NAMETOOLONG) => {}
-                Err(_) => return Err(FolderError::Unreadable),
+        for (root, name) in self.places(name) {
+            let Some(path) = self.roots[root].path_of(name) else {
+                continue;
+            };
+            match self.skill_in(root, &path) {
+                Ok(folder) => return Ok((folder, path.to_owned())),
+                Err(FolderError::Unknown) => {}
+                Err(error) => return Err(error),
             }
         }
         Err(FolderError::Unknown)
     }
 
-    /// Returns a skill's folder in the root of this index, from the cache if the name
-    /// still leads there. The cache does not take a folder that is its own mount: nobody
-    /// could unmount it.
-    fn skill_in(&self, index: usize, name: &str) -> Result<Folder, Errno> {
+    /// Returns the places where a skill of this name may be, best first: roots, and its
+    /// name in them.
+    fn places<'n>(&self, name: &'n str) -> impl Iterator<Item = (usize, &'n str)> {
+        let hidden = self.hidden_skill(name).into_iter();
+        hidden.chain((0..self.roots.len()).map(move |root| (root, name)))
+    }
+
+    /// Returns the root and the name in it of a skill that an earlier root hides. Its
+    /// name for a call is `root2.name`, with the number of the root. No grant of `name`
+    /// allows it.
+    fn hidden_skill<'n>(&self, name: &'n str) -> Option<(usize, &'n str)> {
+        let (number, name) = name.strip_prefix("root")?.split_once('.')?;
+        let root = number.parse::<usize>().ok()?.checked_sub(1)?;
+        let is_hidden = number.starts_with(|first: char| first.is_ascii_digit() && first != '0')
+            && self.roots.get(root)?.has(name)
+            && self.roots[..root].iter().any(|root| root.has(name));
+        is_hidden.then_some((root, name))
+    }
+
+    /// Returns the folder at a path in the root of this index, from the cache if the
+    /// path still leads there. The cache does not take a folder that is its own mount:
+    /// nobody could unmount it.
+    fn skill_in(&self, index: usize, path: &str) -> Result<Folder, FolderError> {
         let root = &self.roots[index];
-        if let Some(folder) = self.cache.get(index, name)
-            && folder.is_unchanged(&root.folder, name, root.follow_links)
+        if let Some(folder) = self.cache.get(index, path)
+            && root.base.leads_to(path, &folder)
         {
             return Ok(folder);
         }
-        let folder = Folder::new(root.open_skill(name)?, HardLinks::Refused)?;
-        if folder.shares_mount(&root.folder) {
-            self.cache.insert(index, name, folder.clone());
+        let folder = Folder::new(root.base.open_path(path)?, HardLinks::Refused)?;
+        if folder.shares_mount(&root.base.folder) {
+            self.cache.insert(index, path, folder.clone());
         }
         Ok(folder)
     }
@@ -281,19 +365,18 @@ impl Catalog {
             return self.home_folder(inside, hard_links);
         }
         for (index, root) in self.roots.iter().enumerate() {
-            if let Some((name, rest)) = root.inside(&path).and_then(|inside| {
-                let (name, rest) = inside.split_once('/').unwrap_or((inside, "."));
-                Skill::is_name(name).then_some((name, rest))
-            }) {
+            if let Some(SkillPlace { name, path, rest }) = root.skill_at(&path) {
                 // The path names a folder of this root, and not the skill of the
                 // same name in an earlier root, which hides it.
                 let mut earlier = self.roots[..index].iter();
-                if earlier.any(|root| root.open_skill(name).is_ok()) {
+                if earlier.any(|root| root.has(&name)) {
                     return Err(FolderError::Unknown);
                 }
-                return self.skill(name, hard_links).map(|open| CallFolder {
+                let folder = self.skill_in(index, &path)?;
+                return Ok(CallFolder {
+                    folder: folder.with(hard_links),
                     path: Some(rest.to_owned()),
-                    ..open
+                    skill: Some(name.into_owned()),
                 });
             }
         }
@@ -303,107 +386,11 @@ impl Catalog {
     fn home_folder(&self, inside: &str, hard_links: HardLinks) -> Result<CallFolder, FolderError> {
         let home = self.home.as_ref().ok_or(FolderError::NoHome)?;
         Ok(CallFolder {
-            folder: home.folder.with(hard_links),
+            folder: home.base.folder.with(hard_links),
             skill: None,
             path: Some(inside.to_owned()),
         })
     }
-}
-
-impl Root {
-    fn open(path: &Path, follow_links: bool) -> io::Result<Self> {
-        let folder = Dir::open_ambient_dir(path, ambient_authority())?;
-        Ok(Self {
-            folder: Folder::new(folder.into_std_file().into(), HardLinks::Refused)?,
-            follow_links,
-            path: path.to_owned(),
-            real: std::fs::canonicalize(path)?,
-        })
-    }
-
-    /// Opens a skill's folder by its name in the root. Follows a symlink only if the
-    /// root's configuration says so.
-    fn open_skill(&self, name: &str) -> Result<OwnedFd, Errno> {
-        let mut flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        if !self.follow_links {
-            flags |= OFlags::NOFOLLOW;
-        }
-        rustix::fs::openat(self.folder.handle(), name, flags, Mode::empty())
-    }
-
-    /// Returns the rest of an absolute path that starts with this root's path.
-    fn inside<'a>(&self, path: &'a str) -> Option<&'a str> {
-        [&self.path, &self.real].into_iter().find_map(|root| {
-            let rest = path.strip_prefix(root.to_str()?.trim_end_matches('/'))?;
-            match rest {
-                "" => Some("."),
-                rest => rest.strip_prefix('/'),
-            }
-        })
-    }
-}
-
-/// Removes doubled separators and `.` from an absolute path, but not `..`.
-fn without_dots(path: &str) -> String {
-    let parts = path.split('/').filter(|part| !matches!(*part, "" | "."));
-    parts.flat_map(|part| ["/", part]).collect()
-}
-
-/// Returns a folder's name as the name of a skill. `None` for a hidden folder.
-fn skill_name_of(name: &OsStr) -> Result<Option<String>, &'static str> {
-    let Some(name) = name.to_str() else {
-        return Err("its name is not UTF-8");
-    };
-    if name.starts_with('.') {
-        return Ok(None);
-    }
-    if !Skill::is_name(name) {
-        return Err("its name contains `..`, a backslash or a control character");
-    }
-    Ok(Some(name.to_owned()))
-}
-
-fn describe(name: String, handle: OwnedFd, hard_links: HardLinks) -> Skill {
-    let mut skill = Skill {
-        name,
-        description: String::new(),
-        file: None,
-        problems: Vec::new(),
-    };
-    let folder = Folder::new(handle, hard_links).map_err(io::Error::from);
-    match folder.and_then(|folder| read_start(&folder)) {
-        Ok(Some((file, text))) => {
-            let reading = frontmatter::read(&text);
-            skill.file = Some(file);
-            skill.problems = check_frontmatter(&skill.name, &reading)
-                .into_iter()
-                .filter(|finding| finding.severity == Severity::Error)
-                .map(|finding| finding.message)
-                .collect();
-            let description = reading.frontmatter.description;
-            let description = description.map(|found| found.value).unwrap_or_default();
-            skill.description = description.chars().take(MAX_DESCRIPTION_CHARS).collect();
-        }
-        Ok(None) => skill.problems.push("there is no `SKILL.md`".to_owned()),
-        Err(error) => skill
-            .problems
-            .push(format!("cannot read `SKILL.md`: {error}")),
-    }
-    skill
-}
-
-/// Reads the start of a folder's SKILL.md, as much as a listing needs.
-fn read_start(folder: &Folder) -> io::Result<Option<(String, String)>> {
-    let Some((name, file)) = skill_md::open(folder)? else {
-        return Ok(None);
-    };
-    let mut bytes = Vec::new();
-    file.take(FRONTMATTER_BYTES).read_to_end(&mut bytes)?;
-    Ok(Some((name, String::from_utf8_lossy(&bytes).into_owned())))
-}
-
-fn cannot_open(what: &str, path: &Path) -> String {
-    format!("cannot open the {what} `{}`", path.display())
 }
 
 #[cfg(test)]
@@ -419,11 +406,7 @@ mod tests {
             (root.path(), "skill", true),
             (Path::new("/"), "proc", false),
         ] {
-            let root = SkillsRoot {
-                path: root.to_owned(),
-                follow_links: false,
-            };
-            let catalog = Catalog::open(&[root], None).unwrap();
+            let catalog = Catalog::open(&[SkillsRoot::new(root)], None).unwrap();
             assert!(catalog.cache.get(0, name).is_none(), "{name}");
             catalog.skill(name, HardLinks::Refused).unwrap();
             assert_eq!(catalog.cache.get(0, name).is_some(), expected, "{name}");

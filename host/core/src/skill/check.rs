@@ -1,14 +1,20 @@
 //! Checking a skill by the Agent Skills specification.
 //!
 //! Lives here: the rules for the SKILL.md file, and the findings. `check/name.rs` has
-//! the rules for a name, `check/links.rs` finds the files that a body refers to, and
+//! the rules for a name, `check/disputes.rs` says which of the two
+//! decides, `check/hidden.rs` has those for what a person does not see,
+//! `check/links.rs` and `check/code_paths.rs` find the files that a body refers to, and
 //! `check/folder.rs` looks for them in the skill's folder. Not here: reading the
 //! frontmatter, which `frontmatter` does.
 //!
 //! An error is what the specification or its reference validator (`skills-ref`) refuses.
-//! A warning is what they recommend against, or what only one of them refuses.
+//! A warning is what they recommend against, or what misleads a reader. Where the two
+//! disagree, the message says which text decides.
 
+mod code_paths;
+mod disputes;
 mod folder;
+mod hidden;
 mod links;
 mod name;
 
@@ -16,6 +22,7 @@ use crate::skill::frontmatter::{
     self, Field, Frontmatter, Problem, ProblemKind, Reading, Split, quoted,
 };
 
+use disputes::{BY_SPECIFICATION, BY_VALIDATOR};
 pub use folder::check_folder;
 pub(crate) use folder::check_open;
 pub use links::{Reference, references};
@@ -89,6 +96,8 @@ pub fn check(folder_name: &str, file_name: &str, text: &str) -> Vec<Finding> {
     let mut findings = Vec::new();
     findings.extend(file_name_finding(file_name));
     findings.extend(check_frontmatter(folder_name, &reading));
+    hidden::findings(&reading.frontmatter, &mut findings);
+    findings.extend(disputes::findings(text, &reading.split));
     findings.extend(lines_finding(text));
     findings.extend(body_finding(&reading.split));
     findings.extend(links::findings(&reading.split));
@@ -141,11 +150,14 @@ fn from_problem(problem: &Problem) -> Finding {
         // The validator refuses braces; the specification does not mention them.
         ProblemKind::Braces => (Severity::Warning, "yaml-braces"),
     };
+    let decides = disputes::decides(problem);
     Finding {
         severity,
         line: Some(problem.line),
         rule,
-        message: problem.message.clone(),
+        message: format!("{} {decides}", problem.message)
+            .trim_end()
+            .to_owned(),
     }
 }
 
@@ -166,7 +178,11 @@ fn file_name_finding(file_name: &str) -> Option<Finding> {
     match file_name {
         "SKILL.md" => None,
         // The reference validator also accepts this spelling.
-        "skill.md" => Some(Finding::warning(rule, None, message())),
+        "skill.md" => Some(Finding::warning(
+            rule,
+            None,
+            format!("{} {BY_SPECIFICATION}", message()),
+        )),
         _ => Some(Finding::error(rule, None, message())),
     }
 }
@@ -194,7 +210,8 @@ fn compatibility_finding(field: Option<&Field<String>>) -> Option<Finding> {
     let rule = "compatibility-length";
     if field.value.is_empty() {
         let message = "`compatibility` is empty: name what the skill needs, or leave it out";
-        return Some(Finding::error(rule, Some(field.line), message.to_owned()));
+        let message = format!("{message} {BY_SPECIFICATION}");
+        return Some(Finding::error(rule, Some(field.line), message));
     }
     too_long("compatibility", field, MAX_COMPATIBILITY_CHARS, rule)
 }
@@ -221,8 +238,9 @@ fn tools_finding(field: Option<&Field<String>>) -> Option<Finding> {
         char == ',' && depth == 0
     };
     field.value.chars().any(separates).then(|| {
-        let message = "`allowed-tools` has commas between the tools: use blanks";
-        Finding::warning("allowed-tools-commas", Some(field.line), message.to_owned())
+        let message =
+            format!("`allowed-tools` has commas between the tools: use blanks {BY_SPECIFICATION}");
+        Finding::warning("allowed-tools-commas", Some(field.line), message)
     })
 }
 
@@ -230,7 +248,7 @@ fn unknown_findings(frontmatter: &Frontmatter) -> impl Iterator<Item = Finding> 
     frontmatter.unknown.iter().map(|pair| {
         let allowed = frontmatter::KEYS.map(|key| format!("`{key}`")).join(", ");
         let message = format!(
-            "{} is not a key of the format, which has {allowed}: put it under `metadata`",
+            "{} is not a key of the format, which has {allowed}: put it under `metadata` {BY_VALIDATOR}",
             quoted(&pair.key)
         );
         Finding::error("key-unknown", Some(pair.line), message)
@@ -298,7 +316,7 @@ mod tests {
                 "file in lower case",
                 "skill.md",
                 good.to_owned(),
-                "- warning file-name: the file is named `skill.md`: `SKILL.md` is expected\n",
+                "- warning file-name: the file is named `skill.md`: `SKILL.md` is expected (by the specification; its reference validator accepts it)\n",
             ),
             (
                 "file in upper case",
@@ -332,7 +350,7 @@ mod tests {
                 "---\nname: \"\"\ndescription:\ncompatibility: ' '\nmetadata:\n---\nx".to_owned(),
                 "2 error name-required: `name` is empty: `a`, the folder's name, is expected\n\
                  3 error description-required: `description` is empty: say what the skill does and when to use it\n\
-                 4 error compatibility-length: `compatibility` is empty: name what the skill needs, or leave it out\n",
+                 4 error compatibility-length: `compatibility` is empty: name what the skill needs, or leave it out (by the specification; its reference validator accepts it)\n",
             ),
             (
                 "too long",
@@ -359,17 +377,17 @@ mod tests {
                 "problems of reading, in the order of the lines",
                 "SKILL.md",
                 "---\nname: a\nallowed-tools: [Read]\nmetadata: {v: 1}\nversion: 1\nname: a\ndescription: b\n---\nx".to_owned(),
-                "3 warning allowed-tools-list: `allowed-tools` is a list: write one text, with blanks between the tools\n\
-                 4 warning yaml-braces: `metadata` is in braces, which the reference validator refuses: put each key on its own line\n\
-                 4 warning value-not-text: `metadata.v` is a number, `1`, not text: put it in quotes\n\
-                 5 error key-unknown: `version` is not a key of the format, which has `name`, `description`, `license`, `compatibility`, `metadata`, `allowed-tools`: put it under `metadata`\n\
-                 6 error key-duplicate: `name` occurs twice: the one on line 2 counts\n",
+                "3 warning allowed-tools-list: `allowed-tools` is a list: write one text, with blanks between the tools (by the specification; its reference validator accepts a list on several lines)\n\
+                 4 warning yaml-braces: `metadata` is in braces, which the reference validator refuses: put each key on its own line (by the reference validator; the specification does not say)\n\
+                 4 warning value-not-text: `metadata.v` is a number, `1`, not text: put it in quotes (by the specification; its reference validator accepts it)\n\
+                 5 error key-unknown: `version` is not a key of the format, which has `name`, `description`, `license`, `compatibility`, `metadata`, `allowed-tools`: put it under `metadata` (by the reference validator; the specification does not say)\n\
+                 6 error key-duplicate: `name` occurs twice: the one on line 2 counts (by the reference validator; the specification does not say)\n",
             ),
             (
                 "tools with commas",
                 "SKILL.md",
                 "---\nname: a\ndescription: b\nallowed-tools: Read, Grep\n---\nx".to_owned(),
-                "4 warning allowed-tools-commas: `allowed-tools` has commas between the tools: use blanks\n",
+                "4 warning allowed-tools-commas: `allowed-tools` has commas between the tools: use blanks (by the specification; its reference validator accepts it)\n",
             ),
             (
                 "many lines",

@@ -107,12 +107,12 @@ impl Folder {
 
     /// Returns whether a name in another folder still leads to this one, and this one
     /// has not changed since it was opened.
-    pub(crate) fn is_unchanged(&self, parent: &Self, name: &str, follow: bool) -> bool {
+    pub(crate) fn is_unchanged(&self, parent: BorrowedFd<'_>, name: &str, follow: bool) -> bool {
         let flags = match follow {
             true => AtFlags::empty(),
             false => AtFlags::SYMLINK_NOFOLLOW,
         };
-        rustix::fs::statx(&*parent.folder, name, flags, STATX_FIELDS)
+        rustix::fs::statx(parent, name, flags, STATX_FIELDS)
             .is_ok_and(|found| FileStatus::from(found).identity == self.identity)
     }
 
@@ -191,19 +191,24 @@ impl Folder {
         Ok(status_of(self.folder.as_fd())?)
     }
 
-    /// Returns the target of a symlink. An absolute target is refused: it is a path of
-    /// the host.
+    /// Returns the target of a symlink, for a guest. An absolute target is refused: it
+    /// is a path of the host.
     pub(crate) fn read_link(&self, path: &Path) -> io::Result<PathBuf> {
+        let target = self.link_target(path)?;
+        match target.has_root() {
+            true => Err(Errno::PERM.into()),
+            false => Ok(target),
+        }
+    }
+
+    /// Returns the target of a symlink, for the host alone.
+    pub(crate) fn link_target(&self, path: &Path) -> io::Result<PathBuf> {
         let (link, status) = self.handle_at(path, false)?;
         if status.kind != FileType::Symlink {
             return Err(Errno::INVAL.into());
         }
         let target = rustix::fs::readlinkat(&link, "", Vec::new())?;
-        let target = PathBuf::from(OsString::from_vec(target.into_bytes()));
-        match target.has_root() {
-            true => Err(Errno::PERM.into()),
-            false => Ok(target),
-        }
+        Ok(PathBuf::from(OsString::from_vec(target.into_bytes())))
     }
 
     /// Opens a regular file for reading.

@@ -2,12 +2,20 @@
 
 use std::fs::File;
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::path::Path;
+
+use cap_std::fs::Dir;
+use rustix::fs::{AtFlags, FileType, StatxFlags};
+use rustix::io::Errno;
 
 use crate::skill::guard::Folder;
 
 /// The spellings that are tried by name, best first.
 const SPELLINGS: [&str; 2] = ["SKILL.md", "SKILL.MD"];
+
+/// The spellings that are looked for before a folder is listed.
+const COMMON_SPELLINGS: [&str; 3] = ["SKILL.md", "SKILL.MD", "skill.md"];
 
 /// Opens the documentation file of a skill, and returns its name: `SKILL.md`, else
 /// `SKILL.MD`, else the first other spelling by case. `None` if there is no such file.
@@ -32,4 +40,58 @@ pub(crate) fn open(folder: &Folder) -> io::Result<Option<(String, File)>> {
         }
         None => Ok(None),
     }
+}
+
+/// Returns the fault of a documentation file that is a symlink and cannot be read.
+pub(crate) fn link_fault(folder: &Folder) -> Option<String> {
+    let (name, path) = COMMON_SPELLINGS
+        .map(|name| (name, Path::new(name)))
+        .into_iter()
+        .find(|(_, path)| {
+            let status = folder.status_at(path, false);
+            status.is_ok_and(|status| status.kind == FileType::Symlink)
+        })?;
+    let where_to = match folder.lookup(path, true) {
+        Ok(_) => return None,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => "to nothing",
+        // The guard's own refusal, and the kernel's, of another mount.
+        Err(error)
+            if error
+                .raw_os_error()
+                .is_none_or(|code| code == Errno::XDEV.raw_os_error()) =>
+        {
+            "out of the skill's folder, and no tool follows it"
+        }
+        Err(_) => return None,
+    };
+    Some(format!(
+        "`{name}` is a symlink that leads {where_to}: put the file itself there"
+    ))
+}
+
+/// Returns whether a folder in another has a documentation file under a common spelling.
+/// Opens nothing. A symlink counts, wherever it leads: a listing then says that it cannot
+/// be read.
+pub(crate) fn is_at(parent: BorrowedFd<'_>, folder: &str) -> bool {
+    COMMON_SPELLINGS.iter().any(|name| {
+        let path = format!("{folder}/{name}");
+        let flags = AtFlags::SYMLINK_NOFOLLOW;
+        rustix::fs::statx(parent, path, flags, StatxFlags::TYPE).is_ok_and(|found| {
+            FileType::from_raw_mode(u32::from(found.stx_mode)) != FileType::Directory
+        })
+    })
+}
+
+/// Returns whether a folder has a documentation file under any spelling by case. Counts
+/// the entries that it looks at, and stops at the most.
+pub(crate) fn is_in(folder: &Dir, entries: &mut usize, most: usize) -> bool {
+    let found = folder.entries().into_iter().flatten().map_while(|entry| {
+        *entries += 1;
+        (*entries <= most).then_some(entry)
+    });
+    found.flatten().any(|entry| {
+        let is_spelling = |name: &str| name.eq_ignore_ascii_case(SPELLINGS[0]);
+        entry.file_name().to_str().is_some_and(is_spelling)
+            && entry.file_type().is_ok_and(|kind| !kind.is_dir())
+    })
 }

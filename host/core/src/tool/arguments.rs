@@ -151,27 +151,8 @@ impl Schema {
                 drop_absent(schema, value);
             }
         }
-        if let Some(missing) = self
-            .required
-            .iter()
-            .find(|name| !arguments.contains_key(*name))
-        {
-            return Err(CallError::Arguments(format!(
-                "Missing required argument: '{}'",
-                short(missing)
-            )));
-        }
-        if self.closed
-            && let Some(unknown) = arguments
-                .keys()
-                .find(|name| !self.properties.contains(name))
-        {
-            let nearest = suggest::nearest(unknown, self.properties.iter().map(String::as_str));
-            return Err(CallError::Arguments(format!(
-                "Unknown argument: '{}'{}",
-                short(unknown),
-                suggest::did_you_mean(&nearest, '\'')
-            )));
+        if let Some(wrong) = self.wrong_names(&arguments) {
+            return Err(CallError::Arguments(wrong));
         }
         let plain = self.plain.as_ref();
         if plain.is_some_and(|plain| plain.fit(&arguments)) {
@@ -189,6 +170,25 @@ impl Schema {
         match arguments {
             Value::Object(arguments) => Ok(arguments),
             _ => Err(CallError::Arguments(String::new())),
+        }
+    }
+
+    /// Returns which required argument is missing, and which one is unknown. Both in
+    /// one message: the one is often a misspelling of the other.
+    fn wrong_names(&self, arguments: &Map<String, Value>) -> Option<String> {
+        let mut required = self.required.iter();
+        let missing = required.find(|name| !arguments.contains_key(*name));
+        let missing = missing.map(|name| format!("Missing required argument: '{}'", short(name)));
+        let mut names = arguments.keys().filter(|_| self.closed);
+        let unknown = names.find(|name| !self.properties.contains(name));
+        let unknown = unknown.map(|name| {
+            let nearest = suggest::nearest(name, self.properties.iter().map(String::as_str));
+            let hint = suggest::did_you_mean(&nearest, '\'');
+            format!("Unknown argument: '{}'{hint}", short(name))
+        });
+        match (missing, unknown) {
+            (Some(missing), Some(unknown)) => Some(format!("{missing}. {unknown}")),
+            (one, other) => one.or(other),
         }
     }
 }

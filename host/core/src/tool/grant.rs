@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use crate::skill::guard::HardLinks;
 use crate::tool::limits::Limits;
+use crate::tool::offer::DescriptionSource;
 use pattern::Pattern;
 
 pub use pattern::PatternError;
@@ -60,6 +61,8 @@ pub struct EffectiveGrant {
     pub hard_links: bool,
     /// The limits of a call.
     pub limits: Limits,
+    /// The source of the description that agents see.
+    pub description: DescriptionSource,
 }
 
 /// The terms of tools whose grant does not say.

@@ -60,7 +60,7 @@ impl<S: LimitSet> Limit<S> {
         let name = self.key.replace('_', " ");
         match self.unit {
             Unit::Time => format!("{:?} of {name}", Duration::from_millis(quantity)),
-            Unit::Bytes => format!("{quantity} bytes of {name}"),
+            Unit::Bytes => format!("{} of {name}", self.unit.show(quantity)),
             Unit::Count => format!("{quantity} {name}"),
         }
     }

@@ -110,6 +110,7 @@ pub struct Failure {
     pub unknown_skill: Option<String>,
     pub(crate) details: Option<String>,
     pub(crate) model_reads: Form,
+    pub(crate) help: Option<String>,
 }
 
 impl Failure {
@@ -121,6 +122,7 @@ impl Failure {
             unknown_skill: None,
             details: None,
             model_reads: Form::Text,
+            help: None,
         }
     }
 
@@ -160,6 +162,8 @@ pub enum CallError {
         tool: String,
         /// The reason.
         stop: Stop,
+        /// What to try; see [`CallError::help`].
+        help: Option<String>,
     },
 }
 
@@ -175,13 +179,33 @@ impl CallError {
         }
     }
 
+    /// Returns what the host adds to a failure whose path or skill is wrong: what is
+    /// there, and how to ask for it. At most 1 KB in a few lines, in which names are
+    /// JSON strings without hidden characters. It stands beside what the model or a
+    /// program reads, and in neither; see [`HostBuilder::help`](crate::HostBuilder::help).
+    pub fn help(&self) -> Option<&str> {
+        match self {
+            Self::Failed(Failure { help, .. }) | Self::Stopped { help, .. } => help.as_deref(),
+            Self::UnknownTool { .. } | Self::Arguments(_) => None,
+        }
+    }
+
+    /// Returns the help for a model that reads text. A model that reads a record as
+    /// JSON would find it beside the JSON, so there is none.
+    pub fn model_help(&self) -> Option<&str> {
+        match self {
+            Self::Failed(failure) if failure.model_reads == Form::Record => None,
+            error => error.help(),
+        }
+    }
+
     /// Returns what the operator reads of a tool that was stopped: the whole
     /// reason, and the key of the configuration that would change it. Do not show
     /// it to the model. The text may hold what a guest wrote: escape it for a
     /// terminal.
     pub fn operator_text(&self) -> String {
         match self {
-            Self::Stopped { tool, stop } => {
+            Self::Stopped { tool, stop, .. } => {
                 let more = match (stop, stop.key()) {
                     (Stop::Trap(causes), _) => format!(": {causes}"),
                     (_, Some(key)) => format!("; `{key}` in skillhost.toml would change it"),

@@ -17,7 +17,7 @@ use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, Interest};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{JoinSet, yield_now};
@@ -27,6 +27,7 @@ use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument as _;
 
 use super::HttpLimits;
+use super::listeners::Listeners;
 use super::metrics::Metrics;
 use super::places::{ConnectionPlace, Places};
 use super::reply::{BUSY, RETRY_AFTER_SECONDS};
@@ -68,7 +69,7 @@ pub(super) struct Acceptor {
 impl Acceptor {
     /// Accepts connections until the server ends. Returns those that are still
     /// busy then.
-    pub(super) async fn accept(&self, listener: TcpListener) -> JoinSet<()> {
+    pub(super) async fn accept(&self, listeners: Listeners) -> JoinSet<()> {
         let refusals = Arc::new(Semaphore::new(MOST_REFUSALS));
         let mut open = JoinSet::new();
         loop {
@@ -76,7 +77,7 @@ impl Acceptor {
             while open.try_join_next().is_some() {}
             let accepted = tokio::select! {
                 () = self.ending.cancelled() => return open,
-                accepted = listener.accept() => accepted,
+                accepted = listeners.accept() => accepted,
                 Some(_) = open.join_next() => continue,
             };
             let (stream, peer) = match accepted {

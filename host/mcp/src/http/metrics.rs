@@ -14,6 +14,8 @@ use prometheus_client::registry::{Metric, Registry, Unit};
 
 use skillhost::{CallEnd, Observer, Occupancy};
 
+use crate::live::FolderCounts;
+
 /// The media type of `/metrics`.
 pub(super) const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -50,6 +52,7 @@ pub struct Metrics {
     calls_waiting: Gauge,
     sandbox_memory: Gauge,
     components_refused: Gauge,
+    folders: Labelled<1, Gauge>,
     http_requests: Labelled<2, Counter>,
     pub(super) connections: Gauge,
     pub(super) evicted: Counter,
@@ -58,7 +61,7 @@ pub struct Metrics {
 impl Default for Metrics {
     fn default() -> Self {
         let mut table = MetricTable(Registry::with_prefix("skillhost"));
-        Self {
+        let metrics = Self {
             calls: table.labelled(
                 ("calls", None),
                 ["tool", "outcome", "reason"],
@@ -96,6 +99,12 @@ impl Default for Metrics {
                 "Component files that are not served as they lie on disk",
                 Gauge::default(),
             ),
+            folders: table.labelled(
+                ("folders", None),
+                ["noticed_by"],
+                "Folders in which changes are noticed, by the kernel's events or by looks in turns",
+                Gauge::default,
+            ),
             http_requests: table.labelled(
                 ("http_requests", None),
                 ["endpoint", "status"],
@@ -113,7 +122,9 @@ impl Default for Metrics {
                 Counter::default(),
             ),
             registry: table.0,
-        }
+        };
+        metrics.set_folders(FolderCounts::default());
+        metrics
     }
 }
 
@@ -171,6 +182,14 @@ impl<const N: usize, M: Clone> Labelled<N, M> {
 }
 
 impl Metrics {
+    /// Sets the numbers of folders in which changes are noticed.
+    pub fn set_folders(&self, counts: FolderCounts) {
+        for (by, count) in [("events", counts.watched), ("turns", counts.in_turns)] {
+            let count = i64::try_from(count).unwrap_or(i64::MAX);
+            self.folders.with([by.into()]).set(count);
+        }
+    }
+
     /// Counts an answer.
     pub(super) fn count_answer(&self, endpoint: &'static str, status: u16) {
         let labels = [endpoint.into(), status.to_string().into()];

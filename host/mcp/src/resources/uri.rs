@@ -55,6 +55,14 @@ impl SkillUri {
         }
     }
 
+    /// Returns the address of a skill's folder.
+    pub(crate) fn folder(skill: &str) -> Self {
+        Self {
+            skill: skill.to_owned(),
+            path: None,
+        }
+    }
+
     /// Reads an address.
     pub(crate) fn parse(text: &str) -> Result<Self, UriError> {
         if text.len() > MOST_BYTES {

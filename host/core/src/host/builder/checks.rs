@@ -1,17 +1,20 @@
 //! Checks for settings that cannot be meant: names that nothing has, and limits
 //! that contradict each other.
 
+use std::cell::LazyCell;
 use std::path::PathBuf;
 
 use anyhow::bail;
 
 use super::HostBuilder;
+use crate::component::embedded::SKILL_RESOURCES;
 use crate::host::components::{LoadedComponent, tools_of};
 use crate::skill::catalog::Catalog;
 use crate::text::suggest;
 use crate::text::toml::toml_key;
 use crate::tool::grant::Skills;
 use crate::tool::limits::Limits;
+use crate::tool::offer::{ToolSet, check_description};
 
 impl HostBuilder {
     /// Refuses a limit on a call's memory above what all calls have together.
@@ -42,16 +45,38 @@ impl HostBuilder {
         Ok(())
     }
 
-    /// Refuses to switch off a tool under a wrong name: the tool would stay on.
-    pub(super) fn check_disabled(&self, components: &[LoadedComponent]) -> anyhow::Result<()> {
+    /// Refuses what is said of a tool under a wrong name: the tool would stay on, or
+    /// be left out, or keep its description.
+    pub(super) fn check_tools(&self, components: &[LoadedComponent]) -> anyhow::Result<()> {
         let tools = || tools_of(components).map(|tool| tool.definition.name.as_str());
+        // No agent sees the reader of resources.
+        let own = components.iter().any(LoadedComponent::is_own);
+        let seen = || tools().filter(move |tool| !(own && *tool == SKILL_RESOURCES));
+        let check = |verb: &str, named: &str, known: Vec<&str>| {
+            if known.contains(&named) {
+                return Ok(());
+            }
+            bail!(
+                "{} {verb} the tool `{}`, which does not exist{}",
+                self.configuration_name(),
+                named.escape_debug(),
+                hint(named, known.into_iter())
+            )
+        };
         for disabled in &self.disabled {
-            if !tools().any(|tool| tool == disabled) {
+            check("disables", disabled, tools().collect())?;
+        }
+        if let ToolSet::Named(offered) = &self.offer {
+            for offered in offered {
+                check("offers", offered, seen().collect())?;
+            }
+        }
+        for (described, text) in &self.descriptions {
+            check("describes", described, seen().collect())?;
+            if let Err(why) = check_description(text) {
                 bail!(
-                    "{} disables the tool `{}`, which does not exist{}",
-                    self.configuration_name(),
-                    disabled.escape_debug(),
-                    hint(disabled, tools())
+                    "{} describes the tool `{described}`: {why}",
+                    self.configuration_name()
                 );
             }
         }
@@ -110,10 +135,12 @@ impl HostBuilder {
     /// Returns the problems of grants that name skills which do not exist.
     pub(super) fn missing_skills(&self, catalog: &Catalog) -> Vec<String> {
         let mut missing = Vec::new();
+        // Listed once, and only if a name is missing.
+        let there = LazyCell::new(|| catalog.names());
         for (component, grant) in &self.grants {
             let names = grant.skills.iter().flat_map(Skills::names);
             missing.extend(names.filter(|name| !catalog.has(name)).map(|name| {
-                let nearest = catalog.nearest(name);
+                let nearest = suggest::nearest(name, there.iter().map(String::as_str));
                 format!(
                     "{} grants `{}` the skill `{}`, which does not exist{}",
                     self.configuration_name(),

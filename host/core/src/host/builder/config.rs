@@ -17,6 +17,10 @@ impl HostBuilder {
             tools,
             home,
             disabled_tools,
+            offer,
+            wording,
+            descriptions,
+            help,
             hard_links,
             limits,
             audit_file,
@@ -27,6 +31,8 @@ impl HostBuilder {
             require_pins,
             require_components,
             grants,
+            prompt,
+            search_offer,
             http: _,
         } = config;
         let tools = tools.iter().map(|tools| Ok(tools.folder()?.to_owned()));
@@ -38,6 +44,10 @@ impl HostBuilder {
                 None => None,
             },
             disabled: disabled_tools.iter().cloned().collect(),
+            offer: offer.clone(),
+            wording: *wording,
+            descriptions: descriptions.clone(),
+            without_help: *help == Some(false),
             grants: grants.clone(),
             defaults: Defaults {
                 hard_links: *hard_links,
@@ -50,6 +60,8 @@ impl HostBuilder {
             require_components: require_components.unwrap_or(false),
             configuration: file.as_ref().map(|file| format!("`{file}`")),
             compile_limits: compile_limits.clone(),
+            prompt_limits: prompt.clone(),
+            search_offer: *search_offer,
             ..Self::default()
         })
     }

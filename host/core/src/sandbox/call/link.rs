@@ -5,9 +5,10 @@ use wasmtime::component::{Component, Linker};
 use wasmtime::{Engine, StoreContextMut};
 
 use super::store::StoreState;
-use super::types::RawSkill;
+use super::types::{RawSearchResult, RawSkill, RawSkillPage};
 use crate::sandbox::versions::{self, SupportedVersion};
 use crate::sandbox::wasi;
+use crate::skill::catalog::Skill;
 use crate::tool::Stop;
 
 /// Returns a linker with the interfaces of a version. The error names an import
@@ -26,9 +27,30 @@ pub(super) fn linker(
     }
     let mut linker = Linker::new(engine);
     wasi::link::<StoreState>(&mut linker)?;
-    linker
-        .instance(skills)?
-        .func_wrap_async("list", |store, (): ()| Box::new(list_skills(store)))?;
+    let mut instance = linker.instance(skills)?;
+    instance.func_wrap_async("list", |store, (): ()| {
+        Box::new(async move {
+            let StoreState { skills, limits, .. } = store.data();
+            let listed = skills.list(limits).await;
+            let raw =
+                |skills: Vec<Skill>| skills.into_iter().map(RawSkill::from).collect::<Vec<_>>();
+            told(store, listed.map(raw))
+        })
+    })?;
+    instance.func_wrap_async("page", |store, (from, limit): (Option<String>, u32)| {
+        Box::new(async move {
+            let StoreState { skills, limits, .. } = store.data();
+            let page = skills.page(from, limit as usize, limits).await;
+            told(store, page.map(RawSkillPage::from))
+        })
+    })?;
+    instance.func_wrap_async("find", |store, (query, limit): (String, u32)| {
+        Box::new(async move {
+            let StoreState { skills, limits, .. } = store.data();
+            let found = skills.find(query, limit as usize, limits).await;
+            told(store, found.map(RawSearchResult::from))
+        })
+    })?;
     linker.instance(answer)?.func_wrap(
         "text-from-file",
         |mut store: StoreContextMut<'_, StoreState>, (path, limit): (String, u64)| {
@@ -61,22 +83,13 @@ pub(crate) fn is_granted(engine: &Engine, name: &str, import: &ComponentItem) ->
     }
 }
 
-/// Lists the skills that the call may know.
-async fn list_skills(
+/// Returns what a guest learns about skills, or ends its call.
+fn told<T>(
     mut store: StoreContextMut<'_, StoreState>,
-) -> wasmtime::Result<(Vec<RawSkill>,)> {
-    let StoreState { skills, limits, .. } = store.data();
-    match skills.list(limits).await {
-        Ok(skills) => {
-            let raw = skills.into_iter().map(|skill| RawSkill {
-                name: skill.name,
-                description: skill.description,
-            });
-            Ok((raw.collect(),))
-        }
-        Err(stop) => {
-            store.data_mut().imports.stop = Some(stop);
-            wasmtime::bail!("there are more skills than the call may list")
-        }
-    }
+    skills: Result<T, Stop>,
+) -> wasmtime::Result<(T,)> {
+    skills.map(|skills| (skills,)).or_else(|stop| {
+        store.data_mut().imports.stop = Some(stop);
+        wasmtime::bail!("there are more skills than the call may list")
+    })
 }

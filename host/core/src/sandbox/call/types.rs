@@ -2,8 +2,10 @@
 
 use wasmtime::component::{ComponentType, Lift, Lower};
 
-use crate::skill::catalog::{CallFolder, FolderError};
+use crate::sandbox::granted_skills::{FoundSkills, SkillPage};
+use crate::skill::catalog::{CallFolder, FolderError, Skill};
 use crate::skill::guard::Folder;
+use crate::skill::search::Coverage;
 use crate::tool::FailureKind;
 
 /// A definition from a component, not checked yet.
@@ -110,6 +112,40 @@ pub(super) struct RawSkill {
     pub(super) description: String,
 }
 
+#[derive(ComponentType, Lower)]
+#[component(record)]
+pub(super) struct RawSkillPage {
+    pub(super) skills: Vec<RawSkill>,
+    pub(super) total: u32,
+    pub(super) next: Option<String>,
+}
+
+#[derive(ComponentType, Lower)]
+#[component(record)]
+pub(super) struct RawSearchHit {
+    pub(super) skill: RawSkill,
+    pub(super) matches: Vec<String>,
+}
+
+#[derive(ComponentType, Lower)]
+#[component(record)]
+pub(super) struct RawSearchResult {
+    pub(super) hits: Vec<RawSearchHit>,
+    pub(super) coverage: RawCoverage,
+}
+
+#[derive(ComponentType, Lower, Clone, Copy)]
+#[component(enum)]
+#[repr(u8)]
+pub(super) enum RawCoverage {
+    #[component(name = "nothing")]
+    Nothing,
+    #[component(name = "descriptions")]
+    Descriptions,
+    #[component(name = "all")]
+    All,
+}
+
 /// The parameters of `call`: the tool's name, its arguments, its folder.
 pub(super) type CallParameters<'a> = (&'a str, &'a str, RawFolder);
 /// The result of `call`.
@@ -151,6 +187,42 @@ impl RawOutput {
             self.text = held;
         }
         self
+    }
+}
+
+impl From<Skill> for RawSkill {
+    fn from(skill: Skill) -> Self {
+        Self {
+            name: skill.name,
+            description: skill.description,
+        }
+    }
+}
+
+impl From<SkillPage> for RawSkillPage {
+    fn from(page: SkillPage) -> Self {
+        Self {
+            skills: page.skills.into_iter().map(RawSkill::from).collect(),
+            total: u32::try_from(page.total).unwrap_or(u32::MAX),
+            next: page.next,
+        }
+    }
+}
+
+impl From<FoundSkills> for RawSearchResult {
+    fn from(found: FoundSkills) -> Self {
+        let hit = |(skill, matches): (Skill, Vec<String>)| RawSearchHit {
+            skill: skill.into(),
+            matches,
+        };
+        Self {
+            hits: found.hits.into_iter().map(hit).collect(),
+            coverage: match found.coverage {
+                Coverage::Nothing => RawCoverage::Nothing,
+                Coverage::Descriptions => RawCoverage::Descriptions,
+                Coverage::All => RawCoverage::All,
+            },
+        }
     }
 }
 

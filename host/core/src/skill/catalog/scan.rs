@@ -3,12 +3,16 @@
 
 use std::collections::BTreeSet;
 use std::io;
+use std::time::Instant;
 use std::vec;
 
-use cap_std::fs::{DirEntry, ReadDir};
+use cap_std::fs::ReadDir;
 use rustix::io::Errno;
 
-use super::{Catalog, Root, Skill, describe, skill_name_of};
+use super::describe::describe;
+use super::root::Root;
+use super::tree::{Search, SearchBounds, SkillTree};
+use super::{Catalog, Skill};
 
 /// The result of a step.
 pub(crate) enum ScanStep {
@@ -29,6 +33,8 @@ pub(crate) struct Scan<'a, F> {
     state: ScanState<'a>,
     /// The names of the skills so far.
     names: BTreeSet<String>,
+    /// Problems of a tree that are still to be returned.
+    problems: vec::IntoIter<String>,
 }
 
 /// The state of a scan.
@@ -36,6 +42,8 @@ enum ScanState<'a> {
     BetweenRoots,
     /// Listing a root.
     Entries(&'a Root, ReadDir, Vec<String>),
+    /// Searching a root with depth, since this moment.
+    Tree(&'a Root, &'a SkillTree, Box<Search<'a>>, Instant),
     /// Reading the listed skills in the order of their names.
     Skills(&'a Root, vec::IntoIter<String>),
 }
@@ -48,106 +56,98 @@ impl<'a, F: Fn(&str) -> bool> Scan<'a, F> {
             next: 0,
             state: ScanState::BetweenRoots,
             names: BTreeSet::new(),
+            problems: Vec::new().into_iter(),
         }
     }
 
     /// Makes one step. `None` at the end.
     pub(crate) fn step(&mut self) -> Option<ScanStep> {
-        match &mut self.state {
+        if let Some(problem) = self.problems.next() {
+            return Some(ScanStep::Problem(problem));
+        }
+        match std::mem::replace(&mut self.state, ScanState::BetweenRoots) {
             ScanState::BetweenRoots => {
                 let root = self.catalog.roots.get(self.next)?;
                 self.next += 1;
-                match root.folder.handle().entries() {
-                    Ok(entries) => self.state = ScanState::Entries(root, entries, Vec::new()),
-                    Err(error) => return Some(ScanStep::Problem(root.cannot_list(&error))),
+                if let Some(tree) = root.tree() {
+                    let search = Box::new(Search::new(&root.base, SearchBounds::of(&root.base)));
+                    self.state = ScanState::Tree(root, tree, search, Instant::now());
+                    return Some(ScanStep::Nothing);
                 }
-            }
-            ScanState::Entries(root, entries, names) => match entries.next() {
-                Some(Ok(entry)) => match root.name_of(&entry) {
-                    Ok(Some(name)) if (self.wanted)(&name) => names.push(name),
-                    Ok(_) => {}
-                    Err(problem) => return Some(ScanStep::Problem(problem)),
-                },
-                end => {
-                    let (root, mut names) = (*root, std::mem::take(names));
-                    names.sort();
-                    self.state = ScanState::Skills(root, names.into_iter());
-                    if let Some(Err(error)) = end {
-                        return Some(ScanStep::Problem(root.cannot_list(&error)));
+                match root.base.folder.handle().entries() {
+                    Ok(entries) => self.state = ScanState::Entries(root, entries, Vec::new()),
+                    Err(error) => {
+                        return Some(ScanStep::Problem(root.base.cannot_list("", &error)));
                     }
                 }
-            },
-            ScanState::Skills(root, names) => match names.next() {
-                Some(name) => {
-                    let root = *root;
+            }
+            ScanState::Entries(root, mut entries, mut names) => {
+                let entry = entries.next();
+                let mut step = ScanStep::Nothing;
+                match entry {
+                    Some(Ok(entry)) => {
+                        match root.base.name_of(&entry, root.base.folder.handle(), "") {
+                            Ok(Some(name)) if (self.wanted)(&name) => names.push(name),
+                            Ok(_) => {}
+                            Err(problem) => step = ScanStep::Problem(problem),
+                        }
+                        self.state = ScanState::Entries(root, entries, names);
+                    }
+                    end => {
+                        names.sort_unstable();
+                        self.state = ScanState::Skills(root, names.into_iter());
+                        if let Some(Err(error)) = end {
+                            step = ScanStep::Problem(root.base.cannot_list("", &error));
+                        }
+                    }
+                }
+                return Some(step);
+            }
+            ScanState::Tree(root, tree, mut search, start) => {
+                if search.step() {
+                    self.state = ScanState::Tree(root, tree, search, start);
+                } else {
+                    let found = tree.keep(*search, start);
+                    let wanted = found.names().filter(|name| (self.wanted)(name));
+                    let names: Vec<String> = wanted.map(str::to_owned).collect();
+                    self.problems = found.problems.clone().into_iter();
+                    self.state = ScanState::Skills(root, names.into_iter());
+                }
+            }
+            ScanState::Skills(root, mut names) => {
+                if let Some(name) = names.next() {
+                    self.state = ScanState::Skills(root, names);
                     return Some(self.read_skill(root, name));
                 }
-                None => self.state = ScanState::BetweenRoots,
-            },
+            }
         }
         Some(ScanStep::Nothing)
     }
 
     fn read_skill(&mut self, root: &Root, name: String) -> ScanStep {
-        let path = || root.path.join(&name);
+        let Some(path) = root.path_of(&name) else {
+            return ScanStep::Nothing;
+        };
+        let shown = || root.base.path.join(&*path).display().to_string();
         if self.names.contains(&name) {
             return ScanStep::Problem(format!(
-                "a skill of that name in an earlier folder hides `{}`",
-                path().display()
+                "a skill of that name in an earlier folder hides `{}`; its own name is \
+                 `root{}.{name}`",
+                shown(),
+                self.next
             ));
         }
-        match root.open_skill(&name) {
+        match root.base.open_path(&path) {
             Ok(handle) => {
                 self.names.insert(name.clone());
-                ScanStep::Skill(describe(name, handle, self.catalog.hard_links))
+                let folder_name = path.rsplit('/').next().unwrap_or(&name);
+                let hard_links = self.catalog.hard_links;
+                ScanStep::Skill(describe(name.clone(), folder_name, handle, hard_links))
             }
             Err(Errno::NOTDIR | Errno::NOENT) => ScanStep::Nothing,
-            Err(error) => ScanStep::Problem(format!(
-                "skipped `{}`: {}",
-                path().display(),
-                io::Error::from(error)
-            )),
+            Err(error) => {
+                ScanStep::Problem(format!("skipped `{}`: {}", shown(), io::Error::from(error)))
+            }
         }
-    }
-}
-
-impl Root {
-    /// Returns the name of an entry that can be a skill, or the reason why an entry
-    /// that looks like a skill cannot be one.
-    fn name_of(&self, entry: &DirEntry) -> Result<Option<String>, String> {
-        let kind = entry.file_type();
-        if kind.as_ref().is_ok_and(|kind| kind.is_file()) {
-            return Ok(None);
-        }
-        let left_out = |why: &str| {
-            let path = self.path.join(entry.file_name());
-            format!("skipped `{}`: {why}", path.display())
-        };
-        if !self.follow_links && kind.is_ok_and(|kind| kind.is_symlink()) {
-            return Err(left_out(
-                "it is a symlink; `follow_root_links = true` on its folder follows it",
-            ));
-        }
-        skill_name_of(&entry.file_name()).map_err(left_out)
-    }
-
-    fn cannot_list(&self, error: &io::Error) -> String {
-        format!("cannot list `{}`: {error}", self.path.display())
-    }
-
-    /// Returns the names of the entries that can be skills, sorted.
-    pub(super) fn names(&self) -> Vec<String> {
-        let entries = self
-            .folder
-            .handle()
-            .entries()
-            .into_iter()
-            .flatten()
-            .flatten();
-        let mut names: Vec<String> = entries
-            .filter_map(|entry| self.name_of(&entry).ok().flatten())
-            .collect();
-        names.sort();
-        names
     }
 }

@@ -2,12 +2,14 @@
 //! the body refers to. It reads everything through the folder's handle and the
 //! guard, because the skill may be a stranger's.
 
+use std::collections::BTreeMap;
 use std::io::{self, Read as _};
 use std::path::Path;
 
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 
+use super::code_paths::code_paths;
 use super::{Finding, check, missing_reference, references};
 use crate::skill::frontmatter;
 use crate::skill::guard::{Folder, HardLinks};
@@ -28,9 +30,16 @@ pub fn check_folder(path: &Path) -> io::Result<Vec<Finding>> {
 
 /// Checks the skill of this name in an open folder.
 pub(crate) fn check_open(name: &str, folder: &Folder) -> io::Result<Vec<Finding>> {
-    let Some((file_name, file)) = skill_md::open(folder)? else {
-        let message = "there is no `SKILL.md`".to_owned();
-        return Ok(vec![Finding::error("file-missing", None, message)]);
+    let (file_name, file) = match skill_md::open(folder) {
+        Ok(Some(found)) => found,
+        found => {
+            if let Some(fault) = skill_md::link_fault(folder) {
+                return Ok(vec![Finding::error("file-link", None, fault)]);
+            }
+            found?;
+            let message = "there is no `SKILL.md`".to_owned();
+            return Ok(vec![Finding::error("file-missing", None, message)]);
+        }
     };
     let mut bytes = Vec::new();
     file.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
@@ -50,10 +59,21 @@ pub(crate) fn check_open(name: &str, folder: &Folder) -> io::Result<Vec<Finding>
     };
     let mut findings = check(name, &file_name, &text);
     let split = frontmatter::split(&text);
+    let references = references(split.body, split.body_line);
+    let references = references.chain(code_paths(split.body, split.body_line));
+    let mut missing: BTreeMap<String, u32> = BTreeMap::new();
+    for reference in references {
+        if folder.lookup(Path::new(&*reference.path), true).is_err() {
+            let first = missing.entry(reference.path.into_owned());
+            first
+                .and_modify(|line| *line = reference.line.min(*line))
+                .or_insert(reference.line);
+        }
+    }
     findings.extend(
-        references(split.body, split.body_line)
-            .filter(|reference| folder.lookup(Path::new(&*reference.path), true).is_err())
-            .map(|reference| missing_reference(reference.line, &reference.path)),
+        missing
+            .iter()
+            .map(|(path, line)| missing_reference(*line, path)),
     );
     findings.sort_by_key(|finding| finding.line);
     Ok(findings)

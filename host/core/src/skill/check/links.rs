@@ -12,11 +12,11 @@ use crate::skill::frontmatter::{Split, quoted};
 
 /// Most bytes of a line that is searched. Guards against: a line of megabytes, because
 /// matching its backticks takes more than linear time.
-const MAX_LINE_BYTES: usize = 16 * 1024;
+pub(super) const MAX_LINE_BYTES: usize = 16 * 1024;
 
 /// Most references of one body. Guards against: a body of links, each of which costs the
 /// caller a look-up and the operator a line to read.
-const MAX_REFERENCES: usize = 1000;
+pub(super) const MAX_REFERENCES: usize = 1000;
 
 /// A file of the skill that its body refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,13 +99,13 @@ fn relative_links(body: &str, body_line: u32) -> impl Iterator<Item = Reference<
 
 /// A run of backticks or tildes that opened a code block.
 #[derive(Clone, Copy)]
-struct Fence {
+pub(super) struct Fence {
     mark: u8,
     length: usize,
 }
 
 /// Moves past a line, and returns whether it is a fence or inside a code block.
-fn step(open: &mut Option<Fence>, line: &str) -> bool {
+pub(super) fn step(open: &mut Option<Fence>, line: &str) -> bool {
     let text = line.trim_start();
     let mark = text.bytes().next().unwrap_or(b' ');
     let info = text.trim_start_matches(char::from(mark));
@@ -152,7 +152,7 @@ fn destinations(line: &str) -> Vec<&str> {
 
 /// Returns the end of the code that starts with the backticks at `at`: after the closing
 /// run of the same length, or after the opening run if it is not closed.
-fn after_code(bytes: &[u8], at: usize) -> usize {
+pub(super) fn after_code(bytes: &[u8], at: usize) -> usize {
     let run = |at: usize| bytes[at..].iter().take_while(|&&byte| byte == b'`').count();
     let length = run(at);
     let mut next = at + length;

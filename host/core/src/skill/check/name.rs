@@ -34,7 +34,7 @@ pub(super) fn findings(folder_name: &str, field: Option<&Field<String>>, into: &
         let not = quoted(&char.to_string());
         let message = format!(
             "`name` is {shown}: not every host accepts letters other than `a` to `z`, such \
-             as {not}"
+             as {not} (by the specification's `a-z`; its reference validator accepts it)"
         );
         into.push(Finding::warning("name-ascii", line, message));
     }

@@ -115,6 +115,10 @@ fn names_the_property_that_does_not_fit() {
     for (arguments, message) in [
         (json!([]), "the arguments are not a JSON object"),
         (json!({}), "Missing required argument: 'path'"),
+        (
+            json!({"pth": "x"}),
+            "Missing required argument: 'path'. Unknown argument: 'pth'; did you mean 'path'?",
+        ),
         (json!({"path": null}), "Argument 'path' must be a string"),
         (json!({"path": 1}), "Argument 'path' must be a string"),
         (

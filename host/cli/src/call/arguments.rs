@@ -1,0 +1,253 @@
+//! The words after the tool's name: one JSON object, or a key and a value each,
+//! which become JSON by the tool's schema. Whether the arguments fit the tool is
+//! checked in the host.
+
+use std::io::Read as _;
+
+use serde_json::{Map, Number, Value};
+use skillhost::{CallError, MAX_ARGUMENTS, parse_arguments};
+
+use crate::terminal;
+
+/// The arguments of a call, as they are written.
+#[derive(Debug, PartialEq)]
+pub(super) enum CallArguments<'a> {
+    /// JSON on stdin.
+    Stdin,
+    /// JSON.
+    Json(&'a str),
+    /// Keys with their values.
+    Pairs(Vec<(&'a str, &'a str)>),
+}
+
+impl<'a> CallArguments<'a> {
+    /// Returns the arguments that words stand for.
+    pub(super) fn of(words: &'a [String]) -> Result<Self, CallError> {
+        match words {
+            [] => return Ok(Self::Json("")),
+            [word] if word == "-" => return Ok(Self::Stdin),
+            [word] if word.trim().is_empty() || is_json(word) => return Ok(Self::Json(word)),
+            _ => {}
+        }
+        let mut pairs: Vec<(&str, &str)> = Vec::new();
+        for word in words {
+            let pair = word.split_once('=').filter(|_| !is_json(word));
+            let Some((key, value)) = pair.filter(|(key, _)| !key.is_empty()) else {
+                let hint = match is_json(word) {
+                    true => "; JSON is one object in single quotes, and stands alone",
+                    false => "",
+                };
+                return refused(format!(
+                    "expected KEY=VALUE or a JSON object, but got `{}`{hint}",
+                    terminal::shortened(word)
+                ));
+            };
+            if pairs.iter().any(|(other, _)| *other == key) {
+                return refused(format!("`{key}` is given twice"));
+            }
+            pairs.push((key, value));
+        }
+        Ok(Self::Pairs(pairs))
+    }
+
+    /// Returns the arguments as JSON. The schema is the tool's, if there is such a
+    /// tool.
+    pub(super) fn read(&self, schema: Option<&Map<String, Value>>) -> Result<Value, CallError> {
+        let pairs = match self {
+            Self::Json(text) => return parse_arguments(text),
+            Self::Stdin => return read_stdin(),
+            Self::Pairs(pairs) => pairs,
+        };
+        let properties = schema.and_then(|schema| schema.get("properties"));
+        let pairs = pairs.iter().map(|(key, value)| {
+            let schema = properties.and_then(|properties| properties.get(key));
+            match schema.map_or(Some((*value).into()), |schema| typed(value, schema)) {
+                Some(value) => Ok(((*key).to_owned(), value)),
+                None => refused(format!(
+                    "`{key}` is a list or an object, which KEY=VALUE cannot write: give all \
+                     arguments as one JSON object"
+                )),
+            }
+        });
+        pairs.collect::<Result<Map<_, _>, _>>().map(Value::Object)
+    }
+}
+
+/// Checks that a word can be nothing but JSON.
+fn is_json(word: &str) -> bool {
+    word.trim_start().starts_with(['{', '[', '"'])
+}
+
+fn read_stdin() -> Result<Value, CallError> {
+    terminal::explain_wait("the arguments, one JSON object, on stdin", "Ctrl-D");
+    let mut bytes = Vec::new();
+    let read = std::io::stdin()
+        .lock()
+        .take(MAX_ARGUMENTS as u64 + 1)
+        .read_to_end(&mut bytes);
+    if let Err(error) = read {
+        return refused(format!("cannot read the arguments from stdin: {error}"));
+    }
+    // Arguments that are too long are refused as such, wherever this cut them.
+    parse_arguments(&String::from_utf8_lossy(&bytes))
+}
+
+/// Returns a value as the type that a property's schema takes, or as a string, which
+/// the schema then takes or refuses. None for a list or an object.
+fn typed(value: &str, schema: &Value) -> Option<Value> {
+    let mut types = Vec::new();
+    collect_types(schema, value, &mut types);
+    let takes = |kind: &str| types.contains(&kind);
+    let takes_number = takes("integer") || takes("number");
+    if takes("string") || types.is_empty() {
+        return Some(value.into());
+    }
+    let number = serde_json::from_str::<Number>(value);
+    match (value.parse::<bool>(), number) {
+        (Ok(truth), _) if takes("boolean") => Some(truth.into()),
+        (_, Ok(number)) if takes_number => Some(Value::Number(number)),
+        _ if takes_number || takes("boolean") => Some(value.into()),
+        _ => (!takes("array") && !takes("object")).then(|| value.into()),
+    }
+}
+
+/// Collects the types that a schema takes. Where it lists strings, it takes no other.
+fn collect_types<'s>(schema: &'s Value, text: &str, types: &mut Vec<&'s str>) {
+    let listed = schema.get("enum").and_then(Value::as_array);
+    let listed: Vec<&Value> = listed.into_iter().flatten().collect();
+    let values = listed.into_iter().chain(schema.get("const"));
+    let of_values: Vec<&str> = values
+        .map(|value| match value {
+            Value::String(listed) if listed != text => "another string",
+            Value::String(_) => "string",
+            Value::Number(_) => "number",
+            Value::Bool(_) => "boolean",
+            Value::Array(_) => "array",
+            Value::Object(_) => "object",
+            Value::Null => "null",
+        })
+        .collect();
+    if !of_values.is_empty() {
+        types.extend(of_values);
+        return;
+    }
+    match schema.get("type") {
+        Some(Value::String(kind)) => types.push(kind),
+        Some(Value::Array(kinds)) => types.extend(kinds.iter().filter_map(Value::as_str)),
+        _ => {}
+    }
+    for choices in ["anyOf", "oneOf"] {
+        let choices = schema.get(choices).and_then(Value::as_array);
+        for choice in choices.into_iter().flatten() {
+            collect_types(choice, text, types);
+        }
+    }
+}
+
+fn refused<T>(why: String) -> Result<T, CallError> {
+    Err(CallError::Arguments(why))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(words: &[&str], properties: &Value) -> Result<Value, String> {
+        let words: Vec<String> = words.iter().map(ToString::to_string).collect();
+        let schema = json!({ "properties": properties });
+        CallArguments::of(&words)
+            .and_then(|arguments| arguments.read(schema.as_object()))
+            .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_value_has_the_type_of_its_schema() {
+        for (schema, value, expected) in [
+            (json!({"type": "string"}), "a=b", json!("a=b")),
+            (json!({"type": "string"}), "", json!("")),
+            (json!({"type": "string"}), "5", json!("5")),
+            (json!({}), "5", json!("5")),
+            (json!(true), "5", json!("5")),
+            (json!({"type": "integer"}), "-5", json!(-5)),
+            (json!({"type": "integer"}), "5x", json!("5x")),
+            (json!({"type": "integer"}), "", json!("")),
+            (json!({"type": "integer"}), "true", json!("true")),
+            (json!({"type": ["integer", "null"]}), "5", json!(5)),
+            (json!({"type": ["integer", "string"]}), "5", json!("5")),
+            (json!({"type": "number"}), "1.5e3", json!(1500.0)),
+            (json!({"type": "number"}), "NaN", json!("NaN")),
+            (json!({"type": "boolean"}), "true", json!(true)),
+            (json!({"type": "boolean"}), "yes", json!("yes")),
+            (json!({"type": ["boolean", "array"]}), "false", json!(false)),
+            (json!({"enum": [1, 2]}), "2", json!(2)),
+            (json!({"enum": ["1", 2]}), "1", json!("1")),
+            (json!({"enum": ["1", 2]}), "2", json!(2)),
+            (json!({"enum": ["1", 2]}), "x", json!("x")),
+            (
+                json!({"anyOf": [{"type": "number"}, {"type": "string", "enum": ["NaN"]}]}),
+                "1.5",
+                json!(1.5),
+            ),
+            (json!({"type": "string", "enum": ["a"]}), "b", json!("b")),
+            (json!({"const": true}), "true", json!(true)),
+            (
+                json!({"anyOf": [{"type": "null"}, {"type": "integer"}]}),
+                "7",
+                json!(7),
+            ),
+        ] {
+            let pair = format!("x={value}");
+            let read = read(&[&pair], &json!({"x": schema}));
+            assert_eq!(read, Ok(json!({"x": expected})), "{schema} {value}");
+        }
+    }
+
+    #[test]
+    fn a_list_and_an_object_need_json() {
+        for schema in [
+            json!({"type": "array"}),
+            json!({"type": ["object", "null"]}),
+            json!({"anyOf": [{"type": "array"}, {"type": "object"}]}),
+        ] {
+            let refused = read(&["x=1"], &json!({"x": schema})).unwrap_err();
+            assert!(refused.contains("one JSON object"), "{refused}");
+        }
+    }
+
+    #[test]
+    fn words_are_pairs_or_one_of_them_is_json() {
+        let read = |words: &[&str]| read(words, &json!({}));
+        for (words, expected) in [
+            (&[][..], json!({})),
+            (&[""], json!({})),
+            (&[" {\"a\": \"b=c\"}"], json!({"a": "b=c"})),
+            (&["[1]"], json!([1])),
+            (&["\"a=b\""], json!("a=b")),
+            (&["a=b"], json!({"a": "b"})),
+            (
+                &["a={\"b\": 1}", "c=-"],
+                json!({"a": "{\"b\": 1}", "c": "-"}),
+            ),
+            (&["ä\n=b"], json!({"ä\n": "b"})),
+        ] {
+            assert_eq!(read(words), Ok(expected), "{words:?}");
+        }
+        let stands_alone = "; JSON is one object in single quotes, and stands alone";
+        for (words, got, hint) in [
+            (&["calculator"][..], "calculator", ""),
+            (&["=x"], "=x", ""),
+            (&["a=b", "c"], "c", ""),
+            (&["a=b", "-"], "-", ""),
+            (&["a=b", "{}"], "{}", stands_alone),
+            (&["{a:", "b}"], "{a:", stands_alone),
+        ] {
+            let why = format!("expected KEY=VALUE or a JSON object, but got `{got}`{hint}");
+            assert_eq!(read(words), Err(why), "{words:?}");
+        }
+        assert_eq!(read(&["a=b", "a=c"]).unwrap_err(), "`a` is given twice");
+        let broken = read(&["{a=b"]).unwrap_err();
+        assert!(broken.contains("are not JSON"), "{broken}");
+    }
+}

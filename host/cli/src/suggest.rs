@@ -1,0 +1,183 @@
+//! Tips for a wrong command line, by the meaning of a word. clap itself suggests
+//! what is spelt alike.
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+/// Words that other programs have for verbs, and what has that meaning here.
+const MEANINGS: [(&[&str], &str); 17] = [
+    (&["version"], "`skillhost --version` prints the version"),
+    (
+        &["list", "ls", "show", "catalog", "search", "find"],
+        "`skillhost skills` lists the skills, and `skillhost tools` the tools",
+    ),
+    (
+        &["run", "exec", "execute", "invoke", "use"],
+        "`skillhost call TOOL` calls a tool, and `skillhost serve` starts the MCP server",
+    ),
+    (
+        &[
+            "start", "server", "mcp", "http", "stdio", "listen", "up", "daemon",
+        ],
+        "`skillhost serve` starts the MCP server",
+    ),
+    (
+        &["read", "get", "cat", "open", "view"],
+        "`skillhost call read_file_in_skill` reads a file of a skill",
+    ),
+    (
+        &["init", "create", "scaffold", "generate"],
+        "`skillhost new NAME` makes a project for a tool",
+    ),
+    (
+        &["add", "install", "load", "import", "enable", "update"],
+        "nothing is installed: `--skills DIR` and `--tools DIR` name folders",
+    ),
+    (
+        &["validate", "lint", "verify", "doctor"],
+        "`skillhost check` checks skills, and `skillhost test` a component",
+    ),
+    (
+        &["compile", "make", "package"],
+        "`skillhost build` builds a tool project",
+    ),
+    (
+        &["watch", "develop"],
+        "`skillhost dev` builds a tool project at every change",
+    ),
+    (
+        &["bench", "cases", "conformance"],
+        "`skillhost test` checks a component",
+    ),
+    (
+        &["permissions", "limits", "access", "allow", "policy"],
+        "`skillhost grants` shows what each tool may do",
+    ),
+    (
+        &["config", "configure", "settings"],
+        "`--config FILE` names a configuration, and `skillhost grants` shows what it allows",
+    ),
+    (
+        &["info", "describe", "digest", "imports", "hash"],
+        "`skillhost inspect FILE.wasm` shows a component",
+    ),
+    (
+        &["schema", "schemas", "definitions", "functions"],
+        "`skillhost tools` prints the definitions of the tools",
+    ),
+    (
+        &["system", "system-prompt", "context"],
+        "`skillhost prompt` prints the section of a system prompt",
+    ),
+    (
+        &["answer", "reply", "chat", "message"],
+        "`skillhost respond` answers a model's tool calls",
+    ),
+];
+
+/// Adds to an error of clap what was probably meant.
+pub(crate) fn add_tip(error: &mut clap::Error) {
+    let (similar, tip) = match error.kind() {
+        ErrorKind::InvalidSubcommand => {
+            let tip = word(error, ContextKind::InvalidSubcommand).and_then(of_verb);
+            (ContextKind::SuggestedSubcommand, tip)
+        }
+        ErrorKind::UnknownArgument if calls_a_tool(error) => {
+            let similar = ContextKind::SuggestedArg;
+            // clap knows the option that was misspelt.
+            let is_misspelt = |word: &&str| !word.contains('_') && error.get(similar).is_some();
+            let word = word(error, ContextKind::InvalidArg).filter(|word| !is_misspelt(word));
+            (similar, word.and_then(of_option_of_call))
+        }
+        ErrorKind::MissingRequiredArgument if calls_a_tool(error) && lacks(error, "<TOOL>") => {
+            let tip = "`skillhost tools` prints the tools with their arguments";
+            (ContextKind::SuggestedArg, Some(tip.to_owned()))
+        }
+        _ => return,
+    };
+    if let Some(tip) = tip {
+        error.remove(similar);
+        let tip = ContextValue::StyledStrs(vec![tip.into()]);
+        error.insert(ContextKind::Suggested, tip);
+    }
+}
+
+/// Checks whether an error is about this missing argument.
+fn lacks(error: &clap::Error, argument: &str) -> bool {
+    let missing = error.get(ContextKind::InvalidArg);
+    matches!(missing, Some(ContextValue::Strings(all)) if all.iter().any(|one| one == argument))
+}
+
+/// Returns the word that an error is about.
+fn word(error: &clap::Error, kind: ContextKind) -> Option<&str> {
+    match error.get(kind) {
+        Some(ContextValue::String(word)) => Some(word),
+        _ => None,
+    }
+}
+
+fn of_verb(word: &str) -> Option<String> {
+    let folded = word.to_lowercase();
+    let means = |(words, _): &&(&[&str], &str)| words.contains(&&*folded);
+    if let Some((_, tip)) = MEANINGS.iter().find(means) {
+        return Some((*tip).to_owned());
+    }
+    // No verb has one in its name, and most tools do.
+    let is_tool = word.contains('_') && word.bytes().all(is_of_name);
+    is_tool.then(|| format!("`skillhost call {word}` calls a tool of that name"))
+}
+
+fn of_option_of_call(word: &str) -> Option<String> {
+    let name = word.strip_prefix("--")?;
+    let name = name.split('=').next()?;
+    let is_argument = !name.is_empty() && name.bytes().all(is_of_name);
+    is_argument.then(|| format!("a tool's arguments are written without dashes: {name}=VALUE"))
+}
+
+fn is_of_name(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')
+}
+
+/// Checks whether an error is of the verb `call`.
+fn calls_a_tool(error: &clap::Error) -> bool {
+    let usage = error.get(ContextKind::Usage);
+    usage.is_some_and(|usage| usage.to_string().contains("skillhost call"))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+    use crate::CommandLine;
+
+    #[test]
+    fn no_word_of_another_meaning_is_a_verb_or_stands_twice() {
+        let mut seen: Vec<&str> = Vec::new();
+        let command = CommandLine::command();
+        for word in MEANINGS.iter().flat_map(|(words, _)| words.iter()) {
+            assert!(command.find_subcommand(word).is_none(), "{word}");
+            assert!(!seen.contains(word), "{word}");
+            seen.push(word);
+        }
+    }
+
+    #[test]
+    fn each_tip_names_verbs_and_options_that_exist() {
+        let command = CommandLine::command();
+        for tip in MEANINGS
+            .iter()
+            .flat_map(|(_, tip)| tip.split('`').skip(1).step_by(2))
+        {
+            let words = tip.strip_prefix("skillhost ").unwrap_or(tip);
+            let word = words.split(' ').next().unwrap();
+            let exists = match word.strip_prefix("--") {
+                Some("version") => true,
+                Some(option) => command
+                    .get_arguments()
+                    .any(|one| one.get_long() == Some(option)),
+                None => command.find_subcommand(word).is_some(),
+            };
+            assert!(exists, "{tip}");
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! The tables `[prompt]` and `[search]`: how much of a catalog a model reads
+//! unasked, and when it can search.
+
+use serde::Deserialize;
+
+use crate::skill::search::SearchOffer;
+use crate::tool::limits::declare;
+
+declare! {
+    /// The limits of the section of a system prompt that lists the skills.
+    PromptLimits in "prompt", "it would hold hardly more than its own words" {
+        /// Tokens of the section: a token is four bytes, or one Chinese, Japanese
+        /// or Korean character. What does not fit is shortened, then left out.
+        budget: usize, Count "4000" in 256, u32::MAX;
+        against "a catalog that fills the model's context"
+    }
+}
+
+/// The keys of `[search]`, as they are written.
+#[derive(Deserialize, Default)]
+#[serde(default, expecting = "expected a table of settings")]
+pub(super) struct RawSearch {
+    offer: RawSearchOffer,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "snake_case")]
+enum RawSearchOffer {
+    #[default]
+    Auto,
+    Always,
+    Never,
+}
+
+impl RawSearch {
+    pub(super) fn offer(&self) -> SearchOffer {
+        match self.offer {
+            RawSearchOffer::Auto => SearchOffer::Auto,
+            RawSearchOffer::Always => SearchOffer::Always,
+            RawSearchOffer::Never => SearchOffer::Never,
+        }
+    }
+}

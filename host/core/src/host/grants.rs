@@ -1,0 +1,50 @@
+//! What an operator sees of a host's tools: what each may do, and which are left
+//! out.
+
+use super::components::tools_of;
+use super::{Host, ServedTool};
+use crate::component::embedded::SKILL_RESOURCES;
+use crate::skill::guard::HardLinks;
+use crate::tool::grant::EffectiveGrant;
+use crate::tool::offer::DescriptionSource;
+
+impl Host {
+    /// Returns what each tool may do, with every default filled in.
+    pub fn grants(&self) -> Vec<EffectiveGrant> {
+        let names = self.0.catalog.names();
+        let grant = |served: &ServedTool| {
+            let ServedTool { tool, terms, .. } = served;
+            let description = served.description.as_ref();
+            let (allowed, refused) = names
+                .iter()
+                .cloned()
+                .partition(|name| terms.skills.allow(name));
+            EffectiveGrant {
+                tool: tool.definition.name.clone(),
+                origin: tool.component.origin.clone(),
+                digest: tool.component.digest.clone(),
+                skills: terms.skills.to_string(),
+                allowed,
+                refused,
+                home: terms.home,
+                hard_links: terms.hard_links == HardLinks::Allowed,
+                limits: terms.limits.clone(),
+                description: description.map_or(DescriptionSource::Component, |given| given.source),
+            }
+        };
+        let mut grants: Vec<_> = self.0.tools.iter().map(grant).collect();
+        grants.extend(self.0.resources.as_ref().map(|resources| {
+            let mut grant = grant(&resources.tool);
+            grant.limits.output = resources.max_bytes;
+            grant
+        }));
+        grants
+    }
+
+    /// Checks that the host knows a tool and does not offer it, because its settings
+    /// leave it out.
+    pub fn leaves_out(&self, tool: &str) -> bool {
+        let mut known = tools_of(&self.0.components).map(|tool| &tool.definition.name);
+        tool != SKILL_RESOURCES && self.tool(tool).is_err() && known.any(|name| name == tool)
+    }
+}

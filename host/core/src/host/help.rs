@@ -1,0 +1,390 @@
+//! Help for a call that failed because of the skill or the path that it named: the
+//! names that were meant, what is in a folder, where a link leads. It starts after
+//! the failure, looks at the file system again, and knows what the tool's grant
+//! allows and nothing else. Other failures get none.
+//!
+//! Not here: the search for what is like a path (`skill/neighbours.rs`).
+
+use serde_json::{Map, Value};
+
+use super::{Host, ServedTool, string};
+use crate::skill::catalog::{CallFolder, Catalog, FolderError};
+use crate::skill::guard::PathTarget;
+use crate::skill::neighbours::{self, WayOut};
+use crate::skill::skill_md;
+use crate::text::line::escape_json;
+use crate::text::suggest;
+use crate::tool::{CallError, FailureKind, FolderRule, Stop};
+
+/// Bytes of help. Guards against: file names that fill a model's memory.
+const MOST_BYTES: usize = 1024;
+/// Bytes of a name in help; a longer one is left out. Guards against: the same.
+const LONGEST_NAME: usize = 300;
+/// Bytes of a path or a name from a caller that help looks at. Guards against: a path
+/// of a hundred thousand names, each of which is looked up.
+const LONGEST_ASKED: usize = 512;
+/// The skills of a catalog that are all named where no name is similar.
+const FEW_SKILLS: usize = 12;
+/// Skills that are compared with any name. In a larger catalog only those that start
+/// as the name does are. Guards against: a failure that takes much longer because the
+/// catalog is large.
+const MOST_COMPARED: usize = 1_000;
+/// Bytes from which a documentation file may be too large for a tool to give.
+const LARGE: u64 = 1 << 20;
+
+/// The tools that find a skill, best first, and those that read lines and list files.
+const FINDING: [&str; 2] = ["find_skills", "list_skills"];
+const READING_LINES: &str = "read_skill_file";
+const LISTING_FILES: &str = "list_files_in_skill";
+
+/// A failed call, as far as help goes by it.
+struct FailedCall<'a> {
+    host: &'a Host,
+    served: &'a ServedTool,
+    rule: &'a FolderRule,
+    arguments: &'a Map<String, Value>,
+    error: &'a CallError,
+}
+
+impl Host {
+    /// Adds help to the error of a call with these arguments.
+    pub(super) fn add_help(
+        &self,
+        served: &ServedTool,
+        arguments: &Map<String, Value>,
+        mut error: CallError,
+    ) -> CallError {
+        let Some(rule) = served.tool.definition.folder.as_ref() else {
+            return error;
+        };
+        let call = FailedCall {
+            host: self,
+            served,
+            rule,
+            arguments,
+            error: &error,
+        };
+        let found = call.help().map(|lines| lines.join("\n"));
+        let found = found.filter(|help| help.len() <= MOST_BYTES);
+        match &mut error {
+            CallError::Failed(failure) => failure.help = found,
+            CallError::Stopped { help, .. } => *help = found,
+            CallError::UnknownTool { .. } | CallError::Arguments(_) => {}
+        }
+        error
+    }
+}
+
+impl FailedCall<'_> {
+    fn help(&self) -> Option<Vec<String>> {
+        match self.error {
+            CallError::Failed(failure) if failure.kind != FailureKind::Failed => {}
+            CallError::Stopped {
+                stop: Stop::NotGranted { .. } | Stop::Output(_),
+                ..
+            } => {}
+            _ => return None,
+        }
+        let skill = self.skill();
+        let is_long = |asked: &str| asked.len() > LONGEST_ASKED;
+        if skill.is_some_and(is_long) || self.path().is_some_and(is_long) {
+            return None;
+        }
+        let ServedTool { tool, terms, .. } = self.served;
+        let folder = self.host.folder(tool, self.rule, self.arguments, terms);
+        match (folder, skill) {
+            (Ok(Ok(open)), _) => self.wrong_path(&open),
+            (Ok(Err(FolderError::Unreadable)), _) => None,
+            (Ok(Err(_)) | Err(_), Some(skill)) => self.wrong_skill(skill),
+            (Ok(Err(_)) | Err(_), None) => self.no_skill(),
+        }
+    }
+
+    /// Helps with a name that no skill has.
+    fn wrong_skill(&self, name: &str) -> Option<Vec<String>> {
+        // A path in the place of a name.
+        if name.contains(['/', '\\'])
+            && let Some((skill, rest)) = self.skill_in(name)
+        {
+            let rest = Some(rest).filter(|rest| self.path().is_none() && !rest.is_empty());
+            return Some(vec![self.ask_again(Some(&skill), rest.as_deref())]);
+        }
+        let names = self.skills();
+        let all = names.len() <= MOST_COMPARED;
+        let first = name.chars().next().map(|c| c.to_ascii_lowercase());
+        let starts = |other: &&str| other.chars().next().map(|c| c.to_ascii_lowercase()) == first;
+        let compared = names.iter().map(String::as_str);
+        let compared = compared.filter(|other| all || starts(other));
+        let mut nearest = suggest::nearest(name, compared.take(MOST_COMPARED));
+        nearest.retain(|name| self.catalog().has(name));
+        match nearest.is_empty() {
+            false => Some(vec![format!(
+                "Skills with a similar name: {}",
+                list(&nearest, 0)?
+            )]),
+            true => self.which_skills(names),
+        }
+    }
+
+    /// Helps with a path that lies in no folder, of a call that names no skill.
+    fn no_skill(&self) -> Option<Vec<String>> {
+        let path = self.path().unwrap_or_default();
+        if let Some(lines) = self.through_a_skill(path) {
+            return Some(lines);
+        }
+        let mut lines = self.which_skills(self.skills())?;
+        lines.insert(
+            0,
+            format!("Give the skill's name as `{}`.", self.rule.skill_property),
+        );
+        Some(lines)
+    }
+
+    /// Helps with a path that goes through a skill, of a call that names none.
+    fn through_a_skill(&self, path: &str) -> Option<Vec<String>> {
+        let (skill, rest) = self.skill_in(path)?;
+        let open = self.open(&skill)?;
+        if rest.is_empty() {
+            return self.entries(&open, ".");
+        }
+        let found = match self.readable(&open, &rest) {
+            true => Some(rest),
+            false => neighbours::nearest(&open.folder, &rest).into_iter().next(),
+        };
+        Some(vec![self.ask_again(Some(&skill), found.as_deref())])
+    }
+
+    /// Helps with a path in the folder that the call may read.
+    fn wrong_path(&self, open: &CallFolder) -> Option<Vec<String>> {
+        let Some(path) = open.path.as_deref().or_else(|| self.path()) else {
+            return self.wrong_documentation(open);
+        };
+        let path = match path {
+            "" => ".",
+            path => path,
+        };
+        match open.folder.lookup(path.as_ref(), true) {
+            Ok(PathTarget::Folder(_)) => self.entries(open, path),
+            Ok(PathTarget::File(file)) => match self.error {
+                CallError::Stopped {
+                    stop: Stop::Output(_),
+                    ..
+                } => self.too_large(open, path, file.size),
+                _ => None,
+            },
+            Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => self
+                .outside(open, path)
+                .or_else(|| self.missing(open, path)),
+            Err(_) => self.missing(open, path),
+        }
+    }
+
+    /// Helps with a skill whose documentation is not there, or too large.
+    fn wrong_documentation(&self, open: &CallFolder) -> Option<Vec<String>> {
+        let Some((name, file)) = skill_md::open(&open.folder).ok()? else {
+            return self.entries(open, ".");
+        };
+        let size = file.metadata().ok()?.len();
+        (size > LARGE).then(|| self.too_large(open, &name, size))?
+    }
+
+    /// Helps with a path that leads to nothing.
+    fn missing(&self, open: &CallFolder, path: &str) -> Option<Vec<String>> {
+        if open.skill.is_none()
+            && let Some(lines) = self.through_a_skill(path)
+        {
+            return Some(lines);
+        }
+        let nearest = neighbours::nearest(&open.folder, path);
+        if !nearest.is_empty() {
+            return Some(vec![format!("Nearest paths: {}", list(&nearest, 0)?)]);
+        }
+        // The folder on the way that is there.
+        let plain = neighbours::plain(path);
+        let mut folder = plain.as_str();
+        while let Some((above, _)) = folder.rsplit_once('/') {
+            folder = above;
+            if let Some(lines) = self.entries(open, folder) {
+                return Some(lines);
+            }
+        }
+        self.entries(open, ".")
+    }
+
+    /// Helps with a path that leaves the folder, by itself or by a link.
+    fn outside(&self, open: &CallFolder, path: &str) -> Option<Vec<String>> {
+        let found = match neighbours::way_out(&open.folder, path)? {
+            WayOut::Absolute(path) => self.absolute(&path).or_else(|| self.skill_in(&path)),
+            WayOut::Beside(path) => {
+                let (skill, rest) = path.split_once('/').unwrap_or((&path, "."));
+                self.may_know(skill)
+                    .then(|| (skill.to_owned(), rest.to_owned()))
+                    .or_else(|| self.skill_in(&path))
+            }
+        };
+        let (skill, rest) = found?;
+        let inside = Some(&skill) == open.skill.as_ref();
+        let there = self.open(&skill)?;
+        if !self.readable(&there, &rest) {
+            let nearest = match rest.as_str() {
+                "" | "." => Vec::new(),
+                rest => neighbours::nearest(&there.folder, rest),
+            };
+            let path = nearest.first()?;
+            return Some(vec![
+                self.ask_again((!inside).then_some(&*skill), Some(path)),
+            ]);
+        }
+        let mut lines = Vec::new();
+        if !inside {
+            lines.push(format!("It is in the skill {}.", quoted(&skill)?));
+        }
+        lines.push(self.ask_again((!inside).then_some(&*skill), Some(&rest)));
+        Some(lines)
+    }
+
+    /// Names the entries of a folder.
+    fn entries(&self, open: &CallFolder, path: &str) -> Option<Vec<String>> {
+        let entries = neighbours::entries(&open.folder, path)?;
+        let what = match (neighbours::plain(path).as_str(), &open.skill) {
+            ("", Some(skill)) => format!("The skill {}", quoted(skill)?),
+            ("", None) => "The folder".to_owned(),
+            (path, _) => format!("The folder {}", quoted(path)?),
+        };
+        let mut lines = vec![match list(&entries.names, entries.more) {
+            Some(names) => format!("{what} holds {names}"),
+            None => format!("{what} holds nothing that can be read"),
+        }];
+        let lists = |name| self.served.tool.definition.name != name && self.offers(name, open);
+        if entries.more > 0 && lists(LISTING_FILES) {
+            lines.push(format!("{LISTING_FILES} lists them all"));
+        }
+        Some(lines)
+    }
+
+    fn too_large(&self, open: &CallFolder, path: &str, size: u64) -> Option<Vec<String>> {
+        let skill = open.skill.as_deref()?;
+        if !self.offers(READING_LINES, open) {
+            return None;
+        }
+        Some(vec![format!(
+            "The file has {size} bytes. {READING_LINES} reads a part of it: \
+             {{\"skill_name\": {}, \"path\": {}, \"offset\": 1, \"limit\": 200}}",
+            quoted(skill)?,
+            quoted(path)?
+        )])
+    }
+
+    /// Returns how to name a path in another skill, or in this one.
+    fn ask_again(&self, skill: Option<&str>, path: Option<&str>) -> String {
+        let skill = skill.map(|skill| (Some(&*self.rule.skill_property), skill));
+        let path = path.map(|path| (self.rule.path_property.as_deref(), path));
+        let given = skill.into_iter().chain(path);
+        let given: Vec<String> = given
+            .filter_map(|(property, value)| Some(format!("{} {}", property?, quoted(value)?)))
+            .collect();
+        format!("Call again with {}", given.join(" and "))
+    }
+
+    /// Names the skills, if they are few, else the tool that does.
+    fn which_skills(&self, mut names: Vec<String>) -> Option<Vec<String>> {
+        if names.len() <= FEW_SKILLS {
+            names.retain(|name| self.catalog().has(name));
+            return Some(vec![format!("The skills are {}", list(&names, 0)?)]);
+        }
+        let served = |tool: &&str| self.host.tool(tool).is_ok();
+        let tool = FINDING.into_iter().find(served)?;
+        Some(vec![format!("{tool} names the skills")])
+    }
+
+    /// Returns the skill that a path goes through, and the path in it: the last such
+    /// name, so that a folder above the skills may have the name of one.
+    fn skill_in(&self, path: &str) -> Option<(String, String)> {
+        let path = neighbours::plain(path);
+        let names: Vec<&str> = path.split('/').collect();
+        let at = names.iter().rposition(|name| self.may_know(name))?;
+        Some((names[at].to_owned(), names[at + 1..].join("/")))
+    }
+
+    /// Returns the skill that an absolute path lies in, and the path in it.
+    fn absolute(&self, path: &str) -> Option<(String, String)> {
+        let hard_links = self.served.terms.hard_links;
+        let open = self.catalog().folder_of_path(path, hard_links).ok()?;
+        let skill = open.skill.filter(|skill| self.may_know(skill))?;
+        Some((skill, open.path?))
+    }
+
+    /// Opens the folder of a skill, if the grant allows it.
+    fn open(&self, skill: &str) -> Option<CallFolder> {
+        let terms = &self.served.terms;
+        let allowed = terms.skills.allow(skill);
+        let opened = allowed.then(|| self.catalog().skill(skill, terms.hard_links));
+        opened?.ok()
+    }
+
+    fn readable(&self, open: &CallFolder, path: &str) -> bool {
+        open.folder.lookup(path.as_ref(), true).is_ok()
+    }
+
+    /// Checks that there is a skill of this name, and that the grant allows it.
+    fn may_know(&self, skill: &str) -> bool {
+        self.served.terms.skills.allow(skill) && self.catalog().has(skill)
+    }
+
+    /// Checks that a built-in tool is served and may read the same skill.
+    fn offers(&self, tool: &str, open: &CallFolder) -> bool {
+        let skill = open.skill.as_deref();
+        self.host.tool(tool).is_ok_and(|served| {
+            served.quota.is_built_in && skill.is_some_and(|skill| served.terms.skills.allow(skill))
+        })
+    }
+
+    /// Returns the names of what can be a skill, as far as the grant allows them.
+    fn skills(&self) -> Vec<String> {
+        let mut names = self.catalog().entry_names();
+        names.retain(|name| self.served.terms.skills.allow(name));
+        names
+    }
+
+    fn skill(&self) -> Option<&str> {
+        string(self.arguments, &self.rule.skill_property).filter(|skill| {
+            // An empty name counts as none where none is needed.
+            !(skill.is_empty() && self.rule.skill_optional)
+        })
+    }
+
+    fn path(&self) -> Option<&str> {
+        string(self.arguments, self.rule.path_property.as_deref()?)
+    }
+
+    fn catalog(&self) -> &Catalog {
+        &self.host.0.catalog
+    }
+}
+
+/// Returns a name as a JSON string without hidden characters. None: it is too long.
+fn quoted(name: &str) -> Option<String> {
+    let quoted = escape_json(&Value::from(name).to_string());
+    (quoted.len() <= LONGEST_NAME).then_some(quoted)
+}
+
+/// Returns names as a list, as far as there is room, with the number of those that it
+/// leaves out. None: it would name nothing.
+fn list(names: &[String], more: usize) -> Option<String> {
+    const ROOM: usize = MOST_BYTES - 2 * LONGEST_NAME;
+    let mut list = String::new();
+    let mut listed = 0;
+    for name in names.iter().filter_map(|name| quoted(name)) {
+        if list.len() + name.len() > ROOM {
+            break;
+        }
+        list.push_str(if listed > 0 { ", " } else { "" });
+        list.push_str(&name);
+        listed += 1;
+    }
+    match (listed, more + names.len() - listed) {
+        (0, _) => None,
+        (_, 0) => Some(list),
+        (_, more) => Some(format!("{list} and {more} more")),
+    }
+}

@@ -1,0 +1,172 @@
+//! A configured root and its skills by name. Not here: the order of several roots,
+//! which is the catalog's.
+
+use std::borrow::Cow;
+use std::ffi::OsStr;
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::fs::FileType;
+use rustix::io::Errno;
+
+use super::root_folder::{RootFolder, open_to_list, skill_name_of};
+use super::tree::SkillTree;
+use super::{Skill, SkillsRoot};
+
+impl SkillsRoot {
+    /// Creates a root whose skills are the folders in it. No symlink is one.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self {
+            path: path.into(),
+            follow_links: false,
+            depth: 1,
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Root {
+    pub(super) base: RootFolder,
+    /// The path without symlinks, to find a caller's absolute path in it.
+    real: PathBuf,
+    /// The skills by name, if they may lie deeper than in the root itself.
+    tree: Option<SkillTree>,
+}
+
+impl Root {
+    pub(super) fn open(root: &SkillsRoot) -> io::Result<Self> {
+        let base = RootFolder::open(root)?;
+        Ok(Self {
+            tree: (base.depth > 1).then(|| SkillTree::of(&base)),
+            real: std::fs::canonicalize(&root.path)?,
+            base,
+        })
+    }
+
+    /// Returns the skills by name, if the root looks deeper than into itself.
+    pub(super) fn tree(&self) -> Option<&SkillTree> {
+        self.tree.as_ref()
+    }
+
+    /// Returns the path in this root of the skill of a name. In a root without depth
+    /// it is the name, whether the skill exists or not.
+    pub(super) fn path_of<'n>(&self, name: &'n str) -> Option<SkillPath<'n>> {
+        match &self.tree {
+            None => Some(SkillPath::Name(name)),
+            Some(tree) => tree.names().path_of(name).map(SkillPath::Deep),
+        }
+    }
+
+    /// Opens a skill's folder by its name in the root.
+    pub(super) fn open_skill(&self, name: &str) -> Result<OwnedFd, Errno> {
+        self.base
+            .open_path(&self.path_of(name).ok_or(Errno::NOENT)?)
+    }
+
+    /// Returns whether the root has a skill of this name.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.open_skill(name).is_ok()
+    }
+
+    /// Returns the skill that an absolute path lies in, and the rest of the path in
+    /// it, if the path starts with this root's.
+    pub(super) fn skill_at<'p>(&self, path: &'p str) -> Option<SkillPlace<'p>> {
+        let inside = self.inside(path)?;
+        let Some(tree) = &self.tree else {
+            let (name, rest) = inside.split_once('/').unwrap_or((inside, "."));
+            return Skill::is_name(name).then_some(SkillPlace {
+                name: Cow::Borrowed(name),
+                path: SkillPath::Name(name),
+                rest,
+            });
+        };
+        let names = tree.names();
+        let ends = inside.match_indices('/').map(|(end, _)| end);
+        ends.chain([inside.len()]).find_map(|end| {
+            let (name, path) = names.name_of(&inside[..end])?;
+            let rest = inside[end..].trim_start_matches('/');
+            Some(SkillPlace {
+                name: Cow::Owned(name),
+                path: SkillPath::Deep(path),
+                rest: if rest.is_empty() { "." } else { rest },
+            })
+        })
+    }
+
+    /// Returns the rest of an absolute path that starts with this root's path.
+    pub(super) fn inside<'a>(&self, path: &'a str) -> Option<&'a str> {
+        [&self.base.path, &self.real].into_iter().find_map(|root| {
+            let rest = path.strip_prefix(root.to_str()?.trim_end_matches('/'))?;
+            match rest {
+                "" => Some("."),
+                rest => rest.strip_prefix('/'),
+            }
+        })
+    }
+
+    /// Returns the names of the skills, in no order. Reads no skill.
+    pub(super) fn names(&self) -> Vec<String> {
+        if let Some(tree) = &self.tree {
+            return tree.search(&self.base).names().map(str::to_owned).collect();
+        }
+        let folder = open_to_list(self.base.folder.handle().as_fd(), ".");
+        let entries = folder.and_then(rustix::fs::Dir::new);
+        let entries = entries.into_iter().flatten().flatten();
+        let names = entries.filter_map(|entry| {
+            let name = OsStr::from_bytes(entry.file_name().to_bytes());
+            let name = skill_name_of(name).ok().flatten()?;
+            let is_skill = match entry.file_type() {
+                FileType::Directory => true,
+                FileType::RegularFile => false,
+                // A symlink, or a file system that does not say.
+                _ => self.has(&name),
+            };
+            is_skill.then_some(name)
+        });
+        names.collect()
+    }
+}
+
+/// The path of a skill in its root.
+#[derive(Debug)]
+pub(super) enum SkillPath<'n> {
+    /// The skill's name.
+    Name(&'n str),
+    /// Several names with `/` between them.
+    Deep(Arc<str>),
+}
+
+impl std::ops::Deref for SkillPath<'_> {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        match self {
+            Self::Name(name) => name,
+            Self::Deep(path) => path,
+        }
+    }
+}
+
+/// A skill that an absolute path lies in.
+pub(super) struct SkillPlace<'p> {
+    /// The skill's name in its root.
+    pub(super) name: Cow<'p, str>,
+    /// The skill's path in its root.
+    pub(super) path: SkillPath<'p>,
+    /// The rest of the path, in the skill.
+    pub(super) rest: &'p str,
+}
+
+/// Removes doubled separators and `.` from an absolute path, but not `..`.
+pub(super) fn without_dots(path: &str) -> String {
+    let parts = path.split('/').filter(|part| !matches!(*part, "" | "."));
+    parts.flat_map(|part| ["/", part]).collect()
+}
+
+/// Returns the error of a root that cannot be opened.
+pub(super) fn cannot_open(what: &str, path: &Path) -> String {
+    format!("cannot open the {what} `{}`", path.display())
+}

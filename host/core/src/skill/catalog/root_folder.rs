@@ -1,0 +1,145 @@
+//! The folder of a configured root: what may be a skill in it, and opening a skill by
+//! its path, step by step. Not here: names, which are `root.rs`'s and `tree.rs`'s.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+
+use cap_std::ambient_authority;
+use cap_std::fs::{Dir, DirEntry};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, StatxFlags};
+use rustix::io::Errno;
+
+use super::{Skill, SkillsRoot};
+use crate::skill::guard::{Folder, HardLinks};
+
+/// The deepest that a root looks for skills. Guards against: a search of all folders
+/// of a machine.
+pub const MAX_DEPTH: usize = 8;
+
+#[derive(Debug)]
+pub(super) struct RootFolder {
+    pub(super) folder: Folder,
+    pub(super) follow_links: bool,
+    pub(super) depth: usize,
+    /// The configured path, for the operator.
+    pub(super) path: PathBuf,
+}
+
+impl RootFolder {
+    /// Opens the folder. The file system's ambient authority enters here.
+    pub(super) fn open(root: &SkillsRoot) -> io::Result<Self> {
+        let folder = Dir::open_ambient_dir(&root.path, ambient_authority())?;
+        Ok(Self {
+            folder: Folder::new(folder.into_std_file().into(), HardLinks::Refused)?,
+            follow_links: root.follow_links,
+            depth: root.depth.clamp(1, MAX_DEPTH),
+            path: root.path.clone(),
+        })
+    }
+
+    /// Opens a skill's folder by its path in the root. It follows a symlink only as
+    /// the last step, and only if the root's configuration says so.
+    pub(super) fn open_path(&self, path: &str) -> Result<OwnedFd, Errno> {
+        self.at_parent(path, |parent, name| {
+            open_folder(parent, name, self.follow_links)
+        })
+    }
+
+    /// Returns whether a path in the root still leads to a folder that was opened by
+    /// it.
+    pub(super) fn leads_to(&self, path: &str, folder: &Folder) -> bool {
+        let is_unchanged = |parent: BorrowedFd<'_>, name: &str| {
+            Ok(folder.is_unchanged(parent, name, self.follow_links))
+        };
+        self.at_parent(path, is_unchanged) == Ok(true)
+    }
+
+    /// Looks up a path's last name in the folder before it, which no symlink leads to.
+    fn at_parent<T>(
+        &self,
+        path: &str,
+        look_up: impl FnOnce(BorrowedFd<'_>, &str) -> Result<T, Errno>,
+    ) -> Result<T, Errno> {
+        let root = self.folder.handle().as_fd();
+        let Some((above, name)) = path.rsplit_once('/') else {
+            return look_up(root, path);
+        };
+        let mut parent: Option<OwnedFd> = None;
+        for step in above.split('/') {
+            let from = parent.as_ref().map_or(root, |parent| parent.as_fd());
+            parent = Some(open_folder(from, step, false)?);
+        }
+        look_up(parent.as_ref().map_or(root, |parent| parent.as_fd()), name)
+    }
+
+    /// Returns the name of an entry that can be a skill, or the reason why an entry
+    /// that looks like a skill cannot be one. `folder` has the entry, and `above` is its
+    /// path in the root.
+    pub(super) fn name_of(
+        &self,
+        entry: &DirEntry,
+        folder: &Dir,
+        above: &str,
+    ) -> Result<Option<String>, String> {
+        let kind = entry.file_type();
+        if kind.as_ref().is_ok_and(|kind| kind.is_file()) {
+            return Ok(None);
+        }
+        let left_out = |why: &str| {
+            let path = self.path.join(above).join(entry.file_name());
+            format!("skipped `{}`: {why}", path.display())
+        };
+        if !self.follow_links && kind.is_ok_and(|kind| kind.is_symlink()) {
+            if leads_to_a_file(folder, &entry.file_name()) {
+                return Ok(None);
+            }
+            return Err(left_out(
+                "it is a symlink; `follow_root_links = true` on its folder follows it",
+            ));
+        }
+        skill_name_of(&entry.file_name()).map_err(left_out)
+    }
+
+    pub(super) fn cannot_list(&self, above: &str, error: &io::Error) -> String {
+        format!("cannot list `{}`: {error}", self.path.join(above).display())
+    }
+}
+
+/// Returns whether a symlink leads to something that is no folder, and so no skill.
+fn leads_to_a_file(folder: &Dir, name: &OsStr) -> bool {
+    let found = rustix::fs::statx(folder, name, AtFlags::empty(), StatxFlags::TYPE);
+    found.is_ok_and(|found| {
+        FileType::from_raw_mode(u32::from(found.stx_mode)) != FileType::Directory
+    })
+}
+
+/// Opens a folder by its name.
+fn open_folder(parent: BorrowedFd<'_>, name: &str, follow: bool) -> Result<OwnedFd, Errno> {
+    let mut flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    if !follow {
+        flags |= OFlags::NOFOLLOW;
+    }
+    rustix::fs::openat(parent, name, flags, Mode::empty())
+}
+
+/// Opens a folder for listing, and no symlink to one.
+pub(super) fn open_to_list(parent: BorrowedFd<'_>, name: &str) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    rustix::fs::openat(parent, name, flags, Mode::empty())
+}
+
+/// Returns a folder's name as the name of a skill. `None` for a hidden folder.
+pub(super) fn skill_name_of(name: &OsStr) -> Result<Option<String>, &'static str> {
+    let Some(name) = name.to_str() else {
+        return Err("its name is not UTF-8");
+    };
+    if name.starts_with('.') {
+        return Ok(None);
+    }
+    if !Skill::is_name(name) {
+        return Err("its name contains `..`, a backslash or a control character");
+    }
+    Ok(Some(name.to_owned()))
+}

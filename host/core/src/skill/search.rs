@@ -1,0 +1,63 @@
+//! The interface of an index of skills. Lives here: what an index is asked and what it
+//! answers. Not here: the index, which is a crate of its own, so that an embedder can
+//! leave it out or bring another.
+
+use std::sync::Arc;
+
+use crate::skill::catalog::Catalog;
+
+/// An index that finds the skills for a request in plain words.
+///
+/// An index may be behind the disk. The host reads each skill again before it answers
+/// with it, and drops one that has gone.
+pub trait SkillIndex: Send + Sync {
+    /// Reads the skills of this catalog, on a thread of the index's own: all at the
+    /// first call, and what has changed at later ones. Returns at once.
+    fn update(&self, catalog: &Arc<Catalog>);
+
+    /// Returns the skills that fit best, best first: at most `limit`, and only those
+    /// that `allowed` accepts. It does not wait for the disk.
+    fn search(&self, query: &str, limit: usize, allowed: &dyn Fn(&str) -> bool) -> SearchResult;
+}
+
+/// When agents see `find_skills`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum SearchOffer {
+    /// When the skills do not fit the budget of a prompt.
+    #[default]
+    Auto,
+    /// Always.
+    Always,
+    /// Never. The index is not used.
+    Never,
+}
+
+/// The answer to a search.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SearchResult {
+    /// The skills that fit, best first.
+    pub hits: Vec<SearchHit>,
+    /// The part of the skills' text that was searched.
+    pub coverage: Coverage,
+}
+
+/// A skill that fits a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SearchHit {
+    /// The skill's name.
+    pub name: String,
+    /// The reasons: words and headings of the skill that match, best first.
+    pub matches: Vec<String>,
+}
+
+/// The part of the skills' text that a search went through.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Coverage {
+    /// No text yet: the index has not read the names.
+    #[default]
+    Nothing,
+    /// Names and descriptions. The bodies are still being read.
+    Descriptions,
+    /// Names, descriptions and bodies, up to the index's bounds.
+    All,
+}

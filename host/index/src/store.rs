@@ -1,0 +1,289 @@
+//! The inverted index: for each term the skills that have it, with the term's weight.
+//! Not here: what terms and weights are, and how requests are answered.
+//!
+//! A posting is the distance from the posting before it, as a number of seven bits a
+//! byte, and a byte of weight: two bytes for most. A changed skill gets a new number,
+//! and its old number has no skill any more. Old postings are removed when they are
+//! many.
+
+use std::collections::HashMap;
+
+use skillhost::DocumentStamp;
+
+use crate::fields::SkillFields;
+
+/// The number of a skill in the index.
+pub(crate) type Number = u32;
+
+/// The bytes that a term takes besides its text and its postings: its place in the table
+/// and what the allocator adds.
+const TERM_BYTES: usize = 96;
+/// The same for a skill.
+const SKILL_BYTES: usize = 160;
+
+/// The skills and their terms.
+#[derive(Default)]
+pub(crate) struct Store {
+    terms: HashMap<Box<str>, Postings>,
+    skills: Vec<Option<IndexedSkill>>,
+    numbers: HashMap<Box<str>, Number>,
+    bytes: usize,
+}
+
+/// A skill of the index.
+pub(crate) struct IndexedSkill {
+    pub(crate) name: Box<str>,
+    /// Its description and its headings, a line each.
+    pub(crate) shown: Box<str>,
+    /// The file as it was read. `None` if there was none.
+    pub(crate) stamp: Option<DocumentStamp>,
+    pub(crate) extent: Extent,
+}
+
+/// The part of a skill that is in the index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Extent {
+    All,
+    /// The start of its SKILL.md, which is longer than the index takes.
+    Start,
+    /// Its name and its description.
+    Description,
+    /// Its name. The SKILL.md cannot be read.
+    Unreadable,
+}
+
+impl IndexedSkill {
+    fn bytes(&self) -> usize {
+        SKILL_BYTES + 2 * self.name.len() + self.shown.len()
+    }
+}
+
+/// The skills that have a term.
+#[derive(Default)]
+pub(crate) struct Postings {
+    bytes: Vec<u8>,
+    last: Number,
+    count: u32,
+}
+
+impl Store {
+    /// Adds a skill, in place of the one of the same name.
+    pub(crate) fn insert(&mut self, skill: IndexedSkill, fields: &SkillFields) {
+        self.remove(&skill.name);
+        let number = self.skills.len() as Number;
+        self.bytes += skill.bytes();
+        for (term, weight) in &fields.terms {
+            let postings = match self.terms.get_mut(term) {
+                Some(postings) => postings,
+                None => {
+                    self.bytes += TERM_BYTES + term.len();
+                    self.terms.entry(term.clone()).or_default()
+                }
+            };
+            let before = postings.bytes.capacity();
+            postings.push(number, *weight);
+            self.bytes += postings.bytes.capacity() - before;
+        }
+        self.numbers.insert(skill.name.clone(), number);
+        self.skills.push(Some(skill));
+    }
+
+    /// Removes the skill of a name. Its postings stay until [`Self::compact`].
+    pub(crate) fn remove(&mut self, name: &str) {
+        if let Some(number) = self.numbers.remove(name) {
+            let removed = self.skills[number as usize].take();
+            self.bytes -= removed.map_or(0, |skill| skill.bytes());
+        }
+    }
+
+    /// Returns whether most postings may belong to no skill.
+    pub(crate) fn is_sparse(&self) -> bool {
+        self.skills.len() > 2 * self.len() + 100
+    }
+
+    /// Removes the postings of removed skills and gives the others new numbers.
+    pub(crate) fn compact(&mut self) {
+        let mut next = 0;
+        let renumbered: Vec<Option<Number>> = self
+            .skills
+            .iter()
+            .map(|skill| {
+                skill.as_ref()?;
+                next += 1;
+                Some(next - 1)
+            })
+            .collect();
+        self.skills.retain(Option::is_some);
+        self.skills.shrink_to_fit();
+        self.bytes = self.skills.iter().flatten().map(IndexedSkill::bytes).sum();
+        let bytes = &mut self.bytes;
+        self.terms.retain(|term, postings| {
+            let mut kept = Postings::default();
+            for (number, weight) in postings.iter() {
+                if let Some(number) = renumbered[number as usize] {
+                    kept.push(number, weight);
+                }
+            }
+            kept.bytes.shrink_to_fit();
+            *postings = kept;
+            let is_used = postings.count > 0;
+            if is_used {
+                *bytes += TERM_BYTES + term.len() + postings.bytes.len();
+            }
+            is_used
+        });
+        self.terms.shrink_to_fit();
+        for number in self.numbers.values_mut() {
+            *number = renumbered[*number as usize].unwrap_or_default();
+        }
+    }
+
+    /// Returns the skill of a name.
+    pub(crate) fn get(&self, name: &str) -> Option<&IndexedSkill> {
+        self.skill(*self.numbers.get(name)?)
+    }
+
+    /// Returns the skill of a number.
+    pub(crate) fn skill(&self, number: Number) -> Option<&IndexedSkill> {
+        self.skills.get(number as usize)?.as_ref()
+    }
+
+    /// Returns the names of the skills, in no order.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.numbers.keys().map(|name| &**name)
+    }
+
+    /// Returns the number of skills.
+    pub(crate) fn len(&self) -> usize {
+        self.numbers.len()
+    }
+
+    /// Returns one more than the highest number of a skill.
+    pub(crate) fn end(&self) -> usize {
+        self.skills.len()
+    }
+
+    /// Returns the bytes of memory that the skills take, about.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Returns the postings of a term.
+    pub(crate) fn postings(&self, term: &str) -> Option<&Postings> {
+        self.terms.get(term)
+    }
+
+    /// Returns all terms and the number of skills that have them.
+    pub(crate) fn terms(&self) -> impl Iterator<Item = (&str, u32)> {
+        self.terms
+            .iter()
+            .map(|(term, postings)| (&**term, postings.count))
+    }
+}
+
+impl Postings {
+    /// Returns the number of skills, with removed ones.
+    pub(crate) fn count(&self) -> u32 {
+        self.count
+    }
+
+    fn push(&mut self, number: Number, weight: u8) {
+        let mut distance = number - self.last;
+        while distance >= 0x80 {
+            self.bytes.push(distance as u8 | 0x80);
+            distance >>= 7;
+        }
+        self.bytes.push(distance as u8);
+        self.bytes.push(weight);
+        self.last = number;
+        self.count += 1;
+    }
+
+    /// Returns the skills and weights in the order of their numbers, with removed ones.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Number, u8)> {
+        let mut bytes = self.bytes.iter().copied();
+        let mut number = 0;
+        std::iter::from_fn(move || {
+            let mut shift = 0;
+            loop {
+                let byte = bytes.next()?;
+                number += Number::from(byte & 0x7f) << shift;
+                shift += 7;
+                if byte < 0x80 {
+                    break;
+                }
+            }
+            Some((number, bytes.next()?))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn skill(name: &str) -> IndexedSkill {
+        IndexedSkill {
+            name: name.into(),
+            shown: "".into(),
+            stamp: None,
+            extent: Extent::All,
+        }
+    }
+
+    fn fields(terms: &[(&str, u8)]) -> SkillFields {
+        SkillFields {
+            terms: terms
+                .iter()
+                .map(|(term, weight)| ((*term).into(), *weight))
+                .collect(),
+            ..SkillFields::default()
+        }
+    }
+
+    /// Returns the names of the skills with a term, and its weights.
+    fn found(store: &Store, term: &str) -> Vec<(String, u8)> {
+        let postings = store.postings(term).into_iter().flat_map(Postings::iter);
+        postings
+            .filter_map(|(number, weight)| Some((store.skill(number)?.name.to_string(), weight)))
+            .collect()
+    }
+
+    #[test]
+    fn finds_what_was_inserted_last_before_and_after_compacting() {
+        let mut store = Store::default();
+        for number in 0..1000 {
+            let rare = if number % 300 == 0 { "rare" } else { "common" };
+            store.insert(skill(&number.to_string()), &fields(&[(rare, 7)]));
+        }
+        store.insert(skill("300"), &fields(&[("rare", 9)]));
+        store.insert(skill("600"), &fields(&[("common", 1)]));
+        store.remove("900");
+        store.remove("901");
+        let expected = [("0".to_owned(), 7), ("300".to_owned(), 9)];
+        assert_eq!(found(&store, "rare"), expected);
+        assert!(!store.is_sparse());
+        let before = store.bytes();
+        store.compact();
+        assert_eq!(found(&store, "rare"), expected);
+        assert_eq!(found(&store, "common").len(), 996);
+        assert_eq!((store.len(), store.end()), (998, 998));
+        assert!(store.bytes() < before);
+    }
+
+    #[test]
+    fn a_store_that_loses_all_its_skills_loses_their_memory() {
+        let mut store = Store::default();
+        for number in 0..1000 {
+            let term = format!("term{number}");
+            store.insert(skill("same"), &fields(&[(&term, 1)]));
+        }
+        assert!(store.is_sparse());
+        store.remove("same");
+        store.compact();
+        assert_eq!(
+            (store.len(), store.bytes(), store.terms().count()),
+            (0, 0, 0)
+        );
+    }
+}

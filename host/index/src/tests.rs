@@ -1,0 +1,226 @@
+//! The index as a whole, on skills in a temporary folder. Not here: tests of one part.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use skillhost::{Catalog, Coverage, SkillIndex as _, SkillsRoot};
+use tempfile::TempDir;
+
+use crate::update::{Room, update};
+use crate::{MemoryIndex, Shared};
+
+/// Longest time that a test waits for an index.
+const LONG: Duration = Duration::from_secs(60);
+
+/// Part of the committed requests that must have their skill among the first three.
+const FLOOR: f64 = 0.95;
+
+fn write_skill(root: &Path, name: &str, description: &str, body: &str) {
+    let folder = root.join(name);
+    fs::create_dir_all(&folder).unwrap();
+    let description = serde_json::to_string(description).unwrap();
+    let text = format!("---\nname: {name}\ndescription: {description}\n---\n{body}");
+    fs::write(folder.join("SKILL.md"), text).unwrap();
+}
+
+fn skills(skills: &[(&str, &str, &str)]) -> TempDir {
+    let root = tempfile::tempdir().unwrap();
+    for (name, description, body) in skills {
+        write_skill(root.path(), name, description, body);
+    }
+    root
+}
+
+fn open(root: &Path) -> Arc<Catalog> {
+    let root = SkillsRoot::new(root.to_owned());
+    Arc::new(Catalog::open(&[root], None).unwrap())
+}
+
+fn names(index: &MemoryIndex, request: &str, limit: usize) -> Vec<String> {
+    let found = index.search(request, limit, &|_| true);
+    found.hits.into_iter().map(|hit| hit.name).collect()
+}
+
+#[test]
+fn finds_the_right_skill_for_requests_in_plain_words() {
+    let data: Value =
+        serde_json::from_str(include_str!("../../../tests/vectors/search.json")).unwrap();
+    let root = tempfile::tempdir().unwrap();
+    for skill in data["skills"].as_array().unwrap() {
+        let text = |key: &str| skill[key].as_str().unwrap();
+        write_skill(root.path(), text("name"), text("description"), text("body"));
+    }
+    let index = MemoryIndex::build_now(&open(root.path()));
+    let requests = data["requests"].as_array().unwrap();
+    let mut missed = Vec::new();
+    for request in requests {
+        let (text, skill) = (request["request"].as_str(), request["skill"].as_str());
+        let found = names(&index, text.unwrap(), 3);
+        if !found.iter().any(|name| Some(name.as_str()) == skill) {
+            missed.push(format!("{request}: {found:?}"));
+        }
+    }
+    let rate = 1.0 - missed.len() as f64 / requests.len() as f64;
+    assert!(rate >= FLOOR, "{rate:.2}:\n{}", missed.join("\n"));
+}
+
+#[test]
+fn answers_from_descriptions_to_bodies_and_forgets_what_has_gone() {
+    let root = skills(&[
+        ("tea", "Brews tea.", "# Samovar\n"),
+        ("bread", "Bakes bread.", "# Sourdough\n"),
+    ]);
+    let catalog = open(root.path());
+    let index = MemoryIndex::new();
+    let nothing = index.search("tea", 5, &|_| true);
+    assert_eq!(
+        (nothing.hits.len(), nothing.coverage),
+        (0, Coverage::Nothing)
+    );
+    index.update(&catalog);
+    assert!(index.wait_until_ready(LONG));
+    assert_eq!(index.search("tea", 5, &|_| true).coverage, Coverage::All);
+    assert_eq!(names(&index, "samovar", 5), ["tea"]);
+
+    write_skill(root.path(), "tea", "Brews coffee.", "# Percolator\n");
+    write_skill(root.path(), "soup", "Cooks soup.", "");
+    fs::remove_dir_all(root.path().join("bread")).unwrap();
+    index.update(&catalog);
+    assert!(index.wait_until_ready(LONG));
+    for (request, expected) in [
+        ("samovar", &[][..]),
+        ("percolator", &["tea"]),
+        ("sourdough", &[]),
+        ("soup", &["soup"]),
+    ] {
+        assert_eq!(names(&index, request, 5), expected, "{request}");
+    }
+}
+
+#[test]
+fn says_why_a_skill_fits_in_its_own_words() {
+    let root = skills(&[(
+        "images",
+        "Compresses\u{200b} JPEG pictures.",
+        "# Choosing a Quality\n\nStart with eighty.\n",
+    )]);
+    let index = MemoryIndex::build_now(&open(root.path()));
+    let found = index.search("compress with good quality", 5, &|_| true);
+    let matches = &found.hits[0].matches;
+    assert!(matches.contains(&"Compresses".to_owned()), "{matches:?}");
+    assert!(
+        matches.contains(&"Choosing a Quality".to_owned()),
+        "{matches:?}"
+    );
+}
+
+#[test]
+fn searches_only_allowed_skills_up_to_the_limit() {
+    let root = skills(&[
+        ("one", "Tea.", ""),
+        ("two", "Tea.", ""),
+        ("three", "Tea.", ""),
+    ]);
+    let index = MemoryIndex::build_now(&open(root.path()));
+    assert_eq!(names(&index, "tea", 2), ["one", "three"]);
+    let found = index.search("tea", 5, &|name| name != "one");
+    let found: Vec<String> = found.hits.into_iter().map(|hit| hit.name).collect();
+    assert_eq!(found, ["three", "two"]);
+    assert!(names(&index, "tea", 0).is_empty());
+}
+
+#[test]
+fn every_request_has_an_answer_in_bounded_time() {
+    let root = skills(&[("tea", "Brews tea.", ""), ("bread", "Bakes bread.", "")]);
+    let index = MemoryIndex::build_now(&open(root.path()));
+    let random: String = (0..10_000).map(|number| format!("qx{number}zz ")).collect();
+    for (request, expected) in [
+        ("", 0),
+        (" \n\0\u{200b}", 0),
+        ("the of and", 0),
+        (".*+?^${}()|[]\\", 0),
+        (&"tea ".repeat(25_000), 1),
+        (&"茶".repeat(35_000), 0),
+        (&random, 0),
+    ] {
+        let start = Instant::now();
+        assert_eq!(names(&index, request, 5).len(), expected);
+        assert!(start.elapsed() < Duration::from_secs(2));
+    }
+}
+
+#[test]
+fn repetition_stuffing_and_hidden_characters_win_nothing() {
+    let words: String = (0..150).map(|number| format!("word{number} ")).collect();
+    let root = skills(&[
+        (
+            "honest",
+            "Merges invoices.",
+            "# Invoices\n\nHow to merge invoices.\n",
+        ),
+        ("repeating", &"invoices ".repeat(100), ""),
+        ("stuffed", &format!("{words} merges invoices"), ""),
+        ("hiding", "Draws cats.", &"invoices\u{e0041} ".repeat(1000)),
+    ]);
+    let index = MemoryIndex::build_now(&open(root.path()));
+    assert_eq!(names(&index, "merge my invoices", 1), ["honest"]);
+    assert_eq!(names(&index, "invoices", 1), ["honest"]);
+}
+
+#[test]
+fn odd_files_are_found_by_what_can_be_read() {
+    let root = skills(&[
+        ("long", &"x".repeat(1 << 20), "# Otter\n"),
+        ("control", &"\u{7}".repeat(100), "# Badger\n"),
+    ]);
+    fs::create_dir(root.path().join("empty-folder")).unwrap();
+    let bytes = [0xff; 3000];
+    fs::create_dir(root.path().join("binary")).unwrap();
+    fs::write(root.path().join("binary/SKILL.md"), bytes).unwrap();
+    let index = MemoryIndex::build_now(&open(root.path()));
+    for (request, expected) in [
+        ("badger", "control"),
+        ("empty folder", "empty-folder"),
+        ("binary", "binary"),
+        ("long", "long"),
+    ] {
+        assert_eq!(names(&index, request, 1), [expected]);
+    }
+    assert_eq!(index.report().skills, 4);
+}
+
+#[test]
+fn a_full_index_names_what_it_leaves_out() {
+    let root = tempfile::tempdir().unwrap();
+    for number in 0..300 {
+        let body: String = (0..50).map(|word| format!("w{number}x{word}\n")).collect();
+        write_skill(root.path(), &format!("skill-{number:03}"), "Tea.", &body);
+    }
+    let catalog = open(root.path());
+    let build = |room: Room| {
+        let shared = Arc::new(Shared {
+            room,
+            ..Shared::default()
+        });
+        update(&shared, &catalog, &|| false);
+        shared.read().report.clone()
+    };
+    let all = build(Room::default());
+    assert_eq!((all.skills, all.without_body.count), (300, 0));
+    let some = build(Room {
+        bodies: 100_000,
+        skills: 1 << 20,
+    });
+    assert_eq!(some.skills, 300);
+    assert!(some.without_body.count > 0 && some.bytes < 200_000);
+    assert_eq!(some.without_body.first.len(), 10);
+    let few = build(Room {
+        bodies: 0,
+        skills: 20_000,
+    });
+    assert!(few.left_out.count > 0 && few.skills < 300);
+    assert_eq!(few.left_out.count + few.skills, 300);
+}

@@ -1,0 +1,368 @@
+//! Text to terms: folding, words, stems, n-grams, and the stop words of English. The
+//! same is done to skills and to requests. Not here: fields and their weights.
+
+use std::collections::HashMap;
+
+use rust_stemmers::{Algorithm, Stemmer};
+use skillhost::line::is_hidden;
+use unicode_normalization::UnicodeNormalization as _;
+
+/// Longest word in bytes. Guards against: hashes and encoded files that fill the index
+/// with terms that nobody asks for.
+const MAX_WORD: usize = 40;
+
+/// Most words whose stems are remembered. Guards against: text of ever new words that
+/// fills the memory.
+const MAX_STEMS: usize = 50_000;
+
+/// Words that say nothing about a skill.
+const STOP_WORDS: &str = "a about above after again against all also am an and any are as at be \
+    because been before being below between both but by can cannot could d did do does doing don \
+    down during each few for from further get give had has have having he help her here hers him \
+    his how i if in into is it its itself just let lets like ll m make me more most my myself need \
+    no nor not now of off on once only or other our ours out over own please re s same shall she \
+    should so some somebody someone something such t than that the their them then there these \
+    they this those through to too under until up us use used user using ve very want was we were \
+    what when where whether which while who whom why will with would you your yours";
+
+/// The kind of a token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TokenKind {
+    /// A word.
+    Word,
+    /// A word of [`STOP_WORDS`].
+    StopWord,
+    /// A part of a word such as `GitHub`.
+    Part,
+    /// Two characters of a script that has no blanks between words, or one that stands
+    /// alone.
+    Gram,
+}
+
+/// A piece of a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Token<'a> {
+    pub(crate) kind: TokenKind,
+    /// As it was written, without hidden characters.
+    pub(crate) written: &'a str,
+    /// In lower case and without diacritics. Empty for a [`TokenKind::Part`].
+    pub(crate) folded: &'a str,
+    /// The term by which it is found.
+    pub(crate) term: &'a str,
+}
+
+/// Splits text into tokens.
+pub(crate) struct Analyzer {
+    stemmer: Stemmer,
+    /// The places of folded words in `stems`, or nothing for stop words.
+    places: HashMap<Box<str>, Option<usize>>,
+    stems: Vec<Box<str>>,
+    folded: String,
+}
+
+impl Analyzer {
+    pub(crate) fn new() -> Self {
+        let words = STOP_WORDS.split_ascii_whitespace();
+        Self {
+            stemmer: Stemmer::create(Algorithm::English),
+            places: words.map(|word| (word.into(), None)).collect(),
+            stems: Vec::new(),
+            folded: String::new(),
+        }
+    }
+
+    /// Calls `each` with the tokens of a text that [`visible`] has returned, in their
+    /// order.
+    pub(crate) fn tokens(&mut self, text: &str, mut each: impl FnMut(Token<'_>)) {
+        let mut rest = text;
+        while let Some(start) = rest.find(|c: char| Script::of(c) != Script::None) {
+            rest = &rest[start..];
+            let script = rest.chars().next().map_or(Script::None, Script::of);
+            let end = rest.find(|c: char| !script.goes_on(c));
+            let (run, after) = rest.split_at(end.unwrap_or(rest.len()));
+            match script {
+                Script::Spaced => {
+                    let sign = sign_of(run, after);
+                    let word = &rest[..run.len() + sign];
+                    rest = &rest[word.len()..];
+                    self.word(word, &mut each);
+                }
+                script => {
+                    rest = after;
+                    grams(run, script, &mut each);
+                }
+            }
+        }
+    }
+
+    fn word(&mut self, written: &str, each: &mut impl FnMut(Token<'_>)) {
+        if written.len() > MAX_WORD {
+            return;
+        }
+        let mut folded = std::mem::take(&mut self.folded);
+        fold_into(written, &mut folded);
+        match self.stem(&folded) {
+            None => each(Token {
+                kind: TokenKind::StopWord,
+                written,
+                folded: &folded,
+                term: &folded,
+            }),
+            Some(stem) => {
+                each(Token {
+                    kind: TokenKind::Word,
+                    written,
+                    folded: &folded,
+                    term: stem,
+                });
+                for_each_part(written.trim_end_matches(['+', '#']), |part| {
+                    fold_into(part, &mut folded);
+                    if let Some(term) = self.stem(&folded) {
+                        each(Token {
+                            kind: TokenKind::Part,
+                            written: part,
+                            folded: "",
+                            term,
+                        });
+                    }
+                });
+            }
+        }
+        self.folded = folded;
+    }
+
+    /// Returns the stem of a folded word. `None` for a stop word.
+    fn stem(&mut self, folded: &str) -> Option<&str> {
+        let place = match self.places.get(folded) {
+            Some(place) => (*place)?,
+            None => {
+                if self.stems.len() == MAX_STEMS {
+                    self.stems.clear();
+                    self.places.retain(|_, place| place.is_none());
+                }
+                self.stems.push(self.stemmer.stem(folded).into());
+                let place = self.stems.len() - 1;
+                self.places.insert(folded.into(), Some(place));
+                place
+            }
+        };
+        Some(&self.stems[place])
+    }
+}
+
+/// Returns a text in its compatible form (full-width letters become letters), without
+/// hidden characters. Line breaks and other controls stay: they separate words.
+pub(crate) fn visible(text: &str) -> String {
+    if text.is_ascii() {
+        return text.to_owned();
+    }
+    let shown = text.chars().filter(|c| c.is_control() || !is_hidden(*c));
+    shown.nfkc().collect()
+}
+
+/// Returns a text that [`visible`] has returned in lower case and without diacritics.
+pub(crate) fn fold(text: &str) -> String {
+    let mut folded = String::new();
+    fold_into(text, &mut folded);
+    folded
+}
+
+fn fold_into(text: &str, folded: &mut String) {
+    folded.clear();
+    for c in text.chars() {
+        match c {
+            'A'..='Z' => folded.push(c.to_ascii_lowercase()),
+            '\0'..='\x7f' => folded.push(c),
+            'ß' | 'ẞ' => folded.push_str("ss"),
+            // Their marks are parts of the letter.
+            c if !matches!(Script::of(c), Script::Spaced) => folded.push(c),
+            c => {
+                let letters = c.to_lowercase().nfd();
+                folded.extend(letters.filter(|c| !is_diacritic(*c)));
+            }
+        }
+    }
+}
+
+/// Returns whether a character is a mark that people leave out: accents, and the vowel
+/// signs of Hebrew and Arabic.
+fn is_diacritic(c: char) -> bool {
+    matches!(c, '\u{300}'..='\u{36f}' | '\u{591}'..='\u{5bd}' | '\u{64b}'..='\u{65f}' | '\u{670}')
+}
+
+/// The way in which a script marks words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Script {
+    /// No part of a word.
+    None,
+    /// Blanks between words.
+    Spaced,
+    Han,
+    Hiragana,
+    Katakana,
+    Hangul,
+    /// Thai, Lao, Myanmar and Khmer.
+    SouthEastAsian,
+}
+
+impl Script {
+    fn of(c: char) -> Self {
+        match c {
+            'a'..='z' | 'A'..='Z' | '0'..='9' => Self::Spaced,
+            '\0'..='\x7f' => Self::None,
+            '\u{3005}' | '\u{3400}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' => Self::Han,
+            '\u{20000}'..='\u{3ffff}' => Self::Han,
+            '\u{3041}'..='\u{309f}' => Self::Hiragana,
+            '\u{30a1}'..='\u{30fa}' | '\u{30fc}'..='\u{30ff}' => Self::Katakana,
+            '\u{1100}'..='\u{11ff}' | '\u{ac00}'..='\u{d7af}' => Self::Hangul,
+            '\u{e00}'..='\u{eff}' | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17ff}' => {
+                Self::SouthEastAsian
+            }
+            c if c.is_alphanumeric() || unicode_normalization::char::is_combining_mark(c) => {
+                Self::Spaced
+            }
+            _ => Self::None,
+        }
+    }
+
+    fn goes_on(self, c: char) -> bool {
+        Self::of(c) == self
+    }
+}
+
+/// Returns the length of the sign that belongs to a short name: C++, C#, F#.
+fn sign_of(word: &str, after: &str) -> usize {
+    let sign = after.find(|c| c != '+' && c != '#').unwrap_or(after.len());
+    match word.len() <= 2 && sign <= 2 {
+        true => sign,
+        false => 0,
+    }
+}
+
+/// Calls `each` with each pair of neighbours in a run of characters. A character that
+/// stands alone counts in Chinese and Korean. In the others it is a particle.
+fn grams(run: &str, script: Script, each: &mut impl FnMut(Token<'_>)) {
+    let gram = |gram| Token {
+        kind: TokenKind::Gram,
+        written: gram,
+        folded: gram,
+        term: gram,
+    };
+    let ends = run.char_indices().map(|(at, c)| at + c.len_utf8());
+    let mut previous = None;
+    let mut start = 0;
+    for end in ends {
+        if let Some(previous) = previous.replace(start) {
+            each(gram(&run[previous..end]));
+        } else if end == run.len() && matches!(script, Script::Han | Script::Hangul) {
+            each(gram(run));
+        }
+        start = end;
+    }
+}
+
+/// Calls `each` with the parts of a word such as `GitHub`, `XMLParser` or `html5`, if
+/// it has several.
+fn for_each_part(word: &str, mut each: impl FnMut(&str)) {
+    // Most words.
+    if word.bytes().all(|byte| byte.is_ascii_lowercase()) {
+        return;
+    }
+    let kind = |c: char| match c {
+        c if c.is_uppercase() => 'A',
+        c if c.is_numeric() => '0',
+        // With marks, which belong to the letter before them.
+        _ => 'a',
+    };
+    let mut part = |part: &str| {
+        if part.len() > 1 && part.len() < word.len() {
+            each(part);
+        }
+    };
+    let mut start = 0;
+    let mut previous = None;
+    for (at, c) in word.char_indices() {
+        let now = kind(c);
+        let mut after = word[at + c.len_utf8()..].chars().map(kind);
+        let begins = match (previous, now) {
+            (None, _) => false,
+            // `xP` in `pdfParser`.
+            (Some('a'), 'A') => true,
+            // `LP` in `XMLParser`, but not `Fs` in `PDFs`.
+            (Some('A'), 'A') => after.next() == Some('a') && after.next() == Some('a'),
+            (Some('A'), 'a') => false,
+            (Some(before), now) => before != now,
+        };
+        if begins {
+            part(&word[start..at]);
+            start = at;
+        }
+        previous = Some(now);
+    }
+    part(&word[start..]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the terms of a text.
+    fn terms(text: &str) -> Vec<String> {
+        let mut terms = Vec::new();
+        Analyzer::new().tokens(&visible(text), |token| {
+            if token.kind != TokenKind::StopWord {
+                terms.push(token.term.to_owned());
+            }
+        });
+        terms
+    }
+
+    #[test]
+    fn finds_the_terms_of_every_script() {
+        for (text, expected) in [
+            ("Merging PDFs, quickly!", "merg pdfs quick"),
+            ("résumé Müller STRASSE straße", "resum muller strass strass"),
+            ("C++ and C# or R", "c++ c# r"),
+            (
+                "GitHub XMLParser html5",
+                "github git hub xmlparser xml parser html5 html",
+            ),
+            ("don't I'd we've", ""),
+            ("ｐｄｆ ﬁle", "pdf file"),
+            ("压缩图片", "压缩 缩图 图片"),
+            ("Docker镜像", "docker 镜像"),
+            ("画像を生成する", "画像 生成 する"),
+            ("会의 한국어", "会 의 한국 국어"),
+            ("Привет, мир", "привет мир"),
+            ("กาแฟ", "กา าแ แฟ"),
+            ("हिन्दी", "हिन्दी"),
+            (".*+?^${}()|[]\\", ""),
+            ("", ""),
+        ] {
+            assert_eq!(terms(text).join(" "), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn drops_hidden_characters_and_long_words() {
+        for (text, expected) in [
+            ("p\u{200b}d\u{ad}f", "pdf"),
+            ("pdf\u{e0070}\u{e0064}", "pdf"),
+            ("\u{202e}pdf", "pdf"),
+            ("pdf\0docx\u{1b}x", "pdf docx x"),
+            (&"a".repeat(MAX_WORD + 1), ""),
+        ] {
+            assert_eq!(terms(text).join(" "), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn remembers_a_bounded_number_of_stems() {
+        let mut analyzer = Analyzer::new();
+        for number in 0..MAX_STEMS + 10 {
+            analyzer.tokens(&format!("w{number}"), |_| {});
+        }
+        assert!(analyzer.stems.len() <= MAX_STEMS);
+        assert_eq!(analyzer.stem("the"), None);
+    }
+}

@@ -1,0 +1,192 @@
+//! An update: the index reads what has changed in a catalog. Not here: the thread that
+//! does it.
+
+use std::collections::HashSet;
+use std::sync::{PoisonError, RwLockReadGuard, RwLockWriteGuard};
+
+use skillhost::frontmatter::MAX_FRONTMATTER_BYTES;
+use skillhost::{Catalog, Coverage, DocumentStamp};
+
+use crate::fields::{FieldReader, Part};
+use crate::report::IndexReport;
+use crate::store::{Extent, IndexedSkill};
+use crate::{Content, Shared};
+
+/// Most bytes of a SKILL.md that are read: the most of a frontmatter, and as much of the
+/// body. Guards against: files of gigabytes.
+const MAX_DOCUMENT: u64 = 128 * 1024;
+
+/// Updates with more changed skills read all names and descriptions before the first
+/// body.
+const FEW: usize = 100;
+
+/// The sizes at which an index takes no more. Guards against: a catalog that fills the
+/// memory.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Room {
+    /// The bytes at which it takes no more bodies. Names and descriptions take the rest.
+    pub(crate) bodies: usize,
+    /// The bytes at which it takes no more skills.
+    pub(crate) skills: usize,
+}
+
+impl Default for Room {
+    fn default() -> Self {
+        Self {
+            bodies: 56 << 20,
+            skills: 72 << 20,
+        }
+    }
+}
+
+/// A skill to read.
+struct Change<'a> {
+    name: &'a str,
+    stamp: Option<DocumentStamp>,
+}
+
+/// Reads what has changed. Ends early if `stopped` says so.
+pub(crate) fn update(shared: &Shared, catalog: &Catalog, stopped: &dyn Fn() -> bool) {
+    let names = catalog.names();
+    remove_gone(shared, &names);
+    let stamp = |name: &str| catalog.document_stamp(name).unwrap_or(None);
+    let changes = names.iter().map(|name| Change {
+        name,
+        stamp: stamp(name),
+    });
+    let changes: Vec<Change> = changes
+        .take_while(|_| !stopped())
+        .filter(|change| is_change(shared, change))
+        .collect();
+
+    let mut reader = FieldReader::new();
+    if changes.len() > FEW || shared.read().coverage == Coverage::Nothing {
+        for change in &changes {
+            if stopped() {
+                return;
+            }
+            read_skill(shared, catalog, &mut reader, change, Part::Description);
+        }
+        shared.write().coverage = Coverage::Descriptions;
+    }
+    for change in &changes {
+        if stopped() {
+            return;
+        }
+        read_skill(shared, catalog, &mut reader, change, Part::All);
+    }
+    end(shared, &names);
+}
+
+fn remove_gone(shared: &Shared, names: &[String]) {
+    let present: HashSet<&str> = names.iter().map(String::as_str).collect();
+    let gone: Vec<String> = {
+        let content = shared.read();
+        let gone = content.store.names().filter(|name| !present.contains(name));
+        gone.map(str::to_owned).collect()
+    };
+    if !gone.is_empty() {
+        let mut content = shared.write();
+        for name in gone {
+            content.store.remove(&name);
+        }
+    }
+}
+
+/// Returns whether a skill must be read: it is new, it has changed, or there is room for
+/// its body now.
+fn is_change(shared: &Shared, change: &Change<'_>) -> bool {
+    let content = shared.read();
+    match content.store.get(change.name) {
+        Some(known) if known.stamp == change.stamp => {
+            known.extent == Extent::Description && content.store.bytes() < shared.room.bodies
+        }
+        _ => true,
+    }
+}
+
+fn read_skill(
+    shared: &Shared,
+    catalog: &Catalog,
+    reader: &mut FieldReader,
+    change: &Change<'_>,
+    part: Part,
+) {
+    let name = change.name;
+    let mut part = part;
+    {
+        let content = shared.read();
+        let bytes = content.store.bytes();
+        let known = content.store.get(name);
+        if part == Part::All && bytes >= shared.room.bodies {
+            if known.is_some_and(|known| known.stamp == change.stamp) {
+                return;
+            }
+            part = Part::Description;
+        }
+        if known.is_none() && bytes >= shared.room.skills {
+            return;
+        }
+    }
+    let most = match part {
+        Part::Description => MAX_FRONTMATTER_BYTES as u64 + 1024,
+        Part::All => MAX_DOCUMENT,
+    };
+    let document = catalog.document(name, most);
+    let text = document.as_ref().ok().and_then(Option::as_ref);
+    let fields = reader.read(name, text.map_or("", |document| &document.text), part);
+    let extent = match (&document, part) {
+        (Err(_), _) => Extent::Unreadable,
+        (Ok(Some(_)), Part::Description) => Extent::Description,
+        (Ok(Some(document)), _) if fields.cut || document.size > most => Extent::Start,
+        (Ok(_), _) => Extent::All,
+    };
+    let skill = IndexedSkill {
+        name: name.into(),
+        shown: fields.shown.as_str().into(),
+        stamp: text.map(|document| document.stamp),
+        extent,
+    };
+    shared.write().store.insert(skill, &fields);
+}
+
+/// Ends an update: all names have been read.
+fn end(shared: &Shared, names: &[String]) {
+    let mut report = IndexReport::default();
+    {
+        let content = shared.read();
+        for name in names {
+            match content.store.get(name).map(|skill| skill.extent) {
+                Some(Extent::All) => {}
+                Some(Extent::Start) => report.cut.add(name),
+                Some(Extent::Description) => report.without_body.add(name),
+                Some(Extent::Unreadable) => report.unreadable.add(name),
+                None => report.left_out.add(name),
+            }
+        }
+    }
+    let mut content = shared.write();
+    if content.store.is_sparse() {
+        content.store.compact();
+    }
+    report.skills = content.store.len();
+    report.bytes = content.store.bytes();
+    content.coverage = Coverage::All;
+    let before = std::mem::replace(&mut content.report, report.clone());
+    drop(content);
+    if !report.leaves_out_the_same(&before) {
+        report.log();
+    }
+}
+
+impl Shared {
+    pub(crate) fn read(&self) -> RwLockReadGuard<'_, Content> {
+        let content = self.content.read();
+        content.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn write(&self) -> RwLockWriteGuard<'_, Content> {
+        let content = self.content.write();
+        content.unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,328 @@
+//! A skill's entry, and the rules for entries that every client takes.
+//!
+//! A strict client checks each value of the frontmatter by the Agent Skills
+//! specification, and refuses a whole listing for one that is wrong. So the listing
+//! has only entries without a [`SkillFault`]. `skills/get` gives the others as well, if
+//! the protocol can carry them: the frontmatter word for word, as far as it is JSON,
+//! otherwise as text.
+
+use rmcp::model::{SKILL_MD, Skill, SkillFrontmatter, SkillResource, SkillResources as Manifest};
+use serde_json::{Map, Value};
+use skillhost::frontmatter::{self, Frontmatter};
+use skillhost::{SkillFile, SkillFiles};
+
+use crate::faults::SkillFault;
+use crate::resources::uri::SkillUri;
+
+/// The most characters of a name, of a description and of `compatibility`, from the
+/// specification.
+const NAME: usize = 64;
+const DESCRIPTION: usize = 1024;
+const COMPATIBILITY: usize = 500;
+
+/// A fault, and the words for it.
+pub(super) type Fault = (SkillFault, String);
+
+/// An entry. With a fault, no listing has it.
+pub(super) struct Entry {
+    pub(super) skill: Skill,
+    pub(super) fault: Option<Fault>,
+}
+
+pub(super) const NOT_A_NAME: &str = "its folder's name is not 1 to 64 lower-case letters, digits \
+                                     and hyphens, with each hyphen between two others";
+
+/// Returns whether the extension takes a name. The specification's letters are
+/// read as ASCII, which every reader takes.
+pub(super) fn is_name(name: &str) -> bool {
+    (1..=NAME).contains(&name.len())
+        && name.split('-').all(|part| {
+            !part.is_empty()
+                && part
+                    .bytes()
+                    .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
+        })
+}
+
+/// Returns the entry of a skill whose files were read, with or without a fault, if
+/// the protocol can carry it.
+pub(super) fn carried(name: &str, files: &SkillFiles) -> Result<Skill, String> {
+    let Entry { skill, fault } = of_files(name, files).map_err(|(_, why)| why)?;
+    match skill.validate() {
+        Ok(()) => Ok(skill),
+        Err(error) => {
+            let why = fault.map_or_else(|| error.to_string(), |(_, why)| why);
+            Err(format!(
+                "{why}; the protocol has no entry for that, and {} can be read",
+                skill.uri
+            ))
+        }
+    }
+}
+
+/// Returns the entry of a skill whose files were read, or why it has none.
+pub(super) fn of_files(name: &str, files: &SkillFiles) -> Result<Entry, Fault> {
+    let Some(start) = files.skill_md.as_deref() else {
+        let mut files = files.files.iter();
+        let other = files.find(|file| file.path.eq_ignore_ascii_case(SKILL_MD));
+        let why = match other {
+            Some(other) if other.path != SKILL_MD => format!(
+                "its file is `{}`, and the extension reads `{SKILL_MD}` alone; read {}",
+                other.path,
+                SkillUri::file(name, &other.path)
+            ),
+            _ => format!("there is no `{SKILL_MD}` that can be read, or it is not UTF-8"),
+        };
+        return Err((SkillFault::NoSkillMd, why));
+    };
+    let (front, mut fault) = front(name, start);
+    let manifest = match &files.over {
+        None => Manifest::Files(
+            files
+                .files
+                .iter()
+                .map(|file| resource(name, file))
+                .collect(),
+        ),
+        // The extension's word for files without digests.
+        Some(over) => {
+            fault.get_or_insert((SkillFault::OverLimit, over.to_string()));
+            Manifest::Dynamic
+        }
+    };
+    if !is_name(name) {
+        fault = Some((SkillFault::FolderName, NOT_A_NAME.to_owned()));
+    }
+    let skill = Skill::new(SkillUri::file(name, SKILL_MD).to_string(), front, manifest);
+    if fault.is_none()
+        && let Err(error) = skill.validate()
+    {
+        fault = Some((SkillFault::Unreadable, error.to_string()));
+    }
+    Ok(Entry { skill, fault })
+}
+
+fn resource(name: &str, file: &SkillFile) -> SkillResource {
+    let digest = file.sha256.as_deref().unwrap_or_default();
+    let uri = SkillUri::file(name, &file.path).to_string();
+    SkillResource::new(uri, format!("sha256:{digest}"), file.size)
+}
+
+/// Returns the frontmatter of a SKILL.md, and its fault.
+fn front(name: &str, start: &str) -> (SkillFrontmatter, Option<Fault>) {
+    let (mut object, fault) = match frontmatter::read_json(start) {
+        Ok(Some(object)) => {
+            let fault = fault_of(name, &object);
+            (object, fault)
+        }
+        Ok(None) => {
+            let why = "there is no frontmatter".to_owned();
+            (Map::new(), Some((SkillFault::NoFrontmatter, why)))
+        }
+        Err(problem) => {
+            let as_text = as_text(frontmatter::read(start).frontmatter);
+            (as_text, Some((SkillFault::NoFrontmatter, problem.message)))
+        }
+    };
+    let mut take = |key: &str| match object.shift_remove(key) {
+        Some(Value::String(text)) => Some(text),
+        Some(Value::Null) | None => None,
+        Some(other) => Some(other.to_string()),
+    };
+    // The protocol needs both.
+    let own_name = take("name").unwrap_or_else(|| name.to_owned());
+    let description = take("description").unwrap_or_default();
+    let mut front = SkillFrontmatter::new(own_name, description);
+    front.extra = object;
+    (front, fault)
+}
+
+/// A key, what its value must be, and the check of that.
+type ValueRule = (&'static str, &'static str, fn(&Value) -> bool);
+
+/// Returns what a strict client refuses in a frontmatter.
+fn fault_of(name: &str, object: &Map<String, Value>) -> Option<Fault> {
+    let fault = |fault, why: String| Some((fault, why));
+    match object.get("name") {
+        Some(Value::String(found)) if found == name => {}
+        Some(Value::String(found)) => {
+            let found: String = found.chars().take(NAME).collect();
+            let why = format!("`name` is `{found}`, not the folder's name");
+            return fault(SkillFault::OtherName, why);
+        }
+        Some(_) => return fault(SkillFault::OtherName, "`name` is not text".to_owned()),
+        None => return fault(SkillFault::OtherName, "`name` is missing".to_owned()),
+    }
+    let description = object.get("description");
+    if description.is_none_or(|value| !is_text(value, DESCRIPTION)) {
+        let why = format!("`description` is not text of 1 to {DESCRIPTION} characters");
+        return fault(SkillFault::Description, why);
+    }
+    let rules: [ValueRule; 4] = [
+        ("license", "text", Value::is_string),
+        ("allowed-tools", "text", Value::is_string),
+        ("compatibility", "text of 1 to 500 characters", |value| {
+            is_text(value, COMPATIBILITY)
+        }),
+        ("metadata", "a map of keys to text", |value| {
+            let map = value.as_object();
+            map.is_some_and(|map| !map.contains_key(PROTO) && map.values().all(Value::is_string))
+        }),
+    ];
+    for (key, what, holds) in rules {
+        if object.get(key).is_some_and(|value| !holds(value)) {
+            return fault(SkillFault::ValueType, format!("`{key}` is not {what}"));
+        }
+    }
+    if object.contains_key(PROTO) {
+        let why = format!("the key `{PROTO}` means something else in JavaScript");
+        return fault(SkillFault::ValueType, why);
+    }
+    None
+}
+
+/// A key that clients in JavaScript refuse.
+const PROTO: &str = "__proto__";
+
+/// Returns whether a value is text of 1 to `most` characters, not all blank.
+fn is_text(value: &Value, most: usize) -> bool {
+    let text = value.as_str().unwrap_or_default();
+    !text.trim().is_empty() && text.chars().count() <= most
+}
+
+/// Returns a frontmatter that is not JSON, as it was read line by line.
+fn as_text(front: Frontmatter) -> Map<String, Value> {
+    let mut object = Map::new();
+    let texts = [
+        ("name", front.name),
+        ("description", front.description),
+        ("license", front.license),
+        ("compatibility", front.compatibility),
+        ("allowed-tools", front.allowed_tools),
+    ];
+    for (key, field) in texts {
+        if let Some(field) = field {
+            object.insert(key.to_owned(), field.value.into());
+        }
+    }
+    if let Some(metadata) = front.metadata {
+        let pairs = metadata.value.into_iter();
+        let map: Map<String, Value> = pairs.map(|pair| (pair.key, pair.value.into())).collect();
+        object.insert("metadata".to_owned(), map.into());
+    }
+    for pair in front.unknown {
+        object.insert(pair.key, pair.value.into());
+    }
+    object
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn accepts_only_names_of_the_specification() {
+        for name in ["a", "0", "pdf-processing", "a-1-b", &"a".repeat(64)] {
+            assert!(is_name(name), "{name}");
+        }
+        for name in [
+            "",
+            "-a",
+            "a-",
+            "a--b",
+            "A",
+            "a_b",
+            "ä",
+            "a.b",
+            "a b",
+            &"a".repeat(65),
+        ] {
+            assert!(!is_name(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn lists_a_frontmatter_only_if_every_value_is_as_specified() {
+        use SkillFault::{Description, NoFrontmatter, OtherName, ValueType};
+        let (long, longest) = ("é".repeat(1025), "é".repeat(1024));
+        let cases = [
+            ("description: x", None),
+            (&format!("description: {longest}"), None),
+            (
+                "description: x\nlicense: MIT\ncompatibility: git\nmetadata:\n  a: \"1\"\n\
+                 allowed-tools: Read Grep\nmodel: 1.5\nhooks:\n  - a: [b]\n",
+                None,
+            ),
+            ("description: x\nmetadata: {}", None),
+            ("description: >-\n  x\n\n  y\n", None),
+            ("license: MIT", Some(Description)),
+            ("description: \"  \"", Some(Description)),
+            ("description:", Some(Description)),
+            ("description: 1", Some(Description)),
+            ("description: [x]", Some(Description)),
+            (&format!("description: {long}"), Some(Description)),
+            ("description: x\nlicense: 2", Some(ValueType)),
+            ("description: x\nlicense:", Some(ValueType)),
+            ("description: x\nlicense: [MIT]", Some(ValueType)),
+            ("description: x\nallowed-tools: [Read]", Some(ValueType)),
+            ("description: x\nallowed-tools:\n  - Read", Some(ValueType)),
+            ("description: x\nallowed-tools:", Some(ValueType)),
+            ("description: x\ncompatibility: \"\"", Some(ValueType)),
+            ("description: x\ncompatibility: [a]", Some(ValueType)),
+            ("description: x\ncompatibility: true", Some(ValueType)),
+            ("description: x\nmetadata:", Some(ValueType)),
+            ("description: x\nmetadata: text", Some(ValueType)),
+            ("description: x\nmetadata: [a]", Some(ValueType)),
+            ("description: x\nmetadata:\n  a: 1.0", Some(ValueType)),
+            ("description: x\nmetadata:\n  a: true", Some(ValueType)),
+            ("description: x\nmetadata:\n  a:", Some(ValueType)),
+            ("description: x\nmetadata:\n  a: [b]", Some(ValueType)),
+            ("description: x\nmetadata:\n  a:\n    b: c", Some(ValueType)),
+            ("description: x\n__proto__: y", Some(ValueType)),
+            ("description: x\nversion: .inf", Some(NoFrontmatter)),
+            ("description: x: y", Some(NoFrontmatter)),
+            ("description: x\ndescription: y", Some(NoFrontmatter)),
+        ];
+        for (yaml, expected) in cases {
+            let (_, fault) = front("a", &format!("---\nname: a\n{yaml}\n---\n"));
+            assert_eq!(fault.map(|(fault, _)| fault), expected, "{yaml}");
+        }
+        for (yaml, expected) in [
+            ("---\ndescription: x\n---\n", OtherName),
+            ("---\nname: b\ndescription: x\n---\n", OtherName),
+            ("---\nname: \" a\"\ndescription: x\n---\n", OtherName),
+            ("---\nname: 1\ndescription: x\n---\n", OtherName),
+            ("# A\n", NoFrontmatter),
+            ("---\nname: a\n", NoFrontmatter),
+        ] {
+            let (_, fault) = front("a", yaml);
+            assert_eq!(fault.map(|(fault, _)| fault), Some(expected), "{yaml}");
+        }
+    }
+
+    #[test]
+    fn keeps_a_frontmatter_word_for_word_as_far_as_the_protocol_can() {
+        let cases = [
+            (
+                "name: b\ndescription: \" x \"\nlicense: 2\nallowed-tools: [Read]\nmetadata:\n  a: 1",
+                r#"{"name":"b","description":" x ","license":2,"allowed-tools":["Read"],"metadata":{"a":1}}"#,
+            ),
+            ("name: 1\ndescription:", r#"{"name":"1","description":""}"#),
+            (
+                "license: MIT",
+                r#"{"name":"a","description":"","license":"MIT"}"#,
+            ),
+            // Not YAML: as it was read line by line.
+            (
+                "name: b\ndescription: Use: it\nversion: 1.10",
+                r#"{"name":"b","description":"Use: it","version":"1.10"}"#,
+            ),
+        ];
+        for (yaml, expected) in cases {
+            let (front, _) = front("a", &format!("---\n{yaml}\n---\n"));
+            let front = serde_json::to_value(front).unwrap();
+            let expected: Value = serde_json::from_str(expected).unwrap();
+            assert_eq!(front, expected, "{yaml}");
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! Tests of the watcher's thread, on real folders and with small bounds.
+
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use rustix::event::{EventfdFlags, eventfd};
+use skillhost::Host;
+use tempfile::TempDir;
+
+use super::configured::ConfiguredFolders;
+use super::pending::{Pending, PendingChanges};
+use super::watcher::Watcher;
+use super::watches::WatchBound;
+use crate::live::FolderCounts;
+
+/// Longer than the tick of the clock that gives files their times.
+const TICK: Duration = Duration::from_millis(20);
+
+/// The longest wait for a change.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Longer than all waits and rounds of a watcher that has little to look at.
+const LONG: Duration = Duration::from_millis(900);
+
+/// Longer than the wait for events that belong together.
+const SHORT: Duration = Duration::from_millis(300);
+
+const SKILLS: Pending = Pending {
+    skills: true,
+    tools: false,
+    moved: false,
+};
+
+/// A root with skills, and what is noticed of it.
+struct Root {
+    folder: TempDir,
+    pending: Arc<PendingChanges>,
+    counts: Arc<Mutex<FolderCounts>>,
+    stop: Arc<OwnedFd>,
+}
+
+impl Drop for Root {
+    fn drop(&mut self) {
+        rustix::io::write(&self.stop, &1_u64.to_ne_bytes()).unwrap();
+    }
+}
+
+impl Root {
+    /// Makes five skills with three folders each, and starts to watch them.
+    fn new(most: usize) -> Self {
+        let (root, watcher) = Self::prepared(most);
+        root.run(watcher);
+        root.wait_for(|counts| counts.watched + counts.in_turns == 16);
+        root
+    }
+
+    /// Returns a watcher that does not run yet.
+    fn prepared(most: usize) -> (Self, Watcher) {
+        let folder = tempfile::tempdir().unwrap();
+        for skill in 0..5 {
+            let inner = folder
+                .path()
+                .join(format!("skills/skill-{skill}/docs/deep"));
+            fs::create_dir_all(&inner).unwrap();
+            fs::write(inner.join("file"), "x").unwrap();
+            fs::write(inner.join("../../SKILL.md"), "x").unwrap();
+        }
+        fs::create_dir_all(folder.path().join("skills/.git/objects")).unwrap();
+        fs::create_dir_all(folder.path().join("outside/inner")).unwrap();
+        std::thread::sleep(TICK);
+        let builder = Host::builder().skills(folder.path().join("skills"));
+        let configured = Arc::new(ConfiguredFolders::new(&builder).unwrap());
+        let pending = Arc::new(PendingChanges::new(Arc::clone(&configured)));
+        let counts = Arc::new(Mutex::new(FolderCounts::default()));
+        let published = Arc::clone(&counts);
+        let publish = move |counts| *published.lock().unwrap() = counts;
+        let bound = WatchBound::new(most);
+        let watcher = Watcher::new(configured, Arc::clone(&pending), bound, publish).unwrap();
+        let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC).unwrap());
+        let root = Self {
+            folder,
+            pending,
+            counts,
+            stop,
+        };
+        (root, watcher)
+    }
+
+    fn run(&self, watcher: Watcher) {
+        let stop = Arc::clone(&self.stop);
+        std::thread::spawn(move || watcher.run(&stop));
+    }
+
+    fn wait_for(&self, hold: impl Fn(FolderCounts) -> bool) {
+        let start = Instant::now();
+        while !hold(*self.counts.lock().unwrap()) {
+            assert!(start.elapsed() < PATIENCE, "{:?}", self.counts);
+            std::thread::sleep(TICK);
+        }
+    }
+
+    fn path(&self, path: &str) -> PathBuf {
+        self.folder.path().join(path)
+    }
+
+    /// Returns the next changes, if there are any in this time.
+    async fn next(&self, time: Duration) -> Option<Pending> {
+        tokio::time::timeout(time, self.pending.next()).await.ok()
+    }
+
+    async fn expect(&self, expected: Pending, what: &str) {
+        assert_eq!(self.next(PATIENCE).await, Some(expected), "{what}");
+        // A change may be seen twice.
+        let turns = self.counts.lock().unwrap().in_turns > 0;
+        while self.next(if turns { LONG } else { SHORT }).await.is_some() {}
+    }
+}
+
+type Change = (&'static str, fn(&Path));
+
+/// Changes in the last skill.
+fn changes() -> Vec<Change> {
+    vec![
+        ("a file is written where it lies", |root| {
+            fs::write(root.join("skill-4/docs/deep/file"), "more").unwrap();
+        }),
+        ("a file is replaced by another", |root| {
+            fs::write(root.join("../outside/new"), "new").unwrap();
+            let file = root.join("skill-4/docs/deep/file");
+            fs::rename(root.join("../outside/new"), file).unwrap();
+        }),
+        ("a file is added", |root| {
+            fs::write(root.join("skill-4/docs/added"), "x").unwrap();
+        }),
+        ("a file is removed", |root| {
+            fs::remove_file(root.join("skill-4/docs/added")).unwrap();
+        }),
+        ("the mode of a file changes", |root| {
+            let mode = fs::Permissions::from_mode(0o600);
+            fs::set_permissions(root.join("skill-4/docs/deep/file"), mode).unwrap();
+        }),
+        ("a folder comes with what is in it", |root| {
+            fs::rename(root.join("../outside"), root.join("skill-4/docs/moved")).unwrap();
+        }),
+        ("a file is added to a folder that came", |root| {
+            fs::write(root.join("skill-4/docs/moved/inner/file"), "x").unwrap();
+        }),
+        ("a folder gets another name", |root| {
+            fs::rename(root.join("skill-4/docs"), root.join("skill-4/papers")).unwrap();
+        }),
+        ("a file is added to a folder with another name", |root| {
+            fs::write(root.join("skill-4/papers/deep/added"), "x").unwrap();
+        }),
+        ("a symlink is added", |root| {
+            symlink("file", root.join("skill-4/papers/deep/link")).unwrap();
+        }),
+        ("a skill is added", |root| {
+            fs::create_dir_all(root.join("skill-5/docs")).unwrap();
+        }),
+        ("a file is added to that skill", |root| {
+            fs::write(root.join("skill-5/docs/file"), "x").unwrap();
+        }),
+        ("a skill is removed", |root| {
+            fs::remove_dir_all(root.join("skill-4")).unwrap();
+        }),
+    ]
+}
+
+#[tokio::test]
+async fn every_change_in_a_watched_folder_is_noticed() {
+    let root = Root::new(1_000);
+    root.wait_for(|counts| counts.in_turns == 0);
+    assert_eq!(root.next(LONG).await, None);
+    for (what, change) in changes() {
+        change(&root.path("skills"));
+        root.expect(SKILLS, what).await;
+    }
+}
+
+#[tokio::test]
+async fn every_change_beyond_the_bound_on_watches_is_noticed() {
+    let noticed = async |most| {
+        let root = Root::new(most);
+        root.wait_for(|counts| counts.watched == most && counts.in_turns == 16 - most);
+        assert_eq!(root.next(LONG).await, None, "{most}");
+        for (what, change) in changes() {
+            change(&root.path("skills"));
+            root.expect(SKILLS, &format!("{what}, {most} watched"))
+                .await;
+        }
+    };
+    // The root and four skills, the root alone, and nothing.
+    tokio::join!(noticed(5), noticed(1), noticed(0));
+}
+
+#[tokio::test]
+async fn skills_own_folders_are_watched_before_those_in_them() {
+    let root = Root::new(6);
+    let start = Instant::now();
+    fs::write(root.path("skills/skill-4/SKILL.md"), "new").unwrap();
+    assert_eq!(root.next(PATIENCE).await, Some(SKILLS));
+    assert!(
+        start.elapsed() < Duration::from_secs(1),
+        "{:?}",
+        start.elapsed()
+    );
+}
+
+#[tokio::test]
+async fn a_change_before_a_folder_is_watched_is_noticed() {
+    for most in [1_000, 5] {
+        for (what, change) in changes().into_iter().take(3) {
+            let (root, watcher) = Root::prepared(most);
+            change(&root.path("skills"));
+            root.run(watcher);
+            assert_eq!(root.next(PATIENCE).await, Some(SKILLS), "{what}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn folders_that_hold_no_skill_are_not_looked_at() {
+    for most in [1_000, 3] {
+        let root = Root::new(most);
+        fs::rename(root.path("skills/skill-0"), root.path("outside/was")).unwrap();
+        root.expect(SKILLS, "a skill is moved elsewhere").await;
+        fs::write(root.path("outside/was/docs/deep/file"), "more").unwrap();
+        fs::write(root.path("skills/.git/objects/x"), "x").unwrap();
+        assert_eq!(root.next(LONG).await, None, "{most}");
+    }
+}
+
+#[tokio::test]
+async fn a_replaced_root_is_noticed() {
+    let root = Root::new(1_000);
+    fs::create_dir_all(root.path("next/skill/docs")).unwrap();
+    fs::rename(root.path("skills"), root.path("last")).unwrap();
+    fs::rename(root.path("next"), root.path("skills")).unwrap();
+    let moved = Pending {
+        skills: true,
+        tools: true,
+        moved: true,
+    };
+    root.expect(moved, "replaced").await;
+    fs::write(root.path("skills/skill/docs/file"), "x").unwrap();
+    root.expect(SKILLS, "written").await;
+}
+
+#[tokio::test]
+async fn changes_are_noticed_after_the_kernel_lost_events() {
+    let (root, mut watcher) = Root::prepared(1_000);
+    while watcher.has_work() {
+        watcher.work();
+    }
+    let docs = root.path("skills/skill-0/docs");
+    // The kernel's queue holds 16,384 events by default.
+    let queue = fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").unwrap();
+    for number in 0..queue.trim().parse::<usize>().unwrap() {
+        fs::write(docs.join((number % 100).to_string()), "x").unwrap();
+    }
+    fs::create_dir(docs.join("unheard")).unwrap();
+    root.run(watcher);
+    let lost = Pending {
+        tools: true,
+        ..SKILLS
+    };
+    root.expect(lost, "lost").await;
+    root.wait_for(|counts| counts.watched == 17);
+    fs::write(docs.join("unheard/file"), "x").unwrap();
+    root.expect(SKILLS, "written").await;
+}

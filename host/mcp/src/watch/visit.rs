@@ -1,0 +1,142 @@
+//! One look at a folder: the folders in it, and whether anything in it has changed
+//! since a moment. What has changed has a later status time (`ctime`): nobody can set
+//! it back, and entries that come and go change that of their folder. So nothing is
+//! kept of a folder between two looks.
+
+use std::ffi::{OsStr, OsString};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat};
+use rustix::time::ClockId;
+
+/// The most entries of a folder that are looked at. Guards against: a folder of
+/// millions of files.
+pub(super) const MOST_ENTRIES: usize = 200_000;
+
+/// A moment by the clock that gives files their times.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct FileTime(i64, i64);
+
+/// The device and the inode of a folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct FolderId(u64, u64);
+
+/// An open folder.
+pub(super) struct OpenFolder {
+    pub(super) handle: OwnedFd,
+    pub(super) id: FolderId,
+    changed: FileTime,
+}
+
+/// The contents of a folder.
+#[derive(Default)]
+pub(super) struct Contents {
+    /// The names of the folders in it, and of symlinks if they are wanted.
+    pub(super) folders: Vec<OsString>,
+    /// An entry that has changed, or the folder itself (empty).
+    pub(super) changed: Option<OsString>,
+    /// True if there are more entries than are looked at.
+    pub(super) cut: bool,
+}
+
+/// Returns the processor time of this thread.
+pub(super) fn time_of_thread() -> Duration {
+    let time = rustix::time::clock_gettime(ClockId::ThreadCPUTime);
+    Duration::try_from(time).unwrap_or_default()
+}
+
+impl FileTime {
+    /// Returns this moment.
+    pub(super) fn now() -> Self {
+        let now = rustix::time::clock_gettime(ClockId::RealtimeCoarse);
+        Self(now.tv_sec, now.tv_nsec)
+    }
+
+    #[allow(
+        clippy::cast_possible_wrap,
+        clippy::unnecessary_cast,
+        reason = "the types of these fields differ between architectures; the values are small"
+    )]
+    fn of(stat: &Stat) -> Self {
+        Self(stat.st_ctime as i64, stat.st_ctime_nsec as i64)
+    }
+}
+
+impl FolderId {
+    /// Returns the identity of the folder that a path leads to.
+    pub(super) fn of(path: &Path) -> Option<Self> {
+        let stat = rustix::fs::stat(path).ok()?;
+        FileType::from_raw_mode(stat.st_mode)
+            .is_dir()
+            .then(|| Self::from_stat(&stat))
+    }
+
+    #[allow(
+        clippy::unnecessary_cast,
+        reason = "the types of these fields differ between architectures"
+    )]
+    fn from_stat(stat: &Stat) -> Self {
+        Self(stat.st_dev as u64, stat.st_ino as u64)
+    }
+}
+
+impl OpenFolder {
+    /// Opens a folder. `None` if there is none, or it cannot be read.
+    pub(super) fn open(path: &Path, follow_link: bool) -> Option<Self> {
+        let mut flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        if !follow_link {
+            flags |= OFlags::NOFOLLOW;
+        }
+        let handle = rustix::fs::openat(CWD, path, flags, Mode::empty()).ok()?;
+        let stat = rustix::fs::fstat(&handle).ok()?;
+        Some(Self {
+            id: FolderId::from_stat(&stat),
+            changed: FileTime::of(&stat),
+            handle,
+        })
+    }
+
+    /// Reads the folder's entries. With a moment, looks for an entry that has changed
+    /// since.
+    pub(super) fn read(self, since: Option<FileTime>, with_links: bool) -> Contents {
+        let mut contents = Contents::default();
+        if since.is_some_and(|since| self.changed >= since) {
+            contents.changed = Some(OsString::new());
+        }
+        let Ok(mut entries) = Dir::new(self.handle) else {
+            return contents;
+        };
+        let mut seen = 0;
+        while let Some(Ok(entry)) = entries.read() {
+            let name = OsStr::from_bytes(entry.file_name().to_bytes());
+            if name == "." || name == ".." {
+                continue;
+            }
+            seen += 1;
+            if seen > MOST_ENTRIES {
+                contents.cut = true;
+                break;
+            }
+            let mut kind = entry.file_type();
+            let looks = since.filter(|_| contents.changed.is_none() && !kind.is_dir());
+            if (looks.is_some() || kind == FileType::Unknown)
+                && let Ok(folder) = entries.fd()
+                && let Ok(stat) =
+                    rustix::fs::statat(folder, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW)
+            {
+                kind = FileType::from_raw_mode(stat.st_mode);
+                // A folder is looked at itself.
+                if looks.is_some_and(|since| !kind.is_dir() && FileTime::of(&stat) >= since) {
+                    contents.changed = Some(name.to_owned());
+                }
+            }
+            if kind.is_dir() || with_links && kind.is_symlink() {
+                contents.folders.push(name.to_owned());
+            }
+        }
+        contents
+    }
+}

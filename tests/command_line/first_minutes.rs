@@ -1,0 +1,122 @@
+//! What a person sees who has never used the program: tips for wrong words, and what
+//! it waits for on a terminal.
+
+use super::program;
+use crate::support::terminal::typed;
+
+#[test]
+fn an_unknown_verb_is_understood_by_its_meaning() {
+    for (word, tip) in [
+        ("version", "`skillhost --version` prints the version"),
+        (
+            "list",
+            "`skillhost skills` lists the skills, and `skillhost tools` the tools",
+        ),
+        (
+            "LS",
+            "`skillhost skills` lists the skills, and `skillhost tools` the tools",
+        ),
+        (
+            "run",
+            "`skillhost call TOOL` calls a tool, and `skillhost serve` starts the MCP server",
+        ),
+        ("init", "`skillhost new NAME` makes a project for a tool"),
+        (
+            "validate",
+            "`skillhost check` checks skills, and `skillhost test` a component",
+        ),
+        (
+            "read_skill",
+            "`skillhost call read_skill` calls a tool of that name",
+        ),
+        // What is only misspelt.
+        ("cal", "a similar subcommand exists: 'call'"),
+        ("prompts", "a similar subcommand exists: 'prompt'"),
+    ] {
+        let run = program().run(&[word]);
+        assert_eq!((run.code, run.stdout.as_str()), (2, ""), "{word}");
+        let tips: Vec<&str> = run
+            .stderr
+            .lines()
+            .filter(|line| line.contains("tip:"))
+            .collect();
+        assert_eq!(tips, [format!("  tip: {tip}")], "{word}: {}", run.stderr);
+    }
+    for word in ["xyz", "x_\n  tip: forged", ""] {
+        let run = program().run(&[word]);
+        assert_eq!(run.code, 2, "{word}");
+        assert!(!run.stderr.contains("\n  tip:"), "{word}: {}", run.stderr);
+    }
+    assert_eq!(program().run(&["help"]).code, 0);
+    let run = program().run(&["call"]);
+    assert_eq!(run.code, 2);
+    let tip = "\n  tip: `skillhost tools` prints the tools with their arguments\n";
+    assert!(run.stderr.contains(tip), "{}", run.stderr);
+}
+
+#[test]
+fn on_a_terminal_a_verb_says_what_it_waits_for() {
+    let call = "{\"skill_name\": \"calculator\"}\n";
+    for (words, input, waits, code) in [
+        (
+            &["serve"][..],
+            "",
+            "waiting for an MCP client's messages on stdin",
+            0,
+        ),
+        (
+            &["respond", "--format", "openai"],
+            "",
+            "waiting for a message of the format `openai` on stdin; Ctrl-D ends it",
+            0,
+        ),
+        (
+            &["call", "get_skill", "-"],
+            call,
+            "waiting for the arguments, one JSON object, on stdin; Ctrl-D ends it",
+            0,
+        ),
+    ] {
+        let shown = typed(&program(), words, input);
+        assert!(
+            shown.text.contains(&format!("skillhost: {waits}")),
+            "{words:?}: {}",
+            shown.text
+        );
+        assert_eq!(shown.code, code, "{words:?}: {}", shown.text);
+        let run = program().run_with(words, input);
+        assert!(!run.stderr.contains("waiting"), "{words:?}: {}", run.stderr);
+    }
+}
+
+#[test]
+fn serving_over_http_needs_an_address_with_a_port() {
+    for address in [
+        "8080",
+        "localhost",
+        "localhost:",
+        "localhost:99999",
+        "example.com:80",
+        "",
+    ] {
+        let run = program().run(&["serve", "--http", address]);
+        assert_eq!((run.code, run.stdout.as_str()), (2, ""), "{address}");
+        assert!(
+            run.stderr.contains("localhost:8080"),
+            "{address}: {}",
+            run.stderr
+        );
+    }
+}
+
+#[test]
+fn grants_shows_sizes_for_people_and_bytes_for_programs() {
+    let program = program();
+    let shown = program.run(&["grants"]).stdout;
+    assert!(
+        shown.contains("10s of time, 64 MiB of memory, 16 MiB of output,"),
+        "{shown}"
+    );
+    let json = program.run(&["grants", "--output", "json"]).stdout;
+    assert!(json.contains("\"memory\": 67108864"), "{json}");
+}

@@ -1,0 +1,356 @@
+//! Roots with depth, skills of one name, and what is found in a skill's folder.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use serde_json::json;
+use skillhost::{Grant, Host, MAX_DEPTH, SkillsRoot};
+
+use crate::support::folders::{CANARY, Folders};
+use crate::support::{build, builder, model_text};
+
+fn deep(path: impl AsRef<Path>, depth: usize) -> SkillsRoot {
+    SkillsRoot {
+        depth,
+        ..SkillsRoot::new(path.as_ref())
+    }
+}
+
+/// Writes a skill that says where it lies.
+fn write(folders: &Folders, path: &str) {
+    let name = path.rsplit('/').next().unwrap();
+    let text = format!("---\nname: {name}\ndescription: At {path}.\n---\nText of {path}.\n");
+    folders.write(&format!("{path}/SKILL.md"), text);
+}
+
+/// What a model reads of a skill.
+fn read(host: &Host, skill: &str) -> String {
+    model_text(host, "read_skill", json!({"skill_name": skill}))
+}
+
+#[test]
+fn a_root_has_skills_down_to_its_depth_and_none_in_a_skill() {
+    let folders = Folders::new();
+    for path in [
+        "top",
+        "a/one",
+        "b/two",
+        "b/c/three",
+        "top/inner",
+        "b/two/in",
+    ] {
+        write(&folders, path);
+    }
+    folders.write("a/odd/Skill.mD", "Odd spelling.\n");
+    folders.write("a/none/README.md", "No skill.\n");
+    write(&folders, "a/.hidden");
+    write(&folders, ".git/four");
+    for (depth, expected) in [
+        (2, &["odd", "one", "top", "two"][..]),
+        (3, &["odd", "one", "three", "top", "two"]),
+        (MAX_DEPTH, &["odd", "one", "three", "top", "two"]),
+        (usize::MAX, &["odd", "one", "three", "top", "two"]),
+    ] {
+        let host = build(builder().skills_root(deep(&folders.root, depth)));
+        assert_eq!(host.catalog().names(), expected, "{depth}");
+        let listing = host.catalog().list();
+        let names: Vec<_> = listing.skills.iter().map(|skill| &*skill.name).collect();
+        assert_eq!(names, expected, "{depth}");
+        assert_eq!(listing.problems, [] as [String; 0], "{depth}");
+        assert_eq!(read(&host, "one"), "Text of a/one.\n");
+        assert_eq!(read(&host, "odd"), "Odd spelling.\n");
+        for no_skill in [
+            "a", "b", "none", "inner", "in", ".hidden", "a/one", "a.one", "four",
+        ] {
+            let text = read(&host, no_skill);
+            assert!(text.contains("not found"), "{depth} {no_skill}: {text}");
+        }
+    }
+}
+
+#[test]
+fn skills_of_one_name_are_told_apart_and_no_grant_of_one_covers_another() {
+    let folders = Folders::new();
+    for path in ["b/x", "a/x", "c/d/x", "a/y", "e/b.x", "f/c/d.x"] {
+        write(&folders, path);
+    }
+    let host = |skills: &[&str]| {
+        let grant = Grant::new().skills(skills).unwrap();
+        let host = builder().skills_root(deep(&folders.root, 3));
+        build(host.grant("read_skill", grant))
+    };
+    let all = host(&["*"]);
+    let places = [
+        ("x", "a/x"),
+        ("b.x", "b/x"),
+        ("c.d.x", "c/d/x"),
+        ("y", "a/y"),
+        // A folder's own name does not take the name that another has by its path.
+        ("e.b.x", "e/b.x"),
+        ("d.x", "f/c/d.x"),
+    ];
+    for (name, path) in places {
+        assert_eq!(read(&all, name), format!("Text of {path}.\n"));
+        let file = folders.root.join(path).join("SKILL.md");
+        let text = model_text(&all, "read_skill_file", json!({"path": file}));
+        assert!(text.contains(&format!("At {path}.")), "{text}");
+        // A grant of one name is a grant of nothing else.
+        let one = host(&[name]);
+        for (other, _) in places {
+            let text = read(&one, other);
+            assert_eq!(text.starts_with("Text of"), other == name, "{name}: {text}");
+        }
+        let definitions = one.definitions();
+        let tool = definitions.iter().find(|tool| tool.name == "read_skill");
+        let property = &tool.unwrap().input_schema["properties"]["skill_name"];
+        assert_eq!(property["enum"], json!([name]));
+    }
+    let listing = all.catalog().list();
+    assert_eq!(listing.skills.len(), places.len());
+    // The folder's own name is the one that SKILL.md must have.
+    for skill in &listing.skills {
+        let is_dotted = skill.name == "e.b.x" || skill.name == "d.x";
+        assert_eq!(skill.problems.is_empty(), !is_dotted, "{}", skill.name);
+    }
+    let reported = |name: &str| {
+        let problems = &listing.problems;
+        problems
+            .iter()
+            .any(|problem| problem.contains(&format!("is the skill `{name}`: ")))
+    };
+    assert_eq!(listing.problems.len(), 3, "{:?}", listing.problems);
+    assert!(reported("b.x") && reported("c.d.x") && reported("e.b.x"));
+}
+
+#[test]
+fn a_hidden_skill_of_a_later_root_has_a_name_of_its_own() {
+    let (first, second) = (Folders::new(), Folders::new());
+    write(&first, "both");
+    write(&second, "both");
+    write(&second, "only");
+    write(&second, "root1.only");
+    let host = |skills: &[&str]| {
+        let grant = Grant::new().skills(skills).unwrap();
+        let host = builder().skills(&first.root).skills(&second.root);
+        build(host.grant("read_file_in_skill", grant))
+    };
+    second.write("both/which.txt", "second");
+    first.write("both/which.txt", "first");
+    second.write("only/which.txt", "only");
+    second.write("root1.only/which.txt", "root1.only");
+    let read = |host: &Host, skill: &str| {
+        let arguments = json!({"skill_name": skill, "file_path": "which.txt"});
+        model_text(host, "read_file_in_skill", arguments)
+    };
+    let all = host(&["*"]);
+    for (name, expected) in [
+        ("both", "first"),
+        ("root2.both", "second"),
+        ("only", "only"),
+        // A folder's name, and no other way to a skill that nothing hides.
+        ("root1.only", "root1.only"),
+    ] {
+        assert_eq!(read(&all, name), expected);
+    }
+    for name in [
+        "root1.both",
+        "root2.only",
+        "root02.both",
+        "root+2.both",
+        "root3.both",
+    ] {
+        assert!(read(&all, name).contains("not found"), "{name}");
+    }
+    // The operator's choice hides it: no list names it.
+    assert_eq!(all.catalog().names(), ["both", "only", "root1.only"]);
+    assert!(!read(&host(&["both"]), "root2.both").contains("second"));
+    assert_eq!(read(&host(&["root2.both"]), "root2.both"), "second");
+    assert!(!read(&host(&["root2.both"]), "both").contains("first"));
+}
+
+#[test]
+fn a_call_follows_skills_that_come_move_and_go() {
+    let folders = Folders::new();
+    write(&folders, "a/one");
+    let host = build(builder().skills_root(deep(&folders.root, 2)));
+    let path = |path: &str| folders.root.join(path);
+    assert_eq!(read(&host, "one"), "Text of a/one.\n");
+    type Change<'a> = (&'a str, &'a dyn Fn(), &'a str);
+    let changes: [Change<'_>; 6] = [
+        (
+            "moved to another author",
+            &|| {
+                fs::create_dir(path("b")).unwrap();
+                fs::rename(path("a/one"), path("b/one")).unwrap();
+            },
+            "Text of a/one.\n",
+        ),
+        (
+            "its author behind a symlink",
+            &|| {
+                fs::rename(path("b"), folders.outside.join("b")).unwrap();
+                symlink(folders.outside.join("b"), path("b")).unwrap();
+            },
+            "Error: Skill 'one' not found.",
+        ),
+        (
+            "another one",
+            &|| write(&folders, "c/one"),
+            "Text of c/one.\n",
+        ),
+        (
+            "a symlink in its place",
+            &|| {
+                fs::rename(path("c/one"), path("aside")).unwrap();
+                symlink(&folders.outside, path("c/one")).unwrap();
+            },
+            "Error: Skill 'one' not found.",
+        ),
+        (
+            "no SKILL.md at first",
+            &|| {
+                fs::remove_file(path("c/one")).unwrap();
+                fs::create_dir(path("c/one")).unwrap();
+            },
+            "Error: Skill 'one' not found.",
+        ),
+        (
+            "its SKILL.md",
+            &|| write(&folders, "c/one"),
+            "Text of c/one.\n",
+        ),
+    ];
+    for (change, make, expected) in changes {
+        make();
+        // A search is not repeated at once.
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
+        let text = loop {
+            let text = read(&host, "one");
+            if text == expected || std::time::Instant::now() > deadline {
+                break text;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        };
+        assert_eq!(text, expected, "{change}");
+        assert!(!text.contains(CANARY), "{change}");
+    }
+}
+
+#[test]
+fn links_in_a_deep_root_are_skills_at_most_and_no_folders_to_search() {
+    let folders = Folders::new();
+    write(&folders, "a/one");
+    fs::create_dir_all(folders.outside.join("linked/inner")).unwrap();
+    for path in ["linked/SKILL.md", "linked/inner/SKILL.md"] {
+        fs::write(folders.outside.join(path), "# Linked\n").unwrap();
+    }
+    fs::create_dir(folders.outside.join("author")).unwrap();
+    fs::rename(
+        folders.outside.join("linked/inner"),
+        folders.outside.join("author/inner"),
+    )
+    .unwrap();
+    symlink(
+        folders.outside.join("linked"),
+        folders.root.join("a/linked"),
+    )
+    .unwrap();
+    symlink(folders.outside.join("author"), folders.root.join("author")).unwrap();
+    symlink(&folders.root, folders.root.join("a/loop")).unwrap();
+    for (follow_links, expected) in [(false, &["one"][..]), (true, &["linked", "one"])] {
+        let root = SkillsRoot {
+            follow_links,
+            ..deep(&folders.root, MAX_DEPTH)
+        };
+        let host = build(builder().skills_root(root));
+        assert_eq!(host.catalog().names(), expected);
+        assert_eq!(read(&host, "linked") == "# Linked\n", follow_links);
+        assert!(read(&host, "inner").contains("not found"));
+        let problems = host.catalog().problems();
+        assert_eq!(
+            problems.len(),
+            if follow_links { 0 } else { 3 },
+            "{problems:?}"
+        );
+    }
+}
+
+#[test]
+fn documentation_is_found_under_every_spelling() {
+    let folders = Folders::new();
+    for spelling in ["SKILL.md", "SKILL.MD", "skill.md", "Skill.Md"] {
+        folders.write(
+            &format!("{}/{spelling}", spelling.replace('.', "_")),
+            spelling,
+        );
+    }
+    folders.write("both/SKILL.md", "upper");
+    folders.write("both/skill.md", "lower");
+    folders.write("none/docs/SKILL.md", "deeper");
+    let host = build(builder().skills(&folders.root));
+    let asked = ["SKILL.md", "SKILL.MD", "skill.md", "sKILL.md", "./SKILL.md"];
+    let files = |skill: &str, path: &str| {
+        [
+            model_text(
+                &host,
+                "read_file_in_skill",
+                json!({"skill_name": skill, "file_path": path}),
+            ),
+            model_text(
+                &host,
+                "read_skill_file",
+                json!({"skill_name": skill, "path": path}),
+            ),
+        ]
+    };
+    for spelling in ["SKILL.md", "SKILL.MD", "skill.md", "Skill.Md"] {
+        let skill = spelling.replace('.', "_");
+        for path in asked {
+            assert_eq!(files(&skill, path), [spelling; 2], "{path} of {skill}");
+        }
+        assert_eq!(read(&host, &skill), spelling);
+        let text = model_text(&host, "get_skill", json!({"skill_name": skill}));
+        assert!(
+            text.contains(&format!("\"documentation\": \"{spelling}\"")),
+            "{text}"
+        );
+    }
+    // A file of the very name that is asked for wins.
+    assert_eq!(files("both", "skill.md"), ["lower"; 2]);
+    assert_eq!(files("both", "SKILL.MD"), ["upper"; 2]);
+    for (skill, path) in [
+        ("none", "SKILL.md"),
+        ("none", "docs/skill.md"),
+        ("both", "skill.txt"),
+    ] {
+        for text in files(skill, path) {
+            assert!(text.contains("not found"), "{text}");
+        }
+    }
+}
+
+#[test]
+fn a_skill_without_a_description_is_described_by_its_first_paragraph() {
+    let folders = Folders::new();
+    folders.write("bare/SKILL.md", "# Title\n\nReads PDF\nfiles.\n\nMore.\n");
+    folders.write(
+        "empty/SKILL.md",
+        "---\nname: empty\ndescription: ''\n---\nBy its text.\n",
+    );
+    folders.write(
+        "given/SKILL.md",
+        "---\nname: given\ndescription: Given.\n---\nText.\n",
+    );
+    folders.write("nothing/SKILL.md", "---\nname: nothing\n---\n");
+    let host = build(builder().skills(&folders.root));
+    let listed = model_text(&host, "list_skills", json!({}));
+    let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
+    let expected = json!({"skills": [
+        {"name": "bare", "description": "Reads PDF files."},
+        {"name": "empty", "description": "By its text."},
+        {"name": "given", "description": "Given."},
+        {"name": "nothing", "description": ""},
+    ]});
+    assert_eq!(listed, expected);
+}

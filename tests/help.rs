@@ -1,0 +1,297 @@
+//! Help for wrong calls: the cases of `vectors/help.json`, over the host and over
+//! MCP, and its bounds.
+
+use std::path::Path;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use skillhost::exchange::{self, Format};
+use skillhost::{Config, Grant, Host, HostBuilder, Limits};
+
+use crate::support::folders::{CANARY, Folders};
+use crate::support::program::Program;
+use crate::support::session::Session;
+use crate::support::{block_on, build, builder, call, repository};
+
+#[derive(Deserialize)]
+struct Vectors {
+    skills: Value,
+    cases: Vec<Case>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Case {
+    name: String,
+    #[serde(default)]
+    granted: bool,
+    tool: String,
+    arguments: Value,
+    text: String,
+    help: Vec<String>,
+}
+
+/// The cases, and the skills that they are about.
+struct Setup {
+    folders: Folders,
+    cases: Vec<Case>,
+}
+
+/// The bytes that help may take.
+const MOST_BYTES: usize = 1024;
+
+/// Far longer than a failure takes on a busy machine.
+const SOON: Duration = Duration::from_secs(2);
+
+/// The skill that the grant of some cases does not name.
+const SECRET: &str = "secret";
+
+fn setup() -> &'static Setup {
+    static SETUP: OnceLock<Setup> = OnceLock::new();
+    SETUP.get_or_init(|| {
+        let path = repository().join("tests/vectors/help.json");
+        let vectors: Vectors = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+        Setup {
+            folders: Folders::of(&vectors.skills),
+            cases: vectors.cases,
+        }
+    })
+}
+
+/// The limits of the cases: a file over 1 MiB is too large to answer with.
+fn limits() -> Limits {
+    let mut limits = Limits::default();
+    limits.output = 1 << 20;
+    limits
+}
+
+fn host(change: impl Fn(HostBuilder) -> HostBuilder) -> Host {
+    build(change(
+        builder().skills(&setup().folders.root).limits(limits()),
+    ))
+}
+
+/// Grants every built-in tool all skills but one.
+fn without_secret(host: HostBuilder) -> HostBuilder {
+    let skills = std::fs::read_dir(&setup().folders.root).unwrap();
+    let skills = skills.map(|skill| skill.unwrap().file_name().into_string().unwrap());
+    let skills: Vec<String> = skills.filter(|skill| skill != SECRET).collect();
+    let grant = Grant::new().skills(skills).unwrap().limits(limits());
+    [
+        "read_file_in_skill",
+        "get_skill",
+        "read_skill_file",
+        "read_skill",
+    ]
+    .into_iter()
+    .fold(host, |host, tool| host.grant(tool, grant.clone()))
+}
+
+fn arguments(case: &Case) -> Value {
+    let text = setup().folders.fill_in(&case.arguments.to_string());
+    serde_json::from_str(&text).unwrap()
+}
+
+#[test]
+fn a_wrong_call_has_the_help_of_the_vectors() {
+    let (all, granted) = (host(|host| host), host(without_secret));
+    assert!(setup().cases.len() >= 40);
+    let mut wrong = Vec::new();
+    for case in &setup().cases {
+        let host = if case.granted { &granted } else { &all };
+        let error = call(host, &case.tool, arguments(case)).unwrap_err();
+        let help = error.help().unwrap_or_default();
+        assert!(help.len() <= MOST_BYTES, "{}", case.name);
+        assert!(!help.contains(CANARY), "{}: {help}", case.name);
+        assert!(
+            !case.granted || !help.contains(SECRET),
+            "{}: {help}",
+            case.name
+        );
+        let is_plain = |c: char| c == '\n' || !skillhost::line::is_hidden(c);
+        assert!(help.chars().all(is_plain), "{}: {help:?}", case.name);
+        let lines: Vec<&str> = help.lines().collect();
+        let seen = error.model_text();
+        let text = setup().folders.fill_in(&case.text);
+        if seen != text || lines != case.help {
+            let seen = json!({"name": case.name, "text": seen, "help": lines});
+            wrong.push(format!("SEEN {seen}"));
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "{} cases differ:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
+}
+
+#[test]
+fn over_mcp_help_is_a_second_block_beside_the_words_of_the_contract() {
+    let mut session = Session::open(builder().skills(&setup().folders.root).limits(limits()));
+    let mut with_help = 0;
+    for case in setup().cases.iter().filter(|case| !case.granted) {
+        let params = json!({"name": case.tool, "arguments": arguments(case)});
+        let result = session.ask("tools/call", params).unwrap();
+        assert_eq!(result["isError"], true, "{}", case.name);
+        let text = setup().folders.fill_in(&case.text);
+        let mut content = vec![json!({"type": "text", "text": text})];
+        // A model reads this tool's record as JSON, and nothing beside it.
+        if case.tool != "get_skill" && !case.help.is_empty() {
+            with_help += 1;
+            content.push(json!({"type": "text", "text": case.help.join("\n")}));
+        }
+        assert_eq!(result["content"], json!(content), "{}", case.name);
+    }
+    assert!(with_help >= 35, "{with_help}");
+}
+
+/// A call that gets help, and its help.
+fn wrong_path() -> (Value, &'static str) {
+    (
+        json!({"skill_name": "weather", "file_path": "setup.md"}),
+        "Nearest paths: \"docs/setup.md\"",
+    )
+}
+
+#[test]
+fn an_operator_can_switch_help_off() {
+    let (arguments, help) = wrong_path();
+    let root = &setup().folders.root;
+    for (line, expected) in [
+        ("", Some(help)),
+        ("help = true", Some(help)),
+        ("help = false", None),
+    ] {
+        let toml = format!("skills = [{:?}]\n{line}\n", root.display().to_string());
+        let config = Config::parse(&toml, "skillhost.toml", Path::new("/")).unwrap();
+        let host = HostBuilder::from_config(&config).unwrap();
+        let mut session = Session::open(host.clone());
+        let error = call(&build(host), "read_file_in_skill", arguments.clone()).unwrap_err();
+        assert_eq!(error.help(), expected, "{line}");
+        let params = json!({"name": "read_file_in_skill", "arguments": arguments});
+        let result = session.ask("tools/call", params).unwrap();
+        let blocks = result["content"].as_array().unwrap().len();
+        assert_eq!(blocks, 1 + usize::from(expected.is_some()), "{line}");
+    }
+    let error = Config::parse("help = 1", "skillhost.toml", Path::new("/")).unwrap_err();
+    assert!(format!("{error:#}").contains("line 1"), "{error:#}");
+}
+
+#[test]
+fn a_loop_has_help_beside_each_answer_and_every_format_keeps_its_words() {
+    let host = host(|host| host);
+    let (arguments, help) = wrong_path();
+    let text = "ERROR: File 'setup.md' not found in skill 'weather'";
+    let call = json!([
+        {"type": "tool_use", "id": "t", "name": "read_file_in_skill", "input": arguments},
+        {"type": "tool_use", "id": "u", "name": "get_skill", "input": {"skill_name": "wether"}},
+    ]);
+    let calls = Format::Anthropic.calls(&call.to_string()).unwrap();
+    let answers = block_on(exchange::run(&host, calls));
+    assert_eq!(
+        (&*answers[0].text, answers[0].help.as_deref()),
+        (text, Some(help))
+    );
+    // Its model reads a record as JSON.
+    assert_eq!(answers[1].help, None);
+    for format in Format::ALL {
+        let messages = Value::from(format.messages(answers.clone())).to_string();
+        assert!(
+            messages.contains(text) && !messages.contains("Nearest"),
+            "{messages}"
+        );
+    }
+}
+
+#[test]
+fn the_program_prints_help_beside_the_record() {
+    let program = Program::new();
+    program.write("skills/weather/SKILL.md", "# Weather\n");
+    program.write("skills/weather/docs/setup.md", "# Setup\n");
+    let (arguments, help) = wrong_path();
+    let arguments = arguments.to_string();
+    let words = ["call", "read_file_in_skill", &arguments, "--output", "json"];
+    let run = program.run(&words);
+    let record: Value = serde_json::from_str(&run.stdout).unwrap();
+    assert_eq!(
+        record,
+        json!({
+            "success": false,
+            "skill_name": "weather",
+            "file_path": "setup.md",
+            "error": "File 'setup.md' not found in skill 'weather'",
+        })
+    );
+    assert_eq!(run.stderr, format!("help: {help}\n"));
+}
+
+#[test]
+fn names_of_any_length_and_number_stay_within_the_bound() {
+    let folders = Folders::new();
+    for number in 0..40 {
+        // Each hidden character takes six bytes in help.
+        let hidden = "\u{200b}".repeat(30);
+        folders.write(&format!("a/d/{number:02}{hidden}"), "x");
+        folders.write(&format!("a/e/{number:02}{}", "n".repeat(250)), "x");
+    }
+    let host = build(builder().skills(&folders.root));
+    for path in ["d", "e", "d/zzz.q", "e/zzz.q", "nnnn", "."] {
+        let arguments = json!({"skill_name": "a", "file_path": path});
+        let error = call(&host, "read_file_in_skill", arguments).unwrap_err();
+        let help = error.help().unwrap_or_else(|| panic!("{path}"));
+        assert!(help.len() <= MOST_BYTES, "{path}: {}", help.len());
+        assert!(!help.contains('\u{200b}'), "{path}: {help:?}");
+    }
+}
+
+#[test]
+fn a_strangers_tool_gets_help_within_its_grant() {
+    let grant = Grant::new().skills(["calculator"]).unwrap();
+    let component = crate::support::guests().join("count_lines.wasm");
+    let host = host(|host| {
+        host.component(&component)
+            .grant("count_lines.wasm", grant.clone())
+    });
+    for (skill, path, help) in [
+        (
+            "calculator",
+            "basic.py",
+            Some("Nearest paths: \"examples/basic.py\""),
+        ),
+        (
+            "calculators",
+            "basic.py",
+            Some("Skills with a similar name: \"calculator\""),
+        ),
+        ("calculator", "../weather/SKILL.md", None),
+    ] {
+        let arguments = json!({"skill_name": skill, "path": path});
+        let error = call(&host, "count_lines", arguments).unwrap_err();
+        let seen = error.help().unwrap_or_default();
+        assert!(!seen.contains("weather"), "{seen}");
+        if let Some(help) = help {
+            assert_eq!(seen, help, "{}", error.model_text());
+        }
+    }
+}
+
+#[test]
+fn a_long_path_or_name_gets_its_error_soon_and_no_help() {
+    let host = host(|host| host);
+    for asked in [
+        "a/".repeat(100_000),
+        "x".repeat(1_000_000),
+        "weather/".repeat(100_000),
+    ] {
+        for (skill, path) in [("weather", &*asked), (&*asked, "docs")] {
+            let arguments = json!({"skill_name": skill, "path": path});
+            let start = Instant::now();
+            let error = call(&host, "read_skill_file", arguments).unwrap_err();
+            assert_eq!(error.help(), None);
+            assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
+        }
+    }
+}

@@ -192,7 +192,7 @@ def sessions(*commands, env=None):
 
 def said(result):
     """Whether a result is an error, and its text."""
-    [block] = result["content"]
+    block = result["content"][0]  # Help may stand beside it.
     return bool(result.get("isError")), block["text"]
 
 

@@ -54,5 +54,6 @@ class Session:
     def call(self, tool, arguments):
         """Returns a tool's text, and whether it is a failure."""
         answer = self.ask("tools/call", name=tool, arguments=arguments)
-        (content,) = answer["content"]
-        return content["text"], answer.get("isError", False)
+        # Help may stand beside a failure.
+        text, *_help = answer["content"]
+        return text["text"], answer.get("isError", False)

@@ -88,15 +88,16 @@ fn localhost_is_every_loopback_address_and_no_other() {
     }
     // A part of the clients would reach a program that has one of the two.
     for address in addresses() {
-        let taken = TcpListener::bind((address.ip(), 0)).unwrap();
-        let port = taken.local_addr().unwrap().port();
-        let run = program.run(&["serve", "--http", &format!("localhost:{port}")]);
-        assert_eq!(run.code, 4, "{}", run.stderr);
-        let message = format!(
-            "cannot serve at `{}`",
-            SocketAddr::from((address.ip(), port))
-        );
-        assert!(run.stderr.contains(&message), "{}", run.stderr);
+        let refused = || {
+            let taken = TcpListener::bind((address.ip(), 0)).unwrap();
+            let port = taken.local_addr().unwrap().port();
+            let run = program.run(&["serve", "--http", &format!("localhost:{port}")]);
+            assert_eq!(run.code, 4, "{}", run.stderr);
+            let address = SocketAddr::from((address.ip(), port));
+            run.stderr.contains(&format!("cannot serve at `{address}`"))
+        };
+        // Another test may have the port at the other address.
+        assert!((0..10).any(|_| refused()), "{address}");
     }
     drop(server);
 }

@@ -37,8 +37,9 @@ impl Host {
                     return None;
                 }
                 if let Some(rule) = definition.folder.as_ref().filter(|rule| rule.enumerate) {
-                    let mut names = names.clone();
-                    names.retain(|name| terms.skills.allow(name));
+                    // One more than a schema lists tells that there are too many.
+                    let allowed = names.iter().filter(|name| terms.skills.allow(name));
+                    let names: Vec<String> = allowed.take(MAX_ENUM_NAMES + 1).cloned().collect();
                     if names.is_empty() {
                         return None;
                     }

@@ -161,7 +161,7 @@ class Session:
 
     def read(self, arguments):
         result = self.portal.call(self.client.call_tool, "read_file_in_skill", arguments)
-        [block] = result.content
+        block = result.content[0]  # Help may stand beside it.
         return bool(result.is_error), block.text
 
     def calls(self, arguments):

@@ -104,7 +104,7 @@ fn prompt_keeps_to_a_budget_and_says_on_stderr_what_it_leaves_out() {
     assert!(offers(&program.run(&["tools"])));
     program.write(
         "skillhost.toml",
-        "[prompt]\nbudget = 1000\n[search]\noffer = \"never\"\n",
+        "[prompt]\nbudget = 1000\n[search]\nfind_skills = \"never\"\n",
     );
     let run = program.run(&["prompt"]);
     assert_eq!(run.stderr, small.stderr);

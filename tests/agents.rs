@@ -247,6 +247,9 @@ fn thousand_skills() -> tempfile::TempDir {
         );
         fs::write(skill.join("SKILL.md"), text).unwrap();
     }
+    let files = folder.path().join("skills/rotate-maps/references");
+    fs::create_dir(&files).unwrap();
+    fs::write(files.join("angles.md"), "# Angles\nHalf a turn is 180.\n").unwrap();
     folder
 }
 
@@ -296,6 +299,8 @@ fn each_loop_finds_the_right_one_of_a_thousand_skills_in_8000_tokens() {
     let query = json!({"query": "my maps are upside down: rotate them"});
     // The loop in Rust has no index.
     let cursor = json!({"cursor": "rotate-maps", "limit": 1});
+    let skill = json!({"skill_name": "rotate-maps"});
+    let file = json!({"skill_name": "rotate-maps", "path": "references/angles.md"});
     for (format, tool, arguments) in [
         ("openai", "find_skills", &query),
         ("anthropic", "find_skills", &query),
@@ -304,7 +309,9 @@ fn each_loop_finds_the_right_one_of_a_thousand_skills_in_8000_tokens() {
     ] {
         let model = Model::play([
             tool_call(format, tool, arguments.clone()),
-            tool_call(format, "read_skill", json!({"skill_name": "rotate-maps"})),
+            tool_call(format, "read_skill", skill.clone()),
+            tool_call(format, "list_files_in_skill", skill.clone()),
+            tool_call(format, "read_skill_file", file.clone()),
             last_answer(format, "They are the right way up."),
         ]);
         let path = folder.path();
@@ -333,23 +340,21 @@ fn each_loop_finds_the_right_one_of_a_thousand_skills_in_8000_tokens() {
             assert!(run.stderr.contains(warning), "{}", run.stderr);
         }
         let requests = model.requests();
-        let body = &requests[0].body;
-        let prompt = instructions(format, body);
-        let used = tokens(prompt) + tokens(&body["tools"].to_string());
-        assert!(used <= 8000, "{format}: {used} tokens");
+        let prompt = instructions(format, &requests[0].body);
         assert!(prompt.contains(&format!("call {tool}(")), "{prompt}");
-        let answered = requests[1].body.to_string();
-        assert!(
-            answered.contains("How to rotate maps"),
-            "{format}: {answered}"
-        );
-        let answered = requests[2].body.to_string();
-        assert!(
-            answered.contains("# To rotate maps"),
-            "{format}: {answered}"
-        );
-        let answer = tokens(&requests[1].body.to_string()) - tokens(&body.to_string());
-        assert!(answer < 1000, "{format}: {answer} tokens");
+        let answers = [
+            "How to rotate maps",
+            "# To rotate maps",
+            "references/angles.md",
+            "Half a turn is 180.",
+        ];
+        for (request, answer) in requests[1..].iter().zip(answers) {
+            let body = request.body.to_string();
+            assert!(body.contains(answer), "{format}: no {answer} in {body}");
+        }
+        // The last request has it all: instructions, tools, and every call with its answer.
+        let used = tokens(&requests[4].body.to_string());
+        assert!(used <= 8000, "{format}: {used} tokens");
     }
 }
 

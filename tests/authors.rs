@@ -86,8 +86,7 @@ fn a_new_project_has_a_valid_configuration_skill_and_cases() {
     let run = program.run(&["check"]);
     assert_eq!(run.code, 0, "{run:?}");
     assert!(
-        run.stderr
-            .contains("checked 1 skills: 0 errors, 0 warnings"),
+        run.stderr.contains("checked 1 skill: 0 errors, 0 warnings"),
         "{run:?}"
     );
     let path = program.folder.path().join("skillhost.toml");

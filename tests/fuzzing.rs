@@ -113,3 +113,8 @@ fn no_component_breaks_the_loader() {
 fn no_arguments_lead_a_call_out_of_its_skill() {
     run("call", bodies::call::run, 500);
 }
+
+#[test]
+fn no_request_and_no_skill_break_a_search() {
+    run("search", bodies::search::run, 200);
+}

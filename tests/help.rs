@@ -207,14 +207,48 @@ fn a_loop_has_help_beside_each_answer_and_every_format_keeps_its_words() {
 }
 
 #[test]
-fn the_program_prints_help_beside_the_record() {
-    let program = Program::new();
-    program.write("skills/weather/SKILL.md", "# Weather\n");
-    program.write("skills/weather/docs/setup.md", "# Setup\n");
+fn the_program_prints_help_beside_the_answer() {
+    let root = setup().folders.root.display().to_string();
+    let tools = [
+        "read_file_in_skill",
+        "get_skill",
+        "read_skill_file",
+        "read_skill",
+    ];
+    let program = |granted: bool| {
+        let program = Program::new();
+        let mut config = format!("skills = [{root:?}]\nlimits.output = \"1MiB\"\n");
+        let skills = std::fs::read_dir(&root).unwrap();
+        let skills = skills.map(|skill| skill.unwrap().file_name().into_string().unwrap());
+        let skills: Vec<String> = skills.filter(|skill| skill != SECRET).collect();
+        for tool in tools.iter().filter(|_| granted) {
+            config += &format!("grants.{tool}.skills = {skills:?}\n");
+        }
+        program.write("skillhost.toml", config);
+        program
+    };
+    let (all, granted) = (program(false), program(true));
+    for case in &setup().cases {
+        let program = if case.granted { &granted } else { &all };
+        let arguments = arguments(case).to_string();
+        let run = program.run(&["--config", "skillhost.toml", "call", &case.tool, &arguments]);
+        assert_eq!(
+            run.stdout,
+            setup().folders.fill_in(&case.text),
+            "{}",
+            case.name
+        );
+        let help = run
+            .stderr
+            .lines()
+            .filter_map(|line| line.strip_prefix("help: "));
+        assert_eq!(help.collect::<Vec<_>>(), case.help, "{}", case.name);
+    }
+    // A program reads a record, which has no help in it.
     let (arguments, help) = wrong_path();
     let arguments = arguments.to_string();
     let words = ["call", "read_file_in_skill", &arguments, "--output", "json"];
-    let run = program.run(&words);
+    let run = all.run(&[&["--config", "skillhost.toml"], &words[..]].concat());
     let record: Value = serde_json::from_str(&run.stdout).unwrap();
     assert_eq!(
         record,

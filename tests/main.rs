@@ -48,7 +48,8 @@ mod observer;
 mod catalog;
 // What a model reads of a large catalog.
 mod budgets;
-// Roots with depth, skills of one name, roots that were not meant.
+// Catalogs that change under every request, and descriptions that nobody can read.
+mod bad_catalogs;
 // Roots with depth, skills of one name.
 mod deep_catalogs;
 // Roots that were not meant, and what `check` takes.

@@ -207,7 +207,7 @@ fn check_takes_a_file_a_skill_and_a_folder_of_skills() {
             assert!(found.starts_with(expected), "{targets:?}: {found}");
         }
         assert_eq!(run.code, code, "{targets:?}: {}", run.stderr);
-        let summary = format!("checked {count} skills: ");
+        let summary = format!("checked {count} skill");
         assert!(run.stderr.contains(&summary), "{targets:?}: {}", run.stderr);
     }
 }

@@ -7,12 +7,14 @@ import comparison
 import conformance
 import inspector
 import programs
+import skills
 import terminal
 
 PARTS = {
     "conformance": conformance.run,
     "python": lambda: programs.run("python"),
     "typescript": lambda: programs.run("typescript"),
+    "skills": skills.run,
     "inspector": inspector.run,
     "terminal": terminal.run,
     "balancer": balancer.run,

@@ -304,17 +304,23 @@ fn an_unknown_tool_says_where_tools_are_looked_for() {
 #[test]
 fn a_tools_failure_exits_with_1_and_names_the_nearest_skill() {
     let arguments = json!({"skill_name": "calculater", "file_path": "x"});
-    let run = call(&program(), "read_file_in_skill", arguments, &[]);
-    assert_eq!(run.code, 1);
-    assert_eq!(
-        run.stdout,
-        "ERROR: Skill 'calculater' not found in skills folder"
-    );
-    assert!(
-        run.stderr.contains("did you mean `calculator`?"),
-        "{}",
-        run.stderr
-    );
+    let program = program();
+    for (config, nearest) in [
+        ("", "help: Skills with a similar name: \"calculator\"\n"),
+        (
+            "help = false",
+            "skillhost: there is no skill `calculater`; did you mean `calculator`?\n",
+        ),
+    ] {
+        program.write("skillhost.toml", config);
+        let run = call(&program, "read_file_in_skill", arguments.clone(), &[]);
+        assert_eq!(run.code, 1);
+        assert_eq!(
+            run.stdout,
+            "ERROR: Skill 'calculater' not found in skills folder"
+        );
+        assert_eq!(run.stderr, nearest);
+    }
 }
 
 #[test]

@@ -8,6 +8,26 @@ use crate::support::guests;
 use crate::support::program::{Program, Run};
 
 #[test]
+fn skills_shows_twenty_problems_and_counts_the_others() {
+    let program = Program::new();
+    for number in 0..25 {
+        program.write(
+            &format!("skills/bad-{number:02}/SKILL.md"),
+            "no frontmatter\n",
+        );
+    }
+    let run = program.run(&["skills"]);
+    assert_eq!((run.code, run.stdout.lines().count()), (0, 25));
+    let lines: Vec<&str> = run.stderr.lines().collect();
+    assert_eq!(lines.len(), 21, "{}", run.stderr);
+    assert!(lines[19].starts_with("skillhost: `bad-19`: there is no frontmatter"));
+    assert_eq!(
+        lines[20],
+        "skillhost: 5 more problems of skills; `skillhost check` names all"
+    );
+}
+
+#[test]
 fn skills_prints_a_table_or_json_with_problems() {
     let program = program();
     program.write("skills/Bad/SKILL.md", "no frontmatter\n");
@@ -104,7 +124,7 @@ fn prompt_keeps_to_a_budget_and_says_on_stderr_what_it_leaves_out() {
     assert!(offers(&program.run(&["tools"])));
     program.write(
         "skillhost.toml",
-        "[prompt]\nbudget = 1000\n[search]\noffer = \"never\"\n",
+        "[prompt]\nbudget = 1000\n[search]\nfind_skills = \"never\"\n",
     );
     let run = program.run(&["prompt"]);
     assert_eq!(run.stderr, small.stderr);

@@ -111,6 +111,7 @@ fn clients_are_notified_of_added_and_removed_skills() {
         );
         let prompts = client.request("prompts/list", json!({}));
         assert_eq!(prompts["result"]["prompts"], json!([]));
+        client.logged("no folder in it has a SKILL.md");
         // A subscription is answered when the server ends.
         let (rest, code) = client.end();
         assert_eq!(code, Some(0));

@@ -153,7 +153,8 @@ fn explain(host: &Host, error: &CallError) {
         terminal::say(&format_line!("help: {line}"));
     }
     match error {
-        CallError::Failed(failure) => {
+        // Help has the names, unless it is off.
+        CallError::Failed(failure) if error.help().is_none() => {
             let Some(skill) = &failure.unknown_skill else {
                 return;
             };

@@ -200,9 +200,15 @@ fn print_text(checked: &[CheckedSkill]) -> anyhow::Result<()> {
         count(checked, Severity::Error),
         count(checked, Severity::Warning),
     );
+    let counted = |number: usize, what| match number {
+        1 => format!("1 {what}"),
+        number => format!("{number} {what}s"),
+    };
     terminal::complain(format_args!(
-        "checked {} skills: {errors} errors, {warnings} warnings",
-        checked.len()
+        "checked {}: {}, {}",
+        counted(checked.len(), "skill"),
+        counted(errors, "error"),
+        counted(warnings, "warning")
     ));
     Ok(())
 }

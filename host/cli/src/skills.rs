@@ -8,6 +8,10 @@ use crate::exit::Exit;
 use crate::options::{self, CommonOptions};
 use crate::terminal;
 
+/// Most problems of skills that are shown one by one. Guards against: a thousand lines
+/// below the list, which `check` has anyway.
+const MAX_PROBLEMS: usize = 20;
+
 /// List the skills and the problems found in them
 #[derive(Args)]
 pub(crate) struct SkillsCommand {
@@ -36,10 +40,19 @@ impl SkillsCommand {
             ListFormat::Json => terminal::print_json(&json(&listing))?,
             ListFormat::Table => {
                 terminal::print(&table(&listing.skills, terminal::width()))?;
-                for skill in &listing.skills {
-                    for problem in &skill.problems {
-                        terminal::complain(format_args!("`{}`: {problem}", skill.name));
-                    }
+                let skills = listing.skills.iter();
+                let mut problems = skills.flat_map(|skill| {
+                    let problems = skill.problems.iter();
+                    problems.map(|problem| format!("`{}`: {problem}", skill.name))
+                });
+                problems
+                    .by_ref()
+                    .take(MAX_PROBLEMS)
+                    .for_each(terminal::complain);
+                if let more @ 1.. = problems.count() {
+                    terminal::complain(format_args!(
+                        "{more} more problems of skills; `skillhost check` names all"
+                    ));
                 }
                 for problem in &listing.problems {
                     terminal::complain(problem);

@@ -194,6 +194,12 @@ fn reasons(analyzer: &mut Analyzer, name: &str, shown: &str, matched: &[&Wanted]
             reasons.push(cut(&word));
         }
     }
+    // A heading of one word says no more than the word.
+    let is_known = |heading: &str| {
+        let lower = heading.to_lowercase();
+        reasons.iter().any(|word| word.to_lowercase() == lower)
+    };
+    headings.retain(|(_, heading)| !is_known(heading));
     headings.sort_by_key(|(count, _)| usize::MAX - count);
     let headings = headings.into_iter().take(MAX_HEADINGS);
     reasons.extend(headings.map(|(_, heading)| cut(heading)));

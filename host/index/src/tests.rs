@@ -115,6 +115,11 @@ fn says_why_a_skill_fits_in_its_own_words() {
         matches.contains(&"Choosing a Quality".to_owned()),
         "{matches:?}"
     );
+    // A heading that is the word says nothing more.
+    let root = skills(&[("tea", "Brews.", "# Tea\n\n## Green tea\n")]);
+    let index = MemoryIndex::build_now(&open(root.path()));
+    let found = index.search("tea", 5, &|_| true);
+    assert_eq!(found.hits[0].matches, ["tea", "Green tea"]);
 }
 
 #[test]
@@ -149,6 +154,27 @@ fn every_request_has_an_answer_in_bounded_time() {
         let start = Instant::now();
         assert_eq!(names(&index, request, 5).len(), expected);
         assert!(start.elapsed() < Duration::from_secs(2));
+    }
+}
+
+#[test]
+fn a_request_in_any_script_has_an_answer() {
+    let root = skills(&[("tea", "Brews tea.", "茶 чай")]);
+    let index = MemoryIndex::build_now(&open(root.path()));
+    // The planes of alphabets, and hidden tags. What follows is Han, private or not assigned.
+    let all = (0..0x2_0100).chain(0xe_0000..0xe_0200);
+    let all: Vec<char> = all.filter_map(char::from_u32).collect();
+    for chars in all.chunks(1000) {
+        // As one word, and each alone.
+        let word: String = chars.iter().collect();
+        let words: String = chars.iter().flat_map(|c| [*c, ' ']).collect();
+        for request in [word, words] {
+            let hits = index.search(&request, 5, &|_| true).hits;
+            assert!(hits.len() <= 1, "{:?}", &chars[..1]);
+        }
+    }
+    for (request, count) in [("ЧАЙ", 1), ("茶", 1), ("مرحبا", 0), ("𝔱𝔢𝔞", 1)] {
+        assert_eq!(names(&index, request, 5).len(), count, "{request}");
     }
 }
 

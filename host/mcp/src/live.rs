@@ -237,6 +237,15 @@ impl LiveHost {
         self.count(|changes| changes.resources += 1).await;
     }
 
+    /// Returns what is wrong with roots that have no skills, for the operator.
+    pub(crate) async fn advice(&self) -> Vec<String> {
+        let Some(host) = self.loaded() else {
+            return Vec::new();
+        };
+        let advice = run_blocking(move || host.catalog().advice());
+        advice.await.unwrap_or_default()
+    }
+
     /// Ends subscriptions, so that their requests are answered before the server
     /// ends.
     pub fn close(&self) {

@@ -28,6 +28,7 @@ use self::pending::PendingChanges;
 use self::watcher::Watcher;
 use self::watches::WatchBound;
 use super::live::LiveHost;
+use skillhost::Line;
 
 /// Watches folders until it is dropped.
 #[derive(Debug)]
@@ -86,6 +87,7 @@ impl LiveHost {
 /// Keeps the host up to date with its folders.
 async fn keep_current(live: Arc<LiveHost>, pending: Arc<PendingChanges>) {
     live.host_to_list().await;
+    let mut advice = live.advice().await;
     loop {
         let changed = pending.next().await;
         let start = Instant::now();
@@ -96,8 +98,22 @@ async fn keep_current(live: Arc<LiveHost>, pending: Arc<PendingChanges>) {
         }
         if changed.skills || changed.moved {
             live.notify_skills_changed().await;
+            advice = warn_of_empty_roots(&live, advice).await;
         }
         // Endless changes take at most half of one thread.
         tokio::time::sleep(start.elapsed()).await;
     }
+}
+
+/// Logs which roots have lost their last skill. Returns the advice about all roots without
+/// skills.
+async fn warn_of_empty_roots(live: &LiveHost, before: Vec<String>) -> Vec<String> {
+    let now = live.advice().await;
+    // Advice about a root that was empty before changes with what lies below it.
+    if now.len() > before.len() {
+        for root in now.iter().filter(|root| !before.contains(root)) {
+            tracing::warn!("{}", Line::new(root));
+        }
+    }
+    now
 }

@@ -20,7 +20,9 @@ declare! {
 #[derive(Deserialize, Default)]
 #[serde(default, expecting = "expected a table of settings")]
 pub(super) struct RawSearch {
-    offer: RawSearchOffer,
+    // `offer` is its first name, and is also that of the set of tools.
+    #[serde(alias = "offer")]
+    find_skills: RawSearchOffer,
 }
 
 #[derive(Deserialize, Default)]
@@ -34,7 +36,7 @@ enum RawSearchOffer {
 
 impl RawSearch {
     pub(super) fn offer(&self) -> SearchOffer {
-        match self.offer {
+        match self.find_skills {
             RawSearchOffer::Auto => SearchOffer::Auto,
             RawSearchOffer::Always => SearchOffer::Always,
             RawSearchOffer::Never => SearchOffer::Never,

@@ -87,7 +87,7 @@ fn reads_the_budget_of_a_prompt_and_when_search_is_offered() {
     };
     assert_eq!(read(""), (4000, SearchOffer::Auto));
     assert_eq!(
-        read("[prompt]\nbudget = 8000\n[search]\noffer = \"always\""),
+        read("[prompt]\nbudget = 8000\n[search]\nfind_skills = \"always\""),
         (8000, SearchOffer::Always)
     );
     assert_eq!(read("search.offer = \"never\""), (4000, SearchOffer::Never));
@@ -114,7 +114,7 @@ fn names_each_problem_with_its_line() {
             "`skillhost.toml`, line 1: `prompt` is a table, not a number",
         ),
         (
-            "[search]\noffer = \"sometimes\"",
+            "[search]\nfind_skills = \"sometimes\"",
             "`skillhost.toml`, line 2: unknown variant `sometimes`, expected one of `auto`, \
              `always`, `never`",
         ),

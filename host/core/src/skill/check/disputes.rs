@@ -1,8 +1,8 @@
 //! Where the specification and its reference validator (`skills-ref`) disagree, and
 //! which of them decides.
 
-use super::Finding;
-use crate::skill::frontmatter::{Problem, ProblemKind, Split};
+use super::{Finding, MAX_COMPATIBILITY_CHARS, MAX_DESCRIPTION_CHARS};
+use crate::skill::frontmatter::{KEYS, Problem, ProblemKind, Reading, Split};
 
 /// Says that the specification decides where its reference validator accepts.
 pub(super) const BY_SPECIFICATION: &str =
@@ -29,10 +29,11 @@ pub(super) fn decides(problem: &Problem) -> &'static str {
     }
 }
 
-/// Returns the findings for what the reference validator reads in another way, because it
-/// splits the file before it reads YAML: it wants `---` as the very first characters, and
-/// ends the frontmatter at the next `---`, wherever that is.
-pub(super) fn findings(text: &str, split: &Split<'_>) -> Vec<Finding> {
+/// Returns the findings for what the reference validator reads in another way. It splits
+/// the file before it reads YAML: it wants `---` as the very first characters, and ends
+/// the frontmatter at the next `---`, wherever that is. Its YAML has fewer forms.
+pub(super) fn findings(text: &str, reading: &Reading<'_>) -> Vec<Finding> {
+    let split = &reading.split;
     let mut findings = Vec::new();
     let mut add = |rule, line, message: &str| {
         findings.push(Finding::warning(rule, Some(line), message.to_owned()));
@@ -41,6 +42,19 @@ pub(super) fn findings(text: &str, split: &Split<'_>) -> Vec<Finding> {
         let message = "the file starts with a byte order mark, which only the reference \
                        validator refuses: leave it out";
         add("byte-order-mark", 1, message);
+    }
+    if text.starts_with("---\r") && !text.starts_with("---\r\n") {
+        let message = "the lines end in CR alone, which only the reference validator takes for \
+                       line ends: write LF";
+        add("line-ends", 1, message);
+    }
+    let mut after_first = split.body.lines().zip(1..).skip(1);
+    if split.unclosed
+        && let Some((_, line)) = after_first.find(|(line, _)| line.trim_start().starts_with("---"))
+    {
+        let message = "only the reference validator ends the frontmatter at this `---`: write it \
+                       on a line of its own, without blanks before it";
+        add("frontmatter-dashes", line, message);
     }
     let Some(yaml) = split.yaml.filter(|yaml| !yaml.is_empty()) else {
         return findings;
@@ -60,7 +74,51 @@ pub(super) fn findings(text: &str, split: &Split<'_>) -> Vec<Finding> {
                        refuses: write `---`";
         add("frontmatter-dots", line_at(yaml.len()), message);
     }
+    if yaml.trim_start().starts_with('{') {
+        let message = "the frontmatter is in braces, which only the reference validator refuses: \
+                       put each key on its own line";
+        add("yaml-braces", Split::YAML_LINE, message);
+    }
+    let tab = yaml.lines().zip(Split::YAML_LINE..);
+    for (_, line) in tab.filter(|(line, _)| has_tab(line)).take(1) {
+        let message = "a tab is in a line of a key, which only the reference validator refuses: \
+                       write a blank";
+        add("yaml-tab", line, message);
+    }
+    let front = &reading.frontmatter;
+    for (key, field, most, rule) in [
+        (
+            "description",
+            &front.description,
+            MAX_DESCRIPTION_CHARS,
+            "description-length",
+        ),
+        (
+            "compatibility",
+            &front.compatibility,
+            MAX_COMPATIBILITY_CHARS,
+            "compatibility-length",
+        ),
+    ] {
+        let Some(field) = field else { continue };
+        let at = (field.line - Split::YAML_LINE) as usize;
+        let is_block = |line: &str| line.trim_end().ends_with(['|', '>']);
+        if field.value.chars().count() == most && yaml.lines().nth(at).is_some_and(is_block) {
+            let message = format!(
+                "`{key}` has {most} characters and a line end, which only the reference validator \
+                 counts: write `>-` or `|-` after the colon"
+            );
+            add(rule, field.line, &message);
+        }
+    }
     findings
+}
+
+/// Returns whether a line has a key of the format and a tab after it, outside of quotes.
+fn has_tab(line: &str) -> bool {
+    line.split_once(':').is_some_and(|(key, value)| {
+        KEYS.contains(&key) && value.contains('\t') && !value.trim_start().starts_with(['"', '\''])
+    })
 }
 
 #[cfg(test)]
@@ -82,8 +140,44 @@ mod tests {
             ),
             ("---\nname: a\n...\n... x", &[("frontmatter-dots", Some(3))]),
             ("---\n---\n...", &[]),
+            (
+                "---\nname: a\n--- # A\n",
+                &[("frontmatter-dashes", Some(3))],
+            ),
+            (
+                "\u{feff}---\nname: a\n ---\n",
+                &[
+                    ("byte-order-mark", Some(1)),
+                    ("frontmatter-dashes", Some(3)),
+                ],
+            ),
+            ("---\nname: a\n", &[]),
+            ("---\rname: a\r---\r", &[("line-ends", Some(1))]),
+            ("---\r\nname: a\r\n---\r\n", &[]),
+            ("---\n{name: a}\n---\n", &[("yaml-braces", Some(2))]),
+            (
+                "---\nname: a\ndescription:\ta\tb\nlicense: a\t\n---\n",
+                &[("yaml-tab", Some(3))],
+            ),
+            ("---\ndescription: \"a\tb\"\n---\na:\tb\n", &[]),
+            (
+                &format!("---\ndescription: >\n  {}\n---\n", "x".repeat(1024)),
+                &[("description-length", Some(2))],
+            ),
+            (
+                &format!("---\na: b\ncompatibility: |\n  {}\n---\n", "x".repeat(500)),
+                &[("compatibility-length", Some(3))],
+            ),
+            (
+                &format!("---\ndescription: >-\n  {}\n---\n", "x".repeat(1024)),
+                &[],
+            ),
+            (
+                &format!("---\ndescription: >\n  {}\n---\n", "x".repeat(1023)),
+                &[],
+            ),
         ] {
-            let found = findings(text, &frontmatter::split(text));
+            let found = findings(text, &frontmatter::read(text));
             let found: Vec<_> = found.iter().map(|found| (found.rule, found.line)).collect();
             assert_eq!(found, expected, "{text}");
         }

@@ -4,6 +4,7 @@
 //! whatever these rules say.
 
 use super::Finding;
+use super::disputes::BY_SPECIFICATION;
 use crate::skill::frontmatter::{Field, quoted};
 
 /// Most characters of a name, from the specification.
@@ -24,7 +25,12 @@ pub(super) fn findings(folder_name: &str, field: Option<&Field<String>>, into: &
             format!("`name` has {chars} characters: at most {MAX_NAME_CHARS} are allowed");
         into.push(Finding::error("name-length", line, message));
     }
-    if let Some(char) = name.chars().find(|&char| !is_allowed(char)) {
+    if name.contains(is_accent) {
+        let message = format!(
+            "`name` is {shown}: write a letter and its accent as one character {BY_SPECIFICATION}"
+        );
+        into.push(Finding::error("name-characters", line, message));
+    } else if let Some(char) = name.chars().find(|&char| !is_allowed(char)) {
         let not = quoted(&char.to_string());
         let message = format!(
             "`name` is {shown}: only lowercase letters, digits and hyphens are allowed, not {not}"
@@ -34,7 +40,8 @@ pub(super) fn findings(folder_name: &str, field: Option<&Field<String>>, into: &
         let not = quoted(&char.to_string());
         let message = format!(
             "`name` is {shown}: not every host accepts letters other than `a` to `z`, such \
-             as {not} (by the specification's `a-z`; its reference validator accepts it)"
+             as {not} (by the specification's `a-z`; its reference validator accepts the letters \
+             of every script)"
         );
         into.push(Finding::warning("name-ascii", line, message));
     }
@@ -45,8 +52,17 @@ pub(super) fn findings(folder_name: &str, field: Option<&Field<String>>, into: &
     }
     if name != folder_name {
         let folder = quoted(folder_name);
-        let message =
-            format!("`name` is {shown}, but the folder is {folder}: they must be the same");
+        let accents = match name.contains(is_accent) != folder_name.contains(is_accent) {
+            true => {
+                " (one has a letter and its accent as two characters; the reference validator \
+                 takes them for the same)"
+            }
+            false => "",
+        };
+        let message = format!(
+            "`name` is {shown}, but the folder is {folder}: they must be the same{accents}; tools \
+             find the skill as {folder}, and `skills/list` over MCP leaves it out"
+        );
         into.push(Finding::error("name-folder", line, message));
     }
 }
@@ -59,6 +75,11 @@ fn required(folder_name: &str, field: Option<&Field<String>>) -> Finding {
     let folder = quoted(folder_name);
     let message = format!("`name` is {is}: {folder}, the folder's name, is expected");
     Finding::error("name-required", line, message)
+}
+
+/// Returns whether a character is an accent of the letter before it.
+fn is_accent(char: char) -> bool {
+    matches!(char, '\u{300}'..='\u{36f}')
 }
 
 /// Returns whether a name may contain a character: a hyphen, a digit, or a letter that
@@ -98,6 +119,12 @@ mod tests {
             ),
             ("not ascii", "école", "école", &["name-ascii"]),
             ("no case", "数据", "数据", &["name-ascii"]),
+            (
+                "accent of its own",
+                "e\u{301}cole",
+                "\u{e9}cole",
+                &["name-characters", "name-folder"],
+            ),
             ("leading hyphen", "-a", "-a", &["name-hyphens"]),
             ("trailing hyphen", "a-", "a-", &["name-hyphens"]),
             ("double hyphen", "a--b", "a--b", &["name-hyphens"]),

@@ -1,0 +1,63 @@
+"""FastMCP's client of the skills extension: lists the skills, gets one, reads every file of
+each and compares it with its digest. Exits with 0 if all of it works. Arguments: a
+configuration file for clients, and the program's folder."""
+import asyncio
+import base64
+import hashlib
+import json
+import os
+import pathlib
+import re
+import sys
+
+from fastmcp import Client
+from fastmcp.skills import SkillsClientExtension
+from fastmcp.utilities.skills import list_skills
+
+GOOD = {"calculator", "weather"}
+# The folders that the specification does not take, and those that skills.py spoils.
+HIDDEN = 13
+
+
+def bytes_of(contents):
+    [content] = contents
+    if hasattr(content, "text"):
+        return content.text.encode()
+    return base64.b64decode(content.blob)
+
+
+async def main(configuration, folder):
+    folders = {path.name for path in (folder / "skills").iterdir()}
+    expected = GOOD | {name for name in folders if re.fullmatch(r"skill-\d+", name)}
+    assert len(folders) == len(expected) + HIDDEN, folders - expected
+    # A server over stdio starts in the current folder, as it does for other clients.
+    os.chdir(folder)
+    async with Client(configuration, extensions=[SkillsClientExtension()], cache=False) as client:
+        skills = await client.list_skills()
+        names = [skill.frontmatter.name for skill in skills]
+        assert names == sorted(expected), set(names) ^ expected
+        checked = 0
+        for skill in skills:
+            for file in skill.resources:
+                content = bytes_of(await client.read_resource(file.uri))
+                digest = "sha256:" + hashlib.sha256(content).hexdigest()
+                assert (digest, len(content)) == (file.digest, file.size), file
+                checked += 1
+        [weather] = [skill for skill in skills if skill.frontmatter.name == "weather"]
+        assert await client.get_skill(weather.uri) == weather
+        text = bytes_of(await client.read_resource(weather.uri))
+        assert text == (folder / "skills/weather/SKILL.md").read_bytes()
+        # Resources have every skill, also those that the listing leaves out.
+        found = {skill.name for skill in await list_skills(client)}
+        assert found == folders, found ^ folders
+    print("  FastMCP, %s: listed %d of %d skills, compared %d files with their digests" % (
+        "HTTP" if "url" in server(configuration) else "stdio", len(names), len(folders), checked))
+
+
+def server(configuration):
+    return configuration["mcpServers"]["skillhost"]
+
+
+if __name__ == "__main__":
+    asyncio.run(main(json.loads(pathlib.Path(sys.argv[1]).read_text()),
+                     pathlib.Path(sys.argv[2])))

@@ -1,0 +1,87 @@
+//! A search: a request and the skills of a catalog, apart by NULs. The first letter says
+//! how often each text is repeated, once to a thousand times. The first line of a skill is
+//! its name, and the rest its SKILL.md. Whatever they say, a search ends soon, finds only
+//! skills that are there and allowed, as many as asked for at most, and gives short reasons.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use skillhost::{Catalog, SearchHit, SkillIndex as _, SkillsRoot};
+use skillhost_index::MemoryIndex;
+
+/// Most bytes of a repeated text: longer ones are cut by the index.
+const LONGEST: usize = 256 * 1024;
+
+/// Most skills: each is a file.
+const MOST_SKILLS: usize = 8;
+
+/// Far longer than an index of so few skills takes on a busy machine.
+const SOON: Duration = Duration::from_secs(5);
+
+/// Most reasons of a hit, and characters of one: words, and a heading, with an ellipsis.
+const MOST_REASONS: usize = 8;
+const LONGEST_REASON: usize = 81;
+
+pub(crate) fn run(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let mut letters = text.chars();
+    let times = 10_usize.pow(letters.next().map_or(0, u32::from) % 4);
+    let mut texts = letters.as_str().split('\0');
+    let repeated = |text: &str| text.repeat(times.min(1 + LONGEST / text.len().max(1)));
+    let request = repeated(texts.next().unwrap_or_default());
+
+    let folder = tempfile::tempdir().unwrap();
+    for (number, text) in texts.take(MOST_SKILLS).enumerate() {
+        let (name, text) = text.split_once('\n').unwrap_or(("", text));
+        // A name that no folder can have, or another skill has, gives way to a number.
+        let path = folder.path().join(name.replace('/', "."));
+        let path = match name.len() > 2 && fs::create_dir(&path).is_ok() {
+            true => path,
+            false => {
+                let path = folder.path().join(number.to_string());
+                fs::create_dir_all(&path).unwrap();
+                path
+            }
+        };
+        fs::write(path.join("SKILL.md"), repeated(text)).unwrap();
+    }
+    let root = SkillsRoot::new(folder.path());
+    let catalog = Arc::new(Catalog::open(&[root], None).unwrap());
+    let names = catalog.names();
+
+    let start = Instant::now();
+    let index = MemoryIndex::build_now(&catalog);
+    let found = index.search(&request, 5, &|_| true);
+    let took = start.elapsed();
+    assert!(took < SOON, "{took:?}: {text:?}");
+    assert_eq!(index.search(&request, 5, &|_| true), found, "{text:?}");
+    assert_eq!(index.report().skills, names.len(), "{text:?}");
+    check(&found.hits, &names, 5, &text);
+    for name in &names {
+        let allowed = |other: &str| other == name;
+        let alone = index.search(&request, 1, &allowed).hits;
+        let is_found = found.hits.iter().any(|hit| hit.name == *name);
+        assert!(!is_found || !alone.is_empty(), "{name:?}: {text:?}");
+        check(&alone, std::slice::from_ref(name), 1, &text);
+    }
+}
+
+fn check(hits: &[SearchHit], names: &[String], most: usize, text: &str) {
+    assert!(hits.len() <= most, "{text:?}");
+    let found: BTreeSet<&str> = hits.iter().map(|hit| hit.name.as_str()).collect();
+    assert_eq!(found.len(), hits.len(), "{text:?}");
+    for hit in hits {
+        assert!(names.contains(&hit.name), "{hit:?}: {text:?}");
+        assert!(hit.matches.len() <= MOST_REASONS, "{hit:?}: {text:?}");
+        for reason in &hit.matches {
+            let length = reason.chars().count();
+            assert!(
+                (1..=LONGEST_REASON).contains(&length),
+                "{reason:?}: {text:?}"
+            );
+            assert!(!reason.contains('\n'), "{reason:?}: {text:?}");
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! A search of a catalog.
+
+#![no_main]
+
+#[path = "../bodies/search.rs"]
+mod body;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| body::run(data));

@@ -6,7 +6,9 @@
 //! and its old number has no skill any more. Old postings are removed when they are
 //! many.
 
-use foldhash::HashMap;
+use std::collections::HashMap;
+
+use foldhash::fast::RandomState;
 use skillhost::DocumentStamp;
 
 use crate::fields::SkillFields;
@@ -24,9 +26,9 @@ const SKILL_BYTES: usize = 160;
 /// The skills and their terms.
 #[derive(Default)]
 pub(crate) struct Store {
-    terms: HashMap<Box<str>, Postings>,
+    terms: HashMap<Box<str>, Postings, RandomState>,
     skills: Vec<Option<IndexedSkill>>,
-    numbers: HashMap<Box<str>, Number>,
+    numbers: HashMap<Box<str>, Number, RandomState>,
     bytes: usize,
 }
 

@@ -1,7 +1,9 @@
 //! Text to terms: folding, words, stems, n-grams, and the stop words of English. The
 //! same is done to skills and to requests. Not here: fields and their weights.
 
-use foldhash::{HashMap, HashMapExt as _};
+use std::collections::HashMap;
+
+use foldhash::fast::RandomState;
 use rust_stemmers::{Algorithm, Stemmer};
 use skillhost::line::is_hidden;
 use unicode_normalization::UnicodeNormalization as _;
@@ -60,14 +62,14 @@ pub(crate) type TermNumber = u32;
 pub(crate) struct Analyzer {
     stemmer: Stemmer,
     /// The terms of folded words, or nothing for stop words.
-    words: HashMap<Box<str>, Option<TermNumber>>,
+    words: HashMap<Box<str>, Option<TermNumber>, RandomState>,
     terms: Terms,
     folded: String,
 }
 
 /// Terms with numbers.
 struct Terms {
-    numbers: HashMap<Box<str>, TermNumber>,
+    numbers: HashMap<Box<str>, TermNumber, RandomState>,
     /// The terms by their numbers.
     texts: Vec<Box<str>>,
 }
@@ -93,7 +95,7 @@ impl Analyzer {
             stemmer: Stemmer::create(Algorithm::English),
             words: words.map(|word| (word.into(), None)).collect(),
             terms: Terms {
-                numbers: HashMap::new(),
+                numbers: HashMap::default(),
                 texts: Vec::new(),
             },
             folded: String::new(),

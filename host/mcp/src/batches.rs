@@ -159,7 +159,7 @@ mod tests {
                 move |name: String| {
                     let number = reads.fetch_add(1, Ordering::Relaxed);
                     async move {
-                        if number % 3 == 0 {
+                        if number.is_multiple_of(3) {
                             tokio::task::yield_now().await;
                         }
                         (name, files)

@@ -14,7 +14,7 @@ const MAX_WORD: usize = 40;
 
 /// Most words and terms that are remembered, and those of one text more. Guards against:
 /// text of ever new words that fills the memory.
-const MAX_REMEMBERED: usize = 50_000;
+const MAX_REMEMBERED: usize = 100_000;
 
 /// Words that say nothing about a skill.
 const STOP_WORDS: &str = "a about above after again against all also am an and any are as at be \

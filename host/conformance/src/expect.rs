@@ -197,7 +197,7 @@ fn restricted_to(part: &Value, whole: Value) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use skillhost::{CallError, Failure, FailureKind, Form, Output, Stop};
+    use skillhost::{CallError, Failure, FailureKind, Form, Help, Output, Stop};
 
     fn answer(text: &str, details: Option<&str>) -> TrialResult {
         Ok(Output::new(text, details.map(str::to_owned), Form::Text))
@@ -219,7 +219,7 @@ mod tests {
         let trap = Err(CallError::Stopped {
             tool: "t".to_owned(),
             stop: Stop::Trap("cause".to_owned()),
-            help: None,
+            help: Help::default(),
         });
         let long = |line: &str| format!("{}\n{line}\nend", "check_equal\n".repeat(100));
         for (expected, ended, otherwise) in [

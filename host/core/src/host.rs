@@ -25,7 +25,7 @@ use crate::tool::audit::{Audit, AuditEntry, CallSubject};
 use crate::tool::grant::Terms;
 use crate::tool::observer::{Observation, Observer, Occupancy};
 use crate::tool::offer::DescriptionSource;
-use crate::tool::{CallError, Definition, Failure, FolderRule, Output, Stop};
+use crate::tool::{CallError, Definition, Failure, FolderRule, Help, Output, Stop};
 
 pub use builder::HostBuilder;
 use components::LoadedComponent;
@@ -262,7 +262,7 @@ impl Host {
             result = Err(CallError::Stopped {
                 tool: tool.to_owned(),
                 stop,
-                help: None,
+                help: Help::default(),
             });
         }
         if let Some(observation) = observation {
@@ -295,7 +295,7 @@ impl Host {
         let arguments = schema.check(arguments)?;
         let result = self.run_checked(served, &arguments, entry, peak).await;
         result.map_err(|error| match served.gives_help {
-            true => self.add_help(served, &arguments, error),
+            true => self.with_help(served, arguments, error),
             false => error,
         })
     }
@@ -374,7 +374,7 @@ impl Host {
                 details: refusal.details,
                 unknown_skill,
                 model_reads,
-                help: None,
+                help: Help::default(),
             })),
             Err(stop) => Err(stop_error(tool, stop)),
         }
@@ -442,7 +442,7 @@ fn stop_error(tool: &Tool, stop: Stop) -> CallError {
     CallError::Stopped {
         tool: name.clone(),
         stop,
-        help: None,
+        help: Help::default(),
     }
 }
 

@@ -95,7 +95,7 @@ pub use trust::{Principal, Trust, TrustError};
 // Listing tools and calling them.
 pub use tool::arguments::{MAX_ARGUMENTS, parse_arguments};
 pub use tool::{
-    CallError, Definition, Failure, FailureKind, FolderRule, Form, Output, Stop, message,
+    CallError, Definition, Failure, FailureKind, FolderRule, Form, Help, Output, Stop, message,
 };
 
 // Observing calls, and inspecting hosts and components.

@@ -5,6 +5,7 @@ pub(crate) mod arguments;
 pub(crate) mod audit;
 mod definition;
 pub(crate) mod grant;
+mod help;
 pub mod limits;
 pub mod message;
 pub(crate) mod observer;
@@ -14,5 +15,6 @@ pub(crate) mod record;
 mod stop;
 
 pub use definition::{Definition, FolderRule, Form};
+pub use help::Help;
 pub use outcome::{CallError, CallOutcome, Failure, FailureKind, Output, RefusalKind};
 pub use stop::{Stop, StopKind};

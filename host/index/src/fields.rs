@@ -9,12 +9,13 @@
 //! The average lengths are constants. So a skill's weights depend on no other skill, and
 //! a change of one skill changes nothing of another. The figures are in bench/NOTES.md.
 
-use std::collections::{HashMap, HashSet};
-use std::hash::{BuildHasher as _, RandomState};
+use std::collections::HashSet;
+use std::hash::BuildHasher as _;
 
+use foldhash::fast::RandomState;
 use skillhost::frontmatter;
 
-use crate::text::{Analyzer, TokenKind, visible};
+use crate::text::{Analyzer, TermNumber, TokenKind, visible};
 
 /// Most characters of a description that are searched: the specification's limit.
 /// Guards against: a description that names every word.
@@ -87,9 +88,9 @@ const PROSE: usize = 3;
 
 /// A skill as the index takes it.
 #[derive(Debug, Default)]
-pub(crate) struct SkillFields {
+pub(crate) struct SkillFields<'a> {
     /// The terms with their weights, in units of [`weight_of`].
-    pub(crate) terms: Vec<(Box<str>, u8)>,
+    pub(crate) terms: Vec<(&'a str, u8)>,
     /// The description and the headings, a line each.
     pub(crate) shown: String,
     /// True if it has more terms than [`MAX_TERMS`].
@@ -112,21 +113,28 @@ pub(crate) enum Part {
 pub(crate) struct FieldReader {
     analyzer: Analyzer,
     hasher: RandomState,
+    places: Places,
+}
+
+/// The places of the terms of a skill among its terms, by the numbers of the terms.
+#[derive(Default)]
+struct Places {
+    /// The skill, of all that were read, and the place in it.
+    places: Vec<(u32, u32)>,
+    skill: u32,
 }
 
 /// The occurrences of the terms of a skill.
 #[derive(Default)]
 struct Occurrences {
-    /// The places of the terms in `terms`.
-    places: HashMap<Box<str>, usize>,
     terms: Vec<Term>,
     lengths: [usize; FIELDS.len()],
     line: u32,
     cut: bool,
 }
 
-#[derive(Default)]
 struct Term {
+    number: TermNumber,
     counts: [u16; FIELDS.len()],
     /// The last line that has it.
     line: u32,
@@ -136,12 +144,15 @@ impl FieldReader {
     pub(crate) fn new() -> Self {
         Self {
             analyzer: Analyzer::new(),
-            hasher: RandomState::new(),
+            hasher: RandomState::default(),
+            places: Places::default(),
         }
     }
 
     /// Returns the fields of a skill. `text` is the start of its SKILL.md.
-    pub(crate) fn read(&mut self, name: &str, text: &str, part: Part) -> SkillFields {
+    pub(crate) fn read(&mut self, name: &str, text: &str, part: Part) -> SkillFields<'_> {
+        self.analyzer.forget();
+        self.places.begin();
         let reading = frontmatter::read(text);
         let front = reading.frontmatter;
         let description = front.description.map(|field| field.value);
@@ -164,10 +175,12 @@ impl FieldReader {
             }
             self.body(&mut found, reading.split.body, &mut shown);
         }
+        let weights = found.weights().into_iter();
+        let terms = weights.map(|(number, weight)| (self.analyzer.term(number), weight));
         SkillFields {
             cut: found.cut,
             shown,
-            terms: found.weights(),
+            terms: terms.collect(),
         }
     }
 
@@ -204,7 +217,7 @@ impl FieldReader {
         let text = &text[..text.floor_char_boundary(MAX_LINE)];
         self.analyzer.tokens(text, |token| {
             if token.kind != TokenKind::StopWord {
-                found.count(token.term, field);
+                found.count(&mut self.places, token.number, field);
             }
         });
     }
@@ -218,20 +231,44 @@ fn heading(line: &str) -> Option<&str> {
     heading.then(|| text.trim().trim_end_matches('#').trim_end())
 }
 
+impl Places {
+    /// Begins with another skill.
+    fn begin(&mut self) {
+        self.skill = self.skill.wrapping_add(1);
+        if self.skill == 0 {
+            self.places.clear();
+            self.skill = 1;
+        }
+    }
+
+    /// Returns the place of a term, which is new if it has none yet.
+    fn of(&mut self, term: TermNumber, new: usize) -> usize {
+        let at = term as usize;
+        if at >= self.places.len() {
+            self.places.resize(at + 1, (0, 0));
+        }
+        let (skill, place) = &mut self.places[at];
+        if *skill != self.skill {
+            (*skill, *place) = (self.skill, new as u32);
+        }
+        *place as usize
+    }
+}
+
 impl Occurrences {
-    fn count(&mut self, term: &str, field: usize) {
-        let place = match self.places.get(term) {
-            Some(place) => *place,
-            None if self.terms.len() == MAX_TERMS => {
+    fn count(&mut self, places: &mut Places, term: TermNumber, field: usize) {
+        let place = places.of(term, self.terms.len());
+        if place == self.terms.len() {
+            if place == MAX_TERMS {
                 self.cut = true;
                 return;
             }
-            None => {
-                self.terms.push(Term::default());
-                self.places.insert(term.into(), self.terms.len() - 1);
-                self.terms.len() - 1
-            }
-        };
+            self.terms.push(Term {
+                number: term,
+                counts: [0; FIELDS.len()],
+                line: 0,
+            });
+        }
         let found = &mut self.terms[place];
         if found.line == self.line {
             return;
@@ -241,7 +278,7 @@ impl Occurrences {
         self.lengths[field] += 1;
     }
 
-    fn weights(self) -> Vec<(Box<str>, u8)> {
+    fn weights(&self) -> Vec<(TermNumber, u8)> {
         let mut scales = [0.0; FIELDS.len()];
         for ((scale, field), length) in scales.iter_mut().zip(&FIELDS).zip(self.lengths) {
             let relative = (length as f32 / field.usual).max(SHORTEST);
@@ -255,21 +292,22 @@ impl Occurrences {
             // As in `weight_of`: the highest weight is 255.
             (255.0 * sum / (sum + SATURATION)).clamp(1.0, 255.0) as u8
         };
-        let places = self.places.into_iter();
-        let weighed = places.map(|(text, place)| (text, weight(&self.terms[place])));
-        weighed.collect()
+        let terms = self.terms.iter();
+        terms.map(|term| (term.number, weight(term))).collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashMap;
+
     use super::*;
 
     /// Returns the weights of a skill's terms.
     fn weights(description: &str, body: &str) -> HashMap<String, u8> {
         let text = format!("---\nname: x\ndescription: {description}\n---\n{body}");
-        let fields = FieldReader::new().read("x", &text, Part::All);
-        let terms = fields.terms.into_iter();
+        let mut reader = FieldReader::new();
+        let terms = reader.read("x", &text, Part::All).terms.into_iter();
         terms.map(|(term, weight)| (term.into(), weight)).collect()
     }
 
@@ -318,7 +356,8 @@ mod tests {
         let words: String = (0..100_000)
             .map(|number| format!("# w{number}\n"))
             .collect();
-        let fields = FieldReader::new().read("x", &words, Part::All);
+        let mut reader = FieldReader::new();
+        let fields = reader.read("x", &words, Part::All);
         assert!(fields.cut && fields.terms.len() == MAX_TERMS);
         assert!(fields.shown.len() <= MAX_HEADINGS);
         let line = "a ".repeat(MAX_LINE) + "apples";
@@ -328,9 +367,10 @@ mod tests {
     #[test]
     fn keeps_descriptions_and_headings_as_a_person_sees_them() {
         let text = "---\ndescription: Brews\u{200b} tea\n---\n# Fi\u{e0041}ne ##\n";
-        let fields = FieldReader::new().read("tea", text, Part::All);
+        let mut reader = FieldReader::new();
+        let fields = reader.read("tea", text, Part::All);
         assert_eq!(fields.shown, "Brews tea\nFine");
-        let fields = FieldReader::new().read("tea", text, Part::Description);
+        let fields = reader.read("tea", text, Part::Description);
         assert_eq!(fields.shown, "Brews tea");
     }
 }

@@ -45,6 +45,8 @@
 
 mod text;
 
+mod typo;
+
 mod thesaurus;
 
 mod fields;

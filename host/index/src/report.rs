@@ -49,13 +49,17 @@ impl IndexReport {
             && self.unreadable == other.unreadable
     }
 
-    /// Writes what was left out to the log, a line for each reason.
+    /// Writes what was left out to the log, a line for each reason. That a skill is long
+    /// is its author's choice, and no fault of the moment.
     pub(crate) fn log(&self) {
+        if self.cut.count > 0 {
+            tracing::info!(
+                skills = self.cut.count,
+                first = ?self.cut.first,
+                "only the start of SKILL.md is searched: it is longer than an index takes"
+            );
+        }
         let reasons = [
-            (
-                &self.cut,
-                "only the start of SKILL.md is searched: it is longer than an index takes",
-            ),
             (
                 &self.without_body,
                 "only name and description are searched: the index is full",

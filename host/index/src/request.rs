@@ -6,6 +6,7 @@ use std::collections::HashSet;
 use crate::store::Store;
 use crate::text::{Analyzer, TokenKind, fold, visible};
 use crate::thesaurus::{THESAURUS, Word};
+use crate::typo::MistypedWord;
 
 /// Most bytes of a request that are read. Guards against: a request of megabytes.
 const MAX_BYTES: usize = 4096;
@@ -113,20 +114,20 @@ impl Request {
 /// many skills.
 fn similar_terms(word: &str, store: &Store) -> Vec<Wanted> {
     let most = if word.len() <= 5 { 1 } else { 2 };
-    let letters = letters_of(word);
+    let Some(mistyped) = MistypedWord::new(word) else {
+        return Vec::new();
+    };
     let mut similar: Vec<(usize, bool, u32, &str)> = store
         .terms()
-        .filter(|(term, count)| {
-            *count > 0
+        .filter(|(term, postings)| {
+            postings.count() > 0
                 && term.len() >= SHORTEST_TYPO
-                && term.len().abs_diff(word.len()) <= most
-                // A letter that is changed takes one away and adds one.
-                && (letters ^ letters_of(term)).count_ones() as usize <= 2 * most
+                && mistyped.may_be(term.len(), postings.letters(), most)
         })
-        .filter_map(|(term, count)| {
-            let distance = strsim::osa_distance(word, term);
+        .filter_map(|(term, postings)| {
+            let distance = mistyped.distance(term).filter(|found| *found <= most)?;
             let other_start = word.as_bytes().first() != term.as_bytes().first();
-            (distance <= most).then_some((distance, other_start, u32::MAX - count, term))
+            Some((distance, other_start, u32::MAX - postings.count(), term))
         })
         .collect();
     similar.sort_unstable();
@@ -143,10 +144,4 @@ fn similar_terms(word: &str, store: &Store) -> Vec<Wanted> {
             written: String::new(),
         })
         .collect()
-}
-
-/// Returns a bit for each letter that occurs in a word.
-fn letters_of(word: &str) -> u32 {
-    let bits = word.bytes().map(|byte| 1 << (byte % 32));
-    bits.fold(0, |letters, bit| letters | bit)
 }

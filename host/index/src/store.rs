@@ -8,9 +8,11 @@
 
 use std::collections::HashMap;
 
+use foldhash::fast::RandomState;
 use skillhost::DocumentStamp;
 
 use crate::fields::SkillFields;
+use crate::typo::letters_of;
 
 /// The number of a skill in the index.
 pub(crate) type Number = u32;
@@ -24,9 +26,9 @@ const SKILL_BYTES: usize = 160;
 /// The skills and their terms.
 #[derive(Default)]
 pub(crate) struct Store {
-    terms: HashMap<Box<str>, Postings>,
+    terms: HashMap<Box<str>, Postings, RandomState>,
     skills: Vec<Option<IndexedSkill>>,
-    numbers: HashMap<Box<str>, Number>,
+    numbers: HashMap<Box<str>, Number, RandomState>,
     bytes: usize,
 }
 
@@ -59,25 +61,27 @@ impl IndexedSkill {
 }
 
 /// The skills that have a term.
-#[derive(Default)]
 pub(crate) struct Postings {
     bytes: Vec<u8>,
     last: Number,
     count: u32,
+    /// The [`letters_of`] the term.
+    letters: u32,
 }
 
 impl Store {
     /// Adds a skill, in place of the one of the same name.
-    pub(crate) fn insert(&mut self, skill: IndexedSkill, fields: &SkillFields) {
+    pub(crate) fn insert(&mut self, skill: IndexedSkill, fields: &SkillFields<'_>) {
         self.remove(&skill.name);
         let number = self.skills.len() as Number;
         self.bytes += skill.bytes();
         for (term, weight) in &fields.terms {
-            let postings = match self.terms.get_mut(term) {
+            let postings = match self.terms.get_mut(*term) {
                 Some(postings) => postings,
                 None => {
                     self.bytes += TERM_BYTES + term.len();
-                    self.terms.entry(term.clone()).or_default()
+                    let postings = Postings::new(letters_of(term));
+                    self.terms.entry((*term).into()).or_insert(postings)
                 }
             };
             let before = postings.bytes.capacity();
@@ -118,7 +122,7 @@ impl Store {
         self.bytes = self.skills.iter().flatten().map(IndexedSkill::bytes).sum();
         let bytes = &mut self.bytes;
         self.terms.retain(|term, postings| {
-            let mut kept = Postings::default();
+            let mut kept = Postings::new(postings.letters);
             for (number, weight) in postings.iter() {
                 if let Some(number) = renumbered[number as usize] {
                     kept.push(number, weight);
@@ -173,15 +177,28 @@ impl Store {
         self.terms.get(term)
     }
 
-    /// Returns all terms and the number of skills that have them.
-    pub(crate) fn terms(&self) -> impl Iterator<Item = (&str, u32)> {
-        self.terms
-            .iter()
-            .map(|(term, postings)| (&**term, postings.count))
+    /// Returns all terms and their postings.
+    pub(crate) fn terms(&self) -> impl Iterator<Item = (&str, &Postings)> {
+        let terms = self.terms.iter();
+        terms.map(|(term, postings)| (&**term, postings))
     }
 }
 
 impl Postings {
+    fn new(letters: u32) -> Self {
+        Self {
+            bytes: Vec::new(),
+            last: 0,
+            count: 0,
+            letters,
+        }
+    }
+
+    /// Returns the [`letters_of`] the term.
+    pub(crate) fn letters(&self) -> u32 {
+        self.letters
+    }
+
     /// Returns the number of skills, with removed ones.
     pub(crate) fn count(&self) -> u32 {
         self.count
@@ -231,12 +248,9 @@ mod tests {
         }
     }
 
-    fn fields(terms: &[(&str, u8)]) -> SkillFields {
+    fn fields<'a>(terms: &[(&'a str, u8)]) -> SkillFields<'a> {
         SkillFields {
-            terms: terms
-                .iter()
-                .map(|(term, weight)| ((*term).into(), *weight))
-                .collect(),
+            terms: terms.to_vec(),
             ..SkillFields::default()
         }
     }

@@ -250,3 +250,20 @@ fn a_full_index_names_what_it_leaves_out() {
     assert!(few.left_out.count > 0 && few.skills < 300);
     assert_eq!(few.left_out.count + few.skills, 300);
 }
+
+#[test]
+fn the_sample_skills_are_found_by_everyday_requests() {
+    let samples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../skills");
+    let catalog = Catalog::open(&[SkillsRoot::new(samples)], None).unwrap();
+    let index = MemoryIndex::build_now(&catalog);
+    for (request, skill) in [
+        ("add numbers", "calculator"),
+        ("multiply two prices", "calculator"),
+        ("rain tomorrow", "weather"),
+        ("find trends in my csv", "data_analysis"),
+        ("demo users for my database", "test_data_factory"),
+    ] {
+        let found = index.search(request, 1, &|_| true);
+        assert_eq!(found.hits[0].name, skill, "{request}");
+    }
+}

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use foldhash::fast::RandomState;
 use rust_stemmers::{Algorithm, Stemmer};
 use skillhost::line::is_hidden;
 use unicode_normalization::UnicodeNormalization as _;
@@ -11,9 +12,9 @@ use unicode_normalization::UnicodeNormalization as _;
 /// with terms that nobody asks for.
 const MAX_WORD: usize = 40;
 
-/// Most words whose stems are remembered. Guards against: text of ever new words that
-/// fills the memory.
-const MAX_STEMS: usize = 50_000;
+/// Most words and terms that are remembered, and those of one text more. Guards against:
+/// text of ever new words that fills the memory.
+const MAX_REMEMBERED: usize = 100_000;
 
 /// Words that say nothing about a skill.
 const STOP_WORDS: &str = "a about above after again against all also am an and any are as at be \
@@ -49,15 +50,42 @@ pub(crate) struct Token<'a> {
     pub(crate) folded: &'a str,
     /// The term by which it is found.
     pub(crate) term: &'a str,
+    /// The number of the term, until the analyzer [forgets](Analyzer::forget). That of a
+    /// stop word is no term's.
+    pub(crate) number: TermNumber,
 }
+
+/// The number of a term in an [`Analyzer`].
+pub(crate) type TermNumber = u32;
 
 /// Splits text into tokens.
 pub(crate) struct Analyzer {
     stemmer: Stemmer,
-    /// The places of folded words in `stems`, or nothing for stop words.
-    places: HashMap<Box<str>, Option<usize>>,
-    stems: Vec<Box<str>>,
+    /// The terms of folded words, or nothing for stop words.
+    words: HashMap<Box<str>, Option<TermNumber>, RandomState>,
+    terms: Terms,
     folded: String,
+}
+
+/// Terms with numbers.
+struct Terms {
+    numbers: HashMap<Box<str>, TermNumber, RandomState>,
+    /// The terms by their numbers.
+    texts: Vec<Box<str>>,
+}
+
+impl Terms {
+    fn number(&mut self, term: &str) -> TermNumber {
+        match self.numbers.get(term) {
+            Some(number) => *number,
+            None => {
+                let number = self.texts.len() as TermNumber;
+                self.numbers.insert(term.into(), number);
+                self.texts.push(term.into());
+                number
+            }
+        }
+    }
 }
 
 impl Analyzer {
@@ -65,10 +93,27 @@ impl Analyzer {
         let words = STOP_WORDS.split_ascii_whitespace();
         Self {
             stemmer: Stemmer::create(Algorithm::English),
-            places: words.map(|word| (word.into(), None)).collect(),
-            stems: Vec::new(),
+            words: words.map(|word| (word.into(), None)).collect(),
+            terms: Terms {
+                numbers: HashMap::default(),
+                texts: Vec::new(),
+            },
             folded: String::new(),
         }
+    }
+
+    /// Forgets words and the numbers of terms, if they are many.
+    pub(crate) fn forget(&mut self) {
+        if self.words.len() + self.terms.texts.len() > MAX_REMEMBERED {
+            self.words.retain(|_, term| term.is_none());
+            self.terms.numbers.clear();
+            self.terms.texts.clear();
+        }
+    }
+
+    /// Returns a term by its number.
+    pub(crate) fn term(&self, number: TermNumber) -> &str {
+        &self.terms.texts[number as usize]
     }
 
     /// Calls `each` with the tokens of a text that [`visible`] has returned, in their
@@ -89,7 +134,7 @@ impl Analyzer {
                 }
                 script => {
                     rest = after;
-                    grams(run, script, &mut each);
+                    grams(run, script, &mut self.terms, &mut each);
                 }
             }
         }
@@ -107,22 +152,25 @@ impl Analyzer {
                 written,
                 folded: &folded,
                 term: &folded,
+                number: TermNumber::MAX,
             }),
-            Some(stem) => {
+            Some((number, stem)) => {
                 each(Token {
                     kind: TokenKind::Word,
                     written,
                     folded: &folded,
                     term: stem,
+                    number,
                 });
                 for_each_part(written.trim_end_matches(['+', '#']), |part| {
                     fold_into(part, &mut folded);
-                    if let Some(term) = self.stem(&folded) {
+                    if let Some((number, term)) = self.stem(&folded) {
                         each(Token {
                             kind: TokenKind::Part,
                             written: part,
                             folded: "",
                             term,
+                            number,
                         });
                     }
                 });
@@ -131,22 +179,17 @@ impl Analyzer {
         self.folded = folded;
     }
 
-    /// Returns the stem of a folded word. `None` for a stop word.
-    fn stem(&mut self, folded: &str) -> Option<&str> {
-        let place = match self.places.get(folded) {
-            Some(place) => (*place)?,
+    /// Returns the stem of a folded word and its number. `None` for a stop word.
+    fn stem(&mut self, folded: &str) -> Option<(TermNumber, &str)> {
+        let number = match self.words.get(folded) {
+            Some(number) => (*number)?,
             None => {
-                if self.stems.len() == MAX_STEMS {
-                    self.stems.clear();
-                    self.places.retain(|_, place| place.is_none());
-                }
-                self.stems.push(self.stemmer.stem(folded).into());
-                let place = self.stems.len() - 1;
-                self.places.insert(folded.into(), Some(place));
-                place
+                let number = self.terms.number(&self.stemmer.stem(folded));
+                self.words.insert(folded.into(), Some(number));
+                number
             }
         };
-        Some(&self.stems[place])
+        Some((number, &self.terms.texts[number as usize]))
     }
 }
 
@@ -241,12 +284,13 @@ fn sign_of(word: &str, after: &str) -> usize {
 
 /// Calls `each` with each pair of neighbours in a run of characters. A character that
 /// stands alone counts in Chinese and Korean. In the others it is a particle.
-fn grams(run: &str, script: Script, each: &mut impl FnMut(Token<'_>)) {
-    let gram = |gram| Token {
+fn grams(run: &str, script: Script, terms: &mut Terms, each: &mut impl FnMut(Token<'_>)) {
+    let mut gram = |gram| Token {
         kind: TokenKind::Gram,
         written: gram,
         folded: gram,
         term: gram,
+        number: terms.number(gram),
     };
     let ends = run.char_indices().map(|(at, c)| at + c.len_utf8());
     let mut previous = None;
@@ -357,12 +401,17 @@ mod tests {
     }
 
     #[test]
-    fn remembers_a_bounded_number_of_stems() {
+    fn remembers_a_bounded_number_of_words() {
         let mut analyzer = Analyzer::new();
-        for number in 0..MAX_STEMS + 10 {
-            analyzer.tokens(&format!("w{number}"), |_| {});
+        for number in 0..MAX_REMEMBERED + 10 {
+            analyzer.forget();
+            analyzer.tokens(&format!("w{number}"), |token| {
+                assert!((token.number as usize) < MAX_REMEMBERED);
+            });
         }
-        assert!(analyzer.stems.len() <= MAX_STEMS);
+        assert!(analyzer.words.len() + analyzer.terms.texts.len() <= MAX_REMEMBERED + 2);
         assert_eq!(analyzer.stem("the"), None);
+        let (number, _) = analyzer.stem("walking").unwrap();
+        assert_eq!(analyzer.stem("walks"), Some((number, "walk")));
     }
 }

@@ -75,17 +75,7 @@ impl Calls {
         guest: Guest,
         call: impl Future<Output = T> + Send + 'static,
     ) -> Result<T, ErrorData> {
-        let error = |why: &str| ErrorData::internal_error(why.to_owned(), None);
-        let ending = || error("the server is ending");
-        let broken = |why: &dyn std::fmt::Display| {
-            tracing::error!("a call broke off: {why}");
-            error("the call broke off")
-        };
-        let threads = match guest {
-            Guest::BuiltIn => &self.built_in,
-            Guest::Stranger => &self.strangers,
-        };
-        let threads = threads.as_ref().ok_or_else(ending)?;
+        let threads = self.threads(guest)?;
         let alone = self.running.is_empty();
         let call = self.stop.clone().run_until_cancelled_owned(call);
         let mut call = Box::pin(self.running.track_future(call));
@@ -96,8 +86,28 @@ impl Calls {
                 return done.ok_or_else(ending);
             }
         }
-        let done = AbortOnDropHandle::new(threads.spawn(call)).await;
-        done.map_err(|error| broken(&error))?.ok_or_else(ending)
+        RunningCall(AbortOnDropHandle::new(threads.spawn(call)))
+            .end()
+            .await
+    }
+
+    /// Begins a call of built-in tools beside others, on a thread of its own.
+    pub(crate) fn begin<T: Send + 'static>(
+        &self,
+        call: impl Future<Output = T> + Send + 'static,
+    ) -> Result<RunningCall<T>, ErrorData> {
+        let call = self.stop.clone().run_until_cancelled_owned(call);
+        let call = self.running.track_future(call);
+        let task = self.threads(Guest::BuiltIn)?.spawn(call);
+        Ok(RunningCall(AbortOnDropHandle::new(task)))
+    }
+
+    fn threads(&self, guest: Guest) -> Result<&Runtime, ErrorData> {
+        let threads = match guest {
+            Guest::BuiltIn => &self.built_in,
+            Guest::Stranger => &self.strangers,
+        };
+        threads.as_ref().ok_or_else(ending)
     }
 
     /// Polls a call once on this thread, unless another call is polled there.
@@ -115,6 +125,28 @@ impl Calls {
             Err(panicked) => Some(Err(panicked)),
         }
     }
+}
+
+/// A call that has begun. Dropping it stops the call at its next turn.
+pub(crate) struct RunningCall<T>(AbortOnDropHandle<Option<T>>);
+
+impl<T> RunningCall<T> {
+    /// Waits for the end.
+    pub(crate) async fn end(self) -> Result<T, ErrorData> {
+        let done = self.0.await.map_err(|error| broken(&error))?;
+        done.ok_or_else(ending)
+    }
+}
+
+/// Returns the error of a call when the server ends.
+fn ending() -> ErrorData {
+    ErrorData::internal_error("the server is ending", None)
+}
+
+/// Returns the error of a call that panicked.
+fn broken(why: &dyn std::fmt::Display) -> ErrorData {
+    tracing::error!("a call broke off: {why}");
+    ErrorData::internal_error("the call broke off", None)
 }
 
 impl Drop for Calls {

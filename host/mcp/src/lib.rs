@@ -30,6 +30,8 @@ mod faults;
 mod calls;
 // The current host, its replacement, and notifications of changes.
 mod live;
+// Many skills for a page, several at a time.
+mod batches;
 // Folders that are watched for changes.
 mod watch;
 // The methods of the protocol, a module for each kind.

@@ -13,7 +13,7 @@ use rmcp::service::{Peer, RoleServer, SubscriptionContext};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::calls::{Calls, Guest};
+use super::calls::{Calls, Guest, RunningCall};
 use super::faults::FaultLog;
 use skillhost::Definition;
 use skillhost::Line;
@@ -132,10 +132,7 @@ impl LiveHost {
     ///
     /// Those of the builder. Requests go on waiting then.
     pub async fn load(&self) -> anyhow::Result<Host> {
-        if self.calls.get().is_none() {
-            let calls = Calls::start().context("cannot start the threads of calls")?;
-            self.calls.get_or_init(|| calls);
-        }
+        self.start_calls()?;
         let builder = self.builder.clone();
         let host = run_on_a_thread(move |runtime| runtime.block_on(builder.build())).await??;
         // A call waits neither for listings nor for other components.
@@ -206,9 +203,30 @@ impl LiveHost {
         async move {
             match self.calls.get() {
                 Some(calls) => calls.run(guest, call).await,
-                None => Err(ErrorData::internal_error("the tools are not loaded", None)),
+                None => Err(not_loaded()),
             }
         }
+    }
+
+    /// Begins a call of built-in tools beside others: it runs whether or not somebody
+    /// waits for its end.
+    pub(crate) fn begin<T: Send + 'static>(
+        &self,
+        call: impl Future<Output = T> + Send + 'static,
+    ) -> Result<RunningCall<T>, ErrorData> {
+        match self.calls.get() {
+            Some(calls) => calls.begin(call),
+            None => Err(not_loaded()),
+        }
+    }
+
+    /// Starts the threads of calls, if they are not there.
+    pub(crate) fn start_calls(&self) -> anyhow::Result<()> {
+        if self.calls.get().is_none() {
+            let calls = Calls::start().context("cannot start the threads of calls")?;
+            self.calls.get_or_init(|| calls);
+        }
+        Ok(())
     }
 
     /// Stops the calls that still run and waits until they are recorded. For the
@@ -411,4 +429,7 @@ async fn run_on_a_thread<T: Send + 'static>(
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|broken| broken.into_inner())
+}
+fn not_loaded() -> ErrorData {
+    ErrorData::internal_error("the tools are not loaded", None)
 }

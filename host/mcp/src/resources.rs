@@ -21,13 +21,14 @@ use serde_json::json;
 
 use self::cursor::BadCursor;
 use self::uri::SkillUri;
+use super::batches::{Batches, Reading};
 use super::calls::Guest;
 use super::live::{LiveHost, run_blocking};
 use super::room::AnswerRoom;
 use skillhost::Line;
 use skillhost::Stop;
 use skillhost::frontmatter;
-use skillhost::{Contents, EntryKind, OverLimit, ResourceError, SkillResources};
+use skillhost::{Contents, EntryKind, OverLimit, ResourceError, SkillFiles, SkillResources};
 
 /// The most resources of a page, of about 200 bytes each. Guards against: a listing
 /// that fills a client's buffers. A client may end after 64 pages.
@@ -52,49 +53,59 @@ pub(crate) async fn list(
     let resources = reader(live, id).await?;
     let mut result = ListResourcesResult::default();
     let mut last = String::new();
-    let skills = all_skills(&resources).await?;
-    let skills = &skills[skills.partition_point(|skill| *skill < from)..];
-    for (read, skill) in skills.iter().enumerate() {
-        if read == MOST_READ {
-            // The next page starts with this skill: no path is empty.
-            result.next_cursor = Some(cursor::encode(LISTING, [skill, ""]));
-            break;
-        }
-        let (reader, name) = (resources.clone(), skill.clone());
-        let files = match live
-            .run(Guest::BuiltIn, async move { reader.files(&name).await })
-            .await?
-        {
+    let mut skills = skills_from(&resources, &from, MOST_READ + 1).await?;
+    let next = skills.split_off(MOST_READ.min(skills.len())).pop();
+    let places = resources.places();
+    let mut skills = Batches::new(live, skills, places, move |name| {
+        let reader = resources.clone();
+        async move { listed(reader.files(&name).await) }
+    });
+    while let Some((skill, files)) = skills.next(MOST_READ).await? {
+        let (files, front) = match files {
             Ok(files) => files,
             Err(error) => {
                 // A skill that cannot be read hides no other.
                 check_host(&error)?;
                 tracing::info!(
                     "the files of `{}` are not listed: {error}",
-                    Line::new(skill)
+                    Line::new(&skill)
                 );
                 continue;
             }
         };
-        let after = if *skill == from { &*after } else { "" };
-        let start = files.skill_md.as_deref();
+        let after = if skill == from { &*after } else { "" };
         for file in files.files.into_iter().filter(|file| *file.path > *after) {
             if result.resources.len() == PAGE {
                 // `last` is of this skill, or empty before its first file.
-                result.next_cursor = Some(cursor::encode(LISTING, [skill, &last]));
+                result.next_cursor = Some(cursor::encode(LISTING, [&skill, &last]));
                 return Ok(result);
             }
-            let uri = SkillUri::file(skill, &file.path);
-            let mut resource = resource(&uri, file.size, start);
+            let uri = SkillUri::file(&skill, &file.path);
+            let mut resource = resource(&uri, file.size, front.as_ref());
             if let (SKILL_MD, Some(over)) = (&*file.path, &files.over) {
-                add_notice(&mut resource, skill, *over);
+                add_notice(&mut resource, &skill, *over);
             }
             result.resources.push(resource);
             last = file.path;
         }
         last.clear();
     }
+    // The next page starts with this skill: no path is empty.
+    result.next_cursor = next.map(|skill| cursor::encode(LISTING, [&skill, ""]));
     Ok(result)
+}
+
+/// The files of a skill, and what its SKILL.md says of it.
+type Listed = (SkillFiles, Option<Front>);
+
+/// Returns what a listing needs of a skill's files.
+fn listed(files: Result<SkillFiles, ResourceError>) -> Reading<Result<Listed, ResourceError>> {
+    let count = files.as_ref().map_or(0, |files| files.files.len());
+    let listed = files.map(|files| {
+        let front = files.skill_md.as_deref().map(Front::of);
+        (files, front)
+    });
+    (listed, count)
 }
 
 /// Returns the one form of all addresses.
@@ -180,11 +191,11 @@ pub(crate) async fn directory(
         let last = entries.last().map_or("", |entry| &entry.name);
         result.next_cursor = Some(cursor::encode(LISTING, [&request.uri, last]));
     }
-    let start = directory.skill_md.as_deref();
+    let front = directory.skill_md.as_deref().map(Front::of);
     let child = |entry: skillhost::DirectoryEntry| {
         let child = uri.child(&entry.name);
         match entry.kind {
-            EntryKind::File { size } => resource(&child, size, start),
+            EntryKind::File { size } => resource(&child, size, front.as_ref()),
             EntryKind::Directory => {
                 Resource::new(child.to_string(), entry.name).with_mime_type(DIRECTORY_MIME_TYPE)
             }
@@ -204,10 +215,15 @@ pub(super) async fn reader(live: &LiveHost, id: &str) -> Result<SkillResources, 
     })
 }
 
-/// Returns the names of all skills, sorted.
-pub(super) async fn all_skills(resources: &SkillResources) -> Result<Vec<String>, ErrorData> {
-    let resources = resources.clone();
-    run_blocking(move || resources.skills()).await
+/// Returns the names of some skills, sorted: at most this many, from the first that is
+/// not before `from`.
+pub(super) async fn skills_from(
+    resources: &SkillResources,
+    from: &str,
+    most: usize,
+) -> Result<Vec<String>, ErrorData> {
+    let (resources, from) = (resources.clone(), from.to_owned());
+    run_blocking(move || resources.skills_from(&from, most)).await
 }
 
 /// Adds to the description of a SKILL.md that files of its skill are not listed, and
@@ -224,38 +240,45 @@ fn add_notice(resource: &mut Resource, skill: &str, over: OverLimit) {
     });
 }
 
-/// Returns the resource of a file. `start` is the start of the skill's SKILL.md,
-/// whose resource has the name and description of the skill.
-fn resource(uri: &SkillUri, size: u64, start: Option<&str>) -> Resource {
+/// Returns the resource of a file. That of the skill's SKILL.md has the name and
+/// description of the skill.
+fn resource(uri: &SkillUri, size: u64, front: Option<&Front>) -> Resource {
     let path = uri.path.as_deref().unwrap_or_default();
     let name = path.rsplit('/').next().unwrap_or_default();
     let mut resource = Resource::new(uri.to_string(), name).with_size(size);
     resource.mime_type = media_type::of_path(path).map(str::to_owned);
-    if let (SKILL_MD, Some(start)) = (path, start) {
-        let (name, description) = name_and_description(start);
-        if let Some(name) = name {
-            resource.name = name;
+    if let (SKILL_MD, Some(front)) = (path, front) {
+        if let Some(name) = &front.name {
+            resource.name.clone_from(name);
         }
-        resource.description = description;
+        resource.description.clone_from(&front.description);
     }
     resource
 }
 
-/// Returns the name and the description in a SKILL.md: strictly, if its YAML is
-/// valid, otherwise as far as it can be read.
-fn name_and_description(start: &str) -> (Option<String>, Option<String>) {
-    if let Ok(Some(object)) = frontmatter::read_json(start) {
-        let text = |key| object.get(key).and_then(|value| value.as_str());
-        return (
-            text("name").map(str::to_owned),
-            text("description").map(str::to_owned),
-        );
+/// The name and the description in a SKILL.md.
+struct Front {
+    name: Option<String>,
+    description: Option<String>,
+}
+
+impl Front {
+    /// Reads the start of a SKILL.md: strictly, if its YAML is valid, otherwise as far as
+    /// it can be read.
+    fn of(start: &str) -> Self {
+        if let Ok(Some(object)) = frontmatter::read_json(start) {
+            let text = |key| object.get(key).and_then(|value| value.as_str());
+            return Self {
+                name: text("name").map(str::to_owned),
+                description: text("description").map(str::to_owned),
+            };
+        }
+        let read = frontmatter::read(start).frontmatter;
+        Self {
+            name: read.name.map(|field| field.value),
+            description: read.description.map(|field| field.value),
+        }
     }
-    let read = frontmatter::read(start).frontmatter;
-    (
-        read.name.map(|field| field.value),
-        read.description.map(|field| field.value),
-    )
 }
 
 pub(super) fn cursor_error(bad: BadCursor) -> ErrorData {

@@ -10,17 +10,18 @@ mod entry;
 
 use rmcp::model::{
     ErrorCode, ErrorData, ExtensionCapabilities, GetSkillRequestParams, GetSkillResult,
-    ListSkillsResult, PaginatedRequestParams, SKILL_MD, ServerCapabilities,
+    ListSkillsResult, PaginatedRequestParams, SKILL_MD, ServerCapabilities, Skill,
 };
 
-use self::entry::{Entry, NOT_A_NAME, is_name};
+use self::entry::{Entry, Fault, NOT_A_NAME, is_name};
+use super::batches::{Batches, Reading};
 use super::calls::Guest;
 use super::faults::SkillFault;
-use super::live::LiveHost;
+use super::live::{LiveHost, run_blocking};
 use super::resources::{
-    all_skills, check_host, cursor, cursor_error, not_found, parse, read_error, reader,
+    check_host, cursor, cursor_error, not_found, parse, read_error, reader, skills_from,
 };
-use skillhost::{ResourceError, SkillFiles, SkillResources};
+use skillhost::{ResourceError, SkillFiles};
 
 /// The most entries of a page. Guards against: a listing that fills a client's
 /// buffers. A client may end after 64 pages.
@@ -28,20 +29,12 @@ const PAGE: usize = 200;
 /// The files after which a page ends, about 150 bytes each. Guards against: entries
 /// with 512 files each.
 const FILES: usize = 5_000;
-/// The most skills that are read for a page, each by a call. Guards against: a
+/// The most skills that are looked at for a page, each by a call. Guards against: a
 /// listing of many skills that are left out.
 const MOST_READ: usize = 256;
 /// The bytes of digested files after which a page ends. Guards against: a page
 /// that takes a minute.
 const BYTES: u64 = 32 << 20;
-
-/// The reason why a skill's files were not read.
-#[derive(Debug)]
-enum FilesError {
-    Read(ResourceError),
-    /// The server is ending, or the call broke off.
-    Ended(ErrorData),
-}
 
 /// Returns what the server's capabilities say of the extension.
 pub(crate) fn extension() -> Option<ExtensionCapabilities> {
@@ -60,55 +53,92 @@ pub(crate) async fn list(
     let place = place.map(|cursor| cursor::decode(LISTING, &cursor));
     let [from] = place.transpose().map_err(cursor_error)?.unwrap_or_default();
     let resources = reader(live, id).await?;
-    let names = all_skills(&resources).await?;
+    let mut names = skills_from(&resources, &from, MOST_READ + 1).await?;
+    let next = names.split_off(MOST_READ.min(names.len())).pop();
     let mut result = ListSkillsResult::default();
-    let (mut bytes, mut files, mut skills_read) = (0, 0, 0);
+    let (mut bytes, mut files) = (0, 0);
     let faults = live.faults();
-    for name in &names[names.partition_point(|name| *name < from)..] {
-        if result.skills.len() == PAGE
-            || skills_read == MOST_READ
-            || files >= FILES
-            || bytes >= BYTES
-        {
-            result.next_cursor = Some(cursor::encode(LISTING, [name]));
-            return Ok(result);
-        }
-        // It costs no call to leave such a skill out.
-        if !is_name(name) {
+    // It costs no call to leave such a skill out.
+    names.retain(|name| {
+        let is_name = is_name(name);
+        if !is_name {
             faults.set(name, SkillFault::FolderName, NOT_A_NAME);
-            continue;
         }
-        skills_read += 1;
-        let read = match read(live, &resources, name).await {
-            Ok(read) => read,
-            Err(FilesError::Ended(error)) => return Err(error),
-            // It was removed while the others were read.
-            Err(FilesError::Read(ResourceError::UnknownSkill)) => continue,
-            Err(FilesError::Read(error)) => {
-                check_host(&error)?;
-                faults.set(name, SkillFault::Unreadable, &error.to_string());
-                continue;
-            }
-        };
-        match entry::of_files(name, &read) {
-            Ok(Entry { skill, fault: None }) => {
-                bytes += read.files.iter().map(|file| file.size).sum::<u64>();
-                files += read.files.len();
-                result.skills.push(skill);
-                match left_out(&read) {
-                    Some(files) => faults.set(name, SkillFault::Incomplete, &files),
-                    None => faults.clear(name),
+        is_name
+    });
+    let (places, reader) = (resources.places(), resources.clone());
+    let mut skills = Batches::new(live, names, places, move |name| {
+        let reader = reader.clone();
+        async move { listed(&name, reader.manifest(&name).await) }
+    });
+    while files < FILES
+        && bytes < BYTES
+        && let wanted @ 1.. = PAGE - result.skills.len()
+        && let Some((name, read)) = skills.next(wanted).await?
+    {
+        match read {
+            Ok(listed) => {
+                bytes += listed.bytes;
+                files += listed.files;
+                result.skills.push(listed.skill);
+                match listed.left_out {
+                    Some(files) => faults.set(&name, SkillFault::Incomplete, &files),
+                    None => faults.clear(&name),
                 }
             }
-            Ok(Entry {
-                fault: Some((fault, why)),
-                ..
-            })
-            | Err((fault, why)) => faults.set(name, fault, &why),
+            // It was removed while the others were read.
+            Err(NotListed::Read(ResourceError::UnknownSkill)) => {}
+            Err(NotListed::Read(error)) => {
+                check_host(&error)?;
+                faults.set(&name, SkillFault::Unreadable, &error.to_string());
+            }
+            Err(NotListed::Fault((fault, why))) => faults.set(&name, fault, &why),
         }
     }
-    faults.summarize(&names);
+    match skills.into_rest().or(next) {
+        Some(next) => result.next_cursor = Some(cursor::encode(LISTING, [&next])),
+        None => {
+            let resources = resources.clone();
+            faults.summarize(&run_blocking(move || resources.skills()).await?);
+        }
+    }
     Ok(result)
+}
+
+/// A skill of a listing.
+struct ListedSkill {
+    skill: Skill,
+    /// The bytes and the number of its files.
+    bytes: u64,
+    files: usize,
+    left_out: Option<String>,
+}
+
+/// The reason why a listing leaves a skill out.
+enum NotListed {
+    Read(ResourceError),
+    Fault(Fault),
+}
+
+/// Returns what a listing needs of a skill's files.
+fn listed(
+    name: &str,
+    read: Result<SkillFiles, ResourceError>,
+) -> Reading<Result<ListedSkill, NotListed>> {
+    let files = read.as_ref().map_or(0, |read| read.files.len());
+    let listed = read.map_err(NotListed::Read).and_then(|read| {
+        let Entry { skill, fault } = entry::of_files(name, &read).map_err(NotListed::Fault)?;
+        match fault {
+            Some(fault) => Err(NotListed::Fault(fault)),
+            None => Ok(ListedSkill {
+                skill,
+                bytes: read.files.iter().map(|file| file.size).sum(),
+                files,
+                left_out: left_out(&read),
+            }),
+        }
+    });
+    (listed, files)
 }
 
 /// Returns one skill, by the address of its SKILL.md.
@@ -124,27 +154,14 @@ pub(crate) async fn get(
         return Err(not_found(refused, &request.uri, &why));
     }
     let resources = reader(live, id).await?;
-    let files = match read(live, &resources, &uri.skill).await {
-        Ok(files) => files,
-        Err(FilesError::Ended(error)) => return Err(error),
-        Err(FilesError::Read(error)) => return Err(read_error(refused, &request.uri, &error)),
-    };
+    let skill = uri.skill.clone();
+    let files = async move { resources.manifest(&skill).await };
+    let files = live.run(Guest::BuiltIn, files).await?;
+    let files = files.map_err(|error| read_error(refused, &request.uri, &error))?;
     match entry::carried(&uri.skill, &files) {
         Ok(skill) => Ok(GetSkillResult::new(skill)),
         Err(why) => Err(not_found(refused, &request.uri, &why)),
     }
-}
-
-/// Reads all files of a skill, for their digests.
-async fn read(
-    live: &LiveHost,
-    resources: &SkillResources,
-    name: &str,
-) -> Result<SkillFiles, FilesError> {
-    let (resources, of) = (resources.clone(), name.to_owned());
-    let files = live.run(Guest::BuiltIn, async move { resources.manifest(&of).await });
-    let files = files.await.map_err(FilesError::Ended)?;
-    files.map_err(FilesError::Read)
 }
 
 /// Returns the files that are not in a skill's manifest, in words.

@@ -63,6 +63,8 @@ pub(crate) async fn call(
     let arguments = Value::Object(request.arguments.unwrap_or_default());
     let call = async move {
         let called = host.call_with_id(&name, arguments, Some(&id)).await;
+        // Help reads folders, and keeps no message waiting here.
+        let _ = called.as_ref().map_err(CallError::model_help);
         // In the poll in which the call ends: an answer without room is never kept.
         let output = called.as_ref().map_or(0, Output::size);
         room.fit(output).map(|()| called)

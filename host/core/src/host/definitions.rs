@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use super::{Host, ServedTool};
 use crate::component::embedded::FIND_SKILLS;
+use crate::skill::catalog::Freshness;
 use crate::skill::prompt;
 use crate::skill::search::SearchOffer;
 use crate::tool::Definition;
@@ -23,7 +24,7 @@ impl Host {
     /// [offer](crate::HostBuilder::search_offer) says. A schema lists no more than
     /// 200 skills.
     pub fn definitions(&self) -> Vec<Definition> {
-        let names = LazyCell::new(|| self.0.catalog.names());
+        let names = LazyCell::new(|| self.0.catalog.shared_names(Freshness::Now));
         self.0
             .tools
             .iter()

@@ -1,6 +1,6 @@
 //! Help for a call that failed because of the skill or the path that it named: the
-//! names that were meant, what is in a folder, where a link leads. It starts after
-//! the failure, looks at the file system again, and knows what the tool's grant
+//! names that were meant, what is in a folder, where a link leads. It starts when
+//! somebody asks for it, looks at the file system again, and knows what the tool's grant
 //! allows and nothing else. Other failures get none.
 //!
 //! Not here: the search for what is like a path (`skill/neighbours.rs`).
@@ -8,13 +8,13 @@
 use serde_json::{Map, Value};
 
 use super::{Host, ServedTool, string};
-use crate::skill::catalog::{CallFolder, Catalog, FolderError};
+use crate::skill::catalog::{CallFolder, Catalog, FolderError, Freshness};
 use crate::skill::guard::PathTarget;
 use crate::skill::neighbours::{self, WayOut};
 use crate::skill::skill_md;
 use crate::text::line::escape_json;
 use crate::text::suggest;
-use crate::tool::{CallError, FailureKind, FolderRule, Stop};
+use crate::tool::{CallError, FailureKind, FolderRule, Help, Stop};
 
 /// Bytes of help. Guards against: file names that fill a model's memory.
 const MOST_BYTES: usize = 1024;
@@ -43,48 +43,51 @@ struct FailedCall<'a> {
     served: &'a ServedTool,
     rule: &'a FolderRule,
     arguments: &'a Map<String, Value>,
-    error: &'a CallError,
+    /// True if the answer was too large.
+    is_too_large: bool,
 }
 
 impl Host {
-    /// Adds help to the error of a call with these arguments.
-    pub(super) fn add_help(
+    /// Gives help to the error of a call with these arguments.
+    pub(super) fn with_help(
         &self,
         served: &ServedTool,
-        arguments: &Map<String, Value>,
+        arguments: Map<String, Value>,
         mut error: CallError,
     ) -> CallError {
-        let Some(rule) = served.tool.definition.folder.as_ref() else {
+        if served.tool.definition.folder.is_none() {
             return error;
-        };
-        let call = FailedCall {
-            host: self,
-            served,
-            rule,
-            arguments,
-            error: &error,
-        };
-        let found = call.help().map(|lines| lines.join("\n"));
-        let found = found.filter(|help| help.len() <= MOST_BYTES);
-        match &mut error {
-            CallError::Failed(failure) => failure.help = found,
-            CallError::Stopped { help, .. } => *help = found,
-            CallError::UnknownTool { .. } | CallError::Arguments(_) => {}
         }
+        let (help, is_too_large) = match &mut error {
+            CallError::Failed(failure) if failure.kind != FailureKind::Failed => {
+                (&mut failure.help, false)
+            }
+            CallError::Stopped { stop, help, .. } => match stop {
+                Stop::NotGranted { .. } => (help, false),
+                Stop::Output(_) => (help, true),
+                _ => return error,
+            },
+            _ => return error,
+        };
+        let (host, tool) = (self.clone(), served.tool.definition.name.clone());
+        *help = Help::new(move || {
+            let served = host.tool(&tool).ok()?;
+            let call = FailedCall {
+                host: &host,
+                served,
+                rule: served.tool.definition.folder.as_ref()?,
+                arguments: &arguments,
+                is_too_large,
+            };
+            let help = call.help()?.join("\n");
+            (help.len() <= MOST_BYTES).then_some(help)
+        });
         error
     }
 }
 
 impl FailedCall<'_> {
     fn help(&self) -> Option<Vec<String>> {
-        match self.error {
-            CallError::Failed(failure) if failure.kind != FailureKind::Failed => {}
-            CallError::Stopped {
-                stop: Stop::NotGranted { .. } | Stop::Output(_),
-                ..
-            } => {}
-            _ => return None,
-        }
         let skill = self.skill();
         let is_long = |asked: &str| asked.len() > LONGEST_ASKED;
         if skill.is_some_and(is_long) || self.path().is_some_and(is_long) {
@@ -109,12 +112,13 @@ impl FailedCall<'_> {
             let rest = Some(rest).filter(|rest| self.path().is_none() && !rest.is_empty());
             return Some(vec![self.ask_again(Some(&skill), rest.as_deref())]);
         }
-        let names = self.skills();
+        let names = self.catalog().shared_names(Freshness::Recent);
         let all = names.len() <= MOST_COMPARED;
         let first = name.chars().next().map(|c| c.to_ascii_lowercase());
         let starts = |other: &&str| other.chars().next().map(|c| c.to_ascii_lowercase()) == first;
         let compared = names.iter().map(String::as_str);
         let compared = compared.filter(|other| all || starts(other));
+        let compared = compared.filter(|other| self.served.terms.skills.allow(other));
         let mut nearest = suggest::nearest(name, compared.take(MOST_COMPARED));
         nearest.retain(|name| self.catalog().has(name));
         match nearest.is_empty() {
@@ -122,7 +126,7 @@ impl FailedCall<'_> {
                 "Skills with a similar name: {}",
                 list(&nearest, 0)?
             )]),
-            true => self.which_skills(names),
+            true => self.which_skills(),
         }
     }
 
@@ -132,7 +136,7 @@ impl FailedCall<'_> {
         if let Some(lines) = self.through_a_skill(path) {
             return Some(lines);
         }
-        let mut lines = self.which_skills(self.skills())?;
+        let mut lines = self.which_skills()?;
         lines.insert(
             0,
             format!("Give the skill's name as `{}`.", self.rule.skill_property),
@@ -165,13 +169,9 @@ impl FailedCall<'_> {
         };
         match open.folder.lookup(path.as_ref(), true) {
             Ok(PathTarget::Folder(_)) => self.entries(open, path),
-            Ok(PathTarget::File(file)) => match self.error {
-                CallError::Stopped {
-                    stop: Stop::Output(_),
-                    ..
-                } => self.too_large(open, path, file.size),
-                _ => None,
-            },
+            Ok(PathTarget::File(file)) => {
+                (self.is_too_large).then(|| self.too_large(open, path, file.size))?
+            }
             Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => self
                 .outside(open, path)
                 .or_else(|| self.missing(open, path)),
@@ -287,7 +287,12 @@ impl FailedCall<'_> {
     }
 
     /// Names the skills, if they are few, else the tool that does.
-    fn which_skills(&self, mut names: Vec<String>) -> Option<Vec<String>> {
+    fn which_skills(&self) -> Option<Vec<String>> {
+        let names = self.catalog().shared_names(Freshness::Recent);
+        let known = names
+            .iter()
+            .filter(|name| self.served.terms.skills.allow(name));
+        let mut names: Vec<String> = known.take(FEW_SKILLS + 1).cloned().collect();
         if names.len() <= FEW_SKILLS {
             names.retain(|name| self.catalog().has(name));
             return Some(vec![format!("The skills are {}", list(&names, 0)?)]);
@@ -337,13 +342,6 @@ impl FailedCall<'_> {
         self.host.tool(tool).is_ok_and(|served| {
             served.quota.is_built_in && skill.is_some_and(|skill| served.terms.skills.allow(skill))
         })
-    }
-
-    /// Returns the names of what can be a skill, as far as the grant allows them.
-    fn skills(&self) -> Vec<String> {
-        let mut names = self.catalog().entry_names();
-        names.retain(|name| self.served.terms.skills.allow(name));
-        names
     }
 
     fn skill(&self) -> Option<&str> {

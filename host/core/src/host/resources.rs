@@ -10,6 +10,7 @@ mod answer;
 use serde_json::{Value, json};
 
 use crate::host::Host;
+use crate::skill::catalog::Freshness;
 use crate::tool::{CallError, Failure, Output, Stop};
 
 /// A reader of skills' files; see [`Host::skill_resources`]. It is cheap to clone.
@@ -182,6 +183,26 @@ impl SkillResources {
         let mut names = self.host.catalog().names();
         names.retain(|name| self.host.resources_allow(name));
         names
+    }
+
+    /// Returns some of [`Self::skills`]: at most this many, from the first that is not
+    /// before `from`. The first part of a listing has the names as they are now, and a
+    /// further one those of at most a second ago.
+    pub fn skills_from(&self, from: &str, most: usize) -> Vec<String> {
+        let freshness = match from {
+            "" => Freshness::Now,
+            _ => Freshness::Recent,
+        };
+        let names = self.host.catalog().shared_names(freshness);
+        let start = names.partition_point(|name| name.as_str() < from);
+        let granted = names[start..].iter();
+        let granted = granted.filter(|name| self.host.resources_allow(name));
+        granted.take(most).cloned().collect()
+    }
+
+    /// Returns the number of files or skills that can be read at a time.
+    pub fn places(&self) -> usize {
+        self.host.calls_per_tool()
     }
 
     /// Returns the bytes of a file. Their limit is that on answers.

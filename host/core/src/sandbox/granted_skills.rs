@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::skill::catalog::{Catalog, ScanStep, Skill};
+use crate::skill::catalog::{Catalog, Freshness, ScanStep, Skill};
 use crate::skill::search::{Coverage, SkillIndex};
 use crate::tool::Stop;
 use crate::tool::grant::Skills;
@@ -131,20 +131,24 @@ impl GrantedSkills {
 
 impl Inner {
     fn page(&self, from: Option<&str>, limit: usize, limits: &Limits) -> Result<SkillPage, Stop> {
-        let mut names = self.catalog.names();
-        names.retain(|name| self.granted.allow(name));
-        if names.len() > limits.directory_entries {
+        let freshness = match from {
+            None => Freshness::Now,
+            Some(_) => Freshness::Recent,
+        };
+        let names = self.catalog.shared_names(freshness);
+        let is_granted = |name: &&String| self.granted.allow(name);
+        let total = names.iter().filter(is_granted).count();
+        if total > limits.directory_entries {
             return Err(Stop::DirectoryEntries(limits.directory_entries));
         }
-        let total = names.len();
         let start = from.map_or(0, |from| names.partition_point(|name| name.as_str() < from));
-        let mut names = names.into_iter().skip(start);
+        let mut names = names[start..].iter().filter(is_granted);
         let (mut skills, mut count) = (Vec::new(), Count::default());
         while skills.len() < limit
             && let Some(name) = names.next()
         {
             // One that has gone since takes no place.
-            let Some(skill) = self.catalog.read(&name) else {
+            let Some(skill) = self.catalog.read(name) else {
                 continue;
             };
             count.add(&skill, limits)?;
@@ -153,7 +157,7 @@ impl Inner {
         Ok(SkillPage {
             skills,
             total,
-            next: names.next(),
+            next: names.next().cloned(),
         })
     }
 

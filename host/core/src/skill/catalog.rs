@@ -6,6 +6,7 @@ mod advice;
 mod describe;
 mod document;
 mod folder_cache;
+mod names;
 mod root;
 mod root_folder;
 mod scan;
@@ -14,6 +15,7 @@ mod tree;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::Context as _;
 use rustix::io::Errno;
@@ -26,6 +28,8 @@ use crate::text::suggest;
 use describe::describe;
 pub use document::{Document, DocumentStamp};
 use folder_cache::FolderCache;
+use names::CatalogNames;
+pub(crate) use names::Freshness;
 use root::{Root, SkillPath, SkillPlace, cannot_open, without_dots};
 pub use root_folder::MAX_DEPTH;
 pub(crate) use scan::{Scan, ScanStep};
@@ -38,6 +42,7 @@ pub struct Catalog {
     home: Option<Root>,
     hard_links: HardLinks,
     cache: FolderCache,
+    names: CatalogNames,
 }
 
 /// A folder of skills, as configured.
@@ -140,6 +145,7 @@ impl Catalog {
             home: home.transpose()?,
             hard_links: HardLinks::Refused,
             cache: FolderCache::new(descriptors::process_limit()),
+            names: CatalogNames::default(),
         })
     }
 
@@ -190,10 +196,13 @@ impl Catalog {
 
     /// Returns the names of the skills, sorted, without reading the skills.
     pub fn names(&self) -> Vec<String> {
-        let mut names: Vec<String> = self.roots.iter().flat_map(Root::names).collect();
-        names.sort_unstable();
-        names.dedup();
-        names
+        self.shared_names(Freshness::Now).to_vec()
+    }
+
+    /// Returns the names of the skills, sorted, without reading the skills.
+    pub(crate) fn shared_names(&self, freshness: Freshness) -> Arc<Vec<String>> {
+        let roots = self.roots.iter().map(|root| root.names(freshness));
+        self.names.merge(roots.collect())
     }
 
     /// Reads one skill as it is now. `None` if there is no skill of this name.
@@ -243,18 +252,10 @@ impl Catalog {
 
     /// Returns the names of skills most similar to this one, best first.
     pub fn nearest(&self, name: &str) -> Vec<String> {
-        let mut nearest = suggest::nearest(name, self.entry_names().iter().map(String::as_str));
+        let names = self.shared_names(Freshness::Recent);
+        let mut nearest = suggest::nearest(name, names.iter().map(String::as_str));
         nearest.retain(|name| self.has(name));
         nearest
-    }
-
-    /// Returns the names of the roots' entries that can be skills, sorted, without
-    /// looking at what they lead to.
-    pub(crate) fn entry_names(&self) -> Vec<String> {
-        let mut names: Vec<String> = self.roots.iter().flat_map(Root::names).collect();
-        names.sort();
-        names.dedup();
-        names
     }
 
     /// Checks a skill by the Agent Skills specification. `None` if there is no skill of

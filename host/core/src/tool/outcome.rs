@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use crate::text::suggest::did_you_mean;
 use crate::tool::definition::Form;
+use crate::tool::help::Help;
 use crate::tool::record;
 use crate::tool::stop::{Stop, StopKind};
 
@@ -110,7 +111,7 @@ pub struct Failure {
     pub unknown_skill: Option<String>,
     pub(crate) details: Option<String>,
     pub(crate) model_reads: Form,
-    pub(crate) help: Option<String>,
+    pub(crate) help: Help,
 }
 
 impl Failure {
@@ -122,7 +123,7 @@ impl Failure {
             unknown_skill: None,
             details: None,
             model_reads: Form::Text,
-            help: None,
+            help: Help::default(),
         }
     }
 
@@ -163,7 +164,7 @@ pub enum CallError {
         /// The reason.
         stop: Stop,
         /// What to try; see [`CallError::help`].
-        help: Option<String>,
+        help: Help,
     },
 }
 
@@ -183,9 +184,12 @@ impl CallError {
     /// there, and how to ask for it. At most 1 KB in a few lines, in which names are
     /// JSON strings without hidden characters. It stands beside what the model or a
     /// program reads, and in neither; see [`HostBuilder::help`](crate::HostBuilder::help).
+    ///
+    /// The first time it reads folders, up to 10 ms long, and a caller that never asks
+    /// does not pay for it.
     pub fn help(&self) -> Option<&str> {
         match self {
-            Self::Failed(Failure { help, .. }) | Self::Stopped { help, .. } => help.as_deref(),
+            Self::Failed(Failure { help, .. }) | Self::Stopped { help, .. } => help.text(),
             Self::UnknownTool { .. } | Self::Arguments(_) => None,
         }
     }

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
+use super::names::{FolderNames, Freshness, RootNames};
 use super::root_folder::{RootFolder, open_to_list, skill_name_of};
 use super::tree::SkillTree;
 use super::{Skill, SkillsRoot};
@@ -34,6 +35,8 @@ pub(super) struct Root {
     real: PathBuf,
     /// The skills by name, if they may lie deeper than in the root itself.
     tree: Option<SkillTree>,
+    /// The names of the skills in the root itself, if it has no tree.
+    listed: FolderNames,
 }
 
 impl Root {
@@ -42,6 +45,7 @@ impl Root {
         Ok(Self {
             tree: (base.depth > 1).then(|| SkillTree::of(&base)),
             real: std::fs::canonicalize(&root.path)?,
+            listed: FolderNames::default(),
             base,
         })
     }
@@ -107,14 +111,24 @@ impl Root {
         })
     }
 
-    /// Returns the names of the skills, in no order. Reads no skill.
-    pub(super) fn names(&self) -> Vec<String> {
-        if let Some(tree) = &self.tree {
-            return tree.search(&self.base).names().map(str::to_owned).collect();
+    /// Returns the names of the skills. Reads no skill.
+    pub(super) fn names(&self, freshness: Freshness) -> RootNames {
+        match &self.tree {
+            Some(tree) => RootNames::Searched(tree.names_as_of(&self.base, freshness)),
+            None => {
+                let list = || self.list();
+                RootNames::Listed(self.listed.get(&self.base.folder, freshness, list))
+            }
         }
+    }
+
+    /// Lists the names in the folder, in no order. Returns whether they depend on that
+    /// folder alone.
+    fn list(&self) -> (Vec<String>, bool) {
         let folder = open_to_list(self.base.folder.handle().as_fd(), ".");
         let entries = folder.and_then(rustix::fs::Dir::new);
         let entries = entries.into_iter().flatten().flatten();
+        let mut of_folder = true;
         let names = entries.filter_map(|entry| {
             let name = OsStr::from_bytes(entry.file_name().to_bytes());
             let name = skill_name_of(name).ok().flatten()?;
@@ -122,11 +136,14 @@ impl Root {
                 FileType::Directory => true,
                 FileType::RegularFile => false,
                 // A symlink, or a file system that does not say.
-                _ => self.has(&name),
+                _ => {
+                    of_folder &= !self.base.follow_links;
+                    self.has(&name)
+                }
             };
             is_skill.then_some(name)
         });
-        names.collect()
+        (names.collect(), of_folder)
     }
 }
 

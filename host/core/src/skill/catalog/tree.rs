@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use super::Skill;
+use super::names::{Freshness, is_recent};
 use super::root_folder::RootFolder;
 pub(super) use search::{Search, SearchBounds};
 
@@ -67,8 +68,13 @@ impl SkillTree {
         self.latest().names
     }
 
-    /// Searches the tree now.
-    pub(super) fn search(&self, root: &RootFolder) -> Arc<TreeNames> {
+    /// Returns the names. Searches the tree for them, unless that was just done and
+    /// names of some moments ago are enough.
+    pub(super) fn names_as_of(&self, root: &RootFolder, freshness: Freshness) -> Arc<TreeNames> {
+        let latest = self.latest();
+        if freshness == Freshness::Recent && is_recent(latest.ended.elapsed(), latest.took) {
+            return latest.names;
+        }
         let start = Instant::now();
         let search = Search::new(root, SearchBounds::of(root));
         self.keep(search.run(), start)

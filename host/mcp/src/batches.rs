@@ -1,0 +1,184 @@
+//! Reads many skills for a page of a listing: several at a time, with the results in
+//! order. Not here: what is read, and where a page ends.
+
+use std::collections::VecDeque;
+use std::num::NonZero;
+use std::thread::available_parallelism;
+use std::vec;
+
+use rmcp::model::ErrorData;
+
+use super::calls::RunningCall;
+use super::live::LiveHost;
+
+/// Most skills of a batch, which are read one after another: to change the thread takes
+/// as long as to read a small skill.
+const BATCH: usize = 8;
+
+/// The files after which a batch ends. Guards against: batches of skills with thousands
+/// of files, which would all be in memory.
+const MOST_FILES: usize = 1_000;
+
+/// Most batches at a time. Guards against: a listing that takes the places of calls on a
+/// machine of many processors.
+const MOST_BATCHES: usize = 4;
+
+/// Something that was read, and the number of files that it has.
+pub(crate) type Reading<T> = (T, usize);
+
+/// Skills that are read in the order of their names.
+pub(crate) struct Batches<'a, T, R> {
+    live: &'a LiveHost,
+    names: VecDeque<String>,
+    read: R,
+    at_a_time: usize,
+    running: VecDeque<RunningBatch<T>>,
+    ready: vec::IntoIter<(String, T)>,
+}
+
+struct RunningBatch<T> {
+    first: String,
+    skills: usize,
+    call: RunningCall<Batch<T>>,
+}
+
+/// The skills of a batch that were read, and those that were not.
+struct Batch<T> {
+    read: Vec<(String, T)>,
+    rest: Vec<String>,
+}
+
+impl<'a, T, R, F> Batches<'a, T, R>
+where
+    T: Send + 'static,
+    R: Fn(String) -> F + Clone + Send + 'static,
+    F: Future<Output = Reading<T>> + Send,
+{
+    /// Makes batches of skills. `places` is the number of calls that may run at a time.
+    pub(crate) fn new(live: &'a LiveHost, names: Vec<String>, places: usize, read: R) -> Self {
+        let processors = available_parallelism().map_or(1, NonZero::get);
+        // Others want to call as well.
+        let places = (places / 2).max(1);
+        Self {
+            live,
+            names: names.into(),
+            read,
+            at_a_time: MOST_BATCHES.min(processors).min(places),
+            running: VecDeque::new(),
+            ready: Vec::new().into_iter(),
+        }
+    }
+
+    /// Returns the next skill and what was read of it. Begins no more skills than are
+    /// wanted with it, so that few are read for nothing where a page ends.
+    pub(crate) async fn next(&mut self, wanted: usize) -> Result<Option<(String, T)>, ErrorData> {
+        loop {
+            if let Some(skill) = self.ready.next() {
+                return Ok(Some(skill));
+            }
+            let mut begun: usize = self.running.iter().map(|batch| batch.skills).sum();
+            while self.running.len() < self.at_a_time && begun < wanted {
+                let skills = BATCH.min(wanted - begun).min(self.names.len());
+                if skills == 0 {
+                    break;
+                }
+                let names = self.names.drain(..skills).collect();
+                let batch = self.begin(names)?;
+                self.running.push_back(batch);
+                begun += skills;
+            }
+            let Some(batch) = self.running.pop_front() else {
+                return Ok(None);
+            };
+            let Batch { read, rest } = batch.call.end().await?;
+            if !rest.is_empty() {
+                let batch = self.begin(rest)?;
+                self.running.push_front(batch);
+            }
+            self.ready = read.into_iter();
+        }
+    }
+
+    /// Returns the name of the first skill that was not returned.
+    pub(crate) fn into_rest(mut self) -> Option<String> {
+        let ready = self.ready.next().map(|(name, _)| name);
+        let running = || self.running.pop_front().map(|batch| batch.first);
+        ready.or_else(running).or_else(|| self.names.pop_front())
+    }
+
+    fn begin(&self, names: Vec<String>) -> Result<RunningBatch<T>, ErrorData> {
+        let read = self.read.clone();
+        let skills = names.len();
+        let first = names.first().cloned().unwrap_or_default();
+        let call = self.live.begin(async move {
+            let mut names = names.into_iter();
+            let (mut found, mut files) = (Vec::new(), 0);
+            while files < MOST_FILES
+                && let Some(name) = names.next()
+            {
+                let (skill, count) = read(name.clone()).await;
+                found.push((name, skill));
+                files += count;
+            }
+            Batch {
+                read: found,
+                rest: names.collect(),
+            }
+        })?;
+        Ok(RunningBatch {
+            first,
+            skills,
+            call,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use skillhost::HostBuilder;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn returns_skills_in_order_and_reads_no_more_than_are_wanted() {
+        let live = LiveHost::new(HostBuilder::default());
+        live.start_calls().unwrap();
+        let names: Vec<String> = (0..100).map(|number| format!("{number:03}")).collect();
+        for (files, wanted, taken, most) in [
+            (0, 100, 100, 100),
+            (0, 20, 1, 20),
+            (MOST_FILES, 100, 100, 100),
+            (MOST_FILES, 1, 1, 1),
+        ] {
+            let reads = Arc::new(AtomicUsize::new(0));
+            let read = {
+                let reads = Arc::clone(&reads);
+                move |name: String| {
+                    let number = reads.fetch_add(1, Ordering::Relaxed);
+                    async move {
+                        if number.is_multiple_of(3) {
+                            tokio::task::yield_now().await;
+                        }
+                        (name, files)
+                    }
+                }
+            };
+            let mut batches = Batches::new(&live, names.clone(), 100, read);
+            let mut seen = Vec::new();
+            while seen.len() < taken
+                && let Some((name, read)) = batches.next(wanted).await.unwrap()
+            {
+                assert_eq!(name, read);
+                seen.push(name);
+            }
+            assert_eq!(batches.into_rest().as_ref(), names.get(taken));
+            assert_eq!(seen, names[..taken]);
+            assert!(reads.load(Ordering::Relaxed) <= most, "{files} {wanted}");
+        }
+        let mut none = Batches::new(&live, Vec::new(), 1, |_| async { ((), 0) });
+        assert!(none.next(9).await.unwrap().is_none());
+    }
+}

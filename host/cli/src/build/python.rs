@@ -56,7 +56,7 @@ pub(super) fn build(project: &Project) -> Result<PathBuf, Fault> {
     Ok(component)
 }
 
-/// Merges the component's modules, so that a call needs half the time. A component
+/// Merges the component's modules, so that a call takes two thirds of the time. A component
 /// that is not of the form that is expected stays as it is.
 fn merge_modules(component: &Path) -> io::Result<()> {
     match merge::merge(&fs::read(component)?) {

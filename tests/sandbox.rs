@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{CWD, FileType, Mode};
 use serde_json::json;
-use skillhost::{CallError, Host, Limits, Stop};
+use skillhost::{CallError, Host, Limits, Load, Stop};
 
 use crate::support::folders::{CANARY, Folders};
 use crate::support::{build, builder, builder_with_guests, call, model_text};
@@ -214,4 +214,47 @@ fn an_edit_shows_at_the_next_call() {
     );
     folders.write("a/note.txt", "after");
     assert_eq!(model_text(&host, "read_file_in_skill", arguments), "after");
+}
+
+/// Writes to 1,000 places of memory, some with data and some without, to a table and
+/// to a global, and returns what it found there.
+const WRITES: &str = r#"(component
+  (core module $m
+    (memory 128)
+    (data (i32.const 0) "\01")
+    (data (i32.const 4194304) "\01")
+    (table 8000 funcref)
+    (elem declare func $f)
+    (global $g (mut i32) (i32.const 1))
+    (func $f (export "found") (result i32) (local $at i32) (local $found i32)
+      (local.set $found (i32.add (global.get $g)
+        (i32.eqz (ref.is_null (table.get (i32.const 7000))))))
+      (global.set $g (i32.const 99))
+      (table.set (i32.const 7000) (ref.func $f))
+      (loop $places
+        (local.set $found (i32.add (local.get $found) (i32.load (local.get $at))))
+        (i32.store (local.get $at) (i32.const 77))
+        (local.set $at (i32.add (local.get $at) (i32.const 8192)))
+        (br_if $places (i32.lt_u (local.get $at) (i32.const 8192000))))
+      local.get $found))
+  (core instance $i (instantiate $m))
+  (func (export "found") (result u32) (canon lift (core func $i "found"))))"#;
+
+#[test]
+fn a_call_finds_nothing_that_an_earlier_one_wrote() {
+    let folders = Folders::new();
+    fs::write(
+        folders.outside.join("found.wasm"),
+        wat::parse_str(WRITES).unwrap(),
+    )
+    .unwrap();
+    let mut load = Load::default();
+    // All calls run in the same place.
+    load.calls = 1;
+    load.calls_per_tool = Some(1);
+    let host = build(builder().tools(&folders.outside).load(load));
+    for _ in 0..5 {
+        // The global, and two bytes of data.
+        assert_eq!(model_text(&host, "found", json!({})), "3");
+    }
 }

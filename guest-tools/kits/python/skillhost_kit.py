@@ -11,6 +11,7 @@ The modules `wit_world` and `componentize_py_types` are there when the component
 """
 
 import errno
+import gc
 import inspect
 import json
 import os
@@ -26,6 +27,10 @@ from wit_world.exports import tools as wit
 
 # Largest file that is read, unless a call says otherwise.
 LARGEST = 1 << 20
+# Bytes at the end of the memory that are free when a call starts.
+ROOM = 1 << 20
+# What lies in the holes of the memory.
+FILLERS = []
 OUTSIDE = "Path traversal detected: cannot access files outside skill folder"
 
 
@@ -182,7 +187,8 @@ def tool(*, title="", skill=None, path=None, list_skills=False, output_schema=No
             raise TypeError(f"{function.__name__}: it is async, and a call waits for nothing")
         hints = typing.get_type_hints(function, include_extras=True)
         properties, required, optional = {}, [], []
-        for name, parameter in inspect.signature(function).parameters.items():
+        parameters = inspect.signature(function).parameters
+        for name, parameter in parameters.items():
             if name == "folder":
                 continue
             if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
@@ -227,6 +233,7 @@ def tool(*, title="", skill=None, path=None, list_skills=False, output_schema=No
             model_reads=wit.Form.TEXT,
         )
         function.optional = optional
+        function.takes_folder = "folder" in parameters
         return function
 
     return mark
@@ -280,11 +287,28 @@ def export(*functions):
                 message = f"{name} broke off: {type(error).__name__}: {error}"
                 raise Err(wit.Failure(wit.FailureKind.FAILED, message, None)) from None
 
+    _fill_holes()
     return Tools
 
 
+def _fill_holes():
+    """Fills the holes that imports left between objects. Each call starts from the memory of
+    the build, and the host sets back every page that it wrote: new objects in a thousand
+    holes are a thousand pages, and at the end of the memory a few."""
+    gc.collect()
+    end = id(bytes(ROOM))
+    size = ROOM
+    while size > 2:
+        size = size * 3 // 4
+        while id(filler := bytes(size)) < end:
+            FILLERS.append(filler)
+    while id(filler := object()) < end:
+        FILLERS.append(filler)
+    gc.freeze()
+
+
 def _run(function, arguments, folder):
-    if "folder" in inspect.signature(function).parameters:
+    if function.takes_folder:
         arguments["folder"] = _folder(folder)
     for name in function.optional:
         arguments.setdefault(name, None)

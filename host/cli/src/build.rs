@@ -6,6 +6,7 @@ mod c;
 mod environment;
 mod fault;
 mod javascript;
+mod merge;
 mod place;
 mod project;
 mod python;

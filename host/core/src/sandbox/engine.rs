@@ -30,11 +30,12 @@ const TICK: Duration = Duration::from_millis(10);
 /// Bytes of a memory that stay resident and are reset by hand between calls:
 /// copying is cheaper than returning pages to the kernel and taking them again.
 /// Linux 6.7 and later report which pages a call has written, and only those are
-/// reset. Older kernels reset all of the memory's start: see [`START_RESIDENT`].
+/// reset. Older kernels, and machines with swap space, reset all of the memory's
+/// start: see [`START_RESIDENT`].
 const WRITTEN_RESIDENT: usize = 2 << 20;
 
-/// Bytes at the start of a memory that stay resident if the kernel does not
-/// report written pages. The built-in tools need no more.
+/// Bytes at the start of a memory that stay resident if the kernel is not asked for
+/// written pages. The built-in tools need no more.
 const START_RESIDENT: usize = 256 << 10;
 
 /// Memories in the pool for each slot: enough for a component with the adapter
@@ -263,10 +264,14 @@ fn pooling(load: &Load, memory: usize, all_memory: usize) -> Config {
     // all slots. Memories take gigabytes.
     let calls = load.calls;
     let (instances, tables) = (limits::MAX_INSTANCES as u32, limits::MAX_TABLES as u32);
-    let resident = match PoolingAllocationConfig::is_pagemap_scan_available() {
-        true => WRITTEN_RESIDENT,
-        false => START_RESIDENT,
-    };
+    // Guards against: a written page that the kernel has moved to swap space. This
+    // version of wasmtime takes it for one that nobody wrote, and the next call
+    // would see it (https://github.com/bytecodealliance/wasmtime/pull/14357).
+    let (scan, resident) =
+        match PoolingAllocationConfig::is_pagemap_scan_available() && !machine::has_swap() {
+            true => (Enabled::Yes, WRITTEN_RESIDENT),
+            false => (Enabled::No, START_RESIDENT),
+        };
     // With few slots, a component that has the most memories still fits, and
     // another can be loaded beside it.
     let memories = calls
@@ -285,7 +290,7 @@ fn pooling(load: &Load, memory: usize, all_memory: usize) -> Config {
         .table_elements(limits::MAX_TABLE_ELEMENTS)
         .max_memory_size(memory)
         .linear_memory_keep_resident(resident)
-        .pagemap_scan(Enabled::Auto)
+        .pagemap_scan(scan)
         .table_keep_resident(16 << 10)
         .async_stack_keep_resident(32 << 10)
         .max_component_instance_size(4 << 20)

@@ -1,5 +1,5 @@
 //! The memory that this process may have: the machine's, or the limit of its
-//! control group.
+//! control group. And whether the kernel can move it to a disk.
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
@@ -51,6 +51,20 @@ fn limit(mount: &Path, group: &Path, file: &str) -> Option<usize> {
         // "max" is not a number and means no limit.
         .filter_map(|group| number(&group.join(file), |text| text.trim().parse().ok()))
         .min()
+}
+
+/// Checks whether the machine has swap space, or may have.
+pub(super) fn has_swap() -> bool {
+    has_swap_below(Path::new("/"))
+}
+
+/// Checks the same, with `/proc` in this folder.
+fn has_swap_below(root: &Path) -> bool {
+    match fs::read_to_string(root.join("proc/swaps")) {
+        // The first line is a heading.
+        Ok(swaps) => swaps.lines().count() > 1,
+        Err(_) => true,
+    }
 }
 
 fn number(path: &Path, parse: impl FnOnce(&str) -> Option<usize>) -> Option<usize> {
@@ -125,6 +139,19 @@ mod tests {
                 fs::write(path, text).unwrap();
             }
             assert_eq!(memory_below(root.path()), expected, "{files:?}");
+        }
+    }
+
+    #[test]
+    fn finds_swap_space_and_assumes_it_if_nothing_tells() {
+        const HEADING: &str = "Filename\tType\tSize\tUsed\tPriority\n";
+        let root = tempfile::tempdir().unwrap();
+        assert!(has_swap_below(root.path()));
+        fs::create_dir(root.path().join("proc")).unwrap();
+        for (areas, expected) in [("", false), ("/dev/zram0 partition 8388604 0 100\n", true)] {
+            let swaps = format!("{HEADING}{areas}");
+            fs::write(root.path().join("proc/swaps"), swaps).unwrap();
+            assert_eq!(has_swap_below(root.path()), expected, "{areas}");
         }
     }
 

@@ -1,0 +1,360 @@
+//! Merges the core modules of a component that share its memory into one module.
+//! componentize-py leaves CPython and its libraries as ten modules, and each call
+//! would fill the table that they share and look thousands of imports up. `plan` says
+//! what there is, and `module` merges the modules. Here is the component around them.
+
+mod module;
+mod plan;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context as _, bail};
+use wasm_encoder::reencode::{Error, Reencode, ReencodeComponent};
+use wasm_encoder::{
+    Alias, CanonicalFunctionSection, Component, ComponentAliasSection, ComponentSectionId,
+    ExportKind, InstanceSection, ModuleArg, ModuleSection, RawSection,
+};
+use wasmparser::{
+    CanonicalFunction, Chunk, ComponentAlias, ExternalKind, Instance, Parser, Payload,
+};
+
+use plan::{CoreInstance, Item, Plan, uses};
+
+/// Merges the modules of a component that share its memory. What it exports and
+/// imports stays the same.
+pub(super) fn merge(component: &[u8]) -> anyhow::Result<Vec<u8>> {
+    let payloads = payloads(component)?;
+    let plan = Plan::read(component, &payloads)?;
+    let mut writer = Writer {
+        plan: &plan,
+        component: Component::new(),
+        modules: IndexMap::default(),
+        instances: IndexMap::default(),
+        items: BTreeMap::new(),
+        merged: None,
+    };
+    for payload in payloads {
+        writer.payload(component, payload)?;
+    }
+    Ok(writer.component.finish())
+}
+
+/// Returns the component's own sections.
+fn payloads(component: &[u8]) -> anyhow::Result<Vec<Payload<'_>>> {
+    let mut parser = Parser::new(0);
+    let (mut rest, mut found) = (component, Vec::new());
+    while !rest.is_empty() {
+        let Chunk::Parsed { consumed, payload } = parser.parse(rest, true)? else {
+            bail!("the component is cut off");
+        };
+        rest = &rest[consumed..];
+        if let Payload::ModuleSection {
+            unchecked_range, ..
+        }
+        | Payload::ComponentSection {
+            unchecked_range, ..
+        } = &payload
+        {
+            rest = &rest[unchecked_range.len()..];
+        }
+        found.push(payload);
+    }
+    Ok(found)
+}
+
+/// A core item of a component: its kind, and its index among those of the kind.
+type ItemId = (Kind, u32);
+
+/// The kinds of core items that modules share.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Kind {
+    Function,
+    Table,
+    Memory,
+    Global,
+}
+
+impl TryFrom<ExternalKind> for Kind {
+    type Error = anyhow::Error;
+
+    fn try_from(kind: ExternalKind) -> anyhow::Result<Self> {
+        Ok(match kind {
+            ExternalKind::Func => Self::Function,
+            ExternalKind::Table => Self::Table,
+            ExternalKind::Memory => Self::Memory,
+            ExternalKind::Global => Self::Global,
+            other => bail!("no {other:?} can be merged"),
+        })
+    }
+}
+
+impl From<Kind> for ExportKind {
+    fn from(kind: Kind) -> Self {
+        match kind {
+            Kind::Function => Self::Func,
+            Kind::Table => Self::Table,
+            Kind::Memory => Self::Memory,
+            Kind::Global => Self::Global,
+        }
+    }
+}
+
+/// An item that something uses before it is there.
+#[derive(Debug, thiserror::Error)]
+#[error("there is no {0:?} {1}")]
+struct MissingItem(Kind, u32);
+
+/// New indices by old ones. What is not written yet has none.
+#[derive(Default)]
+struct IndexMap {
+    new: Vec<Option<u32>>,
+    written: u32,
+}
+
+impl IndexMap {
+    fn skip(&mut self) {
+        self.new.push(None);
+    }
+
+    fn write(&mut self) {
+        let next = self.next();
+        self.new.push(Some(next));
+    }
+
+    /// Returns the index of something that is written now and had none.
+    fn next(&mut self) -> u32 {
+        self.written += 1;
+        self.written - 1
+    }
+
+    fn get(&self, old: u32) -> Option<u32> {
+        self.new.get(old as usize).copied().flatten()
+    }
+}
+
+struct Writer<'a> {
+    plan: &'a Plan<'a>,
+    component: Component,
+    modules: IndexMap,
+    instances: IndexMap,
+    items: BTreeMap<Kind, IndexMap>,
+    /// The instance of the merged module. It is written when its exports are first
+    /// used, and then all that it imports is there.
+    merged: Option<u32>,
+}
+
+impl Writer<'_> {
+    fn payload(&mut self, whole: &[u8], payload: Payload<'_>) -> anyhow::Result<()> {
+        match payload {
+            Payload::ModuleSection {
+                unchecked_range, ..
+            } => {
+                let index = self.modules.new.len() as u32;
+                if self.plan.is_merged(index) {
+                    self.modules.skip();
+                } else {
+                    self.raw(ComponentSectionId::CoreModule, &whole[unchecked_range]);
+                    self.modules.write();
+                }
+            }
+            Payload::ComponentSection {
+                unchecked_range, ..
+            } => {
+                self.raw(ComponentSectionId::Component, &whole[unchecked_range]);
+            }
+            Payload::InstanceSection(section) => {
+                for instance in section {
+                    self.instance(instance?)?;
+                }
+            }
+            Payload::ComponentAliasSection(section) => {
+                for alias in section {
+                    self.alias(alias?)?;
+                }
+            }
+            Payload::ComponentCanonicalSection(section) => {
+                for function in section {
+                    let function = function?;
+                    for id in uses(&function)? {
+                        self.ensure(id)?;
+                    }
+                    let is_core = !matches!(function, CanonicalFunction::Lift { .. });
+                    let mut section = CanonicalFunctionSection::new();
+                    self.parse_component_canonical(&mut section, function)?;
+                    self.component.section(&section);
+                    if is_core {
+                        self.items.entry(Kind::Function).or_default().write();
+                    }
+                }
+            }
+            // Names of what has other indices now.
+            Payload::CustomSection(section) if section.name() == "component-name" => {}
+            other => {
+                let mut component = std::mem::take(&mut self.component);
+                self.parse_component_payload(&mut component, other, whole)?;
+                self.component = component;
+            }
+        }
+        Ok(())
+    }
+
+    fn raw(&mut self, id: ComponentSectionId, data: &[u8]) {
+        self.component.section(&RawSection {
+            id: id.into(),
+            data,
+        });
+    }
+
+    fn instance(&mut self, instance: Instance<'_>) -> anyhow::Result<()> {
+        let index = self.instances.new.len() as u32;
+        match &self.plan.instances[index as usize] {
+            CoreInstance::Member(_) => {
+                self.instances.skip();
+                return Ok(());
+            }
+            CoreInstance::Items(_) if !self.plan.used_instances.contains(&index) => {
+                self.instances.skip();
+                return Ok(());
+            }
+            CoreInstance::Items(items) => {
+                for item in items {
+                    self.ensure((item.kind.try_into()?, item.index))?;
+                }
+            }
+            CoreInstance::Kept => {}
+        }
+        let mut section = InstanceSection::new();
+        self.parse_instance(&mut section, instance)?;
+        self.component.section(&section);
+        self.instances.write();
+        Ok(())
+    }
+
+    fn alias(&mut self, alias: ComponentAlias<'_>) -> anyhow::Result<()> {
+        if let ComponentAlias::CoreInstanceExport {
+            kind,
+            instance_index,
+            ..
+        } = &alias
+        {
+            let items = self.items.entry((*kind).try_into()?).or_default();
+            match self.plan.instances.get(*instance_index as usize) {
+                Some(CoreInstance::Member(_)) => {
+                    items.skip();
+                    return Ok(());
+                }
+                _ => items.write(),
+            }
+        }
+        let mut section = ComponentAliasSection::new();
+        section.alias(self.component_alias(alias)?);
+        self.component.section(&section);
+        Ok(())
+    }
+
+    /// Writes an alias of an item of the merged module if it has none yet.
+    fn ensure(&mut self, id: ItemId) -> anyhow::Result<()> {
+        let (kind, index) = id;
+        if !self.plan.is_of_member(id) || self.new_index(id).is_some() {
+            return Ok(());
+        }
+        let instance = match self.merged {
+            Some(instance) => instance,
+            None => self.merged()?,
+        };
+        let mut section = ComponentAliasSection::new();
+        section.alias(Alias::CoreInstanceExport {
+            instance,
+            kind: kind.into(),
+            name: &module::export_name(id),
+        });
+        self.component.section(&section);
+        let items = self.items.entry(kind).or_default();
+        let new = items.next();
+        items.new[index as usize] = Some(new);
+        Ok(())
+    }
+
+    /// Writes the merged module and its instance.
+    fn merged(&mut self) -> anyhow::Result<u32> {
+        let plan = self.plan;
+        let members: Vec<_> = (0..)
+            .zip(&plan.instances)
+            .filter_map(|(index, it)| match it {
+                CoreInstance::Member(member) => Some((index, member)),
+                _ => None,
+            })
+            .collect();
+        let used = plan.used.iter().filter(|id| plan.is_of_member(**id));
+        let exports = used.filter_map(|&id| match plan.item(id)? {
+            Item::Export { instance, name } => Some((id, (instance, name))),
+            Item::Lowered { .. } => None,
+        });
+        let merged = module::merge(&members, exports.collect(), |member, module, name| {
+            plan.import(member, module, name)
+        })?;
+        self.component.section(&ModuleSection(&merged.module));
+        let module = self.modules.next();
+        let imports = merged.imports.iter().map(|&index| {
+            let id = (Kind::Function, index);
+            let new = self.new_index(id);
+            let new = new.context("a module imports what is defined later")?;
+            Ok((module::export_name(id), ExportKind::Func, new))
+        });
+        let imports: Vec<_> = imports.collect::<anyhow::Result<_>>()?;
+        let mut section = InstanceSection::new();
+        let arguments = self.instances.next();
+        section.export_items(
+            imports
+                .iter()
+                .map(|(name, kind, new)| (name.as_str(), *kind, *new)),
+        );
+        section.instantiate(module, [("", ModuleArg::Instance(arguments))]);
+        self.component.section(&section);
+        let instance = self.instances.next();
+        self.merged = Some(instance);
+        Ok(instance)
+    }
+
+    fn new_index(&self, (kind, index): ItemId) -> Option<u32> {
+        self.items.get(&kind)?.get(index)
+    }
+
+    fn written(&self, kind: Kind, index: u32) -> Result<u32, Error<MissingItem>> {
+        let missing = Error::UserError(MissingItem(kind, index));
+        self.new_index((kind, index)).ok_or(missing)
+    }
+}
+
+impl Reencode for Writer<'_> {
+    type Error = MissingItem;
+
+    fn function_index(&mut self, index: u32) -> Result<u32, Error<MissingItem>> {
+        self.written(Kind::Function, index)
+    }
+
+    fn table_index(&mut self, index: u32) -> Result<u32, Error<MissingItem>> {
+        self.written(Kind::Table, index)
+    }
+
+    fn memory_index(&mut self, index: u32) -> Result<u32, Error<MissingItem>> {
+        self.written(Kind::Memory, index)
+    }
+
+    fn global_index(&mut self, index: u32) -> Result<u32, Error<MissingItem>> {
+        self.written(Kind::Global, index)
+    }
+}
+
+impl ReencodeComponent for Writer<'_> {
+    // The build validates the component: an index that is not there cannot pass.
+    fn module_index(&mut self, index: u32) -> u32 {
+        self.modules.get(index).unwrap_or(u32::MAX)
+    }
+
+    fn instance_index(&mut self, index: u32) -> u32 {
+        self.instances.get(index).unwrap_or(u32::MAX)
+    }
+}

@@ -1,0 +1,203 @@
+//! What there is in a component, and which of its modules are merged.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::{Context as _, bail, ensure};
+use wasmparser::{CanonicalFunction, CanonicalOption, ComponentAlias, Export, Instance, Payload};
+
+use super::{ItemId, Kind, module};
+
+pub(super) enum CoreInstance<'a> {
+    /// One that becomes a part of the merged module.
+    Member(module::Member<'a>),
+    /// One of a module that stays as it is.
+    Kept,
+    /// One that only names items.
+    Items(Vec<Export<'a>>),
+}
+
+#[derive(Clone, Copy)]
+pub(super) enum Item<'a> {
+    /// An export of a core instance.
+    Export { instance: u32, name: &'a str },
+    /// A function of the component in the form that modules call. `needs_member` if
+    /// it uses the memory or a function of one that is merged.
+    Lowered { needs_member: bool },
+}
+
+/// What there is in a component, and what is merged.
+#[derive(Default)]
+pub(super) struct Plan<'a> {
+    pub(super) modules: Vec<&'a [u8]>,
+    pub(super) instances: Vec<CoreInstance<'a>>,
+    pub(super) items: BTreeMap<Kind, Vec<Item<'a>>>,
+    /// The items that are used beside the merged modules.
+    pub(super) used: BTreeSet<ItemId>,
+    /// The instances of items alone that a kept module imports.
+    pub(super) used_instances: BTreeSet<u32>,
+}
+
+impl<'a> Plan<'a> {
+    pub(super) fn read(component: &'a [u8], payloads: &[Payload<'a>]) -> anyhow::Result<Self> {
+        let mut plan = Self::default();
+        for payload in payloads {
+            match payload {
+                Payload::ModuleSection {
+                    unchecked_range, ..
+                } => {
+                    plan.modules.push(&component[unchecked_range.clone()]);
+                }
+                Payload::InstanceSection(section) => {
+                    for instance in section.clone() {
+                        plan.instance(instance?)?;
+                    }
+                }
+                Payload::ComponentAliasSection(section) => {
+                    for alias in section.clone() {
+                        if let ComponentAlias::CoreInstanceExport {
+                            kind,
+                            instance_index,
+                            name,
+                        } = alias?
+                        {
+                            let instance = instance_index;
+                            let items = plan.items.entry(kind.try_into()?).or_default();
+                            items.push(Item::Export { instance, name });
+                        }
+                    }
+                }
+                Payload::ComponentCanonicalSection(section) => {
+                    for function in section.clone() {
+                        plan.canonical(&function?)?;
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(plan)
+    }
+
+    fn canonical(&mut self, function: &CanonicalFunction) -> anyhow::Result<()> {
+        let uses = uses(function)?;
+        let needs_member = uses.iter().any(|&id| self.is_of_member(id));
+        self.used.extend(uses);
+        if !matches!(function, CanonicalFunction::Lift { .. }) {
+            let functions = self.items.entry(Kind::Function).or_default();
+            functions.push(Item::Lowered { needs_member });
+        }
+        Ok(())
+    }
+
+    fn instance(&mut self, instance: Instance<'a>) -> anyhow::Result<()> {
+        let (index, arguments) = match instance {
+            Instance::FromExports(items) => {
+                self.instances.push(CoreInstance::Items(items.into()));
+                return Ok(());
+            }
+            Instance::Instantiate { module_index, args } => (module_index, args),
+        };
+        ensure!(!self.is_merged(index), "a module has several instances");
+        let module = *self.modules.get(index as usize).context("no such module")?;
+        let (mut needs_member, mut is_early) = (module::defines_memory(module)?, true);
+        let mut items = Vec::new();
+        for argument in &arguments {
+            match self.instances.get(argument.index as usize) {
+                Some(CoreInstance::Member(_)) => needs_member = true,
+                Some(CoreInstance::Items(named)) => {
+                    for item in named {
+                        items.push((item.kind.try_into()?, item.index));
+                    }
+                }
+                _ => {}
+            }
+        }
+        for &id in &items {
+            needs_member |= self.is_of_member(id);
+            is_early &= !matches!(self.item(id), Some(Item::Lowered { needs_member: true }));
+        }
+        self.instances.push(if needs_member && is_early {
+            CoreInstance::Member(module::Member {
+                index,
+                module,
+                arguments: arguments.iter().map(|it| (it.name, it.index)).collect(),
+            })
+        } else {
+            self.used.extend(items);
+            let instances = arguments.iter().map(|it| it.index);
+            self.used_instances.extend(instances);
+            CoreInstance::Kept
+        });
+        Ok(())
+    }
+
+    /// Checks whether a module becomes a part of the merged one.
+    pub(super) fn is_merged(&self, module: u32) -> bool {
+        let mut instances = self.instances.iter();
+        instances.any(|it| matches!(it, CoreInstance::Member(member) if member.index == module))
+    }
+
+    pub(super) fn item(&self, (kind, index): ItemId) -> Option<Item<'a>> {
+        self.items.get(&kind)?.get(index as usize).copied()
+    }
+
+    /// Checks whether an item is an export of a module that is merged.
+    pub(super) fn is_of_member(&self, id: ItemId) -> bool {
+        let Some(Item::Export { instance, .. }) = self.item(id) else {
+            return false;
+        };
+        let instance = self.instances.get(instance as usize);
+        matches!(instance, Some(CoreInstance::Member(_)))
+    }
+
+    /// Returns what a merged module imports by these names.
+    pub(super) fn import(
+        &self,
+        member: &module::Member<'_>,
+        module: &str,
+        name: &'a str,
+    ) -> Option<module::Source<'a>> {
+        let (_, instance) = member.arguments.iter().find(|(it, _)| *it == module)?;
+        let items = match self.instances.get(*instance as usize)? {
+            CoreInstance::Items(items) => items,
+            CoreInstance::Member(_) => {
+                let instance = *instance;
+                return Some(module::Source::Member { instance, name });
+            }
+            CoreInstance::Kept => return None,
+        };
+        let item = items.iter().find(|it| it.name == name)?;
+        let id = (item.kind.try_into().ok()?, item.index);
+        Some(match self.item(id)? {
+            Item::Export { instance, name } if self.is_of_member(id) => {
+                module::Source::Member { instance, name }
+            }
+            _ => module::Source::Outside(id),
+        })
+    }
+}
+
+/// Returns the core items that a function between component and module uses.
+pub(super) fn uses(function: &CanonicalFunction) -> anyhow::Result<Vec<ItemId>> {
+    let (mut uses, options) = match function {
+        CanonicalFunction::Lift {
+            core_func_index,
+            options,
+            ..
+        } => (vec![(Kind::Function, *core_func_index)], &options[..]),
+        CanonicalFunction::Lower { options, .. } => (Vec::new(), &options[..]),
+        CanonicalFunction::ResourceNew { .. }
+        | CanonicalFunction::ResourceDrop { .. }
+        | CanonicalFunction::ResourceRep { .. } => (Vec::new(), &[][..]),
+        other => bail!("it has {other:?}"),
+    };
+    for option in options {
+        match option {
+            CanonicalOption::Memory(index) => uses.push((Kind::Memory, *index)),
+            CanonicalOption::Realloc(index)
+            | CanonicalOption::PostReturn(index)
+            | CanonicalOption::Callback(index) => uses.push((Kind::Function, *index)),
+            _ => {}
+        }
+    }
+    Ok(uses)
+}

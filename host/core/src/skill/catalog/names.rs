@@ -5,32 +5,15 @@
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use super::freshness::{Freshness, MAX_AGE, is_recent};
 use super::tree::TreeNames;
 use crate::skill::guard::Folder;
-
-/// The longest time that names are kept. Guards against: a file system that does not
-/// keep the times of folders.
-const MAX_AGE: Duration = Duration::from_secs(1);
 
 /// Most names that are kept. Guards against: a root of millions of folders.
 const MAX_KEPT: usize = 100_000;
 
 /// Seconds after a change of a folder in which a second one may get the same time.
 const SAME_TIME: u64 = 2;
-
-/// The part of the time in which the pages of a listing may list names again: one in
-/// this number. Guards against: a listing whose every page searches all folders.
-pub(super) const LISTING_SHARE: u32 = 10;
-
-/// The time of which names are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Freshness {
-    /// Now.
-    Now,
-    /// At most a second ago, and less in a small catalog: for the further pages of a
-    /// listing, and for help.
-    Recent,
-}
 
 /// The names of a root's skills.
 #[derive(Debug, Clone)]
@@ -54,11 +37,6 @@ impl RootNames {
             Self::Searched(tree) => names.extend(tree.names().map(str::to_owned)),
         }
     }
-}
-
-/// Returns whether names may be used again that are this old and took so long to find.
-pub(super) fn is_recent(age: Duration, took: Duration) -> bool {
-    age < MAX_AGE.min(took * LISTING_SHARE)
 }
 
 /// The names in a root's folder, as they were last listed.

@@ -12,7 +12,8 @@ use std::sync::Arc;
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
-use super::names::{FolderNames, Freshness, RootNames};
+use super::freshness::Freshness;
+use super::names::{FolderNames, RootNames};
 use super::root_folder::{RootFolder, open_to_list, skill_name_of};
 use super::tree::SkillTree;
 use super::{Skill, SkillsRoot};

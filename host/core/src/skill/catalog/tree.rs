@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use super::Skill;
-use super::names::{Freshness, is_recent};
+use super::freshness::{Freshness, is_recent};
 use super::root_folder::RootFolder;
 pub(super) use search::{Search, SearchBounds};
 

@@ -16,7 +16,7 @@ use crate::component::Tool;
 use crate::component::embedded::SKILL_RESOURCES;
 use crate::sandbox::engine::{CallQuota, EpochEngine};
 use crate::sandbox::granted_skills::GrantedSkills;
-use crate::sandbox::{RunOutcome, SandboxCall};
+use crate::sandbox::{RunOutcome, SandboxCall, ScriptGate};
 use crate::skill::catalog::{CallFolder, Catalog, FolderError, Skill};
 use crate::skill::search::{SearchOffer, SkillIndex};
 use crate::text::suggest;
@@ -25,6 +25,7 @@ use crate::tool::audit::{Audit, AuditEntry, CallSubject};
 use crate::tool::grant::Terms;
 use crate::tool::observer::{Observation, Observer, Occupancy};
 use crate::tool::offer::DescriptionSource;
+use crate::tool::script::ScriptLog;
 use crate::tool::{CallError, Definition, Failure, FolderRule, Output, Stop};
 
 pub use builder::HostBuilder;
@@ -343,6 +344,10 @@ impl Host {
         if let (Some(entry), Some(Ok(open))) = (&mut entry, &folder) {
             entry.set_skill(open.skill.as_deref());
         }
+        let scripts = scripts(terms, &folder);
+        if let (Some(entry), Some(gate)) = (&mut entry, &scripts) {
+            entry.set_script(gate.log.clone());
+        }
         let unknown_skill = match &folder {
             Some(Err(FolderError::Unknown)) => skill.map(str::to_owned),
             _ => None,
@@ -353,6 +358,7 @@ impl Host {
             folder,
             terms,
             skills: skills.clone(),
+            scripts,
             slot,
         };
         let RunOutcome { result, memory } = sandbox.call(call).await;
@@ -432,6 +438,18 @@ impl Host {
             (None, false) => Ok(Err(FolderError::Unknown)),
         }
     }
+}
+
+/// Returns the scripts that a call may start: those of a skill, if its grant allows
+/// some.
+fn scripts(terms: &Terms, folder: &Option<Result<CallFolder, FolderError>>) -> Option<ScriptGate> {
+    let Some(Ok(CallFolder { skill: Some(_), .. })) = folder else {
+        return None;
+    };
+    (!terms.scripts.is_empty()).then(|| ScriptGate {
+        allowed: terms.scripts.clone(),
+        log: ScriptLog::default(),
+    })
 }
 
 /// Logs that the host ended a call, and returns the error for its caller.

@@ -120,8 +120,8 @@ pub use text::line::{self, Line};
 /// change at any time.
 #[doc(hidden)]
 pub mod internal {
-    pub use crate::component::digest as sha256_hex;
     pub use crate::component::read as read_component;
+    pub use crate::text::digest::sha256_hex;
     pub use crate::text::suggest::nearest;
     pub use crate::tool::arguments::{check_arguments, validator};
 }

@@ -9,3 +9,4 @@ pub(crate) mod versions;
 mod wasi;
 
 pub(crate) use call::{RawDefinition, RawForm, RunOutcome, Sandbox, SandboxCall, is_granted};
+pub(crate) use wasi::ScriptGate;

@@ -1,6 +1,7 @@
-//! Text that people or programs read: similar names, JSON strings, TOML keys, and
-//! lines without hidden characters.
+//! Text that people or programs read: similar names, JSON strings, TOML keys, digests,
+//! and lines without hidden characters.
 
+pub(crate) mod digest;
 pub(crate) mod hidden;
 pub(crate) mod json_string;
 pub mod line;

@@ -11,6 +11,7 @@ pub(crate) mod observer;
 pub(crate) mod offer;
 mod outcome;
 pub(crate) mod record;
+pub(crate) mod script;
 mod stop;
 
 pub use definition::{Definition, FolderRule, Form};

@@ -22,6 +22,7 @@ pub(super) struct RawGrant {
     #[serde(rename = "limits")]
     _limits: IgnoredAny,
     environment: BTreeMap<String, String>,
+    scripts: Vec<String>,
 }
 
 impl RawGrant {
@@ -36,6 +37,7 @@ impl RawGrant {
         if let Some(allowed) = self.hard_links {
             grant = grant.hard_links(allowed);
         }
+        grant = grant.scripts(self.scripts)?;
         for (name, value) in self.environment {
             grant = grant.environment(name, value);
         }

@@ -17,7 +17,7 @@ use wasmtime::component::{Component, InstancePre};
 use crate::sandbox::engine::{CallQuota, CallSlot, EpochEngine};
 use crate::sandbox::granted_skills::GrantedSkills;
 use crate::sandbox::versions;
-use crate::sandbox::wasi::ImportState;
+use crate::sandbox::wasi::{ImportState, ScriptGate};
 use crate::skill::catalog::{CallFolder, FolderError};
 use crate::tool::grant::Terms;
 use crate::tool::limits::Limits;
@@ -48,6 +48,8 @@ pub(crate) struct SandboxCall<'a> {
     pub(crate) terms: &'a Terms,
     /// The skills that the guest may list.
     pub(crate) skills: GrantedSkills,
+    /// The scripts of the call's skill that the guest may start.
+    pub(crate) scripts: Option<ScriptGate>,
     /// Its slot. The time of the call starts when it has one.
     pub(crate) slot: CallSlot,
 }
@@ -171,13 +173,14 @@ impl Sandbox {
             ..
         } = call.terms;
         let (preopen, folder) = types::folder_parameter(call.folder);
-        let imports = ImportState::new(
+        let mut imports = ImportState::new(
             preopen,
             Arc::clone(environment),
             limits,
             self.engine.descriptors(),
             Arc::clone(call.tool),
         );
+        imports.scripts = call.scripts;
         let slot = call.slot;
         let state = StoreState::new(imports, call.skills, limits, slot.quota());
         match (&self.entry_point, call.arguments) {

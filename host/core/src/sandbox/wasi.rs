@@ -12,6 +12,7 @@
 //! | `wasi:io` | streams and polling over the above |
 //! | `wasi:random` | random bytes |
 //! | `skillhost:tool/answer` | a file's text in the answer without a copy in the guest |
+//! | `skillhost:tool/scripts` | the scripts of the call's skill that the grant allows |
 //! | `wasi:sockets` | nothing: every call is refused; components made from Python always import it |
 
 mod answer;
@@ -20,6 +21,7 @@ mod file;
 mod filesystem;
 mod log;
 mod preopens;
+mod scripts;
 mod sockets;
 
 use std::hash::RandomState;
@@ -40,6 +42,7 @@ use crate::tool::Stop;
 use crate::tool::limits::{self, Limits};
 
 use log::GuestLog;
+pub(crate) use scripts::ScriptGate;
 
 /// The state behind the imports of one guest.
 pub(crate) struct ImportState {
@@ -56,6 +59,8 @@ pub(crate) struct ImportState {
     text: Option<String>,
     /// The most bytes of such a text.
     max_text: usize,
+    /// The scripts that the guest may start. `None` if there are none.
+    pub(crate) scripts: Option<ScriptGate>,
     /// The limit that the guest reached, if any.
     pub(crate) stop: Option<Stop>,
     /// The tool's name, for the log.
@@ -85,6 +90,7 @@ impl ImportState {
             directory_entries: (limits.directory_entries, limits.directory_entries),
             text: None,
             max_text: limits.output.min(limits.hostcall_fuel),
+            scripts: None,
             stop: None,
             tool,
             log_limit: limits.log,

@@ -211,6 +211,13 @@ impl Folder {
         Ok(PathBuf::from(OsString::from_vec(target.into_bytes())))
     }
 
+    /// Returns the path of an open file inside this folder, without symlinks. `None` if
+    /// it was moved away meanwhile.
+    pub(crate) fn path_of(&self, file: &File) -> Option<PathBuf> {
+        let (folder, file) = (host_path(self.folder.as_fd())?, host_path(file.as_fd())?);
+        file.strip_prefix(folder).ok().map(Path::to_owned)
+    }
+
     /// Opens a regular file for reading.
     pub(crate) fn open_file(&self, path: &Path) -> io::Result<File> {
         match self.lookup(path, true)? {
@@ -230,6 +237,13 @@ fn last_name(path: &Path) -> Option<(&OsStr, &OsStr)> {
         b"" | b"." | b".." => None,
         name => Some((OsStr::from_bytes(before), OsStr::from_bytes(name))),
     }
+}
+
+/// Returns the path of an open file on the host.
+fn host_path(file: BorrowedFd<'_>) -> Option<PathBuf> {
+    let descriptors = rustix_linux_procfs::proc_self_fd().ok()?;
+    let path = rustix::fs::readlinkat(descriptors, DecInt::from_fd(file), Vec::new()).ok()?;
+    Some(PathBuf::from(OsString::from_vec(path.into_bytes())))
 }
 
 impl UnopenedFile {

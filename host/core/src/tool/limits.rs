@@ -280,6 +280,10 @@ pub(crate) const RANDOM_BYTES: u64 = 1 << 20;
 /// path of millions of steps, which takes seconds where the kernel has no
 /// `openat2` and the host looks up each step by itself.
 pub const PATH_BYTES: usize = 4096;
+/// Bytes of a skill's script, and of each of its modules. Guards against: a script of
+/// 50 MB, whose bytes the host reads and digests on the thread of the call, and which
+/// takes a guest many times as much memory to parse.
+pub(crate) const SCRIPT_BYTES: u64 = 4 << 20;
 /// Bytes of a component's definitions together. Guards against: a component whose
 /// definitions fill the model's context.
 pub(crate) const DEFINITIONS_BYTES: usize = 1 << 20;

@@ -89,7 +89,7 @@ impl ImportState {
 
 /// Reads a file that had `size` bytes when it was looked at, up to one byte past
 /// `max`.
-fn read(file: File, size: u64, max: u64) -> io::Result<Vec<u8>> {
+pub(super) fn read(file: File, size: u64, max: u64) -> io::Result<Vec<u8>> {
     // Room for one more byte shows whether it has grown since.
     let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or_default() + 1);
     retry_on_intr(|| rustix::io::read(&file, spare_capacity(&mut bytes)))?;

@@ -159,7 +159,9 @@ impl HostDescriptor for &mut ImportState {
                 return Err(Code::NotDirectory.into());
             }
             PathTarget::File(seen) => {
-                Descriptor::File(Arc::new(OpenFile::new(seen.open()?, permit)))
+                let file = OpenFile::new(seen.open()?, permit);
+                self.note_module(Path::new(&path), &file)?;
+                Descriptor::File(Arc::new(file))
             }
         };
         Ok(retyped(self.table.push(opened)?))

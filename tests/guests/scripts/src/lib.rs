@@ -47,14 +47,17 @@ fn take(skill: &str, verb: &str, path: &str, text: &str) -> String {
     match verb {
         "start" => match scripts::start(path) {
             Ok(bytes) => format!("started: {}", String::from_utf8_lossy(&bytes).trim_end()),
-            Err(refusal) => format!("refused: {refusal:?}"),
+            Err(refusal) => format!("refused: {}", refusal.name()),
         },
         "finish" => {
             scripts::finished(path.parse().unwrap_or_default());
             "finished".to_owned()
         }
         "read" => match fs::read(at) {
-            Ok(bytes) => format!("read: {}", String::from_utf8_lossy(&bytes).trim_end()),
+            Ok(mut bytes) => {
+                bytes.truncate(100);
+                format!("read: {}", String::from_utf8_lossy(&bytes).trim_end())
+            }
             Err(error) => failed(&error),
         },
         "write" => told(fs::write(at, text)),

@@ -28,6 +28,7 @@ impl Host {
                 refused,
                 home: terms.home,
                 hard_links: terms.hard_links == HardLinks::Allowed,
+                view: terms.view,
                 limits: terms.limits.clone(),
                 description: description.map_or(DescriptionSource::Component, |given| given.source),
             }

@@ -1,6 +1,8 @@
 //! Scripts of a skill: which may be started, what the audit log says of them, and the
 //! files that a call changes as a part of its answer.
 
+mod answers;
+
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;

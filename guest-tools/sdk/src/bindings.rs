@@ -10,4 +10,4 @@ wit_bindgen::generate!({
 });
 
 pub use exports::skillhost::tool::tools;
-pub use skillhost::tool::{answer, skills};
+pub use skillhost::tool::{answer, scripts, skills};

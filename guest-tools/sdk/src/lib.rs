@@ -54,6 +54,7 @@ mod folder;
 mod listing;
 mod output;
 mod path;
+pub mod scripts;
 mod skill_md;
 pub mod skills;
 pub mod text;

@@ -48,6 +48,8 @@ fn paragraph(grant: &EffectiveGrant) -> Vec<Line> {
         format_line!("    refuses: {}", names(&grant.refused)),
         format_line!("  home folder: {}", yes(grant.home)),
         format_line!("  hard links: {}", yes(grant.hard_links)),
+        format_line!("  scripts: {}", grant.scripts),
+        format_line!("  view: {}", grant.view.name()),
         format_line!("  limits: {}", described.join(", ")),
     ];
     if grant.description != DescriptionSource::Component {
@@ -93,6 +95,8 @@ fn to_json(grant: &EffectiveGrant) -> Value {
         "refuses": grant.refused,
         "home": grant.home,
         "hard_links": grant.hard_links,
+        "scripts": grant.scripts,
+        "view": grant.view.name(),
         "limits": limits,
         "description": grant.description.name(),
     })

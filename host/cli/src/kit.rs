@@ -83,7 +83,8 @@ const C: &[KitFile] = files!("guest-tools/kits/c":
 );
 
 /// The package `skillhost:tool`.
-const WIT: &[KitFile] = files!("wit": "answer.wit", "skills.wit", "tools.wit", "world.wit");
+const WIT: &[KitFile] =
+    files!("wit": "answer.wit", "scripts.wit", "skills.wit", "tools.wit", "world.wit");
 
 impl Language {
     /// Returns the name for people.

@@ -10,6 +10,6 @@ pub(crate) mod inspect;
 mod load;
 mod tool_component;
 
-pub use file::{digest, read};
+pub use file::read;
 pub(crate) use load::{Loader, cannot_load};
 pub(crate) use tool_component::{ComponentSource, Tool, ToolComponent};

@@ -7,6 +7,7 @@ mod definitions;
 mod grants;
 mod help;
 pub(crate) mod resources;
+mod scripts;
 
 use std::sync::Arc;
 
@@ -343,6 +344,10 @@ impl Host {
         if let (Some(entry), Some(Ok(open))) = (&mut entry, &folder) {
             entry.set_skill(open.skill.as_deref());
         }
+        let scripts = scripts::gate(terms, &folder);
+        if let (Some(entry), Some(gate)) = (&mut entry, &scripts) {
+            entry.set_script(gate.log.clone());
+        }
         let unknown_skill = match &folder {
             Some(Err(FolderError::Unknown)) => skill.map(str::to_owned),
             _ => None,
@@ -353,9 +358,15 @@ impl Host {
             folder,
             terms,
             skills: skills.clone(),
+            scripts,
             slot,
         };
-        let RunOutcome { result, memory } = sandbox.call(call).await;
+        let outcome = sandbox.call(call).await;
+        let RunOutcome {
+            result,
+            memory,
+            view,
+        } = outcome;
         *peak = Some(memory);
         if let Some(entry) = entry {
             entry.set_memory(memory);
@@ -363,6 +374,7 @@ impl Host {
         let model_reads = tool.definition.model_reads;
         match result {
             Ok(Ok(answer)) => Ok(Output {
+                files: scripts::changed_files(view, &terms.limits).await,
                 text: answer.text,
                 details: answer.details,
                 text_property: tool.definition.text_property.clone(),

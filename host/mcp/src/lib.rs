@@ -35,9 +35,10 @@ mod batches;
 // Folders that are watched for changes.
 mod watch;
 // The methods of the protocol, a module for each kind.
+mod resources;
+mod outputs;
 mod tools;
 mod prompts;
-mod resources;
 mod skills;
 mod handler;
 // Transports.

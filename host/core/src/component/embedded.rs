@@ -74,7 +74,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::component::digest;
+    use crate::text::digest::sha256_hex;
 
     /// The variable that makes the test rewrite the stored definitions.
     const REWRITE: &str = "SKILLHOST_REWRITE_DEFINITIONS";
@@ -84,7 +84,7 @@ mod tests {
         for embedded in &EMBEDDED {
             assert_eq!(
                 embedded.digest(),
-                digest(embedded.bytes),
+                sha256_hex(embedded.bytes),
                 "{}",
                 embedded.name
             );

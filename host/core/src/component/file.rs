@@ -7,7 +7,6 @@ use std::path::Path;
 use anyhow::{Context as _, bail};
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
-use sha2::{Digest as _, Sha256};
 
 use crate::skill::guard::{Folder, HardLinks};
 
@@ -70,12 +69,4 @@ pub(crate) fn check_header(bytes: &[u8]) -> anyhow::Result<()> {
         );
     }
     Ok(())
-}
-
-/// Returns the SHA-256 of a component, in hex.
-pub fn digest(bytes: &[u8]) -> String {
-    Sha256::digest(bytes)
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
 }

@@ -9,10 +9,11 @@ use wasmtime::component::Component;
 
 use crate::component::cache::ComponentCache;
 use crate::component::compile::Compiler;
-use crate::component::{Loader, definitions, digest, read};
+use crate::component::{Loader, definitions, read};
 use crate::sandbox::engine::EpochEngine;
 use crate::sandbox::versions;
 use crate::sandbox::{Sandbox, is_granted};
+use crate::text::digest::sha256_hex;
 use crate::tool::Definition;
 use crate::tool::limits::{CompileLimits, Limits, Load};
 
@@ -125,7 +126,7 @@ impl Inspector {
             },
             progress: None,
         };
-        let digest = digest(&bytes);
+        let digest = sha256_hex(&bytes);
         let origin = self.component.display().to_string();
         let component = loader
             .load_code(&origin, &bytes, &digest)

@@ -10,9 +10,10 @@ use anyhow::bail;
 use wasmtime::component::Component;
 
 use crate::component::definitions;
-use crate::component::file::{digest, read};
+use crate::component::file::read;
 use crate::component::load::{Loader, cannot_load};
 use crate::sandbox::Sandbox;
+use crate::text::digest::sha256_hex;
 use crate::tool::arguments::Schema;
 use crate::tool::limits::Limits;
 use crate::tool::{Definition, Stop};
@@ -171,7 +172,7 @@ impl ToolComponent {
             ComponentSource::BuiltIn(bytes) => Ok(Cow::Borrowed(bytes)),
             ComponentSource::File(path) => {
                 let bytes = read(path)?;
-                if digest(&bytes) != self.digest {
+                if sha256_hex(&bytes) != self.digest {
                     bail!("its file has changed since it was loaded");
                 }
                 Ok(Cow::Owned(bytes))

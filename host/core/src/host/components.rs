@@ -14,9 +14,8 @@ use wasmtime::component::Component;
 
 use super::admission::{Candidate, Claim, refusals};
 use crate::component::embedded::EMBEDDED;
-use crate::component::{
-    ComponentSource, Loader, Tool, ToolComponent, cannot_load, digest as sha256, read,
-};
+use crate::component::{ComponentSource, Loader, Tool, ToolComponent, cannot_load, read};
+use crate::text::digest::sha256_hex;
 use crate::tool::Definition;
 use crate::tool::grant::Grant;
 use crate::trust::Trust;
@@ -179,7 +178,7 @@ impl ComponentIntake<'_> {
             FileContent::Code(component) => {
                 // Read again, so that not all files are in memory at a time.
                 let bytes = read(path)?;
-                if sha256(&bytes) != digest {
+                if sha256_hex(&bytes) != digest {
                     bail!("{}: its file has changed meanwhile", cannot_load(&origin));
                 }
                 let asked = self
@@ -265,7 +264,7 @@ impl ComponentIntake<'_> {
         let cannot = || cannot_load(&origin);
         let owner = self.rules.trust.check(file).with_context(cannot)?;
         let bytes = read(file)?;
-        let digest = sha256(&bytes);
+        let digest = sha256_hex(&bytes);
         self.rules.check_pin(file, &digest)?;
         let unchanged = self.earlier_of(file);
         let unchanged = unchanged.filter(|earlier| earlier.component.digest == digest);

@@ -21,6 +21,8 @@ pub(crate) struct SupportedVersion {
     pub(crate) skills: &'static str,
     /// The interface through which a component leaves its text to the host.
     pub(crate) answer: &'static str,
+    /// The interface through which a component starts a skill's script.
+    pub(crate) scripts: &'static str,
 }
 
 /// The supported versions, newest first: a component that exports several is
@@ -31,6 +33,7 @@ const SUPPORTED: [SupportedVersion; 1] = [SupportedVersion {
     tools: "skillhost:tool/tools@0.1.1",
     skills: "skillhost:tool/skills@0.1.1",
     answer: "skillhost:tool/answer@0.1.1",
+    scripts: "skillhost:tool/scripts@0.1.1",
 }];
 
 /// The name of one of the package's interfaces, parsed.
@@ -140,7 +143,7 @@ impl SupportedVersion {
 
     /// Returns the names of the interfaces that components may import.
     fn offered(&self) -> impl Iterator<Item = &'static str> {
-        let offered = [self.skills, self.answer].into_iter();
+        let offered = [self.skills, self.answer, self.scripts].into_iter();
         offered.filter_map(|interface| Some(InterfaceName::parse(interface)?.name))
     }
 }
@@ -227,7 +230,7 @@ mod tests {
     #[test]
     fn entries_name_their_own_version_and_are_sorted() {
         for entry in &SUPPORTED {
-            for interface in [entry.tools, entry.skills] {
+            for interface in [entry.tools, entry.skills, entry.answer, entry.scripts] {
                 let version = InterfaceName::parse(interface).and_then(|name| name.version);
                 assert_eq!(version, Some(entry.version));
             }

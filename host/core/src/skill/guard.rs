@@ -4,7 +4,6 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::hash::Hash;
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
@@ -211,6 +210,13 @@ impl Folder {
         Ok(PathBuf::from(OsString::from_vec(target.into_bytes())))
     }
 
+    /// Returns the path of an open file inside this folder, without symlinks. `None` if
+    /// it was moved away meanwhile.
+    pub(crate) fn path_of(&self, file: &File) -> Option<PathBuf> {
+        let (folder, file) = (host_path(self.folder.as_fd())?, host_path(file.as_fd())?);
+        file.strip_prefix(folder).ok().map(Path::to_owned)
+    }
+
     /// Opens a regular file for reading.
     pub(crate) fn open_file(&self, path: &Path) -> io::Result<File> {
         match self.lookup(path, true)? {
@@ -230,6 +236,13 @@ fn last_name(path: &Path) -> Option<(&OsStr, &OsStr)> {
         b"" | b"." | b".." => None,
         name => Some((OsStr::from_bytes(before), OsStr::from_bytes(name))),
     }
+}
+
+/// Returns the path of an open file on the host.
+fn host_path(file: BorrowedFd<'_>) -> Option<PathBuf> {
+    let descriptors = rustix_linux_procfs::proc_self_fd().ok()?;
+    let path = rustix::fs::readlinkat(descriptors, DecInt::from_fd(file), Vec::new()).ok()?;
+    Some(PathBuf::from(OsString::from_vec(path.into_bytes())))
 }
 
 impl UnopenedFile {
@@ -276,7 +289,7 @@ impl FileStatus {
     }
 
     /// Returns the file's unique id on this machine. No guest may learn it.
-    pub(crate) fn unique_id(&self) -> impl Hash {
+    pub(crate) fn unique_id(&self) -> ((u32, u32), u64) {
         (self.identity.mount.device, self.identity.inode)
     }
 }

@@ -17,6 +17,7 @@ use rustix::io::Errno;
 use serde::Serialize;
 use serde_json::ser::Formatter;
 
+use crate::tool::script::{ScriptLog, ScriptRecord};
 use crate::tool::{CallError, CallOutcome, Output, Stop};
 use crate::trust::Trust;
 use end::LogEnd;
@@ -67,6 +68,8 @@ struct LogFile {
 pub(crate) struct AuditEntry {
     audit: Arc<Audit>,
     record: Record,
+    /// The script that the call runs, if it runs one.
+    script: Option<ScriptLog>,
     start: Instant,
     written: bool,
 }
@@ -93,6 +96,15 @@ struct Record {
     duration_us: u64,
     /// The most memory that the guest had, in bytes.
     memory: usize,
+    /// The script, for a call that started one.
+    #[serde(flatten)]
+    script: Option<ScriptRecord>,
+    /// The files that the call made or changed in a copy-on-write view, and their
+    /// bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    changed_files: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    changed_bytes: Option<u64>,
 }
 
 /// The component, skill and path of a call, which are known once it is routed.
@@ -171,6 +183,7 @@ impl Audit {
                 tool: truncate(tool),
                 ..Record::new(CallOutcome::Cancelled.name())
             },
+            script: None,
             start: Instant::now(),
             written: false,
         }
@@ -247,11 +260,23 @@ impl AuditEntry {
         self.record.memory = bytes;
     }
 
+    /// Sets the place where the sandbox notes the script that the call runs.
+    pub(crate) fn set_script(&mut self, script: ScriptLog) {
+        self.script = Some(script);
+    }
+
     /// Writes how the call ended. After an error the call must fail.
     pub(crate) fn end(mut self, result: &Result<Output, CallError>) -> Result<(), Stop> {
         let outcome = CallOutcome::of(result);
         (self.record.outcome, self.record.reason) = (outcome.name(), outcome.reason());
         self.record.bytes = answer_bytes(result);
+        if let Ok(Output {
+            files: Some(files), ..
+        }) = result
+        {
+            self.record.changed_files = Some(files.total);
+            self.record.changed_bytes = Some(files.total_bytes);
+        }
         self.write()
     }
 
@@ -259,6 +284,7 @@ impl AuditEntry {
         self.written = true;
         self.record.duration_us =
             u64::try_from(self.start.elapsed().as_micros()).unwrap_or(u64::MAX);
+        self.record.script = self.script.as_ref().and_then(|log| log.record(LONGEST));
         let Err(error) = self.audit.append(&self.record) else {
             return Ok(());
         };

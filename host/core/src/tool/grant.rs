@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::skill::guard::HardLinks;
 use crate::tool::limits::Limits;
 use crate::tool::offer::DescriptionSource;
-use pattern::Pattern;
+use pattern::{PathPattern, Pattern};
 
 pub use pattern::PatternError;
 
@@ -21,13 +21,41 @@ pub struct Grant {
     pub(crate) skills: Option<Skills>,
     pub(crate) home: Option<bool>,
     pub(crate) hard_links: Option<bool>,
+    pub(crate) view: FolderAccess,
     pub(crate) limits: Option<Limits>,
     pub(crate) environment: Vec<(String, String)>,
+    pub(crate) scripts: Scripts,
 }
 
 /// A set of skills, by name.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Skills(Vec<Pattern>);
+
+/// A set of scripts, by their paths in a skill.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Scripts(Arc<[PathPattern]>);
+
+/// What a call may do in its folder. The disk is never written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum FolderAccess {
+    /// It may read.
+    #[default]
+    ReadOnly,
+    /// It may write too, and has an empty `/tmp`. What it makes, changes or removes
+    /// lives in memory and ends with the call.
+    CopyOnWrite,
+}
+
+impl FolderAccess {
+    /// Returns the word for it in a configuration.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ReadOnly => "read-only",
+            Self::CopyOnWrite => "copy-on-write",
+        }
+    }
+}
 
 /// A grant with every default filled in, as it holds for a tool.
 #[derive(Debug, Clone)]
@@ -35,8 +63,10 @@ pub(crate) struct Terms {
     pub(crate) skills: Skills,
     pub(crate) home: bool,
     pub(crate) hard_links: HardLinks,
+    pub(crate) view: FolderAccess,
     pub(crate) limits: Limits,
     pub(crate) environment: Arc<[(String, String)]>,
+    pub(crate) scripts: Scripts,
 }
 
 /// The rights and limits of a tool, as the operator reads them.
@@ -59,6 +89,10 @@ pub struct EffectiveGrant {
     pub home: bool,
     /// True if files with several hard links may be read.
     pub hard_links: bool,
+    /// The patterns of the scripts that it may run.
+    pub scripts: String,
+    /// What calls may do in their folder.
+    pub view: FolderAccess,
     /// The limits of a call.
     pub limits: Limits,
     /// The source of the description that agents see.
@@ -101,6 +135,12 @@ impl Grant {
         self
     }
 
+    /// Sets what calls may do in their folder. Default: read.
+    pub fn view(mut self, access: FolderAccess) -> Self {
+        self.view = access;
+        self
+    }
+
     /// Sets the limits of a call. Default: the host's.
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = Some(limits);
@@ -111,6 +151,19 @@ impl Grant {
     pub fn environment(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.environment.push((name.into(), value.into()));
         self
+    }
+
+    /// Sets the scripts that calls may run, by their paths in the skill that a call
+    /// names: `*` and `?` stand for characters other than `/`, and `**` for any number
+    /// of folders, as in `scripts/**/*.py`. Default: none.
+    pub fn scripts<S: AsRef<str>>(
+        mut self,
+        patterns: impl IntoIterator<Item = S>,
+    ) -> Result<Self, PatternError> {
+        let patterns = patterns.into_iter();
+        let patterns = patterns.map(|text| PathPattern::new(text.as_ref()));
+        self.scripts = Scripts(patterns.collect::<Result<_, _>>()?);
+        Ok(self)
     }
 
     /// Returns the terms of a component's tools. The host trusts its own with every
@@ -125,8 +178,10 @@ impl Grant {
             skills: self.skills.clone().unwrap_or(skills),
             home: self.home.unwrap_or(own),
             hard_links: self.hard_links.unwrap_or(defaults.hard_links).into(),
+            view: self.view,
             limits: self.limits.as_ref().unwrap_or(&defaults.limits).clone(),
             environment: self.environment.clone().into(),
+            scripts: self.scripts.clone(),
         }
     }
 }
@@ -154,17 +209,39 @@ impl Skills {
     }
 }
 
+impl Scripts {
+    /// Returns whether no script may run.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Checks a path in a skill, without steps `.` and `..`.
+    pub(crate) fn allow(&self, path: &str) -> bool {
+        self.0.iter().any(|pattern| pattern.matches(path))
+    }
+}
+
 impl fmt::Display for Skills {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.is_empty() {
-            return f.write_str("none");
-        }
-        for (index, pattern) in self.0.iter().enumerate() {
-            let comma = if index == 0 { "" } else { ", " };
-            write!(f, "{comma}{pattern}")?;
-        }
-        Ok(())
+        list(f, &self.0)
     }
+}
+
+impl fmt::Display for Scripts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        list(f, &self.0)
+    }
+}
+
+fn list(f: &mut fmt::Formatter<'_>, patterns: &[impl fmt::Display]) -> fmt::Result {
+    if patterns.is_empty() {
+        return f.write_str("none");
+    }
+    for (index, pattern) in patterns.iter().enumerate() {
+        let comma = if index == 0 { "" } else { ", " };
+        write!(f, "{comma}{pattern}")?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -165,6 +165,15 @@ macro_rules! of_calls {
                 against "a guest that floods the model's context or the host's memory";
                 Output "output" "its answer was larger than {} bytes"
 
+                /// Changed files that an answer lists. The rest is counted.
+                output_files: usize, Count "1000" in 1, u32::MAX;
+                against "a script that makes ten thousand files"
+
+                /// Bytes of changed files that an answer carries. Those that do not fit
+                /// are listed.
+                output_file_bytes: usize, Bytes "16MiB" in 1, MAX_MEMORY;
+                against "a script whose files fill the host's memory while a client reads them"
+
                 /// Elements of all tables of a call together. A component made from
                 /// JavaScript has 7,746.
                 table_elements: usize, Count "20000" in 100, MAX_TABLE_ELEMENTS;
@@ -198,6 +207,23 @@ macro_rules! of_calls {
                 against "a folder with a million files";
                 DirectoryEntries "directory-entries" "it listed more than {} directory entries"
 
+                /// Bytes that a copy-on-write view may hold: what a call has written, and
+                /// what it costs to know. A guest that wants more is told that no space
+                /// is left. They count in [`calls_memory`](Load::calls_memory) too.
+                view_bytes: usize, Bytes "64MiB" in 1, MAX_MEMORY;
+                against "a guest that writes without end"
+
+                /// Files, folders and links of a copy-on-write view that a call has made,
+                /// opened or stepped through. A guest that wants more is told that no
+                /// space is left.
+                view_files: usize, Count "10000" in 1, MAX_VIEW_FILES;
+                against "a guest that makes a million files"
+
+                /// Folders in one another in a copy-on-write view. A guest that wants
+                /// more is told that the name is too long.
+                view_depth: usize, Count "64" in 1, MAX_VIEW_DEPTH;
+                against "folders so deep that the host's stack ends"
+
                 /// Bytes that a guest's standard output and error together leave in
                 /// the log.
                 log: usize, Bytes "16KiB" in 1, MAX_MEMORY;
@@ -221,8 +247,8 @@ macro_rules! of_calls {
                 calls_per_tool: Option<u32>, Count "a quarter of `calls`" in 1, u32::MAX;
                 against "one tool that keeps all others waiting"
 
-                /// Bytes of the linear memories of all calls together. An eighth of
-                /// them, and of the slots and places, is for built-in tools alone.
+                /// Bytes of the linear memories and copy-on-write views of all calls
+                /// together. An eighth of them, and of the slots and places, is for built-in tools alone.
                 calls_memory: Option<usize>, Bytes "a quarter of the machine's, or of its cgroup's"
                     in LEAST_MEMORY, u64::MAX;
                 against "calls that each take as much as one may"
@@ -264,6 +290,10 @@ pub(crate) const MAX_TABLE_ELEMENTS: usize = 20_000;
 pub(crate) const MAX_INSTANCES: usize = 200;
 /// The most that [`Limits::tables`] can be.
 pub(crate) const MAX_TABLES: usize = 64;
+/// The most that [`Limits::view_files`] can be.
+const MAX_VIEW_FILES: u64 = 1_000_000;
+/// The most that [`Limits::view_depth`] can be: nodes drop one another.
+const MAX_VIEW_DEPTH: u64 = 256;
 
 // Limits that no configuration changes.
 
@@ -280,6 +310,10 @@ pub(crate) const RANDOM_BYTES: u64 = 1 << 20;
 /// path of millions of steps, which takes seconds where the kernel has no
 /// `openat2` and the host looks up each step by itself.
 pub const PATH_BYTES: usize = 4096;
+/// Bytes of a skill's script, and of each of its modules. Guards against: a script of
+/// 50 MB, whose bytes the host reads and digests on the thread of the call, and which
+/// takes a guest many times as much memory to parse.
+pub(crate) const SCRIPT_BYTES: u64 = 4 << 20;
 /// Bytes of a component's definitions together. Guards against: a component whose
 /// definitions fill the model's context.
 pub(crate) const DEFINITIONS_BYTES: usize = 1 << 20;

@@ -7,9 +7,10 @@ use wasmtime::{Engine, StoreContextMut};
 use super::store::StoreState;
 use super::types::{RawSearchResult, RawSkill, RawSkillPage};
 use crate::sandbox::versions::{self, SupportedVersion};
-use crate::sandbox::wasi;
+use crate::sandbox::wasi::{self, ImportState};
 use crate::skill::catalog::Skill;
 use crate::tool::Stop;
+use crate::tool::grant::FolderAccess;
 
 /// Returns a linker with the interfaces of a version. The error names an import
 /// that is not granted.
@@ -17,8 +18,14 @@ pub(super) fn linker(
     engine: &Engine,
     component: &Component,
     version: Option<&SupportedVersion>,
+    access: FolderAccess,
 ) -> wasmtime::Result<Linker<StoreState>> {
-    let SupportedVersion { skills, answer, .. } = version.unwrap_or(versions::newest());
+    let SupportedVersion {
+        skills,
+        answer,
+        scripts,
+        ..
+    } = version.unwrap_or(versions::newest());
     let imports = component.component_type();
     for (name, import) in imports.imports(engine) {
         if !is_granted(engine, name, &import.ty) {
@@ -26,7 +33,7 @@ pub(super) fn linker(
         }
     }
     let mut linker = Linker::new(engine);
-    wasi::link::<StoreState>(&mut linker)?;
+    wasi::link::<StoreState>(&mut linker, access)?;
     let mut instance = linker.instance(skills)?;
     instance.func_wrap_async("list", |store, (): ()| {
         Box::new(async move {
@@ -56,14 +63,34 @@ pub(super) fn linker(
         |mut store: StoreContextMut<'_, StoreState>, (path, limit): (String, u64)| {
             let imports = &mut store.data_mut().imports;
             let size = imports.text_from_file(&path, limit);
-            // The call ends here if it cannot open a file any more.
-            match imports.stop {
-                Some(Stop::Busy) => wasmtime::bail!("no file can be opened"),
-                _ => Ok((size,)),
-            }
+            unless_busy(imports, size)
+        },
+    )?;
+    let mut instance = linker.instance(scripts)?;
+    instance.func_wrap(
+        "start",
+        |mut store: StoreContextMut<'_, StoreState>, (path,): (String,)| {
+            let imports = &mut store.data_mut().imports;
+            let script = imports.start_script(&path);
+            unless_busy(imports, script)
+        },
+    )?;
+    instance.func_wrap(
+        "finished",
+        |mut store: StoreContextMut<'_, StoreState>, (exit_code,): (i32,)| {
+            store.data_mut().imports.finish_script(exit_code);
+            Ok(())
         },
     )?;
     Ok(linker)
+}
+
+/// Returns an answer to a guest, or ends its call if no file can be opened any more.
+fn unless_busy<T>(imports: &ImportState, answer: T) -> wasmtime::Result<(T,)> {
+    match imports.stop {
+        Some(Stop::Busy) => wasmtime::bail!("no file can be opened"),
+        _ => Ok((answer,)),
+    }
 }
 
 /// Checks whether a component may import this: an interface that the host has, or

@@ -1,5 +1,6 @@
 //! `wasi:cli/environment`: the variables that the operator set for the tool. A guest
-//! sees none of the process's own variables and arguments.
+//! sees none of the process's own variables and arguments. With a copy-on-write view,
+//! it starts in the call's folder.
 
 use wasmtime_wasi::p2::bindings::cli::environment;
 
@@ -15,6 +16,7 @@ impl environment::Host for &mut ImportState {
     }
 
     fn initial_cwd(&mut self) -> wasmtime::Result<Option<String>> {
-        Ok(None)
+        let mount = self.preopen.as_ref().map(|(_, mount)| mount.clone());
+        Ok(self.view.as_ref().and(mount))
     }
 }

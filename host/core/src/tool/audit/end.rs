@@ -8,7 +8,7 @@ use std::io::{self, Read as _, Seek as _, SeekFrom};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-/// The bytes at the end of a file that the check reads. A record has four texts of
+/// The bytes at the end of a file that the check reads. A record has five texts of
 /// 1,024 characters, each of 12 bytes at most, and little else.
 const TAIL: u64 = 128 << 10;
 

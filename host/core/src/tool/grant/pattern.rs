@@ -1,5 +1,5 @@
-//! Patterns of skills' names, with two wildcards and nothing else: a pattern grants
-//! what it seems to grant.
+//! Patterns of skills' names and of paths in a skill, with few wildcards and nothing
+//! else: a pattern grants what it seems to grant.
 
 use std::fmt;
 
@@ -9,11 +9,39 @@ use crate::skill::catalog::Skill;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Pattern(String);
 
-/// A pattern that no skill's name fits.
+/// A path in a skill, step by step, in which `**` stands for any number of folders, and
+/// every other step is a pattern of names: `*` and `?` do not cross a `/`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct PathPattern(Vec<Pattern>);
+
+/// The step that stands for any number of steps.
+const ANY_STEPS: &str = "**";
+
+/// A pattern that nothing fits.
 #[derive(Debug, thiserror::Error)]
-#[error("`{}` is no name and no pattern of skills: no skill can have such a name", pattern.escape_debug())]
+#[error("`{}` {fault}", pattern.escape_debug())]
 pub struct PatternError {
     pattern: String,
+    fault: PatternFault,
+}
+
+/// The reason why nothing fits a pattern.
+#[derive(Debug, thiserror::Error)]
+enum PatternFault {
+    #[error("is no name and no pattern of skills: no skill can have such a name")]
+    Skill,
+    #[error(
+        "is no pattern of scripts: it is a path inside the skill, such as `scripts/**/*.py`, \
+         without `.`, `..`, and a `/` at its ends"
+    )]
+    Step,
+    #[error(
+        "is no pattern of scripts: `**` stands for folders, and stands alone between two `/`, as \
+         in `scripts/**/*.py`"
+    )]
+    Stars,
+    #[error("is no pattern of scripts: it has a control character")]
+    Control,
 }
 
 impl Pattern {
@@ -22,6 +50,7 @@ impl Pattern {
             true => Ok(Self(text.to_owned())),
             false => Err(PatternError {
                 pattern: text.to_owned(),
+                fault: PatternFault::Skill,
             }),
         }
     }
@@ -41,29 +70,66 @@ impl Pattern {
         if self.0 == "*" {
             return true;
         }
-        let (mut pattern, mut rest) = (self.0.chars(), name.chars());
-        // The place to go on from when the last `*` has to stand for one more character.
-        let mut retry = None;
-        loop {
-            let before = (pattern.clone(), rest.clone());
-            match (pattern.next(), rest.next()) {
-                (None, None) => return true,
-                (Some('*'), _) => {
-                    retry = Some((pattern.clone(), before.1.clone()));
-                    rest = before.1;
+        fits(self.0.chars(), name.chars(), '*', |expected, found| {
+            expected == '?' || expected == found
+        })
+    }
+}
+
+impl PathPattern {
+    pub(super) fn new(text: &str) -> Result<Self, PatternError> {
+        let fault = |fault| PatternError {
+            pattern: text.to_owned(),
+            fault,
+        };
+        let steps = text.split('/').map(|step| match step {
+            "" | "." | ".." => Err(fault(PatternFault::Step)),
+            ANY_STEPS => Ok(Pattern(step.to_owned())),
+            step if step.contains(ANY_STEPS) => Err(fault(PatternFault::Stars)),
+            step if step.contains(char::is_control) => Err(fault(PatternFault::Control)),
+            step => Ok(Pattern(step.to_owned())),
+        });
+        steps.collect::<Result<_, _>>().map(Self)
+    }
+
+    /// Checks that a path fits, which has no step `.` or `..`.
+    pub(super) fn matches(&self, path: &str) -> bool {
+        let any = Pattern(ANY_STEPS.to_owned());
+        let steps = self.0.iter();
+        fits(steps, path.split('/'), &any, |step, name| {
+            step.matches(name)
+        })
+    }
+}
+
+/// Checks that items fit a pattern in which `any` stands for any number of them, and
+/// `fits_one` compares every other. The time is at most the product of both lengths.
+fn fits<P: PartialEq + Copy, T: Copy>(
+    mut pattern: impl Iterator<Item = P> + Clone,
+    mut rest: impl Iterator<Item = T> + Clone,
+    any: P,
+    fits_one: impl Fn(P, T) -> bool,
+) -> bool {
+    // The place to go on from when the last `any` has to stand for one more item.
+    let mut retry = None;
+    loop {
+        let before = rest.clone();
+        match (pattern.next(), rest.next()) {
+            (None, None) => return true,
+            (Some(step), _) if step == any => {
+                retry = Some((pattern.clone(), before.clone()));
+                rest = before;
+            }
+            (Some(step), Some(found)) if fits_one(step, found) => {}
+            _ => {
+                let Some((after_any, from)) = &mut retry else {
+                    return false;
+                };
+                if from.next().is_none() {
+                    return false;
                 }
-                (Some('?'), Some(_)) => {}
-                (Some(expected), Some(found)) if expected == found => {}
-                _ => {
-                    let Some((after_star, from)) = &mut retry else {
-                        return false;
-                    };
-                    if from.next().is_none() {
-                        return false;
-                    }
-                    pattern = after_star.clone();
-                    rest = from.clone();
-                }
+                pattern = after_any.clone();
+                rest = from.clone();
             }
         }
     }
@@ -72,6 +138,16 @@ impl Pattern {
 impl fmt::Display for Pattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
+    }
+}
+
+impl fmt::Display for PathPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, step) in self.0.iter().enumerate() {
+            let slash = if index == 0 { "" } else { "/" };
+            write!(f, "{slash}{step}")?;
+        }
+        Ok(())
     }
 }
 
@@ -116,6 +192,73 @@ mod tests {
     fn refuses_a_pattern_that_no_skill_can_fit() {
         for text in ["", "../x", "a/b", ".hidden", "a\\b", "a\nb"] {
             assert!(Pattern::new(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn one_star_stays_in_a_folder_and_two_cross_folders() {
+        for (pattern, fitting, others) in [
+            (
+                "scripts/**/*.py",
+                &[
+                    "scripts/a.py",
+                    "scripts/b/a.py",
+                    "scripts/b/c/d/a.py",
+                    "scripts/.a.py",
+                ][..],
+                &[
+                    "a.py",
+                    "scripts",
+                    "scripts/a.sh",
+                    "other/a.py",
+                    "my/scripts/a.py",
+                ][..],
+            ),
+            (
+                "scripts/*.py",
+                &["scripts/a.py"],
+                &["scripts/b/a.py", "scripts/a.pyc"],
+            ),
+            ("*.py", &["a.py", ".py"], &["scripts/a.py", "a.py/b"]),
+            ("**/*.py", &["a.py", "b/a.py"], &["a.py/b"]),
+            ("**", &["a", "a/b"], &[]),
+            ("a/**", &["a/b", "a/b/c", "a"], &["b", "ab/c"]),
+            ("**/x/**/y", &["x/y", "a/x/b/x/c/y"], &["y", "x", "x/z"]),
+            ("run.py", &["run.py"], &["Run.py", "xrun.py", "run_py", ""]),
+            (
+                "s?/[a]/{b,c}",
+                &["s1/[a]/{b,c}"],
+                &["s/[a]/{b,c}", "s1/a/b"],
+            ),
+        ] {
+            let pattern = PathPattern::new(pattern).unwrap();
+            for path in fitting {
+                assert!(pattern.matches(path), "{pattern} {path}");
+            }
+            for path in others {
+                assert!(!pattern.matches(path), "{pattern} {path}");
+            }
+        }
+        let slow = PathPattern::new(&format!("{}b", "**/a/".repeat(100))).unwrap();
+        assert!(!slow.matches(&"a/".repeat(2000)));
+    }
+
+    #[test]
+    fn refuses_a_pattern_that_no_script_can_fit() {
+        for (text, reason) in [
+            ("", "inside the skill"),
+            ("/scripts/a.py", "inside the skill"),
+            ("scripts/", "inside the skill"),
+            ("a//b", "inside the skill"),
+            ("./a.py", "inside the skill"),
+            ("../a.py", "inside the skill"),
+            ("a/../b.py", "inside the skill"),
+            ("scripts/**.py", "alone between"),
+            ("a***/b", "alone between"),
+            ("a\nb", "control character"),
+        ] {
+            let error = PathPattern::new(text).unwrap_err().to_string();
+            assert!(error.contains(reason), "{text}: {error}");
         }
     }
 }

@@ -1,0 +1,105 @@
+//! The script that a call runs, as the audit log has it. The sandbox notes it while
+//! the call runs, so the record has it however the call ends.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use crate::text::digest::sha256_hex;
+
+/// Modules of a script that one call may read. Guards against: a skill of a million
+/// modules, whose paths would fill the host's memory.
+const MODULES: usize = 4096;
+
+/// The script that a call runs, shared by the sandbox and the call's audit record.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ScriptLog(Arc<Mutex<Option<ScriptRun>>>);
+
+/// A script that was started.
+#[derive(Debug)]
+struct ScriptRun {
+    path: String,
+    digest: String,
+    /// The modules that the guest read: path in the skill, and digest.
+    modules: BTreeSet<(Vec<u8>, String)>,
+    exit_code: Option<i32>,
+}
+
+/// A script as a record shows it.
+#[derive(Debug, PartialEq, Eq, serde::Serialize)]
+pub(crate) struct ScriptRecord {
+    script: String,
+    /// SHA-256 of its bytes.
+    script_sha256: String,
+    /// SHA-256 over what `sha256sum` prints for the modules, sorted by path.
+    modules_sha256: Option<String>,
+    exit_code: Option<i32>,
+}
+
+impl ScriptLog {
+    /// Notes the script of a call.
+    pub(crate) fn start(&self, path: &str, bytes: &[u8]) {
+        *self.lock() = Some(ScriptRun {
+            path: path.to_owned(),
+            digest: sha256_hex(bytes),
+            modules: BTreeSet::new(),
+            exit_code: None,
+        });
+    }
+
+    /// Returns whether a script was started.
+    pub(crate) fn is_started(&self) -> bool {
+        self.lock().is_some()
+    }
+
+    /// Returns the extension of the script that was started, if it has one.
+    pub(crate) fn extension(&self) -> Option<String> {
+        let run = self.lock();
+        let extension = Path::new(&run.as_ref()?.path).extension()?;
+        Some(extension.to_str()?.to_owned())
+    }
+
+    /// Notes the exit code of the script.
+    pub(crate) fn finish(&self, exit_code: i32) {
+        if let Some(run) = &mut *self.lock() {
+            run.exit_code = Some(exit_code);
+        }
+    }
+
+    /// Notes a module of the script. Returns `false` if the call has read as many as
+    /// it may.
+    pub(crate) fn add_module(&self, path: &[u8], bytes: &[u8]) -> bool {
+        let mut run = self.lock();
+        let Some(run) = &mut *run else { return true };
+        let digest = sha256_hex(bytes);
+        // A traceback reads the script itself again.
+        if path != run.path.as_bytes() || digest != run.digest {
+            run.modules.insert((path.to_owned(), digest));
+        }
+        run.modules.len() <= MODULES
+    }
+
+    /// Returns what the record shows, if a script was started, with so many characters
+    /// of its path.
+    pub(crate) fn record(&self, longest: usize) -> Option<ScriptRecord> {
+        let run = self.lock();
+        let run = run.as_ref()?;
+        let mut listing = Vec::new();
+        for (path, digest) in &run.modules {
+            listing.extend_from_slice(digest.as_bytes());
+            listing.extend_from_slice(b"  ");
+            listing.extend_from_slice(path);
+            listing.push(b'\n');
+        }
+        Some(ScriptRecord {
+            script: run.path.chars().take(longest).collect(),
+            script_sha256: run.digest.clone(),
+            modules_sha256: (!listing.is_empty()).then(|| sha256_hex(&listing)),
+            exit_code: run.exit_code,
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<ScriptRun>> {
+        self.0.lock().unwrap_or_else(|broken| broken.into_inner())
+    }
+}

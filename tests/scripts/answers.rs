@@ -1,0 +1,548 @@
+//! The files that a call changes in its copy-on-write view, as each reader gets them.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use serde_json::{Value, json};
+use skillhost::exchange::{self, Format};
+use skillhost::message;
+use skillhost_mcp::http::HttpOptions;
+
+use super::{granted, host, log, records, sha256, skill, take};
+use crate::support::folders::Folders;
+use crate::support::http::{Client as HttpClient, Request, TestServer};
+use crate::support::mcp::{Client, REVISIONS};
+use crate::support::program::Program;
+use crate::support::{block_on, builder, guests};
+use skillhost::{FolderAccess, Grant, Limits};
+
+/// What the steps of these tests make, change and remove.
+const STEPS: [&str; 7] = [
+    "mkdir out",
+    "write out/report.md # Report",
+    "binary out/data.bin",
+    "write top.py TOP = 2",
+    "write scripts/same same",
+    "write /tmp/scratch x",
+    "remove scripts/notes.txt",
+];
+
+/// The list that a model reads of them.
+const LIST: &str = "Changed files (only in this answer; the skill is as it was):\n\
+    \"out/data.bin\" (3 bytes, application/octet-stream)\n\
+    \"out/report.md\" (8 bytes, text/markdown)\n\
+    \"top.py\" (7 bytes, text/x-python)\n\
+    \"scripts/notes.txt\" (removed)";
+
+fn writing() -> Grant {
+    granted().view(FolderAccess::CopyOnWrite)
+}
+
+fn with_same() -> Folders {
+    let folders = skill();
+    folders.write("tools/scripts/same", "same");
+    folders
+}
+
+fn done(steps: &[&str]) -> String {
+    ["done"].repeat(steps.len()).join("\n")
+}
+
+fn expected_record() -> Value {
+    json!({
+        "ended": true,
+        "files": [
+            {"path": "out/data.bin", "size": 3, "media_type": "application/octet-stream",
+             "sha256": sha256([0xff, 0, 0xfe])},
+            {"path": "out/report.md", "size": 8, "media_type": "text/markdown",
+             "sha256": sha256("# Report"), "text": "# Report"},
+            {"path": "top.py", "size": 7, "media_type": "text/x-python",
+             "sha256": sha256("TOP = 2"), "text": "TOP = 2"},
+        ],
+        "removed": ["scripts/notes.txt"],
+    })
+}
+
+#[test]
+fn an_answer_has_what_the_call_made_changed_and_removed() {
+    let folders = with_same();
+    let host = host(&folders, writing());
+    let output = take(&host, &STEPS);
+    assert_eq!(output.text(), done(&STEPS));
+    assert_eq!(output.record(), expected_record());
+    let files = output.files().unwrap();
+    let bytes: Vec<&[u8]> = files
+        .files
+        .iter()
+        .map(|file| &**file.bytes.as_ref().unwrap())
+        .collect();
+    assert_eq!(bytes, [&[0xff, 0, 0xfe][..], b"# Report", b"TOP = 2"]);
+    assert_eq!(
+        output.into_model_text(),
+        format!("{}\n\n{LIST}", done(&STEPS))
+    );
+
+    // A model that reads records reads the same one.
+    let arguments = json!({"skill_name": "tools", "steps": STEPS.join("\n")});
+    let output = block_on(host.call("take_steps_for_record", arguments)).unwrap();
+    let read: Value = serde_json::from_str(&output.into_model_text()).unwrap();
+    assert_eq!(read, expected_record());
+
+    // The disk is as it was, and so is the next call's view.
+    let tools = folders.root.join("tools");
+    assert_eq!(
+        fs::read_to_string(tools.join("top.py")).unwrap(),
+        "TOP = 1\n"
+    );
+    assert!(!tools.join("out").exists() && tools.join("scripts/notes.txt").exists());
+    let output = take(&host, &["read scripts/notes.txt"]);
+    assert_eq!(output.record(), json!({"ended": true, "files": []}));
+    assert_eq!(output.into_model_text(), "read: notes");
+}
+
+#[test]
+fn a_call_without_a_view_writes_nothing_and_its_answer_is_as_before() {
+    let folders = with_same();
+    let host = host(&folders, granted());
+    let output = take(&host, &["write out.txt x", "remove top.py"]);
+    assert_eq!(output.files(), None);
+    assert_eq!(output.record(), json!({"ended": true}));
+    assert_eq!(
+        output.into_model_text(),
+        "failed: ReadOnlyFilesystem\nfailed: ReadOnlyFilesystem"
+    );
+}
+
+#[test]
+fn limits_bound_the_files_of_an_answer() {
+    let folders = skill();
+    let mut limits = Limits::default();
+    (limits.output_files, limits.output_file_bytes) = (3, 100);
+    let host = host(&folders, writing().limits(limits));
+    let output = take(
+        &host,
+        &[
+            "fill a 60",
+            "fill b 60",
+            "fill c 40",
+            "fill d 1",
+            "remove top.py",
+        ],
+    );
+    let files = output.files().unwrap();
+    let carried = files
+        .files
+        .iter()
+        .map(|file| (&*file.path, file.bytes.is_some()));
+    assert_eq!(
+        carried.collect::<Vec<_>>(),
+        [("a", true), ("b", false), ("c", true)]
+    );
+    assert_eq!(
+        (files.left_out, files.total, files.total_bytes),
+        (1, 4, 161)
+    );
+    let text = output.into_model_text();
+    assert!(
+        text.contains("\"b\" (60 bytes, text/plain, too large to be returned)"),
+        "{text}"
+    );
+    assert!(text.ends_with("\"top.py\" (removed)\nand 1 more"), "{text}");
+    let record = records(&folders).pop().unwrap();
+    assert_eq!(
+        (&record["changed_files"], &record["changed_bytes"]),
+        (&json!(4), &json!(161))
+    );
+}
+
+#[test]
+fn only_bytes_of_the_disk_are_started() {
+    let folders = skill();
+    let host = host(&folders, writing());
+    for (steps, started, modules) in [
+        (
+            &["write scripts/run.py hacked"][..],
+            "started: print(1)",
+            None,
+        ),
+        (&["remove scripts/run.py"], "started: print(1)", None),
+        (&["rename top.py scripts/run.py"], "started: print(1)", None),
+        (
+            &["write scripts/new.py print(2)"],
+            "refused: not-found",
+            None,
+        ),
+        // What the call wrote or moved is no module of the skill.
+        (
+            &[
+                "rename private/key.py scripts/mine.py",
+                "write scripts/lib/other.py x",
+            ],
+            "started: print(1)",
+            Some("scripts/lib/part.py"),
+        ),
+    ] {
+        let script = match started {
+            "refused: not-found" => "start scripts/new.py",
+            _ => "start scripts/run.py",
+        };
+        let reads = [
+            "read scripts/mine.py",
+            "read scripts/lib/other.py",
+            "read scripts/lib/part.py",
+        ];
+        let steps = [steps, &[script], &reads[..]].concat();
+        let output = take(&host, &steps);
+        let lines: Vec<&str> = output.text().lines().collect();
+        assert!(lines.contains(&started), "{steps:?}: {lines:?}");
+        let record = records(&folders).pop().unwrap();
+        if let Some(path) = modules {
+            let listing = format!("{}  {path}\n", sha256("PART = 1\n"));
+            assert_eq!(record["modules_sha256"], sha256(listing), "{record}");
+        }
+        let is_started = started != "refused: not-found";
+        assert_eq!(record.get("script").is_some(), is_started, "{record}");
+        assert!(record["changed_files"].is_u64(), "{record}");
+    }
+}
+
+#[test]
+fn lists_changed_files_in_every_model_format() {
+    let folders = with_same();
+    let host = host(&folders, writing());
+    let arguments = json!({"skill_name": "tools", "steps": STEPS.join("\n")});
+    let expected = format!("{}\n\n{LIST}", done(&STEPS));
+    for (format, call) in [
+        (
+            Format::OpenAi,
+            json!({"role": "assistant", "tool_calls": [{"id": "1", "type": "function",
+                "function": {"name": "take_steps", "arguments": arguments.to_string()}}]}),
+        ),
+        (
+            Format::Responses,
+            json!([{"type": "function_call", "call_id": "1", "name": "take_steps",
+                "arguments": arguments.to_string()}]),
+        ),
+        (
+            Format::Anthropic,
+            json!({"role": "assistant", "content": [{"type": "tool_use", "id": "1",
+                "name": "take_steps", "input": arguments}]}),
+        ),
+        (
+            Format::Gemini,
+            json!({"role": "model", "parts": [{"functionCall":
+                {"name": "take_steps", "args": arguments}}]}),
+        ),
+    ] {
+        let answer = block_on(exchange::respond(&host, format, &call.to_string())).unwrap();
+        let answer = Value::from(answer).to_string();
+        let text = Value::from(expected.as_str()).to_string();
+        assert!(answer.contains(&text), "{}: {answer}", format.name());
+    }
+    let outcome = block_on(host.call("take_steps", arguments));
+    assert_eq!(message::model_text(outcome), expected);
+}
+
+/// A configuration whose component may write, over the skill of these tests.
+fn program() -> Program {
+    let folders = with_same();
+    let program = Program::new();
+    let folder = program.folder.path();
+    let copied = std::process::Command::new("cp")
+        .arg("-r")
+        .args([&folders.root, &folder.join("skills")])
+        .status();
+    assert!(copied.unwrap().success());
+    program.write(
+        "tools/scripts.wasm",
+        fs::read(guests().join("scripts.wasm")).unwrap(),
+    );
+    program.write(
+        "skillhost.toml",
+        "skills = [\"skills\"]\ntools = [\"tools\"]\n[grants.\"scripts.wasm\"]\n\
+         skills = [\"tools\"]\nview = \"copy-on-write\"\nscripts = [\"scripts/**/*.py\"]\n",
+    );
+    program
+}
+
+/// Checks the blocks of an answer over MCP.
+fn check_blocks(result: &Value, large: bool) {
+    let blocks = result["content"].as_array().unwrap();
+    let text = blocks[0]["text"].as_str().unwrap();
+    let resources: Vec<&Value> = blocks[1..]
+        .iter()
+        .map(|block| {
+            assert_eq!(block["type"], "resource");
+            &block["resource"]
+        })
+        .collect();
+    let data = json!({"uri": "skillhost-output:///out/data.bin",
+        "mimeType": "application/octet-stream", "blob": "/wD+"});
+    let report = json!({"uri": "skillhost-output:///out/report.md",
+        "mimeType": "text/markdown", "text": "# Report"});
+    let top = json!({"uri": "skillhost-output:///top.py",
+        "mimeType": "text/x-python", "text": "TOP = 2"});
+    assert_eq!(resources, [&data, &report, &top]);
+    match large {
+        true => assert!(
+            text.contains("\"large\" (1048577 bytes, text/plain)"),
+            "{text}"
+        ),
+        false => assert_eq!(text, format!("{}\n\n{LIST}", done(&STEPS))),
+    }
+    assert_eq!(result["isError"], false);
+    assert_eq!(result.get("structuredContent"), None);
+}
+
+#[test]
+fn an_mcp_client_gets_changed_files_as_embedded_resources() {
+    let program = program();
+    let arguments = json!({"skill_name": "tools", "steps": STEPS.join("\n")});
+    let too_large = format!("{}\nfill large 1048577", STEPS.join("\n"));
+    for revision in REVISIONS {
+        let mut client = Client::start(program.folder.path(), &[], revision);
+        check_blocks(&client.call("take_steps", arguments.clone()), false);
+        let with_large = json!({"skill_name": "tools", "steps": too_large});
+        check_blocks(&client.call("take_steps", with_large), true);
+        let odd = json!({"skill_name": "tools", "steps": "write \u{202e}#?%\"é x"});
+        let result = client.call("take_steps", odd);
+        assert_eq!(
+            result["content"][1]["resource"]["uri"],
+            "skillhost-output:///%E2%80%AE%23%3F%25%22%C3%A9"
+        );
+        // It cannot be read again.
+        let uri = json!({"uri": "skillhost-output:///top.py"});
+        let refused = client.request("resources/read", uri);
+        assert!(refused["error"].is_object(), "{refused}");
+    }
+}
+
+#[test]
+fn an_http_client_gets_changed_files_as_embedded_resources() {
+    let folders = with_same();
+    let builder = builder().skills(&folders.root).tools(guests());
+    let builder = builder.grant("scripts.wasm", writing());
+    let server = TestServer::start(builder, HttpOptions::default());
+    let arguments = json!({"skill_name": "tools", "steps": STEPS.join("\n")});
+    for request in [Request::call, Request::call_2026] {
+        let request = request(1, "take_steps", arguments.clone());
+        let answer = HttpClient::once(server.address, &request);
+        check_blocks(&answer.json()["result"], false);
+    }
+}
+
+/// The arguments of a call on the command line.
+fn call<'a>(steps: &'a str, more: &[&'a str]) -> Vec<String> {
+    let steps = format!("steps={steps}");
+    let first = ["call", "take_steps", "skill_name=tools", &steps];
+    first
+        .iter()
+        .chain(more)
+        .map(|part| (*part).to_owned())
+        .collect()
+}
+
+#[test]
+fn the_command_line_writes_changed_files_into_a_new_folder() {
+    let program = program();
+    let steps = STEPS.join("\n");
+    let run = program.run(&call(&steps, &["--output-dir", "made"]));
+    assert_eq!(
+        (run.code, run.stdout),
+        (0, format!("{}\n\n{LIST}", done(&STEPS)))
+    );
+    assert_eq!(
+        run.stderr,
+        "wrote out/data.bin (3 bytes)\nwrote out/report.md (8 bytes)\nwrote top.py (7 bytes)\n"
+    );
+    let made = program.folder.path().join("made");
+    assert_eq!(
+        fs::read(made.join("out/data.bin")).unwrap(),
+        [0xff, 0, 0xfe]
+    );
+    assert_eq!(fs::read(made.join("out/report.md")).unwrap(), b"# Report");
+    assert_eq!(fs::read(made.join("top.py")).unwrap(), b"TOP = 2");
+    assert_eq!(fs::read_dir(&made).unwrap().count(), 2);
+
+    // Without the option the files are gone, and a line says how to keep them.
+    let run = program.run(&call(&steps, &["--output", "json"]));
+    let record: Value = serde_json::from_str(&run.stdout).unwrap();
+    assert_eq!((run.code, record), (0, expected_record()));
+    assert_eq!(
+        run.stderr,
+        "skillhost: the call made or changed 3 files, which are gone now; `--output-dir DIR` \
+         writes them into a new folder\n"
+    );
+    let run = program.run(&call("read top.py", &["--output-dir", "none"]));
+    assert_eq!(
+        (run.code, &*run.stderr),
+        (0, "the call made and changed no files\n")
+    );
+    let run = program.run(&call("read top.py", &[]));
+    assert_eq!((run.code, &*run.stderr), (0, ""));
+}
+
+#[test]
+fn the_command_line_writes_nothing_over_and_says_what_it_cannot_write() {
+    let program = program();
+    let at = |path: &str| program.folder.path().join(path);
+    fs::create_dir(at("there")).unwrap();
+    symlink("there", at("link")).unwrap();
+    symlink("nowhere", at("dangling")).unwrap();
+    fs::write(at("file"), "old").unwrap();
+    for folder in ["there", "link", "dangling", "file"] {
+        let run = program.run(&call("write a b", &["--output-dir", folder]));
+        assert_eq!((run.code, &*run.stdout), (4, ""), "{folder}");
+        assert!(
+            run.stderr.contains("is there already"),
+            "{folder}: {}",
+            run.stderr
+        );
+    }
+    assert!(!at("nowhere").exists() && !at("there/a").exists());
+    assert_eq!(fs::read(at("file")).unwrap(), b"old");
+    let run = program.run(&call("write a b", &["--output-dir", "none/deep"]));
+    assert_eq!(run.code, 4);
+    assert!(
+        run.stderr.contains("cannot make the folder `none/deep`"),
+        "{}",
+        run.stderr
+    );
+
+    // A file that a disk has no room for: here, one above the size that a file may have.
+    let steps = "write a b\nfill full 1000000\nwrite z b";
+    let run = program.run_after(
+        "trap '' XFSZ; ulimit -f 100",
+        &call(steps, &["--output-dir", "full"])
+            .iter()
+            .map(String::as_str)
+            .collect::<Vec<_>>(),
+    );
+    assert_eq!(run.code, 4, "{run:?}");
+    assert!(run.stdout.starts_with("done\ndone\ndone"), "{run:?}");
+    assert!(run.stderr.contains("wrote a (1 bytes)"), "{run:?}");
+    assert!(
+        run.stderr.contains("cannot write full into `full`"),
+        "{run:?}"
+    );
+    assert!(at("full/a").exists() && !at("full/z").exists());
+
+    // A file that the answer has no room for.
+    let config = fs::read_to_string(at("skillhost.toml")).unwrap();
+    let config = format!("{config}limits.output_file_bytes = 10\nlimits.output_files = 2\n");
+    fs::write(at("skillhost.toml"), config).unwrap();
+    let steps = "fill a 10\nfill b 11\nfill c 1";
+    let run = program.run(&call(steps, &["--output-dir", "part"]));
+    assert_eq!(run.code, 1, "{run:?}");
+    assert!(
+        run.stderr.contains("b (11 bytes) is not written"),
+        "{run:?}"
+    );
+    assert!(
+        run.stderr.contains("1 more files are not written"),
+        "{run:?}"
+    );
+    assert!(at("part/a").exists() && !at("part/b").exists());
+
+    // A call whose grant has no view.
+    let config = fs::read_to_string(at("skillhost.toml")).unwrap();
+    fs::write(
+        at("skillhost.toml"),
+        config.replace("copy-on-write", "read-only"),
+    )
+    .unwrap();
+    let run = program.run(&call("read top.py", &["--output-dir", "unmade"]));
+    assert_eq!((run.code, &*run.stdout), (0, "read: TOP = 1"));
+    assert!(
+        run.stderr.contains("no `view = \"copy-on-write\"`"),
+        "{run:?}"
+    );
+    assert!(!at("unmade").exists());
+}
+
+#[test]
+fn names_that_a_script_chooses_hide_nothing() {
+    let folders = skill();
+    let host = host(&folders, writing());
+    let output = take(&host, &["write a\u{1b}[2J\u{202e}.md x"]);
+    let text = output.into_model_text();
+    assert!(
+        text.ends_with("\n\"a\\u001b[2J\\u202e.md\" (1 bytes, text/markdown)"),
+        "{text}"
+    );
+    let program = program();
+    let run = program.run(&call(
+        "write a\u{1b}[2J\u{202e}.md x",
+        &["--output-dir", "made"],
+    ));
+    assert_eq!(run.stderr, "wrote \"a\\u{1b}[2J\\u{202e}.md\" (1 bytes)\n");
+    assert_eq!(
+        fs::read_to_string(log(&folders)).unwrap().lines().count(),
+        1
+    );
+}
+
+#[test]
+fn a_failure_has_no_files_and_its_record_says_nothing_of_them() {
+    let folders = skill();
+    let mut limits = Limits::default();
+    limits.time = std::time::Duration::from_millis(200);
+    let host = host(&folders, writing().limits(limits));
+    let arguments = json!({"skill_name": "tools", "steps": "write a b\nloop"});
+    block_on(host.call("take_steps", arguments)).unwrap_err();
+    let record = records(&folders).pop().unwrap();
+    assert_eq!(record["outcome"], "stopped");
+    assert_eq!(record.get("changed_files"), None);
+}
+
+#[test]
+fn grants_show_scripts_and_a_bad_pattern_is_an_error() {
+    let program = program();
+    let run = program.run(&["grants"]);
+    let of_tool: Vec<&str> = run
+        .stdout
+        .split("take_steps (from")
+        .nth(1)
+        .unwrap()
+        .lines()
+        .collect();
+    assert!(
+        of_tool.contains(&"  scripts: scripts/**/*.py"),
+        "{of_tool:?}"
+    );
+    assert!(run.stdout.contains("  scripts: none"), "{}", run.stdout);
+    let run = program.run(&["grants", "--output", "json"]);
+    let grants: Value = serde_json::from_str(&run.stdout).unwrap();
+    let of_tool = grants
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|grant| grant["tool"] == "take_steps");
+    assert_eq!(of_tool.unwrap()["scripts"], "scripts/**/*.py");
+    for (pattern, reason) in [
+        (
+            "../x.py",
+            "`../x.py` is no pattern of scripts: it is a path inside the skill",
+        ),
+        ("/x.py", "is no pattern of scripts"),
+        (
+            "scripts/**.py",
+            "`**` stands for folders, and stands alone between two `/`",
+        ),
+    ] {
+        program.write(
+            "skillhost.toml",
+            format!(
+                "skills = [\"skills\"]\n[grants.\"scripts.wasm\"]\nscripts = [\"{pattern}\"]\n"
+            ),
+        );
+        let run = program.run(&["grants"]);
+        assert_eq!(run.code, 4);
+        let place = "`skillhost.toml`, line 2";
+        assert!(
+            run.stderr.contains(reason) && run.stderr.contains(place),
+            "{}",
+            run.stderr
+        );
+    }
+}

@@ -1,6 +1,10 @@
 //! `wasi:cli/environment`: the variables that the operator set for the tool. A guest
-//! sees none of the process's own variables and arguments.
+//! sees none of the process's own variables and arguments. The variable
+//! `SOURCE_DATE_EPOCH` also sets the time that a guest is told.
 
+use std::time::Duration;
+
+use wasmtime_wasi::HostWallClock;
 use wasmtime_wasi::p2::bindings::cli::environment;
 
 use super::ImportState;
@@ -16,5 +20,30 @@ impl environment::Host for &mut ImportState {
 
     fn initial_cwd(&mut self) -> wasmtime::Result<Option<String>> {
         Ok(None)
+    }
+}
+
+/// The seconds since 1970 at which a guest's clock stands, as reproducible builds name
+/// them.
+const FIXED_TIME: &str = "SOURCE_DATE_EPOCH";
+
+/// A clock that stands.
+pub(super) struct FixedClock(Duration);
+
+impl FixedClock {
+    /// Returns the clock of these variables, if they set it.
+    pub(super) fn of(environment: &[(String, String)]) -> Option<Self> {
+        let (_, value) = environment.iter().find(|(name, _)| name == FIXED_TIME)?;
+        value.parse().ok().map(Duration::from_secs).map(Self)
+    }
+}
+
+impl HostWallClock for FixedClock {
+    fn resolution(&self) -> Duration {
+        Duration::from_secs(1)
+    }
+
+    fn now(&self) -> Duration {
+        self.0
     }
 }

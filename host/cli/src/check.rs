@@ -56,10 +56,13 @@ impl CheckCommand {
         let options = before.and(std::mem::take(&mut self.options));
         let mut checked = Vec::new();
         if self.targets.is_empty() {
-            let catalog = options.catalog()?;
+            let config = options.configured()?;
+            let catalog = options::catalog_of(&config)?;
             options::report_advice(&catalog);
             check_catalog(&catalog, None, &mut checked);
-            if let Some(checker) = ScriptChecker::load(&options).await? {
+            if !checked.is_empty()
+                && let Some(checker) = ScriptChecker::load(&options, config).await
+            {
                 let mut progress = Progress::new(checked.len());
                 for (number, checked) in checked.iter_mut().enumerate() {
                     progress.show(number, &checked.skill);

@@ -3,6 +3,7 @@
 
 use serde_json::{Value, json};
 use skillhost::Host;
+use skillhost::config::Config;
 
 use crate::options::CommonOptions;
 use crate::terminal;
@@ -22,15 +23,19 @@ pub(super) struct ScriptReport {
 }
 
 impl ScriptChecker {
-    /// Loads the configured components. Returns none if there are none, or none has the tool.
-    pub(super) async fn load(options: &CommonOptions) -> anyhow::Result<Option<Self>> {
-        let mut config = options.configured()?;
+    /// Loads the configured components. Returns none if there are none, none has the tool, or
+    /// they cannot be loaded, which is not what `check` is about.
+    pub(super) async fn load(options: &CommonOptions, mut config: Config) -> Option<Self> {
         if config.tools.is_empty() {
-            return Ok(None);
+            return None;
         }
-        let host = options.host_of_one_call(&mut config).await?;
-        let has_tool = host.definition(TOOL).is_some();
-        Ok(has_tool.then_some(Self { host }))
+        match options.host_of_one_call(&mut config).await {
+            Ok(host) => host.definition(TOOL).is_some().then_some(Self { host }),
+            Err(error) => {
+                terminal::complain(format_args!("scripts are not checked: {error:#}"));
+                None
+            }
+        }
     }
 
     /// Asks about a skill. Complains if the tool may not read it, or fails.

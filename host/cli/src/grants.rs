@@ -49,6 +49,7 @@ fn paragraph(grant: &EffectiveGrant) -> Vec<Line> {
         format_line!("  home folder: {}", yes(grant.home)),
         format_line!("  hard links: {}", yes(grant.hard_links)),
         format_line!("  scripts: {}", grant.scripts),
+        format_line!("  view: {}", grant.view.name()),
         format_line!("  limits: {}", described.join(", ")),
     ];
     if grant.description != DescriptionSource::Component {
@@ -95,6 +96,7 @@ fn to_json(grant: &EffectiveGrant) -> Value {
         "home": grant.home,
         "hard_links": grant.hard_links,
         "scripts": grant.scripts,
+        "view": grant.view.name(),
         "limits": limits,
         "description": grant.description.name(),
     })

@@ -4,8 +4,10 @@
 mod call;
 pub(crate) mod engine;
 pub(crate) mod granted_skills;
+mod open_file;
 pub(crate) mod typed;
 pub(crate) mod versions;
+mod view;
 mod wasi;
 
 pub(crate) use call::{RawDefinition, RawForm, RunOutcome, Sandbox, SandboxCall, is_granted};

@@ -9,7 +9,7 @@ use serde::de::IgnoredAny;
 
 use crate::component::embedded;
 use crate::text::suggest;
-use crate::tool::grant::{Grant, PatternError};
+use crate::tool::grant::{FolderAccess, Grant, PatternError};
 use crate::tool::limits::Limits;
 
 /// The keys of a grant, as they are written.
@@ -19,10 +19,20 @@ pub(super) struct RawGrant {
     skills: Option<Vec<String>>,
     home: Option<bool>,
     hard_links: Option<bool>,
+    view: RawView,
     #[serde(rename = "limits")]
     _limits: IgnoredAny,
     environment: BTreeMap<String, String>,
     scripts: Vec<String>,
+}
+
+/// What calls may do in their folder.
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "kebab-case")]
+enum RawView {
+    #[default]
+    ReadOnly,
+    CopyOnWrite,
 }
 
 impl RawGrant {
@@ -38,6 +48,9 @@ impl RawGrant {
             grant = grant.hard_links(allowed);
         }
         grant = grant.scripts(self.scripts)?;
+        if let RawView::CopyOnWrite = self.view {
+            grant = grant.view(FolderAccess::CopyOnWrite);
+        }
         for (name, value) in self.environment {
             grant = grant.environment(name, value);
         }

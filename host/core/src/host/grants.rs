@@ -29,6 +29,7 @@ impl Host {
                 home: terms.home,
                 hard_links: terms.hard_links == HardLinks::Allowed,
                 scripts: terms.scripts.to_string(),
+                view: terms.view,
                 limits: terms.limits.clone(),
                 description: description.map_or(DescriptionSource::Component, |given| given.source),
             }

@@ -7,7 +7,7 @@ mod link;
 mod store;
 mod types;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use serde_json::{Map, Value};
@@ -19,7 +19,7 @@ use crate::sandbox::granted_skills::GrantedSkills;
 use crate::sandbox::versions;
 use crate::sandbox::wasi::{ImportState, ScriptGate};
 use crate::skill::catalog::{CallFolder, FolderError};
-use crate::tool::grant::Terms;
+use crate::tool::grant::{FolderAccess, Terms};
 use crate::tool::limits::Limits;
 use crate::tool::{CallError, Stop};
 
@@ -35,6 +35,9 @@ pub(crate) use types::{RawDefinition, RawForm};
 pub(crate) struct Sandbox {
     engine: EpochEngine,
     component: InstancePre<StoreState>,
+    /// The same with a file system that can be written, made at the first call that
+    /// has a copy-on-write view.
+    writable: OnceLock<InstancePre<StoreState>>,
     entry_point: EntryPoint,
     /// The number of slots that a call takes.
     weight: u32,
@@ -80,9 +83,10 @@ impl Sandbox {
     /// export that is missing.
     pub(crate) fn new(engine: EpochEngine, component: &Component) -> wasmtime::Result<Self> {
         let version = versions::exported(component, &engine.engine)?;
-        let linker = link::linker(&engine.engine, component, version)?;
+        let linker = link::linker(&engine.engine, component, version, FolderAccess::ReadOnly)?;
         Ok(Self {
             component: linker.instantiate_pre(component)?,
+            writable: OnceLock::new(),
             entry_point: EntryPoint::find(&engine.engine, component, version)?,
             weight: engine.weight(component),
             engine,
@@ -170,6 +174,7 @@ impl Sandbox {
         let Terms {
             limits,
             environment,
+            view,
             ..
         } = call.terms;
         let (preopen, folder) = types::folder_parameter(call.folder);
@@ -182,11 +187,27 @@ impl Sandbox {
         );
         imports.scripts = call.scripts;
         let slot = call.slot;
+        let component = match view {
+            FolderAccess::ReadOnly => Ok(&self.component),
+            FolderAccess::CopyOnWrite => imports
+                .make_view(limits, slot.quota())
+                .map_err(wasmtime::Error::from)
+                .and_then(|()| self.writable()),
+        };
+        let component = match component {
+            Ok(component) => component,
+            Err(error) => {
+                return RunOutcome {
+                    result: Err(Stop::Trap(format!("{error:#}"))),
+                    memory: 0,
+                };
+            }
+        };
         let state = StoreState::new(imports, call.skills, limits, slot.quota());
         match (&self.entry_point, call.arguments) {
             (EntryPoint::Tools { call: index, .. }, GuestArguments::Json(arguments)) => {
                 let run = self.run(&slot, state, async |store| {
-                    let instance = self.component.instantiate_async(&mut *store).await?;
+                    let instance = component.instantiate_async(&mut *store).await?;
                     let function = instance
                         .get_typed_func::<CallParameters<'_>, CallResult>(&mut *store, index)?;
                     let parameters = (&**call.tool, &*arguments, folder);
@@ -201,7 +222,7 @@ impl Sandbox {
                 let run = self.run(&slot, state, async |store| {
                     let missing = || wasmtime::format_err!("its function is missing");
                     let function = functions.get(call.tool).ok_or_else(missing)?;
-                    let instance = self.component.instantiate_async(&mut *store).await?;
+                    let instance = component.instantiate_async(&mut *store).await?;
                     let export = instance.get_func(&mut *store, function.export);
                     let export = export.ok_or_else(missing)?;
                     let mut results = function.results();
@@ -222,6 +243,19 @@ impl Sandbox {
                 memory: 0,
             },
         }
+    }
+
+    /// Returns the component linked to a file system that can be written.
+    fn writable(&self) -> wasmtime::Result<&InstancePre<StoreState>> {
+        if let Some(linked) = self.writable.get() {
+            return Ok(linked);
+        }
+        let component = self.component.component();
+        let engine = &self.engine.engine;
+        let version = versions::exported(component, engine)?;
+        let linker = link::linker(engine, component, version, FolderAccess::CopyOnWrite)?;
+        let linked = linker.instantiate_pre(component)?;
+        Ok(self.writable.get_or_init(|| linked))
     }
 
     /// Makes an instance with all its limits and drops it. This is the cost of a

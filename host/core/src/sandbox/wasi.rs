@@ -8,7 +8,7 @@
 //! | `wasi:cli/std*`, `terminal-*` | an empty input; output goes to the log, bounded, line by line |
 //! | `wasi:cli/exit` | an end of the call, which then has no answer |
 //! | `wasi:clocks` | the time, or the one that the operator set; sleeping counts towards the call's time |
-//! | `wasi:filesystem` | one read-only preopen: our own implementation |
+//! | `wasi:filesystem` | one read-only preopen, or two of a copy-on-write view: our own implementations |
 //! | `wasi:io` | streams and polling over the above |
 //! | `wasi:random` | random bytes |
 //! | `skillhost:tool/answer` | a file's text in the answer without a copy in the guest |
@@ -23,8 +23,11 @@ mod log;
 mod preopens;
 mod scripts;
 mod sockets;
+mod view_files;
+mod view_streams;
 
 use std::hash::RandomState;
+use std::io;
 use std::sync::Arc;
 
 use wasmtime::component::{HasData, Linker, ResourceTable};
@@ -34,22 +37,28 @@ use wasmtime_wasi::p2::bindings::sync::filesystem::types as filesystem_types;
 use wasmtime_wasi::p2::bindings::{cli, clocks, filesystem::preopens as preopens_bindings, random};
 use wasmtime_wasi::random::{WasiRandom, WasiRandomView as _};
 use wasmtime_wasi::{WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
-use wasmtime_wasi_io::bindings::wasi::io;
+use wasmtime_wasi_io::bindings::wasi::io as io_bindings;
 
+use crate::sandbox::engine::CallQuota;
+use crate::sandbox::view::{Changes, View};
 use crate::skill::descriptors::DescriptorShare;
 use crate::skill::guard::Folder;
 use crate::tool::Stop;
+use crate::tool::grant::FolderAccess;
 use crate::tool::limits::{self, Limits};
 
 use environment::FixedClock;
 use log::GuestLog;
 pub(crate) use scripts::ScriptGate;
+use view_files::ViewFiles;
 
 /// The state behind the imports of one guest.
 pub(crate) struct ImportState {
     table: ResourceTable,
     /// The call's only preopen, and its name for the guest.
     preopen: Option<(Arc<Folder>, String)>,
+    /// The call's folder as if it were writable, if its grant says so.
+    view: Option<Arc<View>>,
     environment: Arc<[(String, String)]>,
     descriptors: Arc<DescriptorShare>,
     /// The key of the hashes by which the guest tells files apart.
@@ -85,6 +94,7 @@ impl ImportState {
         Self {
             table,
             preopen: preopen.map(|(folder, mount)| (Arc::new(folder), mount)),
+            view: None,
             environment,
             descriptors,
             hash_key: RandomState::new(),
@@ -97,6 +107,25 @@ impl ImportState {
             log_limit: limits.log,
             wasi: None,
         }
+    }
+}
+
+impl ImportState {
+    /// Makes the call's folder writable, in memory. A call without a folder has none.
+    pub(crate) fn make_view(&mut self, limits: &Limits, quota: &Arc<CallQuota>) -> io::Result<()> {
+        if let Some((folder, _)) = &self.preopen {
+            let (descriptors, tool) = (Arc::clone(&self.descriptors), Arc::clone(&self.tool));
+            let view = View::new(Arc::clone(folder), limits, quota, descriptors, tool)?;
+            self.view = Some(Arc::new(view));
+        }
+        Ok(())
+    }
+
+    /// Returns what has changed in the call's view, if it has one. The guest must have
+    /// ended.
+    #[allow(dead_code, reason = "answers do not have the changed files yet")]
+    pub(crate) fn changes(&self) -> Option<Changes> {
+        self.view.as_ref().map(|view| view.changes())
     }
 }
 
@@ -131,7 +160,10 @@ pub(crate) trait HasImportState: Send + 'static {
 }
 
 /// Links the interfaces above, one per line.
-pub(crate) fn link<T: HasImportState>(linker: &mut Linker<T>) -> wasmtime::Result<()> {
+pub(crate) fn link<T: HasImportState>(
+    linker: &mut Linker<T>,
+    access: FolderAccess,
+) -> wasmtime::Result<()> {
     cli::environment::add_to_linker::<T, ImportState>(linker, T::imports)?;
     cli::exit::add_to_linker::<T, WasiCli>(linker, |t| t.imports().cli())?;
     cli::stdin::add_to_linker::<T, WasiCli>(linker, |t| t.imports().cli())?;
@@ -144,11 +176,20 @@ pub(crate) fn link<T: HasImportState>(linker: &mut Linker<T>) -> wasmtime::Resul
     cli::terminal_stderr::add_to_linker::<T, WasiCli>(linker, |t| t.imports().cli())?;
     clocks::monotonic_clock::add_to_linker::<T, WasiClocks>(linker, |t| t.imports().clocks())?;
     clocks::wall_clock::add_to_linker::<T, WasiClocks>(linker, |t| t.imports().clocks())?;
-    filesystem_types::add_to_linker::<T, ImportState>(linker, T::imports)?;
+    match access {
+        FolderAccess::ReadOnly => {
+            filesystem_types::add_to_linker::<T, ImportState>(linker, T::imports)?;
+        }
+        FolderAccess::CopyOnWrite => {
+            filesystem_types::add_to_linker::<T, ViewFiles<'static>>(linker, |t| {
+                ViewFiles(t.imports())
+            })?;
+        }
+    }
     preopens_bindings::add_to_linker::<T, ImportState>(linker, T::imports)?;
-    io::error::add_to_linker::<T, TableData>(linker, |t| &mut t.imports().table)?;
-    io::poll::add_to_linker::<T, TableData>(linker, |t| &mut t.imports().table)?;
-    io::streams::add_to_linker::<T, TableData>(linker, |t| &mut t.imports().table)?;
+    io_bindings::error::add_to_linker::<T, TableData>(linker, |t| &mut t.imports().table)?;
+    io_bindings::poll::add_to_linker::<T, TableData>(linker, |t| &mut t.imports().table)?;
+    io_bindings::streams::add_to_linker::<T, TableData>(linker, |t| &mut t.imports().table)?;
     random::insecure::add_to_linker::<T, WasiRandom>(linker, |t| t.imports().random())?;
     random::insecure_seed::add_to_linker::<T, WasiRandom>(linker, |t| t.imports().random())?;
     random::random::add_to_linker::<T, WasiRandom>(linker, |t| t.imports().random())?;

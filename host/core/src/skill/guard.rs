@@ -4,7 +4,6 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::hash::Hash;
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
@@ -290,7 +289,7 @@ impl FileStatus {
     }
 
     /// Returns the file's unique id on this machine. No guest may learn it.
-    pub(crate) fn unique_id(&self) -> impl Hash {
+    pub(crate) fn unique_id(&self) -> ((u32, u32), u64) {
         (self.identity.mount.device, self.identity.inode)
     }
 }

@@ -21,6 +21,7 @@ pub struct Grant {
     pub(crate) skills: Option<Skills>,
     pub(crate) home: Option<bool>,
     pub(crate) hard_links: Option<bool>,
+    pub(crate) view: FolderAccess,
     pub(crate) limits: Option<Limits>,
     pub(crate) environment: Vec<(String, String)>,
     pub(crate) scripts: Scripts,
@@ -34,12 +35,35 @@ pub(crate) struct Skills(Vec<Pattern>);
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Scripts(Arc<[PathPattern]>);
 
+/// What a call may do in its folder. The disk is never written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum FolderAccess {
+    /// It may read.
+    #[default]
+    ReadOnly,
+    /// It may write too, and has an empty `/tmp`. What it makes, changes or removes
+    /// lives in memory and ends with the call.
+    CopyOnWrite,
+}
+
+impl FolderAccess {
+    /// Returns the word for it in a configuration.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ReadOnly => "read-only",
+            Self::CopyOnWrite => "copy-on-write",
+        }
+    }
+}
+
 /// A grant with every default filled in, as it holds for a tool.
 #[derive(Debug, Clone)]
 pub(crate) struct Terms {
     pub(crate) skills: Skills,
     pub(crate) home: bool,
     pub(crate) hard_links: HardLinks,
+    pub(crate) view: FolderAccess,
     pub(crate) limits: Limits,
     pub(crate) environment: Arc<[(String, String)]>,
     pub(crate) scripts: Scripts,
@@ -67,6 +91,8 @@ pub struct EffectiveGrant {
     pub hard_links: bool,
     /// The patterns of the scripts that it may run.
     pub scripts: String,
+    /// What calls may do in their folder.
+    pub view: FolderAccess,
     /// The limits of a call.
     pub limits: Limits,
     /// The source of the description that agents see.
@@ -109,6 +135,12 @@ impl Grant {
         self
     }
 
+    /// Sets what calls may do in their folder. Default: read.
+    pub fn view(mut self, access: FolderAccess) -> Self {
+        self.view = access;
+        self
+    }
+
     /// Sets the limits of a call. Default: the host's.
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = Some(limits);
@@ -146,6 +178,7 @@ impl Grant {
             skills: self.skills.clone().unwrap_or(skills),
             home: self.home.unwrap_or(own),
             hard_links: self.hard_links.unwrap_or(defaults.hard_links).into(),
+            view: self.view,
             limits: self.limits.as_ref().unwrap_or(&defaults.limits).clone(),
             environment: self.environment.clone().into(),
             scripts: self.scripts.clone(),

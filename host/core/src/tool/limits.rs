@@ -198,6 +198,23 @@ macro_rules! of_calls {
                 against "a folder with a million files";
                 DirectoryEntries "directory-entries" "it listed more than {} directory entries"
 
+                /// Bytes that a copy-on-write view may hold: what a call has written, and
+                /// what it costs to know. A guest that wants more is told that no space
+                /// is left. They count in [`calls_memory`](Load::calls_memory) too.
+                view_bytes: usize, Bytes "64MiB" in 1, MAX_MEMORY;
+                against "a guest that writes without end"
+
+                /// Files, folders and links of a copy-on-write view that a call has made,
+                /// opened or stepped through. A guest that wants more is told that no
+                /// space is left.
+                view_files: usize, Count "10000" in 1, MAX_VIEW_FILES;
+                against "a guest that makes a million files"
+
+                /// Folders in one another in a copy-on-write view. A guest that wants
+                /// more is told that the name is too long.
+                view_depth: usize, Count "64" in 1, MAX_VIEW_DEPTH;
+                against "folders so deep that the host's stack ends"
+
                 /// Bytes that a guest's standard output and error together leave in
                 /// the log.
                 log: usize, Bytes "16KiB" in 1, MAX_MEMORY;
@@ -221,8 +238,8 @@ macro_rules! of_calls {
                 calls_per_tool: Option<u32>, Count "a quarter of `calls`" in 1, u32::MAX;
                 against "one tool that keeps all others waiting"
 
-                /// Bytes of the linear memories of all calls together. An eighth of
-                /// them, and of the slots and places, is for built-in tools alone.
+                /// Bytes of the linear memories and copy-on-write views of all calls
+                /// together. An eighth of them, and of the slots and places, is for built-in tools alone.
                 calls_memory: Option<usize>, Bytes "a quarter of the machine's, or of its cgroup's"
                     in LEAST_MEMORY, u64::MAX;
                 against "calls that each take as much as one may"
@@ -264,6 +281,10 @@ pub(crate) const MAX_TABLE_ELEMENTS: usize = 20_000;
 pub(crate) const MAX_INSTANCES: usize = 200;
 /// The most that [`Limits::tables`] can be.
 pub(crate) const MAX_TABLES: usize = 64;
+/// The most that [`Limits::view_files`] can be.
+const MAX_VIEW_FILES: u64 = 1_000_000;
+/// The most that [`Limits::view_depth`] can be: nodes drop one another.
+const MAX_VIEW_DEPTH: u64 = 256;
 
 // Limits that no configuration changes.
 

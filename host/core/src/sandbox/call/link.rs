@@ -10,6 +10,7 @@ use crate::sandbox::versions::{self, SupportedVersion};
 use crate::sandbox::wasi::{self, ImportState};
 use crate::skill::catalog::Skill;
 use crate::tool::Stop;
+use crate::tool::grant::FolderAccess;
 
 /// Returns a linker with the interfaces of a version. The error names an import
 /// that is not granted.
@@ -17,6 +18,7 @@ pub(super) fn linker(
     engine: &Engine,
     component: &Component,
     version: Option<&SupportedVersion>,
+    access: FolderAccess,
 ) -> wasmtime::Result<Linker<StoreState>> {
     let SupportedVersion {
         skills,
@@ -31,7 +33,7 @@ pub(super) fn linker(
         }
     }
     let mut linker = Linker::new(engine);
-    wasi::link::<StoreState>(&mut linker)?;
+    wasi::link::<StoreState>(&mut linker, access)?;
     let mut instance = linker.instance(skills)?;
     instance.func_wrap_async("list", |store, (): ()| {
         Box::new(async move {

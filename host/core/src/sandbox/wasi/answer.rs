@@ -11,6 +11,7 @@ use wasmtime_wasi::p2::bindings::filesystem::types::ErrorCode as Code;
 
 use super::ImportState;
 use super::filesystem::{error_code, valid_path};
+use crate::sandbox::view::View;
 use crate::skill::guard::PathTarget;
 
 /// The reason why a file cannot be the text, as `wit/` defines it.
@@ -62,6 +63,23 @@ impl ImportState {
     }
 
     fn read_text(&mut self, path: &str, max: u64) -> Result<(String, u64), UnusableFile> {
+        let bytes = match self.view.clone() {
+            Some(view) => self.read_from_view(&view, path, max)?,
+            None => self.read_from_disk(path, max)?,
+        };
+        let size = bytes.len() as u64;
+        if size > max {
+            return Err(UnusableFile::TooLarge);
+        }
+        let mut text = String::from_utf8(bytes).map_err(|_| UnusableFile::NotUtf8)?;
+        if text.starts_with(BYTE_ORDER_MARK) {
+            text.drain(..BYTE_ORDER_MARK.len());
+        }
+        Ok((text, size))
+    }
+
+    /// Reads a file of the disk, up to one byte past `max`.
+    fn read_from_disk(&mut self, path: &str, max: u64) -> Result<Vec<u8>, UnusableFile> {
         let path = valid_path(path)?;
         let (folder, _) = self.preopen.as_ref().ok_or(UnusableFile::NotFound)?;
         let found = folder.lookup(path, true).map_err(error_code)?;
@@ -74,16 +92,26 @@ impl ImportState {
         }
         let _permit = self.permit()?;
         let file = seen.open().map_err(error_code)?;
-        let bytes = read(file, seen_size, max).map_err(error_code)?;
-        let size = bytes.len() as u64;
-        if size > max {
-            return Err(UnusableFile::TooLarge);
+        Ok(read(file, seen_size, max).map_err(error_code)?)
+    }
+
+    /// Reads a file of the call's view, up to one byte past `max`.
+    fn read_from_view(
+        &mut self,
+        view: &View,
+        path: &str,
+        max: u64,
+    ) -> Result<Vec<u8>, UnusableFile> {
+        valid_path(path)?;
+        let read = view.file(path).and_then(|file| {
+            // A file of the disk may grow after the look.
+            let size = file.status()?.size.min(max);
+            file.read_at(size.saturating_add(1), 0)
+        });
+        match read {
+            Ok((bytes, _)) => Ok(bytes),
+            Err(error) => Err(self.refusal(error).into()),
         }
-        let mut text = String::from_utf8(bytes).map_err(|_| UnusableFile::NotUtf8)?;
-        if text.starts_with(BYTE_ORDER_MARK) {
-            text.drain(..BYTE_ORDER_MARK.len());
-        }
-        Ok((text, size))
     }
 }
 

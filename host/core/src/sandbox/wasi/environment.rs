@@ -1,6 +1,7 @@
 //! `wasi:cli/environment`: the variables that the operator set for the tool. A guest
 //! sees none of the process's own variables and arguments. The variable
-//! `SOURCE_DATE_EPOCH` also sets the time that a guest is told.
+//! `SOURCE_DATE_EPOCH` also sets the time that a guest is told. With a copy-on-write
+//! view, it starts in the call's folder.
 
 use std::time::Duration;
 
@@ -19,7 +20,8 @@ impl environment::Host for &mut ImportState {
     }
 
     fn initial_cwd(&mut self) -> wasmtime::Result<Option<String>> {
-        Ok(None)
+        let mount = self.preopen.as_ref().map(|(_, mount)| mount.clone());
+        Ok(self.view.as_ref().and(mount))
     }
 }
 

@@ -1,7 +1,5 @@
-//! A file that a guest has opened, read by position or as a stream.
+//! A stream over a file that a guest has opened.
 
-use std::fs::File;
-use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 
@@ -10,56 +8,10 @@ use wasmtime_wasi::async_trait;
 use wasmtime_wasi_io::poll::Pollable;
 use wasmtime_wasi_io::streams::{InputStream, StreamError, StreamResult};
 
-use crate::skill::descriptors::DescriptorPermit;
+use crate::sandbox::open_file::OpenFile;
 
 /// The most bytes that one read of a stream returns.
 const CHUNK: usize = 64 << 10;
-
-/// A file that stays open while a handle or a stream needs it.
-pub(super) struct OpenFile {
-    pub(super) file: File,
-    _permit: DescriptorPermit,
-}
-
-impl OpenFile {
-    pub(super) fn new(file: File, permit: DescriptorPermit) -> Self {
-        Self {
-            file,
-            _permit: permit,
-        }
-    }
-
-    /// Reads up to `length` bytes. Also returns whether the file ended. The buffer
-    /// has the size of the file, so that one system call reads an ordinary file.
-    pub(super) fn read_at(&self, length: u64, offset: u64) -> io::Result<(Vec<u8>, bool)> {
-        if length == 0 {
-            return Ok((Vec::new(), false));
-        }
-        // A read that leaves the last byte of the buffer empty shows the end.
-        let rest = self
-            .file
-            .metadata()?
-            .len()
-            .saturating_sub(offset)
-            .saturating_add(1);
-        let wanted = usize::try_from(rest.min(length)).map_err(io::Error::other)?;
-        let mut bytes = vec![0; wanted];
-        let mut filled = 0;
-        while filled < wanted {
-            match self
-                .file
-                .read_at(&mut bytes[filled..], offset + filled as u64)
-            {
-                Ok(0) => break,
-                Ok(more) => filled += more,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        bytes.truncate(filled);
-        Ok((bytes, filled < wanted))
-    }
-}
 
 /// A stream over a file from a position on. Regular files never make a reader
 /// wait, so it reads at once.

@@ -1,7 +1,8 @@
 //! `wasi:filesystem/types`, for reading only. A call that would change something
-//! fails with `read-only` before the file system is asked.
+//! fails with `read-only` before the file system is asked. `view_files.rs` is for
+//! calls that have a copy-on-write view.
 
-use std::hash::BuildHasher as _;
+use std::hash::{BuildHasher as _, Hash};
 use std::io;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::Path;
@@ -23,7 +24,8 @@ use wasmtime_wasi::p2::{FsError, FsResult};
 use wasmtime_wasi_io::streams::{DynInputStream, DynOutputStream};
 
 use super::ImportState;
-use super::file::{FileStream, OpenFile};
+use super::file::FileStream;
+use crate::sandbox::open_file::OpenFile;
 use crate::skill::descriptors::DescriptorPermit;
 use crate::skill::guard::{FileStatus, Folder, PathTarget};
 use crate::tool::Stop;
@@ -98,12 +100,23 @@ impl ImportState {
     /// Returns a hash that identifies a file without revealing the host's numbers
     /// for it. The key is this call's own: with a known key, a guest could find the
     /// numbers by trial.
-    fn hash(&self, status: &FileStatus) -> MetadataHashValue {
-        let half = |half: u8| self.hash_key.hash_one((half, status.unique_id()));
+    pub(super) fn hash(&self, id: impl Hash) -> MetadataHashValue {
+        let half = |half: u8| self.hash_key.hash_one((half, &id));
         MetadataHashValue {
             lower: half(0),
             upper: half(1),
         }
+    }
+
+    /// Counts one more entry of a directory that the guest lists.
+    pub(super) fn count_entry(&mut self) -> Result<(), Code> {
+        let (limit, left) = &mut self.directory_entries;
+        let Some(less) = left.checked_sub(1) else {
+            self.stop = Some(Stop::DirectoryEntries(*limit));
+            return Err(Code::Overflow);
+        };
+        *left = less;
+        Ok(())
     }
 
     /// Returns a permit to open one more thing.
@@ -244,7 +257,7 @@ impl HostDescriptor for &mut ImportState {
     }
 
     fn metadata_hash(&mut self, handle: Resource<WasiDescriptor>) -> FsResult<MetadataHashValue> {
-        Ok(self.hash(&self.status(handle)?))
+        Ok(self.hash(self.status(handle)?.unique_id()))
     }
 
     fn metadata_hash_at(
@@ -253,7 +266,7 @@ impl HostDescriptor for &mut ImportState {
         path_flags: PathFlags,
         path: String,
     ) -> FsResult<MetadataHashValue> {
-        Ok(self.hash(&self.status_at(handle, path_flags, &path)?))
+        Ok(self.hash(self.status_at(handle, path_flags, &path)?.unique_id()))
     }
 
     fn advise(
@@ -378,12 +391,7 @@ impl HostDirectoryEntryStream for &mut ImportState {
         let Some(entry) = listing.rest.next() else {
             return Ok(None);
         };
-        let (limit, left) = &mut self.directory_entries;
-        let Some(less) = left.checked_sub(1) else {
-            self.stop = Some(Stop::DirectoryEntries(*limit));
-            return Err(Code::Overflow.into());
-        };
-        *left = less;
+        self.count_entry()?;
         let entry = entry?;
         match entry.file_name().into_string() {
             Ok(name) => Ok(Some(DirectoryEntry {
@@ -421,12 +429,7 @@ pub(super) fn error_code(error: io::Error) -> Code {
 
 fn stat(status: &FileStatus) -> DescriptorStat {
     DescriptorStat {
-        type_: match status.kind {
-            FileType::RegularFile => DescriptorType::RegularFile,
-            FileType::Directory => DescriptorType::Directory,
-            FileType::Symlink => DescriptorType::SymbolicLink,
-            _ => DescriptorType::Unknown,
-        },
+        type_: type_of(status.kind),
         link_count: status.links,
         size: status.size,
         data_access_timestamp: timestamp(status.accessed),
@@ -435,7 +438,17 @@ fn stat(status: &FileStatus) -> DescriptorStat {
     }
 }
 
-fn timestamp((seconds, nanoseconds): (i64, u32)) -> Option<Datetime> {
+/// Returns WASI's word for a kind of file.
+pub(super) fn type_of(kind: FileType) -> DescriptorType {
+    match kind {
+        FileType::RegularFile => DescriptorType::RegularFile,
+        FileType::Directory => DescriptorType::Directory,
+        FileType::Symlink => DescriptorType::SymbolicLink,
+        _ => DescriptorType::Unknown,
+    }
+}
+
+pub(super) fn timestamp((seconds, nanoseconds): (i64, u32)) -> Option<Datetime> {
     Some(Datetime {
         seconds: u64::try_from(seconds).ok()?,
         nanoseconds,

@@ -10,8 +10,9 @@ use wasmtime_wasi::p2::bindings::filesystem::types::ErrorCode as Code;
 
 use super::ImportState;
 use super::answer::read;
-use super::file::OpenFile;
+
 use super::filesystem::{error_code, valid_path};
+use crate::sandbox::open_file::OpenFile;
 use crate::skill::guard::PathTarget;
 use crate::tool::grant::Scripts;
 use crate::tool::limits::SCRIPT_BYTES;

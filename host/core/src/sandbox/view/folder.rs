@@ -1,0 +1,302 @@
+//! A folder of a view: its own entries over those of a folder of the disk, less
+//! those that were removed.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, Weak};
+
+use cap_std::fs::ReadDir;
+use rustix::fs::FileType;
+use rustix::io::Errno;
+
+use super::budget::{BudgetCharge, ViewBudget};
+use super::file::errno;
+use super::node::{Node, NodeId, NodeStatus, Times, Timestamp, lock};
+use crate::skill::descriptors::DescriptorPermit;
+use crate::skill::guard::FileStatus;
+
+/// A folder.
+pub(crate) struct FolderNode {
+    pub(super) id: NodeId,
+    state: Mutex<FolderState>,
+    charge: BudgetCharge,
+}
+
+struct FolderState {
+    /// The path below the skill's folder of the folder of the disk that lies under
+    /// this one, if any does.
+    disk: Option<PathBuf>,
+    entries: BTreeMap<String, FolderEntry>,
+    /// Names of the disk that are not in the view, or stand for something else.
+    hidden: BTreeMap<String, BudgetCharge>,
+    /// The folder that this one lies in; none of the top ones and of removed ones.
+    parent: Weak<FolderNode>,
+    is_removed: bool,
+    times: Times,
+}
+
+struct FolderEntry {
+    node: Node,
+    /// True if the disk has it under this name.
+    is_on_disk: bool,
+    _charge: BudgetCharge,
+}
+
+/// The rest of a listing. A folder may change between two entries: what it has from
+/// the first to the last is listed once.
+pub(crate) struct FolderListing {
+    folder: Arc<FolderNode>,
+    /// The last name of the view's own entries, until all are listed.
+    last: Option<String>,
+    is_past_own: bool,
+    disk: Option<(ReadDir, DescriptorPermit)>,
+}
+
+impl FolderNode {
+    /// Makes an empty folder.
+    pub(super) fn empty(charge: BudgetCharge) -> Arc<Self> {
+        Self::new(NodeId::new(), None, Times::new(), charge)
+    }
+
+    /// Makes the node of a folder of the disk.
+    pub(super) fn on_disk(status: &FileStatus, path: PathBuf, charge: BudgetCharge) -> Arc<Self> {
+        Self::new(NodeId::of(status), Some(path), Times::default(), charge)
+    }
+
+    fn new(id: NodeId, disk: Option<PathBuf>, times: Times, charge: BudgetCharge) -> Arc<Self> {
+        Arc::new(Self {
+            id,
+            state: Mutex::new(FolderState {
+                disk,
+                entries: BTreeMap::new(),
+                hidden: BTreeMap::new(),
+                parent: Weak::new(),
+                is_removed: false,
+                times,
+            }),
+            charge,
+        })
+    }
+
+    pub(super) fn budget(&self) -> &Arc<ViewBudget> {
+        self.charge.budget()
+    }
+
+    /// Returns the path of the folder of the disk under this one.
+    pub(super) fn disk_path(&self) -> Option<PathBuf> {
+        lock(&self.state).disk.clone()
+    }
+
+    /// Returns the path on the disk of what has a name there and is not hidden.
+    pub(super) fn disk_path_of(&self, name: &str) -> Option<PathBuf> {
+        let state = lock(&self.state);
+        match state.hidden.contains_key(name) {
+            true => None,
+            false => Some(state.disk.as_ref()?.join(name)),
+        }
+    }
+
+    /// Returns the entry that the view itself has under a name.
+    pub(super) fn entry(&self, name: &str) -> Option<Node> {
+        let state = lock(&self.state);
+        Some(state.entries.get(name)?.node.clone())
+    }
+
+    /// Returns the view's own entries.
+    pub(super) fn entries(&self) -> Vec<(String, Node)> {
+        let state = lock(&self.state);
+        let entries = state.entries.iter();
+        let pair = |(name, entry): (&String, &FolderEntry)| (name.clone(), entry.node.clone());
+        entries.map(pair).collect()
+    }
+
+    /// Returns the names of the disk that are hidden.
+    pub(super) fn hidden(&self) -> Vec<String> {
+        lock(&self.state).hidden.keys().cloned().collect()
+    }
+
+    /// Puts the node of something on the disk under its name there.
+    pub(super) fn intern(self: &Arc<Self>, name: &str, node: Node) -> Result<(), Errno> {
+        let charge = self.budget().entry(name)?;
+        self.put(name, node, true, charge);
+        Ok(())
+    }
+
+    /// Puts a node under a name that is free. The charge is of the entry.
+    pub(super) fn attach(self: &Arc<Self>, name: &str, node: Node, charge: BudgetCharge) {
+        self.put(name, node, false, charge);
+        self.touch();
+    }
+
+    fn put(self: &Arc<Self>, name: &str, node: Node, is_on_disk: bool, charge: BudgetCharge) {
+        if let Node::Folder(folder) = &node {
+            lock(&folder.state).parent = Arc::downgrade(self);
+        }
+        let entry = FolderEntry {
+            node,
+            is_on_disk,
+            _charge: charge,
+        };
+        lock(&self.state).entries.insert(name.to_owned(), entry);
+    }
+
+    /// Takes a name out of the folder. The charge is of the note that what the disk
+    /// has under it is hidden.
+    pub(super) fn detach(&self, name: &str, charge: BudgetCharge) -> Option<Node> {
+        let mut state = lock(&self.state);
+        let entry = state.entries.remove(name);
+        let is_on_disk = entry.as_ref().is_none_or(|entry| entry.is_on_disk);
+        if is_on_disk && state.disk.is_some() {
+            state.hidden.entry(name.to_owned()).or_insert(charge);
+        }
+        state.times.touch();
+        entry.map(|entry| entry.node)
+    }
+
+    /// Notes that the folder has no name any more. Nothing can be made in it then.
+    pub(super) fn remove(&self, status: &NodeStatus) {
+        self.leave_disk(status);
+        let mut state = lock(&self.state);
+        state.is_removed = true;
+        state.parent = Weak::new();
+    }
+
+    /// Cuts the folder off from the disk: its entries are all that it has.
+    pub(super) fn leave_disk(&self, status: &NodeStatus) {
+        let mut state = lock(&self.state);
+        state.disk = None;
+        state.hidden.clear();
+        state.times = Times::of(status);
+    }
+
+    pub(super) fn is_removed(&self) -> bool {
+        lock(&self.state).is_removed
+    }
+
+    /// Returns this folder and those that it lies in, the nearest first.
+    pub(super) fn ancestors(self: &Arc<Self>) -> impl Iterator<Item = Arc<Self>> + use<> {
+        let parent = |folder: &Arc<Self>| lock(&folder.state).parent.upgrade();
+        std::iter::successors(Some(Arc::clone(self)), parent)
+    }
+
+    /// Returns how many folders this one lies in.
+    pub(super) fn depth(self: &Arc<Self>) -> usize {
+        self.ancestors().count() - 1
+    }
+
+    /// Returns how many folders lie in one another below this one.
+    pub(super) fn height(&self) -> usize {
+        let entries = self.entries().into_iter();
+        let heights = entries.map(|(_, node)| match node {
+            Node::Folder(folder) => 1 + folder.height(),
+            _ => 0,
+        });
+        heights.max().unwrap_or_default()
+    }
+
+    pub(super) fn touch(&self) {
+        lock(&self.state).times.touch();
+    }
+
+    pub(super) fn touch_status(&self) {
+        lock(&self.state).times.touch_status();
+    }
+
+    pub(super) fn set_times(&self, accessed: Option<Timestamp>, modified: Option<Timestamp>) {
+        lock(&self.state).times.set(accessed, modified);
+    }
+
+    /// Returns the status. `on_disk` is that of the disk's folder.
+    pub(super) fn status(
+        &self,
+        on_disk: impl FnOnce(PathBuf) -> Result<FileStatus, Errno>,
+    ) -> Result<NodeStatus, Errno> {
+        let (disk, times) = {
+            let state = lock(&self.state);
+            (state.disk.clone(), state.times)
+        };
+        let Some(path) = disk else {
+            return Ok(NodeStatus::in_memory(
+                self.id,
+                FileType::Directory,
+                1,
+                0,
+                times,
+            ));
+        };
+        let status = NodeStatus::from(on_disk(path)?);
+        Ok(NodeStatus {
+            id: self.id,
+            ..status.with(times)
+        })
+    }
+}
+
+impl FolderListing {
+    /// Starts a listing; `disk` are the entries of the disk's folder.
+    pub(super) fn new(folder: Arc<FolderNode>, disk: Option<(ReadDir, DescriptorPermit)>) -> Self {
+        Self {
+            folder,
+            last: None,
+            is_past_own: false,
+            disk,
+        }
+    }
+
+    /// Returns the next entry.
+    pub(crate) fn next(&mut self) -> Result<Option<(String, FileType)>, Errno> {
+        if !self.is_past_own {
+            let own = self.next_of_own();
+            if own.is_some() {
+                return Ok(own);
+            }
+            self.is_past_own = true;
+        }
+        let Some((disk, _)) = &mut self.disk else {
+            return Ok(None);
+        };
+        for entry in disk {
+            let entry = entry.map_err(|error| errno(&error))?;
+            let name = entry.file_name().into_string().map_err(|_| Errno::ILSEQ)?;
+            let kind = entry.file_type().map_err(|error| errno(&error))?;
+            let state = lock(&self.folder.state);
+            let is_listed = match state.entries.get(&name) {
+                Some(own) => own.is_on_disk,
+                None => state.disk.is_some() && !state.hidden.contains_key(&name),
+            };
+            if is_listed {
+                return Ok(Some((name, file_type(kind))));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns the next of the entries that the disk does not list.
+    fn next_of_own(&mut self) -> Option<(String, FileType)> {
+        let state = lock(&self.folder.state);
+        let from = match &self.last {
+            Some(last) => Bound::Excluded(last.as_str()),
+            None => Bound::Unbounded,
+        };
+        let mut rest = state.entries.range::<str, _>((from, Bound::Unbounded));
+        let is_own = |entry: &FolderEntry| !(entry.is_on_disk && self.disk.is_some());
+        let (name, entry) = rest.find(|(_, entry)| is_own(entry))?;
+        let next = (name.clone(), entry.node.kind());
+        drop(state);
+        self.last = Some(next.0.clone());
+        Some(next)
+    }
+}
+
+fn file_type(kind: cap_std::fs::FileType) -> FileType {
+    if kind.is_file() {
+        FileType::RegularFile
+    } else if kind.is_dir() {
+        FileType::Directory
+    } else if kind.is_symlink() {
+        FileType::Symlink
+    } else {
+        FileType::Unknown
+    }
+}

@@ -1,0 +1,225 @@
+//! What a view is made of: files, folders and links, each with an identity that it
+//! keeps when it is written, renamed or removed.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use rustix::fs::FileType;
+
+use super::budget::BudgetCharge;
+use super::file::FileNode;
+use super::folder::FolderNode;
+use crate::skill::guard::FileStatus;
+
+/// A file, folder or link of a view.
+#[derive(Clone)]
+pub(super) enum Node {
+    File(Arc<FileNode>),
+    Folder(Arc<FolderNode>),
+    Link(Arc<LinkNode>),
+}
+
+/// A symlink. Its target is relative: no other leads anywhere in a view.
+pub(super) struct LinkNode {
+    id: NodeId,
+    pub(super) target: String,
+    state: Mutex<LinkState>,
+    _charge: BudgetCharge,
+}
+
+struct LinkState {
+    links: u64,
+    times: Times,
+}
+
+/// The identity of a file, folder or link in its call. No guest may learn it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum NodeId {
+    Disk((u32, u32), u64),
+    Memory(u64),
+}
+
+/// The status of a file, folder or link of a view.
+pub(crate) struct NodeStatus {
+    pub(crate) id: NodeId,
+    pub(crate) kind: FileType,
+    pub(crate) links: u64,
+    pub(crate) size: u64,
+    pub(crate) accessed: Timestamp,
+    pub(crate) modified: Timestamp,
+    pub(crate) changed: Timestamp,
+}
+
+/// Seconds since 1970, and nanoseconds.
+pub(crate) type Timestamp = (i64, u32);
+
+/// The times that a view has set, over those of the disk.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Times {
+    accessed: Option<Timestamp>,
+    modified: Option<Timestamp>,
+    changed: Option<Timestamp>,
+}
+
+impl NodeId {
+    /// Returns an identity that no other node of this process has.
+    pub(super) fn new() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self::Memory(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+
+    pub(super) fn of(status: &FileStatus) -> Self {
+        let (device, inode) = status.unique_id();
+        Self::Disk(device, inode)
+    }
+}
+
+impl Node {
+    /// Counts one name more or less.
+    pub(super) fn add_links(&self, more: i64) {
+        let add = |links: &mut u64, times: &mut Times| {
+            *links = links.saturating_add_signed(more);
+            times.changed = Some(now());
+        };
+        match self {
+            Self::File(file) => file.with_links(add),
+            Self::Link(link) => {
+                let state = &mut *lock(&link.state);
+                add(&mut state.links, &mut state.times);
+            }
+            Self::Folder(folder) => folder.touch_status(),
+        }
+    }
+
+    pub(super) fn kind(&self) -> FileType {
+        match self {
+            Self::File(_) => FileType::RegularFile,
+            Self::Folder(_) => FileType::Directory,
+            Self::Link(_) => FileType::Symlink,
+        }
+    }
+}
+
+impl LinkNode {
+    pub(super) fn new(id: NodeId, target: String, times: Times, charge: BudgetCharge) -> Self {
+        Self {
+            id,
+            target,
+            state: Mutex::new(LinkState { links: 1, times }),
+            _charge: charge,
+        }
+    }
+
+    pub(super) fn status(&self) -> NodeStatus {
+        let state = lock(&self.state);
+        NodeStatus::in_memory(
+            self.id,
+            FileType::Symlink,
+            state.links,
+            self.target.len() as u64,
+            state.times,
+        )
+    }
+
+    pub(super) fn set_times(&self, accessed: Option<Timestamp>, modified: Option<Timestamp>) {
+        lock(&self.state).times.set(accessed, modified);
+    }
+}
+
+impl NodeStatus {
+    pub(super) fn in_memory(
+        id: NodeId,
+        kind: FileType,
+        links: u64,
+        size: u64,
+        times: Times,
+    ) -> Self {
+        let none = Self {
+            id,
+            kind,
+            links,
+            size,
+            accessed: (0, 0),
+            modified: (0, 0),
+            changed: (0, 0),
+        };
+        none.with(times)
+    }
+
+    /// Returns the status with the times that a view has set.
+    pub(super) fn with(self, times: Times) -> Self {
+        Self {
+            accessed: times.accessed.unwrap_or(self.accessed),
+            modified: times.modified.unwrap_or(self.modified),
+            changed: times.changed.unwrap_or(self.changed),
+            ..self
+        }
+    }
+}
+
+impl From<FileStatus> for NodeStatus {
+    fn from(status: FileStatus) -> Self {
+        Self {
+            id: NodeId::of(&status),
+            kind: status.kind,
+            links: status.links,
+            size: status.size,
+            accessed: status.accessed,
+            modified: status.modified,
+            changed: status.changed(),
+        }
+    }
+}
+
+impl Times {
+    /// Returns the times of something that is made now.
+    pub(super) fn new() -> Self {
+        let now = Some(now());
+        Self {
+            accessed: now,
+            modified: now,
+            changed: now,
+        }
+    }
+
+    /// Returns the times that a status has.
+    pub(super) fn of(status: &NodeStatus) -> Self {
+        Self {
+            accessed: Some(status.accessed),
+            modified: Some(status.modified),
+            changed: Some(status.changed),
+        }
+    }
+
+    /// Notes that the content changes now.
+    pub(super) fn touch(&mut self) {
+        let now = Some(now());
+        (self.modified, self.changed) = (now, now);
+    }
+
+    /// Notes that the status changes now.
+    pub(super) fn touch_status(&mut self) {
+        self.changed = Some(now());
+    }
+
+    pub(super) fn set(&mut self, accessed: Option<Timestamp>, modified: Option<Timestamp>) {
+        self.accessed = accessed.or(self.accessed);
+        self.modified = modified.or(self.modified);
+        self.touch_status();
+    }
+}
+
+/// Returns the present time.
+pub(crate) fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    let since = since.unwrap_or_default();
+    let seconds = i64::try_from(since.as_secs()).unwrap_or(i64::MAX);
+    (seconds, since.subsec_nanos())
+}
+
+/// Locks a state. A call is one thread, and no lock is held while another is taken,
+/// so this never waits.
+pub(super) fn lock<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
+    state.lock().unwrap_or_else(|broken| broken.into_inner())
+}

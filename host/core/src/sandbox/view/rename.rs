@@ -1,0 +1,135 @@
+//! Renaming in a view. What moves is copied into memory first, so that a file of the
+//! disk is only ever read under its own name.
+
+use std::sync::Arc;
+
+use rustix::fs::FileType;
+use rustix::io::Errno;
+
+use super::View;
+use super::folder::FolderNode;
+use super::node::Node;
+use super::resolve::{FoundEntry, LastLink, PathEnd, PathEntry};
+
+impl View {
+    /// Renames a file, folder or link, over what has the new name.
+    pub(crate) fn rename(
+        &self,
+        (base, path): (&Arc<FolderNode>, &str),
+        (new_base, new_path): (&Arc<FolderNode>, &str),
+    ) -> Result<(), Errno> {
+        let old = self.resolve(base, path, LastLink::Named)?;
+        let new = self.resolve(new_base, new_path, LastLink::Named)?;
+        let (PathEnd::Entry(mut old), PathEnd::Entry(mut new)) = (old, new) else {
+            return Err(Errno::BUSY);
+        };
+        // The second path may have made nodes of what the first one found.
+        old.found = self.find(&old.parent, &old.name)?;
+        let node = old.found.take().ok_or(Errno::NOENT)?;
+        let is_folder = node.kind() == FileType::Directory;
+        if !is_folder && (old.has_slash || new.has_slash) {
+            return Err(Errno::NOTDIR);
+        }
+        if is_same_name(&old, &new) {
+            return Ok(());
+        }
+        let node = self.node(&old.parent, &old.name, node)?;
+        let replaced = new.found.take();
+        if lies_in(&new.parent, &node) {
+            return Err(Errno::INVAL);
+        }
+        if let Some(FoundEntry::Node(replaced)) = &replaced
+            && lies_in(&old.parent, replaced)
+        {
+            return Err(Errno::NOTEMPTY);
+        }
+        let replaced = match replaced {
+            None => None,
+            Some(there) if is_node(&there, &node) => return Ok(()),
+            Some(there) => match (is_folder, there.kind() == FileType::Directory) {
+                (true, false) => return Err(Errno::NOTDIR),
+                (false, true) => return Err(Errno::ISDIR),
+                (true, true) => {
+                    let folder = self.folder_node(&new.parent, &new.name, there)?;
+                    self.check_empty(&folder)?;
+                    let status = self.status_of(&Node::Folder(Arc::clone(&folder)))?;
+                    Some((folder, status))
+                }
+                (false, false) => None,
+            },
+        };
+        if new.parent.is_removed() {
+            return Err(Errno::NOENT);
+        }
+        self.copy_up(&node)?;
+        let budget = new.parent.budget();
+        if let Node::Folder(folder) = &node {
+            budget.check_depth(new.parent.depth() + 1 + folder.height())?;
+        }
+        let (hidden, covered) = (budget.entry(&old.name)?, budget.entry(&new.name)?);
+        let charge = budget.entry(&new.name)?;
+        // From here on nothing fails.
+        if let Some(file) = new.parent.detach(&new.name, covered)
+            && replaced.is_none()
+        {
+            file.add_links(-1);
+        }
+        if let Some((folder, status)) = replaced {
+            folder.remove(&status);
+        }
+        old.parent.detach(&old.name, hidden);
+        new.parent.attach(&new.name, node.clone(), charge);
+        node.add_links(0);
+        Ok(())
+    }
+
+    /// Copies what the disk has of a node into memory, with all that lies below.
+    pub(super) fn copy_up(&self, node: &Node) -> Result<(), Errno> {
+        let folder = match node {
+            Node::Link(_) => return Ok(()),
+            Node::File(file) => {
+                if file.disk_path().is_none() {
+                    return Ok(());
+                }
+                return self.open_file(file)?.copy_up();
+            }
+            Node::Folder(folder) => folder,
+        };
+        if folder.disk_path().is_some() {
+            let mut listing = self.list(folder)?;
+            while let Some((name, _)) = listing.next()? {
+                if let Some(found) = self.find(folder, &name)? {
+                    self.node(folder, &name, found)?;
+                }
+            }
+            let status = self.status_of(node)?;
+            folder.leave_disk(&status);
+        }
+        for (_, node) in folder.entries() {
+            self.copy_up(&node)?;
+        }
+        Ok(())
+    }
+}
+
+/// Checks whether both are one name in one folder.
+fn is_same_name(one: &PathEntry, other: &PathEntry) -> bool {
+    Arc::ptr_eq(&one.parent, &other.parent) && one.name == other.name
+}
+
+/// Checks whether a folder is a node, or lies in it.
+fn lies_in(folder: &Arc<FolderNode>, node: &Node) -> bool {
+    match node {
+        Node::Folder(node) => folder.ancestors().any(|folder| Arc::ptr_eq(&folder, node)),
+        _ => false,
+    }
+}
+
+/// Checks whether a name stands for this very node.
+fn is_node(found: &FoundEntry, node: &Node) -> bool {
+    match (found, node) {
+        (FoundEntry::Node(Node::File(one)), Node::File(other)) => Arc::ptr_eq(one, other),
+        (FoundEntry::Node(Node::Link(one)), Node::Link(other)) => Arc::ptr_eq(one, other),
+        _ => false,
+    }
+}

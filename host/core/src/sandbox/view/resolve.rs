@@ -1,0 +1,244 @@
+//! Paths in a view: each step is looked up in the merged folder, each symlink is
+//! followed where it lies, and none leads out of the folder that the path starts in.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use rustix::fs::FileType;
+use rustix::io::Errno;
+
+use super::View;
+use super::file::{FileNode, errno};
+use super::folder::FolderNode;
+use super::node::{LinkNode, Node, NodeStatus, Times};
+use crate::skill::guard::FileStatus;
+
+/// The most symlinks of one path, as in Linux. Guards against: links that lead to
+/// one another.
+const MAX_LINKS: usize = 40;
+
+/// The most bytes of a name, as in Linux.
+const MAX_NAME: usize = 255;
+
+/// What is done with a symlink at the end of a path.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum LastLink {
+    /// The path names what lies in a folder: the link itself, with a slash too.
+    Named,
+    /// The path names what there is. It is the link itself unless a slash follows.
+    Kept,
+    Followed,
+}
+
+/// The end of a path.
+pub(super) enum PathEnd {
+    /// A folder that the path gives no name: it ends in dots.
+    Folder(Arc<FolderNode>),
+    Entry(PathEntry),
+}
+
+/// A name in a folder, and what it has there.
+pub(super) struct PathEntry {
+    pub(super) parent: Arc<FolderNode>,
+    pub(super) name: String,
+    /// True if a slash follows the name.
+    pub(super) has_slash: bool,
+    pub(super) found: Option<FoundEntry>,
+}
+
+/// What lies under a name.
+pub(super) enum FoundEntry {
+    Node(Node),
+    /// Something on the disk that has no node yet.
+    Disk(FileStatus),
+}
+
+impl FoundEntry {
+    pub(super) fn kind(&self) -> FileType {
+        match self {
+            Self::Node(node) => node.kind(),
+            Self::Disk(status) => status.kind,
+        }
+    }
+}
+
+impl View {
+    /// Follows a path from a folder on.
+    pub(super) fn resolve(
+        &self,
+        base: &Arc<FolderNode>,
+        path: &str,
+        last: LastLink,
+    ) -> Result<PathEnd, Errno> {
+        if path.is_empty() {
+            return Err(Errno::NOENT);
+        }
+        let mut steps = Vec::new();
+        let mut has_slash = push_steps(&mut steps, path)?;
+        let mut folders = vec![Arc::clone(base)];
+        let mut links = 0;
+        while let Some(step) = steps.pop() {
+            let here = folders.last().ok_or(Errno::NOENT)?;
+            match step.as_str() {
+                "." => continue,
+                ".." => {
+                    if folders.len() == 1 {
+                        return Err(Errno::PERM);
+                    }
+                    folders.pop();
+                    continue;
+                }
+                _ => {}
+            }
+            let found = self.find(here, &step)?;
+            let is_last = steps.is_empty();
+            let follows = match last {
+                LastLink::Named => !is_last,
+                LastLink::Kept => !is_last || has_slash,
+                LastLink::Followed => true,
+            };
+            if let Some(found) = &found
+                && follows
+                && found.kind() == FileType::Symlink
+            {
+                links += 1;
+                if links > MAX_LINKS {
+                    return Err(Errno::LOOP);
+                }
+                let target = self.link_target(here, &step, found)?;
+                let ends_in_slash = push_steps(&mut steps, &target)?;
+                has_slash |= is_last && ends_in_slash;
+                continue;
+            }
+            if is_last {
+                return Ok(PathEnd::Entry(PathEntry {
+                    parent: Arc::clone(here),
+                    name: step,
+                    has_slash,
+                    found,
+                }));
+            }
+            let found = found.ok_or(Errno::NOENT)?;
+            let folder = self.folder_node(here, &step, found)?;
+            folders.push(folder);
+        }
+        let folder = folders.pop().ok_or(Errno::NOENT)?;
+        Ok(PathEnd::Folder(folder))
+    }
+
+    /// Looks a name up in a folder.
+    pub(super) fn find(
+        &self,
+        folder: &Arc<FolderNode>,
+        name: &str,
+    ) -> Result<Option<FoundEntry>, Errno> {
+        if name.len() > MAX_NAME {
+            return Err(Errno::NAMETOOLONG);
+        }
+        if let Some(node) = folder.entry(name) {
+            return Ok(Some(FoundEntry::Node(node)));
+        }
+        let Some(path) = folder.disk_path_of(name) else {
+            return Ok(None);
+        };
+        match self.disk_status(&path) {
+            Ok(status) => Ok(Some(FoundEntry::Disk(status))),
+            Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Returns the node of what lies under a name.
+    pub(super) fn node(
+        &self,
+        parent: &Arc<FolderNode>,
+        name: &str,
+        found: FoundEntry,
+    ) -> Result<Node, Errno> {
+        let status = match found {
+            FoundEntry::Node(node) => return Ok(node),
+            FoundEntry::Disk(status) => status,
+        };
+        let path = parent.disk_path_of(name).ok_or(Errno::NOENT)?;
+        let budget = parent.budget();
+        let node = match status.kind {
+            FileType::RegularFile => {
+                Node::File(Arc::new(FileNode::on_disk(&status, path, budget.node()?)))
+            }
+            FileType::Directory => {
+                budget.check_depth(parent.depth() + 1)?;
+                Node::Folder(FolderNode::on_disk(&status, path, budget.node()?))
+            }
+            FileType::Symlink => {
+                let target = self.disk_link(&path)?;
+                let mut charge = budget.node()?;
+                charge.grow(target.len())?;
+                let status = NodeStatus::from(status);
+                let times = Times::of(&status);
+                Node::Link(Arc::new(LinkNode::new(status.id, target, times, charge)))
+            }
+            _ => return Err(Errno::NOTSUP),
+        };
+        parent.intern(name, node.clone())?;
+        Ok(node)
+    }
+
+    pub(super) fn folder_node(
+        &self,
+        parent: &Arc<FolderNode>,
+        name: &str,
+        found: FoundEntry,
+    ) -> Result<Arc<FolderNode>, Errno> {
+        if found.kind() != FileType::Directory {
+            return Err(Errno::NOTDIR);
+        }
+        match self.node(parent, name, found)? {
+            Node::Folder(folder) => Ok(folder),
+            _ => Err(Errno::NOTDIR),
+        }
+    }
+
+    /// Returns the target of a link.
+    pub(super) fn link_target(
+        &self,
+        parent: &Arc<FolderNode>,
+        name: &str,
+        found: &FoundEntry,
+    ) -> Result<String, Errno> {
+        match found {
+            FoundEntry::Node(Node::Link(link)) => Ok(link.target.clone()),
+            FoundEntry::Disk(status) if status.kind == FileType::Symlink => {
+                let path = parent.disk_path_of(name).ok_or(Errno::NOENT)?;
+                self.disk_link(&path)
+            }
+            _ => Err(Errno::INVAL),
+        }
+    }
+
+    /// Returns the target of a link of the disk. The guard refuses an absolute one.
+    fn disk_link(&self, path: &Path) -> Result<String, Errno> {
+        let target = self.disk.read_link(path).map_err(|error| errno(&error))?;
+        let target = target.into_os_string().into_string();
+        target.map_err(|_| Errno::ILSEQ)
+    }
+
+    /// Returns the status of something on the disk.
+    pub(super) fn disk_status(&self, path: &Path) -> Result<FileStatus, Errno> {
+        let status = match path.as_os_str().is_empty() {
+            true => self.disk.status(),
+            false => self.disk.status_at(path, false),
+        };
+        status.map_err(|error| errno(&error))
+    }
+}
+
+/// Pushes the steps of a path, the first of them on top. Returns whether a slash
+/// ends it.
+fn push_steps(steps: &mut Vec<String>, path: &str) -> Result<bool, Errno> {
+    if path.starts_with('/') {
+        return Err(Errno::PERM);
+    }
+    let names = path.rsplit('/').filter(|name| !name.is_empty());
+    steps.extend(names.map(str::to_owned));
+    Ok(path.ends_with('/'))
+}

@@ -42,6 +42,8 @@ mod admission;
 mod trust;
 // The record of every call.
 mod audit;
+// Scripts of a skill, and the files that a call changes.
+mod scripts;
 // What an observer learns of calls.
 mod observer;
 // Folders of skills: several roots, names, problems.

@@ -1,13 +1,16 @@
-//! `skillhost call`: calls a tool once. `call/` reads the arguments, and makes an
-//! example of right ones.
+//! `skillhost call`: calls a tool once. `call/` reads the arguments, makes an
+//! example of right ones, and writes the files of the answer.
 
 mod arguments;
 mod example;
+mod output_dir;
+
+use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 use skillhost::config::Config;
-use skillhost::{CallError, Host, message};
+use skillhost::{CallError, Host, Output, OutputFiles, message};
 
 use crate::exit::Exit;
 use crate::options::CommonOptions;
@@ -29,6 +32,9 @@ pub(crate) struct CallCommand {
     /// Id of the model's call, for `--output message` and the audit log
     #[arg(long, value_name = "ID", required_if_eq("output", "message"))]
     tool_call_id: Option<String>,
+    /// Write the files that the call made or changed into a new folder
+    #[arg(long, value_name = "DIR")]
+    output_dir: Option<PathBuf>,
     /// Show the call and its result on stderr
     #[arg(long)]
     transcript: bool,
@@ -49,6 +55,9 @@ enum AnswerFormat {
 impl CallCommand {
     pub(crate) async fn execute(mut self, before: CommonOptions) -> anyhow::Result<Exit> {
         let options = before.and(std::mem::take(&mut self.options));
+        if let Some(folder) = &self.output_dir {
+            output_dir::check(folder)?;
+        }
         let mut config = options.configured()?;
         let host = options.host_of_one_call(&mut config).await?;
         let arguments = match self.arguments(&host) {
@@ -83,6 +92,7 @@ impl CallCommand {
         if matches!(self.output, AnswerFormat::Json) {
             terminal::print_json_answer(&message::program_text(&outcome))?;
         }
+        let files = outcome.as_ref().ok().and_then(Output::files).cloned();
         let text = message::model_text(outcome);
         match self.output {
             AnswerFormat::Json => {}
@@ -94,7 +104,32 @@ impl CallCommand {
                 terminal::say(&line);
             }
         }
-        Ok(exit)
+        match exit {
+            Exit::Ok => self.keep(files.as_ref()),
+            exit => Ok(exit),
+        }
+    }
+
+    /// Writes the files that the call made or changed, or says how to.
+    fn keep(&self, files: Option<&OutputFiles>) -> anyhow::Result<Exit> {
+        match (&self.output_dir, files) {
+            (None, Some(files)) if files.total > 0 => terminal::complain(format_args!(
+                "the call made or changed {} files, which are gone now; `--output-dir DIR` writes \
+                 them into a new folder",
+                files.total
+            )),
+            (None, _) => {}
+            (Some(_), None) => terminal::complain(
+                "`--output-dir`: there are no files, because the tool's grant has no `view = \
+                 \"copy-on-write\"`",
+            ),
+            (Some(folder), Some(files)) => {
+                if !output_dir::write(files, folder)? {
+                    return Ok(Exit::Failure);
+                }
+            }
+        }
+        Ok(Exit::Ok)
     }
 
     fn print_message(&self, text: &str) -> anyhow::Result<()> {

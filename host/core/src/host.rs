@@ -373,6 +373,7 @@ impl Host {
                 details: answer.details,
                 text_property: tool.definition.text_property.clone(),
                 model_reads,
+                files: None,
             }),
             Ok(Err(refusal)) => Err(CallError::Failed(Failure {
                 kind: refusal.kind,

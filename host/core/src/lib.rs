@@ -48,7 +48,7 @@
 //! |---|---|
 //! | build a host | [`HostBuilder`], [`ToolSet`], [`Wording`], [`Grant`], [`Limits`], [`Load`], [`Trust`], [`Config`] |
 //! | list its tools | [`Host::definitions`], [`Definition`] |
-//! | call a tool | [`Host::call`], [`Output`], [`CallError`], [`parse_arguments`] |
+//! | call a tool | [`Host::call`], [`Output`], [`OutputFiles`], [`CallError`], [`parse_arguments`] |
 //! | observe calls | [`Observer`], [`CallEnd`], [`CallOutcome`], [`Host::occupancy`] |
 //! | see what tools may do | [`Host::grants`], [`Host::problems`], [`EffectiveGrant`] |
 //! | inspect a component | [`inspect()`], [`Inspector`], [`Inspection`] |
@@ -95,7 +95,8 @@ pub use trust::{Principal, Trust, TrustError};
 // Listing tools and calling them.
 pub use tool::arguments::{MAX_ARGUMENTS, parse_arguments};
 pub use tool::{
-    CallError, Definition, Failure, FailureKind, FolderRule, Form, Output, Stop, message,
+    CallError, Definition, Failure, FailureKind, FolderRule, Form, Output, OutputFile, OutputFiles,
+    Stop, message,
 };
 
 // Observing calls, and inspecting hosts and components.
@@ -122,6 +123,7 @@ pub use text::line::{self, Line};
 pub mod internal {
     pub use crate::component::read as read_component;
     pub use crate::text::digest::sha256_hex;
+    pub use crate::text::media_type;
     pub use crate::text::suggest::nearest;
     pub use crate::tool::arguments::{check_arguments, validator};
 }

@@ -10,10 +10,12 @@ pub mod message;
 pub(crate) mod observer;
 pub(crate) mod offer;
 mod outcome;
+mod output_files;
 pub(crate) mod record;
 pub(crate) mod script;
 mod stop;
 
 pub use definition::{Definition, FolderRule, Form};
 pub use outcome::{CallError, CallOutcome, Failure, FailureKind, Output, RefusalKind};
+pub use output_files::{OutputFile, OutputFiles};
 pub use stop::{Stop, StopKind};

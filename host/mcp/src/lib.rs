@@ -33,9 +33,10 @@ mod live;
 // Folders that are watched for changes.
 mod watch;
 // The methods of the protocol, a module for each kind.
+mod resources;
+mod outputs;
 mod tools;
 mod prompts;
-mod resources;
 mod skills;
 mod handler;
 // Transports.

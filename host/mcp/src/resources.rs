@@ -2,11 +2,10 @@
 //! `resources/directory/read`: every file of every skill at
 //! `skill://<skill>/<path>`, read as a tool's call would read it.
 //!
-//! The methods live here, addresses in [`uri`], page ends in [`cursor`], and
-//! extensions in `media_type`. The skills extension is in `super::skills`.
+//! The methods live here, addresses in [`uri`], and page ends in [`cursor`]. The
+//! skills extension is in `super::skills`.
 
 pub(super) mod cursor;
-mod media_type;
 pub(super) mod uri;
 
 use base64::Engine as _;
@@ -27,6 +26,7 @@ use super::room::AnswerRoom;
 use skillhost::Line;
 use skillhost::Stop;
 use skillhost::frontmatter;
+use skillhost::internal::media_type;
 use skillhost::{Contents, EntryKind, OverLimit, ResourceError, SkillResources};
 
 /// The most resources of a page, of about 200 bytes each. Guards against: a listing
@@ -131,7 +131,10 @@ pub(crate) async fn read(
             Contents::Binary(bytes) => bytes.len(),
         });
         room.fit(bytes)?;
-        Ok(read.map(|contents| (media_type::of_contents(&path, &contents), contents)))
+        Ok(read.map(|contents| {
+            let is_text = matches!(contents, Contents::Text(_));
+            (media_type::of(&path, is_text), contents)
+        }))
     };
     let read = live.run(Guest::BuiltIn, read).await??;
     let (media_type, contents) = read.map_err(|error| read_error(refused, &request.uri, &error))?;

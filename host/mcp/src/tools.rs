@@ -7,6 +7,8 @@
 //! protocol would then require the record beside the text, so the file would be
 //! sent twice; or, with the text left out of the record, clients that show
 //! structured content in place of text would not show the file.
+//!
+//! Files that a call changed follow the text as embedded resources.
 
 use std::sync::Arc;
 
@@ -19,7 +21,7 @@ use serde_json::{Map, Value};
 use super::calls::Guest;
 use super::live::{LiveHost, run_blocking};
 use super::room::AnswerRoom;
-use super::{page, values};
+use super::{outputs, page, values};
 use skillhost::{CallError, Definition, Output};
 
 /// The most values in a record that is sent as structured content.
@@ -106,8 +108,13 @@ fn of_objects(mut schema: Map<String, Value>) -> Map<String, Value> {
 }
 
 fn answer(output: Output, structured: bool) -> CallToolResult {
+    let files = output.files().map_or_else(Vec::new, outputs::blocks);
+    let success = |text: String| {
+        let blocks = std::iter::once(ContentBlock::text(text)).chain(files);
+        CallToolResult::success(blocks.collect())
+    };
     if !structured {
-        return CallToolResult::success(vec![ContentBlock::text(output.into_model_text())]);
+        return success(output.into_model_text());
     }
     let json = output.record_json();
     if values::count(json.as_bytes()) > RECORD_VALUES {
@@ -116,7 +123,7 @@ fn answer(output: Output, structured: bool) -> CallToolResult {
     }
     match serde_json::from_str(&json) {
         Ok(record) => {
-            let mut result = CallToolResult::success(vec![ContentBlock::text(json)]);
+            let mut result = success(json);
             result.structured_content = Some(record);
             result
         }

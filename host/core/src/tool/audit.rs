@@ -99,6 +99,12 @@ struct Record {
     /// The script, for a call that started one.
     #[serde(flatten)]
     script: Option<ScriptRecord>,
+    /// The files that the call made or changed in a copy-on-write view, and their
+    /// bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    changed_files: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    changed_bytes: Option<u64>,
 }
 
 /// The component, skill and path of a call, which are known once it is routed.
@@ -264,6 +270,13 @@ impl AuditEntry {
         let outcome = CallOutcome::of(result);
         (self.record.outcome, self.record.reason) = (outcome.name(), outcome.reason());
         self.record.bytes = answer_bytes(result);
+        if let Ok(Output {
+            files: Some(files), ..
+        }) = result
+        {
+            self.record.changed_files = Some(files.total);
+            self.record.changed_bytes = Some(files.total_bytes);
+        }
         self.write()
     }
 

@@ -165,6 +165,15 @@ macro_rules! of_calls {
                 against "a guest that floods the model's context or the host's memory";
                 Output "output" "its answer was larger than {} bytes"
 
+                /// Changed files that an answer lists. The rest is counted.
+                output_files: usize, Count "1000" in 1, u32::MAX;
+                against "a script that makes ten thousand files"
+
+                /// Bytes of changed files that an answer carries. Those that do not fit
+                /// are listed.
+                output_file_bytes: usize, Bytes "16MiB" in 1, MAX_MEMORY;
+                against "a script whose files fill the host's memory while a client reads them"
+
                 /// Elements of all tables of a call together. A component made from
                 /// JavaScript has 7,746.
                 table_elements: usize, Count "20000" in 100, MAX_TABLE_ELEMENTS;

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use crate::text::suggest::did_you_mean;
 use crate::tool::definition::Form;
+use crate::tool::output_files::OutputFiles;
 use crate::tool::record;
 use crate::tool::stop::{Stop, StopKind};
 
@@ -15,6 +16,7 @@ pub struct Output {
     pub(crate) details: Option<String>,
     pub(crate) text_property: Option<String>,
     pub(crate) model_reads: Form,
+    pub(crate) files: Option<OutputFiles>,
 }
 
 impl Output {
@@ -26,7 +28,14 @@ impl Output {
             details,
             text_property: None,
             model_reads,
+            files: None,
         }
+    }
+
+    /// Returns the files that the call made, changed and removed in its copy-on-write
+    /// view of the skill. `None` if its grant has no such view.
+    pub fn files(&self) -> Option<&OutputFiles> {
+        self.files.as_ref()
     }
 
     /// Returns the record that the tool gave beside the text, as JSON.
@@ -39,21 +48,33 @@ impl Output {
         &self.text
     }
 
-    /// Returns the bytes that the answer takes in memory: its text and details.
+    /// Returns the bytes that the answer takes in memory: its text, details and files.
     pub fn size(&self) -> usize {
-        self.text.len() + self.details.as_ref().map_or(0, String::len)
+        let details = self.details.as_ref().map_or(0, String::len);
+        self.text.len() + details + self.files.as_ref().map_or(0, OutputFiles::size)
     }
 
-    /// Returns what the model reads.
+    /// Returns what the model reads. Changed files are in the record, or in a list
+    /// after the text.
     pub fn into_model_text(self) -> String {
-        match self.model_reads {
-            Form::Text => self.text,
-            Form::Record => self.record_json(),
+        if self.model_reads == Form::Record {
+            return self.record_json();
         }
+        let mut text = self.text;
+        if let Some(list) = self.files.as_ref().and_then(OutputFiles::list) {
+            match text.as_str() {
+                "" => {}
+                before if before.ends_with('\n') => text.push('\n'),
+                _ => text.push_str("\n\n"),
+            }
+            text.push_str(&list);
+        }
+        text
     }
 
     /// Returns what a program reads: the tool's record with the text in it, or
-    /// `{"text": …}` for a tool without a record. It can be many times larger in
+    /// `{"text": …}` for a tool without a record, and the changed files of a call with
+    /// a copy-on-write view. It can be many times larger in
     /// memory than as JSON.
     pub fn record(&self) -> Value {
         serde_json::from_str(&self.record_json()).unwrap_or_default()
@@ -65,6 +86,10 @@ impl Output {
             self.details.as_deref(),
             self.text_property.as_deref(),
             &self.text,
+            &self
+                .files
+                .as_ref()
+                .map_or_else(Vec::new, OutputFiles::fields),
         )
     }
 }

@@ -13,23 +13,34 @@ use crate::text::json_string;
 
 /// Returns the record of an output. `details` comes from a guest: if it is not a JSON
 /// object, it becomes a string beside the text. Values stay as they are written:
-/// taking them apart could take a hundred times their size.
-pub(crate) fn assemble(details: Option<&str>, text_property: Option<&str>, text: &str) -> String {
-    let Some(details) = details else {
-        return object(&[(
-            text_property.unwrap_or("text").into(),
-            RecordPart::Text(text),
-        )]);
+/// taking them apart could take a hundred times their size. `fields` are the host's
+/// own, as JSON: they replace the tool's of the same name.
+pub(crate) fn assemble(
+    details: Option<&str>,
+    text_property: Option<&str>,
+    text: &str,
+    fields: &[(&str, String)],
+) -> String {
+    let mut pairs = match details.map(serde_json::from_str) {
+        Some(Ok(Pairs(pairs))) => pairs,
+        Some(Err(_)) => vec![(
+            "details".to_owned(),
+            RecordPart::Text(details.unwrap_or_default()),
+        )],
+        None => Vec::new(),
     };
-    let Pairs(mut pairs) = serde_json::from_str(details)
-        .unwrap_or_else(|_| Pairs(vec![("details".to_owned(), RecordPart::Text(details))]));
-    if let Some(property) = text_property {
+    let property = text_property.or(details.is_none().then_some("text"));
+    if let Some(property) = property {
         match pairs.iter_mut().find(|(key, _)| key == property) {
             // In its place, if the tool has one for it.
             Some((_, value)) => *value = RecordPart::Text(text),
             None => pairs.push((property.to_owned(), RecordPart::Text(text))),
         }
     }
+    // Of all that the tool has by such a name, none can pass for the host's.
+    pairs.retain(|(key, _)| !fields.iter().any(|(own, _)| own == key));
+    let fields = fields.iter();
+    pairs.extend(fields.map(|(key, json)| ((*key).to_owned(), RecordPart::Json(json))));
     object(&pairs)
 }
 
@@ -154,22 +165,36 @@ mod tests {
     fn puts_the_text_into_its_place_in_the_details() {
         let details = r#"{"a":1,"content":null,"z":{"b":[2]}}"#;
         assert_eq!(
-            assemble(Some(details), Some("content"), "é\n"),
+            assemble(Some(details), Some("content"), "é\n", &[]),
             r#"{"a": 1, "content": "é\n", "z": {"b":[2]}}"#
         );
     }
 
     #[test]
     fn text_without_details_is_still_a_record() {
-        assert_eq!(assemble(None, None, "x"), r#"{"text": "x"}"#);
-        assert_eq!(assemble(None, Some("out"), "x"), r#"{"out": "x"}"#);
+        assert_eq!(assemble(None, None, "x", &[]), r#"{"text": "x"}"#);
+        assert_eq!(assemble(None, Some("out"), "x", &[]), r#"{"out": "x"}"#);
+    }
+
+    #[test]
+    fn fields_of_the_host_replace_those_of_the_tool() {
+        let fields = [("files", "[]".to_owned())];
+        let details = r#"{"files":1,"a":2,"files":3}"#;
+        assert_eq!(
+            assemble(Some(details), None, "", &fields),
+            r#"{"a": 2, "files": []}"#
+        );
+        assert_eq!(
+            assemble(None, Some("files"), "x", &fields),
+            r#"{"files": []}"#
+        );
     }
 
     #[test]
     fn details_that_are_not_an_object_are_a_string() {
         for details in ["[1]", "nonsense", "\"text\"", "", "{\"a\":}", "{} x"] {
             let shown = to_string(&details);
-            let record = assemble(Some(details), Some("content"), "x");
+            let record = assemble(Some(details), Some("content"), "x", &[]);
             assert_eq!(
                 record,
                 format!("{{\"details\": {shown}, \"content\": \"x\"}}")

@@ -112,12 +112,19 @@ impl fmt::Display for SkillUri {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(SCHEME)?;
         encode(f, &self.skill, &PLAIN[..PLAIN.len() - 2])?;
-        for name in self.path.iter().flat_map(|path| path.split('/')) {
-            f.write_str("/")?;
-            encode(f, name, PLAIN)?;
-        }
-        Ok(())
+        self.path
+            .as_deref()
+            .map_or(Ok(()), |path| write_path(f, path))
     }
+}
+
+/// Writes the path of an address, each name after a `/`.
+pub(crate) fn write_path(f: &mut fmt::Formatter<'_>, path: &str) -> fmt::Result {
+    for name in path.split('/') {
+        f.write_str("/")?;
+        encode(f, name, PLAIN)?;
+    }
+    Ok(())
 }
 
 /// Returns whether text is one name of a path, here and on other systems.

@@ -2,8 +2,6 @@
 //! extension the content decides. `mime_guess` has others for YAML, TOML, Python
 //! and SQL, and over a thousand that no skill has.
 
-use skillhost::Contents;
-
 /// Extensions in lower case, sorted, with their types.
 const TYPES: [(&str, &str); 44] = [
     ("bash", "application/x-sh"),
@@ -62,7 +60,7 @@ const TYPES: [(&str, &str); 44] = [
 ];
 
 /// Returns the media type for a path's extension.
-pub(super) fn of_path(path: &str) -> Option<&'static str> {
+pub fn of_path(path: &str) -> Option<&'static str> {
     let name = path.rsplit('/').next()?;
     let (stem, extension) = name.rsplit_once('.')?;
     if stem.is_empty() {
@@ -76,11 +74,11 @@ pub(super) fn of_path(path: &str) -> Option<&'static str> {
     found.ok().map(|at| TYPES[at].1)
 }
 
-/// Returns the media type of a file that was read.
-pub(super) fn of_contents(path: &str, contents: &Contents) -> &'static str {
-    of_path(path).unwrap_or(match contents {
-        Contents::Text(_) => "text/plain",
-        Contents::Binary(_) => "application/octet-stream",
+/// Returns the media type of a file whose content is text, or is not.
+pub fn of(path: &str, is_text: bool) -> &'static str {
+    of_path(path).unwrap_or(match is_text {
+        true => "text/plain",
+        false => "application/octet-stream",
     })
 }
 
@@ -104,9 +102,8 @@ mod tests {
         ] {
             assert_eq!(of_path(path), wanted, "{path}");
         }
-        let (text, binary) = (Contents::Text(String::new()), Contents::Binary(vec![0xff]));
-        assert_eq!(of_contents("x", &text), "text/plain");
-        assert_eq!(of_contents("x", &binary), "application/octet-stream");
-        assert_eq!(of_contents("x.png", &binary), "image/png");
+        assert_eq!(of("x", true), "text/plain");
+        assert_eq!(of("x", false), "application/octet-stream");
+        assert_eq!(of("x.png", false), "image/png");
     }
 }

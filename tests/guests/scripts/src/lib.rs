@@ -1,0 +1,90 @@
+//! A guest that runs no script: it starts one, and does to the files what the call
+//! says, step by step. What must come of it stands in `tests/scripts.rs`.
+
+use std::fs;
+use std::io;
+
+use skillhost_guest::{Access, Failure, Output, Tool, scripts};
+
+skillhost_guest::arguments! {
+    struct Arguments {
+        /// Name of a skill
+        skill_name: Option<String>,
+        /// What to do, a step a line: a verb, a path, and for `write` a text
+        steps: String,
+    }
+}
+
+skillhost_guest::record! {
+    struct Ended {
+        ended: bool,
+    }
+}
+
+/// Takes the steps, and answers with a line for each.
+fn run(call: Arguments, access: Access) -> Result<Output, Failure> {
+    let skill = call.skill_name.unwrap_or_default();
+    let _folder = access;
+    let lines: Vec<String> = call
+        .steps
+        .lines()
+        .map(|step| {
+            let mut words = step.splitn(3, ' ');
+            let mut word = || words.next().unwrap_or_default().to_owned();
+            let (verb, path, text) = (word(), word(), word());
+            take(&skill, &verb, &path, &text)
+        })
+        .collect();
+    let ended = Ended { ended: true };
+    Ok(Output::text(lines.join("\n")).with(&ended))
+}
+
+fn take(skill: &str, verb: &str, path: &str, text: &str) -> String {
+    let at = match path.starts_with('/') {
+        true => path.to_owned(),
+        false => format!("/skills/{skill}/{path}"),
+    };
+    match verb {
+        "start" => match scripts::start(path) {
+            Ok(bytes) => format!("started: {}", String::from_utf8_lossy(&bytes).trim_end()),
+            Err(refusal) => format!("refused: {}", refusal.name()),
+        },
+        "finish" => {
+            scripts::finished(path.parse().unwrap_or_default());
+            "finished".to_owned()
+        }
+        "read" => match fs::read(at) {
+            Ok(mut bytes) => {
+                bytes.truncate(100);
+                format!("read: {}", String::from_utf8_lossy(&bytes).trim_end())
+            }
+            Err(error) => failed(&error),
+        },
+        "write" => told(fs::write(at, text)),
+        // As many bytes as the text says.
+        "fill" => told(fs::write(at, vec![b'x'; text.parse().unwrap_or_default()])),
+        "binary" => told(fs::write(at, [0xff, 0, 0xfe])),
+        "mkdir" => told(fs::create_dir_all(at)),
+        "remove" => told(fs::remove_file(at)),
+        "rename" => told(fs::rename(at, format!("/skills/{skill}/{text}"))),
+        "loop" => loop {
+            std::hint::spin_loop();
+        },
+        verb => format!("no step: {verb}"),
+    }
+}
+
+fn told(done: io::Result<()>) -> String {
+    done.map_or_else(|error| failed(&error), |()| "done".to_owned())
+}
+
+fn failed(error: &io::Error) -> String {
+    format!("failed: {:?}", error.kind())
+}
+
+skillhost_guest::export_tools!(
+    Tool::new("take_steps", "Takes steps.", run).in_skill_or_home("skill_name", "steps"),
+    Tool::new("take_steps_for_record", "Takes steps.", run)
+        .in_skill("skill_name")
+        .model_reads_record()
+);

@@ -167,6 +167,8 @@ def _fresh(mount, path):
     os.environ["HOME"] = mount
     os.environ["TMPDIR"] = TEMPORARY
     os.chdir(mount)
+    # What scripts start their like with; the refusal names it.
+    sys.executable = "python3"
     # Its generator was seeded when the component was built.
     random.seed()
     tempfile.tempdir = None

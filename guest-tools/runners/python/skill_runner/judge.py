@@ -267,7 +267,13 @@ class Judge:
 
     def _try(self, source, node, way):
         inner = Way(way.certain, (node.handlers, *way.handlers), way.depth)
+        before = len(self.findings)
         reached = self._block(source, node.body, inner)
+        imports = all(isinstance(it, (ast.Import, ast.ImportFrom)) for it in node.body)
+        if imports and len(self.findings) == before and reached == way.certain:
+            # What it imports is there, so no handler runs.
+            self._block(source, [*node.orelse, *node.finalbody], way)
+            return reached
         for handler in node.handlers:
             self._block(source, handler.body, way.maybe())
         reached = self._block(source, node.orelse, way if reached else way.maybe()) and reached
@@ -317,6 +323,9 @@ class Judge:
 
     def _missing(self, source, node, name, why, way):
         top = name if name.startswith(".") else name.partition(".")[0]
+        if self.elsewhere and top not in lacks.MODULES:
+            # The script may make it, or find it where only a run can tell.
+            way = way.maybe()
         self._need(source, node, f"import {top}", why, "import", way)
 
     def _name(self, source, node, module, name, way):

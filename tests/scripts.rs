@@ -114,10 +114,7 @@ fn starts_the_scripts_that_the_grant_allows_and_no_others() {
         ("scripts/fifo.py", "refused: not-a-file"),
         ("scripts/out.py", "refused: outside"),
         ("../tools/scripts/run.py", "refused: outside"),
-        (
-            "scripts/../../tools/scripts/run.py",
-            "refused: outside",
-        ),
+        ("scripts/../../tools/scripts/run.py", "refused: outside"),
         ("/skills/tools/scripts/run.py", "refused: outside"),
         ("scripts/linked.py", "refused: hard-linked"),
         ("scripts/loop.py", "refused: symlink-loop"),

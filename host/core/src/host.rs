@@ -7,6 +7,7 @@ mod definitions;
 mod grants;
 mod help;
 pub(crate) mod resources;
+mod scripts;
 
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ use crate::component::Tool;
 use crate::component::embedded::SKILL_RESOURCES;
 use crate::sandbox::engine::{CallQuota, EpochEngine};
 use crate::sandbox::granted_skills::GrantedSkills;
-use crate::sandbox::{RunOutcome, SandboxCall, ScriptGate};
+use crate::sandbox::{RunOutcome, SandboxCall};
 use crate::skill::catalog::{CallFolder, Catalog, FolderError, Skill};
 use crate::skill::search::{SearchOffer, SkillIndex};
 use crate::text::suggest;
@@ -25,7 +26,6 @@ use crate::tool::audit::{Audit, AuditEntry, CallSubject};
 use crate::tool::grant::Terms;
 use crate::tool::observer::{Observation, Observer, Occupancy};
 use crate::tool::offer::DescriptionSource;
-use crate::tool::script::ScriptLog;
 use crate::tool::{CallError, Definition, Failure, FolderRule, Output, Stop};
 
 pub use builder::HostBuilder;
@@ -344,7 +344,7 @@ impl Host {
         if let (Some(entry), Some(Ok(open))) = (&mut entry, &folder) {
             entry.set_skill(open.skill.as_deref());
         }
-        let scripts = scripts(terms, &folder);
+        let scripts = scripts::gate(terms, &folder);
         if let (Some(entry), Some(gate)) = (&mut entry, &scripts) {
             entry.set_script(gate.log.clone());
         }
@@ -361,7 +361,12 @@ impl Host {
             scripts,
             slot,
         };
-        let RunOutcome { result, memory } = sandbox.call(call).await;
+        let outcome = sandbox.call(call).await;
+        let RunOutcome {
+            result,
+            memory,
+            view,
+        } = outcome;
         *peak = Some(memory);
         if let Some(entry) = entry {
             entry.set_memory(memory);
@@ -369,11 +374,11 @@ impl Host {
         let model_reads = tool.definition.model_reads;
         match result {
             Ok(Ok(answer)) => Ok(Output {
+                files: scripts::changed_files(view, &terms.limits).await,
                 text: answer.text,
                 details: answer.details,
                 text_property: tool.definition.text_property.clone(),
                 model_reads,
-                files: None,
             }),
             Ok(Err(refusal)) => Err(CallError::Failed(Failure {
                 kind: refusal.kind,
@@ -439,18 +444,6 @@ impl Host {
             (None, false) => Ok(Err(FolderError::Unknown)),
         }
     }
-}
-
-/// Returns the scripts that a call may start: those of a skill, if its grant allows
-/// some.
-fn scripts(terms: &Terms, folder: &Option<Result<CallFolder, FolderError>>) -> Option<ScriptGate> {
-    let Some(Ok(CallFolder { skill: Some(_), .. })) = folder else {
-        return None;
-    };
-    (!terms.scripts.is_empty()).then(|| ScriptGate {
-        allowed: terms.scripts.clone(),
-        log: ScriptLog::default(),
-    })
 }
 
 /// Logs that the host ended a call, and returns the error for its caller.

@@ -7,8 +7,7 @@ pub(crate) mod granted_skills;
 mod open_file;
 pub(crate) mod typed;
 pub(crate) mod versions;
-mod view;
-mod wasi;
+pub(crate) mod view;
+pub(crate) mod wasi;
 
 pub(crate) use call::{RawDefinition, RawForm, RunOutcome, Sandbox, SandboxCall, is_granted};
-pub(crate) use wasi::ScriptGate;

@@ -17,6 +17,7 @@ use wasmtime::component::{Component, InstancePre};
 use crate::sandbox::engine::{CallQuota, CallSlot, EpochEngine};
 use crate::sandbox::granted_skills::GrantedSkills;
 use crate::sandbox::versions;
+use crate::sandbox::view::View;
 use crate::sandbox::wasi::{ImportState, ScriptGate};
 use crate::skill::catalog::{CallFolder, FolderError};
 use crate::tool::grant::{FolderAccess, Terms};
@@ -67,6 +68,8 @@ pub(crate) struct DeclaredTools {
 pub(crate) struct RunOutcome<T> {
     pub(crate) result: Result<T, Stop>,
     pub(crate) memory: usize,
+    /// The copy-on-write view, if the call had one. No guest has it any more.
+    pub(crate) view: Option<Arc<View>>,
 }
 
 impl<T> RunOutcome<T> {
@@ -74,6 +77,7 @@ impl<T> RunOutcome<T> {
         RunOutcome {
             result: self.result.and_then(next),
             memory: self.memory,
+            view: self.view,
         }
     }
 }
@@ -169,6 +173,7 @@ impl Sandbox {
             return RunOutcome {
                 result: Ok(Err(entry_point::without_folder(missing))),
                 memory: 0,
+                view: None,
             };
         }
         let Terms {
@@ -200,6 +205,7 @@ impl Sandbox {
                 return RunOutcome {
                     result: Err(Stop::Trap(format!("{error:#}"))),
                     memory: 0,
+                    view: None,
                 };
             }
         };
@@ -241,6 +247,7 @@ impl Sandbox {
                     "its arguments are for another component".to_owned(),
                 )),
                 memory: 0,
+                view: None,
             },
         }
     }
@@ -300,6 +307,7 @@ impl Sandbox {
         RunOutcome {
             result,
             memory: store.data().usage.bytes(),
+            view: store.data().imports.view(),
         }
     }
 }

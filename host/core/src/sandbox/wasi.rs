@@ -40,7 +40,7 @@ use wasmtime_wasi::{WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 use wasmtime_wasi_io::bindings::wasi::io as io_bindings;
 
 use crate::sandbox::engine::CallQuota;
-use crate::sandbox::view::{Changes, View};
+use crate::sandbox::view::View;
 use crate::skill::descriptors::DescriptorShare;
 use crate::skill::guard::Folder;
 use crate::tool::Stop;
@@ -121,11 +121,9 @@ impl ImportState {
         Ok(())
     }
 
-    /// Returns what has changed in the call's view, if it has one. The guest must have
-    /// ended.
-    #[allow(dead_code, reason = "answers do not have the changed files yet")]
-    pub(crate) fn changes(&self) -> Option<Changes> {
-        self.view.as_ref().map(|view| view.changes())
+    /// Returns the call's view, if it has one.
+    pub(crate) fn view(&self) -> Option<Arc<View>> {
+        self.view.clone()
     }
 }
 

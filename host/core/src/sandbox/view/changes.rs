@@ -30,7 +30,6 @@ pub(crate) struct ChangedFile {
     /// Its path in the call's folder.
     pub(crate) path: String,
     /// Its bytes, which count in the quota of calls until the last copy is dropped.
-    #[allow(dead_code, reason = "answers do not have the changed files yet")]
     pub(crate) bytes: Bytes,
 }
 

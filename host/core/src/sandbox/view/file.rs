@@ -176,6 +176,12 @@ impl FileHandle {
         }
     }
 
+    /// Returns the open file and its path in the call's folder, while the content is
+    /// on the disk.
+    pub(crate) fn on_disk(&self) -> Option<(PathBuf, &OpenFile)> {
+        Some((self.node.disk_path()?, self.disk.as_deref()?))
+    }
+
     /// Returns the present status.
     pub(crate) fn status(&self) -> Result<NodeStatus, Errno> {
         self.node.status(|_| {

@@ -173,7 +173,7 @@ impl HostDescriptor for &mut ImportState {
             }
             PathTarget::File(seen) => {
                 let file = OpenFile::new(seen.open()?, permit);
-                self.note_module(Path::new(&path), &file)?;
+                self.note_module(&path, &file, |root| root.path_of(&file.file))?;
                 Descriptor::File(Arc::new(file))
             }
         };

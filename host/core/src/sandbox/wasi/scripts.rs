@@ -3,17 +3,16 @@
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use wasmtime::component::{ComponentType, Lower};
 use wasmtime_wasi::p2::bindings::filesystem::types::ErrorCode as Code;
 
 use super::ImportState;
 use super::answer::read;
-
 use super::filesystem::{error_code, valid_path};
 use crate::sandbox::open_file::OpenFile;
-use crate::skill::guard::PathTarget;
+use crate::skill::guard::{Folder, PathTarget};
 use crate::tool::grant::Scripts;
 use crate::tool::limits::SCRIPT_BYTES;
 use crate::tool::script::ScriptLog;
@@ -94,17 +93,22 @@ impl ImportState {
         }
     }
 
-    /// Notes a file of the skill that the guest opens for reading, if it has the
-    /// extension of the script that runs: it is a module of it. One that is larger
-    /// than a script may be, or one too many, cannot be opened.
-    pub(super) fn note_module(&self, asked: &Path, file: &OpenFile) -> Result<(), Code> {
+    /// Notes a file of the disk that the guest opens, if it has the extension of the
+    /// script that runs: it is a module of it. One that is larger than a script may be,
+    /// or one too many, cannot be opened. `path` finds its path without symlinks.
+    pub(super) fn note_module(
+        &self,
+        asked: &str,
+        file: &OpenFile,
+        path: impl FnOnce(&Folder) -> Option<PathBuf>,
+    ) -> Result<(), Code> {
         let (Some(gate), Some((root, _))) = (&self.scripts, &self.preopen) else {
             return Ok(());
         };
         let Some(extension) = gate.log.extension() else {
             return Ok(());
         };
-        let path = root.path_of(&file.file);
+        let (asked, path) = (Path::new(asked), path(root));
         let path = path.as_deref().unwrap_or(asked);
         // A symlink may have the extension, or the file that it leads to.
         let has_it = |path: &Path| path.extension() == Some(OsStr::new(&extension));

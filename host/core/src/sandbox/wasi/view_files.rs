@@ -143,6 +143,11 @@ impl HostDescriptor for ViewFiles<'_> {
             write: flags.contains(DescriptorFlags::WRITE),
         };
         let opened = self.at(handle, &path, |view, base| view.open(base, &path, mode))?;
+        if let ViewHandle::File(file) = &opened
+            && let Some((disk, open)) = file.on_disk()
+        {
+            self.0.note_module(&path, open, |_| Some(disk))?;
+        }
         Ok(retyped(self.0.table.push(opened)?))
     }
 

@@ -1,5 +1,7 @@
 """Builds the runner for Python and runs the scripts of tests/scripts: those of `cases.json` in the
 sandbox and natively, with the same result, and those of `hostile.json` in the sandbox alone."""
+import base64
+import dataclasses
 import hashlib
 import json
 import os
@@ -9,6 +11,7 @@ import shutil
 import subprocess
 import tempfile
 import time
+import urllib.parse
 import zipfile
 
 import program
@@ -30,10 +33,13 @@ limits.memory = "256MiB"
 environment = { SOURCE_DATE_EPOCH = "%d" }
 """
 # For hostile scripts: the others have a minute, on a busy machine too.
-SHORT = "4s"
+SHORT = "3s"
 CLOCK = 1_700_000_000
 # The bytes of a zip bomb's only file.
 BOMB = 400 << 20
+# What the runner and the host add to a script's output.
+EXIT_CODE = re.compile(r"^\[exit code (\d+).*\n?", re.MULTILINE)
+CHANGES = "\nChanged files ("
 
 
 def run():
@@ -45,8 +51,8 @@ def run():
     with tempfile.TemporaryDirectory(prefix="kits-") as base:
         base = pathlib.Path(base)
         prepare(base, component)
-        compare(base)
         with Session(base, "--config", "skillhost.toml") as session:
+            compare(base, session)
             no_trace(base, session)
             refusals(session)
             verdicts(base, session)
@@ -76,11 +82,35 @@ def native_python():
     return pathlib.Path(os.environ["SKILLHOST_CACHE"], "environments", name, "venv/bin/python")
 
 
+@dataclasses.dataclass
+class Answer:
+    """What a model gets of a call."""
+
+    # What the script printed, without the lines that the runner and the host add.
+    output: str
+    text: str
+    failed: bool
+    exit_code: int
+    # The digest of each changed file.
+    files: dict
+    removed: list
+
+
 def call(session, script, **arguments):
-    """Returns a call's text, whether it is a failure, and the exit code that the text tells."""
-    text, failed = session.call("run_skill_script", {"script": script, **arguments})
-    told = re.search(r"\[exit code (\d+)", text)
-    return text, failed, int(told[1]) if told else 0
+    answer = session.ask("tools/call", name="run_skill_script", arguments={"script": script, **arguments})
+    text, *resources = answer["content"]
+    text = text["text"]
+    output, _, changes = text.partition(CHANGES)
+    code = EXIT_CODE.search(output)
+    files = {}
+    for found in (block["resource"] for block in resources if block["type"] == "resource"):
+        path = urllib.parse.unquote(found["uri"].removeprefix("skillhost-output:///"))
+        data = found["text"].encode() if "text" in found else base64.b64decode(found["blob"])
+        files[path] = hashlib.sha256(data).hexdigest()
+    return Answer(
+        output=EXIT_CODE.sub("", output), text=text, failed=answer.get("isError", False),
+        exit_code=int(code[1]) if code else 0, files=files,
+        removed=re.findall(r'^"(.*)" \(removed\)$', changes, re.MULTILINE))
 
 
 def record(base, tool, **arguments):
@@ -89,42 +119,45 @@ def record(base, tool, **arguments):
     return json.loads(result.exits_with(0).stdout)
 
 
-def compare(base):
+def compare(base, session):
+    """Runs each case in the sandbox and natively, and compares output, exit codes and files."""
     skill = base / "skills/sixty-scripts"
     before = digests(base)
     cases = json.loads((CASES / "cases.json").read_text())
-    python = native_python()
     for case in cases:
         script, args, stdin = case["script"], case.get("args", []), case.get("stdin", "")
-        found = record(base, "run_skill_script", skill_name=skill.name, script=script, args=args, stdin=stdin)
+        answer = call(session, script, skill_name=skill.name, args=args, stdin=stdin)
         with tempfile.TemporaryDirectory(prefix="native-") as folder:
             copy = pathlib.Path(folder, "skill", skill.name)
             shutil.copytree(skill, copy)
             old = digests(copy)
             native = subprocess.run(
-                [python, "-B", script, *args], cwd=copy, input=stdin, capture_output=True,
-                encoding="utf-8", check=False, timeout=60,
-                env={"PATH": os.environ["PATH"], "HOME": str(copy), "TMPDIR": folder, "LC_ALL": "C.UTF-8"})
+                [native_python(), "-B", script, *args], cwd=copy, input=stdin, encoding="utf-8",
+                # Without a buffer, what both streams get is in its order.
+                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, timeout=60,
+                env={"PATH": os.environ["PATH"], "HOME": str(copy), "TMPDIR": folder,
+                     "LC_ALL": "C.UTF-8", "PYTHONUNBUFFERED": "1"})
             new = digests(copy)
         what = "%s %s" % (script, args)
-        assert found["exit_code"] == native.returncode, "%s: %s\n%s" % (what, native.returncode, found)
-        same(what, found["stdout"], native.stdout)
-        same(what, without_marks(found["stderr"]),
-             without_marks(native.stderr.replace(str(copy), "/skills/" + skill.name)))
-        changed = {path: digest for path, digest in new.items() if old.get(path) != digest}
-        told = {file["path"]: file["sha256"] for file in found.get("files", [])}
-        assert told == changed, "%s: %s\n%s" % (what, told, changed)
-        removed = sorted(set(old) - set(new))
-        assert found.get("removed", []) == removed, "%s: %s" % (what, found)
+        expected = native.stdout.replace(str(copy), "/skills/" + skill.name)
+        assert not answer.failed, "%s: %s" % (what, answer.text)
+        same(what, without_marks(answer.output), without_marks(expected))
+        same(what, answer.exit_code, native.returncode & 0xFF)
+        same(what, answer.files, {path: it for path, it in new.items() if old.get(path) != it})
+        same(what, answer.removed, sorted(set(old) - set(new)))
     assert digests(base) == before
     scripts = len({case["script"] for case in cases})
     assert scripts >= 60, scripts
     print("  %d scripts in %d calls end as natively" % (scripts, len(cases)), flush=True)
+    # A program has the streams apart.
+    found = record(base, "run_skill_script", skill_name=skill.name, script="scripts/streams_order.py")
+    apart = found["exit_code"], found["stdout"], found["stderr"]
+    assert apart == (0, "one\nthree hidden\n??\nfour five\n", "two\n"), found
 
 
 def without_marks(text):
     """Leaves out the marks below a line of a traceback, which differ between versions of Python."""
-    return "".join(line for line in text.splitlines(True) if line.strip(" ~^\n"))
+    return [line for line in text.splitlines() if line.strip(" ~^")]
 
 
 def same(what, found, expected):
@@ -149,9 +182,7 @@ def no_trace(base, session):
         " os.path.exists('new.txt') and open('new.txt').read()]]))\n")
 
     def ask(**arguments):
-        text, failed, _ = call(session, script, skill_name="sixty-scripts", **arguments)
-        assert not failed, text
-        return json.loads(text)
+        return json.loads(call(session, script, skill_name="sixty-scripts", **arguments).output)
 
     files = [{"path": "new.txt", "text": "given"}]
     (first, told), (second, again) = ask(files=files), ask()
@@ -176,8 +207,8 @@ def refusals(session):
         ({"files": [{"path": "SKILL.md/x", "text": ""}]}, "cannot be written"),
     ]:
         arguments = {"skill_name": "sixty-scripts", "script": "scripts/logs.py", **arguments}
-        text, failed, _ = call(session, **arguments)
-        assert failed and message in text, text
+        answer = call(session, **arguments)
+        assert answer.failed and message in answer.text, answer.text
 
 
 def verdicts(base, session):
@@ -197,10 +228,11 @@ def verdicts(base, session):
         found = scripts[script]
         told = [found["verdict"], *([it["line"], it["needs"]] for it in found["reasons"])]
         assert told == case["told"], "%s\n%s" % (case["source"], found)
-        text, failed, code = call(session, script, skill_name="judged")
-        assert not failed, text
-        assert found["verdict"] == "cannot be told" or (code == 0) == (found["verdict"] == "will run"), (
-            "%s\n%s" % (case["source"], text))
+        answer = call(session, script, skill_name="judged")
+        assert not answer.failed, answer.text
+        ran = answer.exit_code == 0
+        assert found["verdict"] == "cannot be told" or ran == (found["verdict"] == "will run"), (
+            "%s\n%s" % (case["source"], answer.text))
     shutil.rmtree(skill)
     print("  %d verdicts are right" % len(cases), flush=True)
 
@@ -212,21 +244,21 @@ def endure(base, session):
     for case in cases:
         script = "scripts/%s.py" % case["script"]
         start = time.monotonic()
-        text, failed, code = call(session, script, skill_name="hostile-scripts")
+        answer = call(session, script, skill_name="hostile-scripts")
         took = time.monotonic() - start
+        what = "%s: %s" % (script, answer.text[-2000:])
         assert took < 30, "%s took %.0f s" % (script, took)
         if "stopped" in case:
-            assert failed and case["stopped"] in text, "%s: %s" % (script, text)
+            assert answer.failed and case["stopped"] in answer.text, what
         else:
-            assert not failed and code == case["exit_code"], "%s: %s" % (script, text[-2000:])
-        for part in case.get("text", []):
-            assert part in text, "%s: no %r in\n%s" % (script, part, text[-2000:])
-        for part in case.get("without", []):
-            assert part not in text, "%s: %r in\n%s" % (script, part, text[-2000:])
-        assert len(text) < 300_000, "%s: %d characters" % (script, len(text))
-        assert "skill_runner" not in text, "%s: %s" % (script, text[-2000:])
-        text, failed, _ = call(session, "scripts/exit_code.py", skill_name="sixty-scripts", args=["0"])
-        assert not failed and text == "before\n", "after %s: %s" % (script, text)
+            assert not answer.failed and answer.exit_code == case["exit_code"], what
+        missing = [part for part in case.get("text", []) if part not in answer.text]
+        assert not missing, "no %s in %s" % (missing, what)
+        for part in [*case.get("without", []), "skill_runner"]:
+            assert part not in answer.text, "%r in %s" % (part, what)
+        assert len(answer.text) < 300_000, "%s: %d characters" % (script, len(answer.text))
+        answer = call(session, "scripts/exit_code.py", skill_name="sixty-scripts", args=["0"])
+        assert not answer.failed and answer.text == "before\n", "after %s: %s" % (script, answer.text)
     assert digests(base) == before
     print("  %d hostile scripts end as they should" % len(cases), flush=True)
 

@@ -3,6 +3,7 @@
 import atexit
 import builtins
 import errno
+import importlib.util
 import linecache
 import os
 import random
@@ -60,6 +61,7 @@ def run(baked, mount, script, source, args, stdin):
     # Modules beside the script go first. With `-m`, the skill's folder would be there.
     sys.path[:] = [folder] if folder == mount else [folder, mount]
     sys.path_importer_cache.clear()
+    linecache.cache[path] = _lines(source, path)
     loaded = baked.hide(main)
     try:
         code = _call(lambda: exec(_compile(source, path), main.__dict__), end, notes)
@@ -72,6 +74,15 @@ def run(baked, mount, script, source, args, stdin):
 
 def _compile(source, path):
     return compile(source, path, "exec", dont_inherit=True)
+
+
+def _lines(source, path):
+    """The lines of a script for tracebacks, whatever becomes of its file."""
+    try:
+        lines = importlib.util.decode_source(source).splitlines(keepends=True)
+    except (SyntaxError, UnicodeError):
+        lines = []
+    return len(source), None, lines, path
 
 
 def _last(code, end):
@@ -102,6 +113,13 @@ def _call(function, end, notes):
     return 0
 
 
+def _print_exception(kind, error, trace):
+    """Does what the interpreter's own hook does, which would import `traceback` first: a call that
+    may open no more files cannot."""
+    if sys.stderr is not None:
+        traceback.print_exception(kind, error, trace, file=sys.stderr, colorize=False)
+
+
 def _left(code):
     if code is None:
         return 0
@@ -117,7 +135,8 @@ def _left(code):
 
 def _broken(error, end):
     try:
-        sys.excepthook(type(error), error, error.__traceback__)
+        hook = _print_exception if sys.excepthook is sys.__excepthook__ else sys.excepthook
+        hook(type(error), error, error.__traceback__)
     except Ended:
         end.settle()
         return end.code
@@ -125,7 +144,7 @@ def _broken(error, end):
         return _left(left.code)
     except BaseException:
         try:
-            sys.__excepthook__(type(error), error, error.__traceback__)
+            _print_exception(type(error), error, error.__traceback__)
         except BaseException:
             # There is no place to print it.
             pass
@@ -169,6 +188,8 @@ def _fresh(mount, path):
     os.chdir(mount)
     # What scripts start their like with; the refusal names it.
     sys.executable = "python3"
+    # Compiled modules would be files that the script changed.
+    sys.dont_write_bytecode = True
     # Its generator was seeded when the component was built.
     random.seed()
     tempfile.tempdir = None

@@ -121,7 +121,7 @@ class Baked:
                 del sys.modules[name]
         sys.modules["__main__"] = main
         # What is built in or frozen is loaded already.
-        sys.meta_path[:] = [importlib.machinery.PathFinder, self]
+        sys.meta_path[:] = [Files, self]
         return before
 
     # Data files of packages.
@@ -135,6 +135,20 @@ class Baked:
     def get_resource_reader(self, name):
         folder = self.modules[name].__path__[0].strip("/") + "/"
         return Resources(zipfile.Path(self._data, folder))
+
+
+class Files:
+    """Finds modules of the skill."""
+
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        try:
+            return importlib.machinery.PathFinder.find_spec(name, path, target)
+        except OSError:
+            # A call that may open no more files still has what is baked in.
+            return None
+
+    invalidate_caches = importlib.machinery.PathFinder.invalidate_caches
 
 
 class Resources(TraversableResources):

@@ -113,13 +113,6 @@ def _call(function, end, notes):
     return 0
 
 
-def _print_exception(kind, error, trace):
-    """Does what the interpreter's own hook does, which would import `traceback` first: a call that
-    may open no more files cannot."""
-    if sys.stderr is not None:
-        traceback.print_exception(kind, error, trace, file=sys.stderr, colorize=False)
-
-
 def _left(code):
     if code is None:
         return 0
@@ -135,8 +128,7 @@ def _left(code):
 
 def _broken(error, end):
     try:
-        hook = _print_exception if sys.excepthook is sys.__excepthook__ else sys.excepthook
-        hook(type(error), error, error.__traceback__)
+        sys.excepthook(type(error), error, error.__traceback__)
     except Ended:
         end.settle()
         return end.code
@@ -144,7 +136,7 @@ def _broken(error, end):
         return _left(left.code)
     except BaseException:
         try:
-            _print_exception(type(error), error, error.__traceback__)
+            sys.__excepthook__(type(error), error, error.__traceback__)
         except BaseException:
             # There is no place to print it.
             pass

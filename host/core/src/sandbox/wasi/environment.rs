@@ -49,3 +49,19 @@ impl HostWallClock for FixedClock {
         self.0
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_variable_in_whole_seconds_stops_the_clock() {
+        let clock = |value: &str| FixedClock::of(&[(FIXED_TIME.to_owned(), value.to_owned())]);
+        let now = clock("1700000000").map(|clock| clock.now());
+        assert_eq!(now, Some(Duration::from_secs(1_700_000_000)));
+        for other in ["", "-1", "1.5", "today"] {
+            assert!(clock(other).is_none(), "{other}");
+        }
+        assert!(FixedClock::of(&[]).is_none());
+    }
+}

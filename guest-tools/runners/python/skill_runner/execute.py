@@ -113,6 +113,13 @@ def _call(function, end, notes):
     return 0
 
 
+def _print_exception(kind, error, trace):
+    """Does what the interpreter's own hook does. That imports `traceback` first, and a script may
+    have broken imports, or `print`."""
+    if sys.stderr is not None:
+        sys.stderr.write("".join(traceback.format_exception(kind, error, trace)))
+
+
 def _left(code):
     if code is None:
         return 0
@@ -128,7 +135,8 @@ def _left(code):
 
 def _broken(error, end):
     try:
-        sys.excepthook(type(error), error, error.__traceback__)
+        hook = _print_exception if sys.excepthook is sys.__excepthook__ else sys.excepthook
+        hook(type(error), error, error.__traceback__)
     except Ended:
         end.settle()
         return end.code
@@ -136,7 +144,7 @@ def _broken(error, end):
         return _left(left.code)
     except BaseException:
         try:
-            sys.__excepthook__(type(error), error, error.__traceback__)
+            _print_exception(type(error), error, error.__traceback__)
         except BaseException:
             # There is no place to print it.
             pass

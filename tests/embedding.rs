@@ -70,6 +70,7 @@ fn a_host_from_a_configuration_is_set_up_as_the_program_sets_it_up() {
             "refuses": grant.refused,
             "home": grant.home,
             "hard_links": grant.hard_links,
+            "view": grant.view.name(),
             "limits": limits.collect::<Map<_, _>>(),
             "description": grant.description.name(),
         })

@@ -3,7 +3,7 @@
 //! for hours.
 
 #[path = "fuzz/bodies/mod.rs"]
-mod bodies;
+pub(crate) mod bodies;
 
 use std::fs;
 use std::panic;
@@ -112,4 +112,9 @@ fn no_component_breaks_the_loader() {
 #[test]
 fn no_arguments_lead_a_call_out_of_its_skill() {
     run("call", bodies::call::run, 500);
+}
+
+#[test]
+fn no_script_tells_a_view_from_a_folder_of_the_disk() {
+    run("view", bodies::view::run, 30);
 }

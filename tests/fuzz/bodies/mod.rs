@@ -8,3 +8,4 @@ pub(crate) mod component;
 pub(crate) mod config;
 pub(crate) mod frontmatter;
 pub(crate) mod path;
+pub(crate) mod view;

@@ -158,15 +158,11 @@ impl<F: FileSystem> Runner<'_, F> {
         let done = |(): ()| "ok".to_owned();
         match operation {
             "open" => {
-                let opened = files.open(handle(1)?, text(2), text(3));
-                let (told, opened) = match opened {
-                    Ok(opened) => (Ok("ok".to_owned()), Some(opened)),
-                    Err(code) => (Err(code), None),
-                };
+                let opened = files.open(handle(1)?, text(2), text(3))?;
                 if slot(0) > 1 {
-                    handles[slot(0)] = opened;
+                    handles[slot(0)] = Some(opened);
                 }
-                told
+                Ok("ok".to_owned())
             }
             "close" => {
                 if slot(0) > 1 {

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::fs::FileType;
+use rustix::io::Errno;
 
 use super::budget::BudgetCharge;
 use super::file::FileNode;
@@ -20,10 +21,13 @@ pub(super) enum Node {
     Link(Arc<LinkNode>),
 }
 
-/// A symlink. Its target is relative: no other leads anywhere in a view.
+/// A symlink.
 pub(super) struct LinkNode {
     id: NodeId,
-    pub(super) target: String,
+    /// A relative path. One of the disk may have another target, which a guest must
+    /// not learn: then this is the error of whoever asks.
+    pub(super) target: Result<String, Errno>,
+    size: u64,
     state: Mutex<LinkState>,
     _charge: BudgetCharge,
 }
@@ -102,11 +106,35 @@ impl Node {
 }
 
 impl LinkNode {
-    pub(super) fn new(id: NodeId, target: String, times: Times, charge: BudgetCharge) -> Self {
+    /// Makes a link.
+    pub(super) fn new(target: String, charge: BudgetCharge) -> Self {
         Self {
-            id,
+            id: NodeId::new(),
+            size: target.len() as u64,
+            target: Ok(target),
+            state: Mutex::new(LinkState {
+                links: 1,
+                times: Times::new(),
+            }),
+            _charge: charge,
+        }
+    }
+
+    /// Makes the node of a link of the disk.
+    pub(super) fn on_disk(
+        status: FileStatus,
+        target: Result<String, Errno>,
+        charge: BudgetCharge,
+    ) -> Self {
+        let status = NodeStatus::from(status);
+        Self {
+            id: status.id,
+            size: status.size,
             target,
-            state: Mutex::new(LinkState { links: 1, times }),
+            state: Mutex::new(LinkState {
+                links: status.links,
+                times: Times::of(&status),
+            }),
             _charge: charge,
         }
     }
@@ -117,7 +145,7 @@ impl LinkNode {
             self.id,
             FileType::Symlink,
             state.links,
-            self.target.len() as u64,
+            self.size,
             state.times,
         )
     }

@@ -317,6 +317,83 @@ fn special_files_and_hard_links_stay_closed() {
 }
 
 #[test]
+fn a_hostile_series_leaves_the_disk_as_it_is() {
+    let folders = folders();
+    let before = bodies::view::disk::listing(&folders.root);
+    let grant = || granted(FolderAccess::CopyOnWrite);
+    let host = build(
+        builder()
+            .skills(&folders.root)
+            .component(guests().join("scripted.wasm"))
+            .component(guests().join("hostile.wasm"))
+            .grant("scripted.wasm", grant())
+            .grant("hostile.wasm", grant()),
+    );
+    for (tool, path, ending) in [
+        ("create", "new.txt", "done"),
+        ("create", "../new.txt", "not-permitted"),
+        ("create_exclusively", "new.txt", "done"),
+        ("create_exclusively", "data.txt", "exist"),
+        ("truncate", "data.txt", "done"),
+        ("truncate", "out", "not-permitted"),
+        ("open_for_writing", "data.txt", "done"),
+        ("open_for_changing", "sub", "done"),
+        // Handles for reading write nothing.
+        ("write", "data.txt", "bad-descriptor"),
+        ("write_through_stream", "data.txt", "bad-descriptor"),
+        ("append_through_stream", "data.txt", "bad-descriptor"),
+        ("set_size", "data.txt", "bad-descriptor"),
+        ("set_times", "data.txt", "done"),
+        ("set_times_at", "data.txt", "done"),
+        ("set_times_at", "out", "not-permitted"),
+        ("rename", "data.txt", "done"),
+        ("link", "data.txt", "done"),
+        ("symlink", "data.txt", "done"),
+        ("unlink", "out", "done"),
+        ("make_folder", "", "done"),
+        ("remove_folder", "", "no-entry"),
+        ("sync", "data.txt", "done"),
+        ("write_by_std", "data.txt", "done"),
+    ] {
+        let arguments = json!({"skill_name": "a", "path": path});
+        let told = model_text(&host, &format!("hostile_{tool}"), arguments);
+        assert!(told.contains(ending), "{tool} {path}: {told}");
+    }
+    let deep = (1..200).map(|depth| format!("mkdir 0 {}x", "x/".repeat(depth - 1)));
+    let gone = [
+        "unlink 0 SKILL.md",
+        "unlink 0 data.txt",
+        "unlink 0 link",
+        "unlink 0 out",
+        "unlink 0 absolute",
+        "unlink 0 sub/inner.txt",
+        "rmdir 0 sub",
+        "rename 0 x 1 y",
+    ];
+    let gone = gone.iter().map(|line| (*line).to_owned());
+    let many = (0..11_000).map(|index| format!("open 2 1 file{index} wc"));
+    let large = (0..100).map(|_| "append 2 65 1000000".to_owned());
+    let rest = ["size 2 1000000000", "list 0"].map(str::to_owned);
+    let script = deep.chain(gone).chain(many).chain(large).chain(rest);
+    let script: Vec<String> = script.collect();
+    let script: Vec<&str> = script.iter().map(String::as_str).collect();
+    let told = run(&host, &script);
+    let failed = |code: &str| told.iter().filter(|line| line.contains(code)).count();
+    assert_eq!(failed("!name-too-long"), 1, "{:?}", &told[..200]);
+    assert_eq!(failed("!no-entry"), 199 - 65);
+    assert!(failed("!insufficient-space") > 1000);
+    assert_eq!(told.last().unwrap(), "");
+    assert_eq!(bodies::view::disk::listing(&folders.root), before);
+    check(
+        &host,
+        &[(
+            "list 0",
+            "SKILL.md:f absolute:l data.txt:f link:l out:l sub:d",
+        )],
+    );
+}
+
+#[test]
 fn a_hundred_thousand_random_operations_do_what_a_folder_of_the_disk_does() {
     // Xorshift, so that each run is the same.
     let mut state = 0x2545_f491_4f6c_dd1d_u64;

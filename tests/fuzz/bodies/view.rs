@@ -6,7 +6,7 @@
 mod script;
 
 #[path = "view/disk.rs"]
-mod disk;
+pub(crate) mod disk;
 
 use std::fmt::Write as _;
 use std::fs;

@@ -123,7 +123,7 @@ fn status(fd: &OwnedFd) -> Status {
     let stat = stat(fd);
     Status {
         kind: letter(FileType::from_raw_mode(stat.st_mode)),
-        links: stat.st_nlink.try_into().unwrap(),
+        links: stat.st_nlink,
         size: stat.st_size.try_into().unwrap(),
         modified: stat.st_mtime.try_into().unwrap(),
     }
@@ -347,7 +347,7 @@ impl FileSystem for Disk {
 }
 
 /// Tells all that lies in a folder: names, bytes, links and times.
-pub(super) fn listing(folder: &Path) -> String {
+pub(crate) fn listing(folder: &Path) -> String {
     let mut told = String::new();
     let mut entries: Vec<_> = fs::read_dir(folder).unwrap().map(Result::unwrap).collect();
     entries.sort_by_key(fs::DirEntry::file_name);

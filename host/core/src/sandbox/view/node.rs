@@ -1,41 +1,13 @@
-//! What a view is made of: files, folders and links, each with an identity that it
-//! keeps when it is written, renamed or removed.
+//! What all nodes of a view have: an identity, which stays when they are written,
+//! renamed or removed, a status, and times.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Mutex, MutexGuard};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::fs::FileType;
-use rustix::io::Errno;
 
-use super::budget::BudgetCharge;
-use super::file::FileNode;
-use super::folder::FolderNode;
 use crate::skill::guard::FileStatus;
-
-/// A file, folder or link of a view.
-#[derive(Clone)]
-pub(super) enum Node {
-    File(Arc<FileNode>),
-    Folder(Arc<FolderNode>),
-    Link(Arc<LinkNode>),
-}
-
-/// A symlink.
-pub(super) struct LinkNode {
-    id: NodeId,
-    /// A relative path. One of the disk may have another target, which a guest must
-    /// not learn: then this is the error of whoever asks.
-    pub(super) target: Result<String, Errno>,
-    size: u64,
-    state: Mutex<LinkState>,
-    _charge: BudgetCharge,
-}
-
-struct LinkState {
-    links: u64,
-    times: Times,
-}
 
 /// The identity of a file, folder or link in its call. No guest may learn it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -76,82 +48,6 @@ impl NodeId {
     pub(super) fn of(status: &FileStatus) -> Self {
         let (device, inode) = status.unique_id();
         Self::Disk(device, inode)
-    }
-}
-
-impl Node {
-    /// Counts one name more or less.
-    pub(super) fn add_links(&self, more: i64) {
-        let add = |links: &mut u64, times: &mut Times| {
-            *links = links.saturating_add_signed(more);
-            times.changed = Some(now());
-        };
-        match self {
-            Self::File(file) => file.with_links(add),
-            Self::Link(link) => {
-                let state = &mut *lock(&link.state);
-                add(&mut state.links, &mut state.times);
-            }
-            Self::Folder(folder) => folder.touch_status(),
-        }
-    }
-
-    pub(super) fn kind(&self) -> FileType {
-        match self {
-            Self::File(_) => FileType::RegularFile,
-            Self::Folder(_) => FileType::Directory,
-            Self::Link(_) => FileType::Symlink,
-        }
-    }
-}
-
-impl LinkNode {
-    /// Makes a link.
-    pub(super) fn new(target: String, charge: BudgetCharge) -> Self {
-        Self {
-            id: NodeId::new(),
-            size: target.len() as u64,
-            target: Ok(target),
-            state: Mutex::new(LinkState {
-                links: 1,
-                times: Times::new(),
-            }),
-            _charge: charge,
-        }
-    }
-
-    /// Makes the node of a link of the disk.
-    pub(super) fn on_disk(
-        status: FileStatus,
-        target: Result<String, Errno>,
-        charge: BudgetCharge,
-    ) -> Self {
-        let status = NodeStatus::from(status);
-        Self {
-            id: status.id,
-            size: status.size,
-            target,
-            state: Mutex::new(LinkState {
-                links: status.links,
-                times: Times::of(&status),
-            }),
-            _charge: charge,
-        }
-    }
-
-    pub(super) fn status(&self) -> NodeStatus {
-        let state = lock(&self.state);
-        NodeStatus::in_memory(
-            self.id,
-            FileType::Symlink,
-            state.links,
-            self.size,
-            state.times,
-        )
-    }
-
-    pub(super) fn set_times(&self, accessed: Option<Timestamp>, modified: Option<Timestamp>) {
-        lock(&self.state).times.set(accessed, modified);
     }
 }
 

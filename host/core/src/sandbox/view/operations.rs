@@ -7,8 +7,9 @@ use rustix::io::Errno;
 
 use super::View;
 use super::file::{FileHandle, FileNode, errno};
-use super::folder::{FolderListing, FolderNode};
-use super::node::{LinkNode, Node, NodeStatus, Timestamp};
+use super::folder::{FolderListing, FolderNode, Node};
+use super::link::LinkNode;
+use super::node::{NodeStatus, Timestamp};
 use super::resolve::{FoundEntry, LastLink, PathEnd, PathEntry};
 use crate::sandbox::open_file::OpenFile;
 use crate::skill::guard::PathTarget;

@@ -9,8 +9,8 @@ use rustix::io::Errno;
 
 use super::View;
 use super::file::{FileNode, errno};
-use super::folder::FolderNode;
-use super::node::{LinkNode, Node};
+use super::folder::{FolderNode, Node};
+use super::link::LinkNode;
 use crate::skill::guard::FileStatus;
 
 /// The most symlinks of one path, as in Linux. Guards against: links that lead to

@@ -3,7 +3,7 @@
 //! for hours.
 
 #[path = "fuzz/bodies/mod.rs"]
-mod bodies;
+pub(crate) mod bodies;
 
 use std::fs;
 use std::panic;
@@ -117,4 +117,9 @@ fn no_arguments_lead_a_call_out_of_its_skill() {
 #[test]
 fn no_request_and_no_skill_break_a_search() {
     run("search", bodies::search::run, 200);
+}
+
+#[test]
+fn no_script_tells_a_view_from_a_folder_of_the_disk() {
+    run("view", bodies::view::run, 30);
 }

@@ -10,6 +10,8 @@ mod help;
 mod list_files_in_skill;
 // The sandbox, through a guest that checks nothing.
 mod sandbox;
+// Calls whose folder can be written, in memory.
+mod view;
 // Guests that attack the host, each with its ending.
 mod hostile;
 // Components that attack while they are loaded.

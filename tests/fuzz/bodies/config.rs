@@ -23,7 +23,14 @@ const HTTP: [&str; 4] = [
     "allowed_origins",
     "trusted_proxies",
 ];
-const GRANT: [&str; 5] = ["skills", "home", "hard_links", "limits", "environment"];
+const GRANT: [&str; 6] = [
+    "skills",
+    "home",
+    "hard_links",
+    "view",
+    "limits",
+    "environment",
+];
 
 pub(crate) fn run(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else {

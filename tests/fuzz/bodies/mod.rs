@@ -9,3 +9,4 @@ pub(crate) mod config;
 pub(crate) mod frontmatter;
 pub(crate) mod path;
 pub(crate) mod search;
+pub(crate) mod view;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::skill::guard::HardLinks;
-use crate::tool::grant::Defaults;
+use crate::tool::grant::{Defaults, FolderAccess, Grant};
 use crate::tool::limits::LimitSet;
 
 fn parse(text: &str) -> Result<Config, String> {
@@ -19,7 +19,7 @@ fn reads_a_whole_file_with_paths_relative_to_its_folder() {
          disabled_tools = [\"get_skill\"]\noffer = [\"b\", \"a\"]\nwording = \"contract\"\n\
          descriptions = { a = \"A\" }\n[limits]\ntime = \"500ms\"\nmemory = \"32MiB\"\n\
          output = 1000\n[grants.\"x.wasm\"]\nskills = [\"a*\"]\nhard_links = true\n\
-         limits.time = \"1s\"\nenvironment = { A = \"b\" }\n",
+         view = \"copy-on-write\"\nlimits.time = \"1s\"\nenvironment = { A = \"b\" }\n",
     )
     .unwrap();
     assert_eq!(config.skills[1].root.path, Path::new("/srv/skills"));
@@ -39,6 +39,9 @@ fn reads_a_whole_file_with_paths_relative_to_its_folder() {
     let terms = config.grants["x.wasm"].terms(false, &defaults);
     assert!(terms.skills.allow("abc") && !terms.skills.allow("b"));
     assert_eq!(terms.hard_links, HardLinks::Allowed);
+    assert_eq!(terms.view, FolderAccess::CopyOnWrite);
+    let unsaid = Grant::new().terms(true, &defaults);
+    assert_eq!(unsaid.view, FolderAccess::ReadOnly);
     assert_eq!(terms.limits.time, Duration::from_secs(1));
     assert_eq!(terms.limits.memory, 32 << 20);
     assert_eq!(terms.environment[..], [("A".to_owned(), "b".to_owned())]);

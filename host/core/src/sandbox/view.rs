@@ -5,7 +5,7 @@
 //!
 //! | file | what it has |
 //! |---|---|
-//! | `node.rs`, `file.rs`, `folder.rs` | the nodes: what there is, with its identity |
+//! | `file.rs`, `link.rs`, `folder.rs` | the nodes: what there is, with its identity |
 //! | `resolve.rs` | paths |
 //! | `operations.rs`, `rename.rs` | what a guest does by path |
 //! | `changes.rs` | what is left of it when the call ends |
@@ -18,6 +18,7 @@ mod budget;
 mod changes;
 mod file;
 mod folder;
+mod link;
 mod node;
 mod operations;
 mod rename;

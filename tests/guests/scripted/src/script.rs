@@ -8,13 +8,13 @@
 use std::fmt::Write as _;
 
 /// The number of handles.
-pub const HANDLES: usize = 8;
+pub(crate) const HANDLES: usize = 8;
 
 /// The word for an error, as WASI has it.
-pub type Code = &'static str;
+pub(crate) type Code = &'static str;
 
 /// A file system that a script runs on.
-pub trait FileSystem {
+pub(crate) trait FileSystem {
     /// A file or folder that is open.
     type Handle;
 
@@ -105,22 +105,22 @@ pub trait FileSystem {
 }
 
 /// What a script sees of a file.
-pub struct Status {
+pub(crate) struct Status {
     /// `f` a file, `d` a folder, `l` a link, `?` anything else.
-    pub kind: char,
+    pub(crate) kind: char,
     /// Names of the file.
-    pub links: u64,
+    pub(crate) links: u64,
     /// Bytes.
-    pub size: u64,
+    pub(crate) size: u64,
     /// Seconds since 1970.
-    pub modified: u64,
+    pub(crate) modified: u64,
 }
 
 /// Times before this are a script's; later ones are of the day, and differ.
 const TODAY: u64 = 1_000_000_000;
 
 /// Runs a script, and returns a line for each of its own.
-pub fn run<F: FileSystem>(script: &str, files: &mut F) -> String {
+pub(crate) fn run<F: FileSystem>(script: &str, files: &mut F) -> String {
     let mut runner = Runner {
         handles: (0..HANDLES).map(|index| files.top(index)).collect(),
         files,
@@ -158,15 +158,11 @@ impl<F: FileSystem> Runner<'_, F> {
         let done = |(): ()| "ok".to_owned();
         match operation {
             "open" => {
-                let opened = files.open(handle(1)?, text(2), text(3));
-                let (told, opened) = match opened {
-                    Ok(opened) => (Ok("ok".to_owned()), Some(opened)),
-                    Err(code) => (Err(code), None),
-                };
+                let opened = files.open(handle(1)?, text(2), text(3))?;
                 if slot(0) > 1 {
-                    handles[slot(0)] = opened;
+                    handles[slot(0)] = Some(opened);
                 }
-                told
+                Ok("ok".to_owned())
             }
             "close" => {
                 if slot(0) > 1 {

@@ -9,8 +9,7 @@ use bytes::Bytes;
 use rustix::fs::FileType;
 
 use super::View;
-use super::folder::FolderNode;
-use super::node::Node;
+use super::folder::{FolderNode, Node};
 use crate::skill::guard::PathTarget;
 
 /// The changes of a call, by path. Links and empty folders are not among them, nor

@@ -11,10 +11,19 @@ use rustix::fs::FileType;
 use rustix::io::Errno;
 
 use super::budget::{BudgetCharge, ViewBudget};
-use super::file::errno;
-use super::node::{Node, NodeId, NodeStatus, Times, Timestamp, lock};
+use super::file::{FileNode, errno};
+use super::link::LinkNode;
+use super::node::{NodeId, NodeStatus, Times, Timestamp, lock};
 use crate::skill::descriptors::DescriptorPermit;
 use crate::skill::guard::FileStatus;
+
+/// A file, folder or link of a view.
+#[derive(Clone)]
+pub(super) enum Node {
+    File(Arc<FileNode>),
+    Folder(Arc<FolderNode>),
+    Link(Arc<LinkNode>),
+}
 
 /// A folder.
 pub(crate) struct FolderNode {
@@ -51,6 +60,29 @@ pub(crate) struct FolderListing {
     last: Option<String>,
     is_past_own: bool,
     disk: Option<(ReadDir, DescriptorPermit)>,
+}
+
+impl Node {
+    /// Counts one name more or less.
+    pub(super) fn add_links(&self, more: i64) {
+        let add = |links: &mut u64, times: &mut Times| {
+            *links = links.saturating_add_signed(more);
+            times.touch_status();
+        };
+        match self {
+            Self::File(file) => file.with_links(add),
+            Self::Link(link) => link.with_links(add),
+            Self::Folder(folder) => folder.touch_status(),
+        }
+    }
+
+    pub(super) fn kind(&self) -> FileType {
+        match self {
+            Self::File(_) => FileType::RegularFile,
+            Self::Folder(_) => FileType::Directory,
+            Self::Link(_) => FileType::Symlink,
+        }
+    }
 }
 
 impl FolderNode {

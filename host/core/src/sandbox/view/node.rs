@@ -1,37 +1,13 @@
-//! What a view is made of: files, folders and links, each with an identity that it
-//! keeps when it is written, renamed or removed.
+//! What all nodes of a view have: an identity, which stays when they are written,
+//! renamed or removed, a status, and times.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Mutex, MutexGuard};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::fs::FileType;
 
-use super::budget::BudgetCharge;
-use super::file::FileNode;
-use super::folder::FolderNode;
 use crate::skill::guard::FileStatus;
-
-/// A file, folder or link of a view.
-#[derive(Clone)]
-pub(super) enum Node {
-    File(Arc<FileNode>),
-    Folder(Arc<FolderNode>),
-    Link(Arc<LinkNode>),
-}
-
-/// A symlink. Its target is relative: no other leads anywhere in a view.
-pub(super) struct LinkNode {
-    id: NodeId,
-    pub(super) target: String,
-    state: Mutex<LinkState>,
-    _charge: BudgetCharge,
-}
-
-struct LinkState {
-    links: u64,
-    times: Times,
-}
 
 /// The identity of a file, folder or link in its call. No guest may learn it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -72,58 +48,6 @@ impl NodeId {
     pub(super) fn of(status: &FileStatus) -> Self {
         let (device, inode) = status.unique_id();
         Self::Disk(device, inode)
-    }
-}
-
-impl Node {
-    /// Counts one name more or less.
-    pub(super) fn add_links(&self, more: i64) {
-        let add = |links: &mut u64, times: &mut Times| {
-            *links = links.saturating_add_signed(more);
-            times.changed = Some(now());
-        };
-        match self {
-            Self::File(file) => file.with_links(add),
-            Self::Link(link) => {
-                let state = &mut *lock(&link.state);
-                add(&mut state.links, &mut state.times);
-            }
-            Self::Folder(folder) => folder.touch_status(),
-        }
-    }
-
-    pub(super) fn kind(&self) -> FileType {
-        match self {
-            Self::File(_) => FileType::RegularFile,
-            Self::Folder(_) => FileType::Directory,
-            Self::Link(_) => FileType::Symlink,
-        }
-    }
-}
-
-impl LinkNode {
-    pub(super) fn new(id: NodeId, target: String, times: Times, charge: BudgetCharge) -> Self {
-        Self {
-            id,
-            target,
-            state: Mutex::new(LinkState { links: 1, times }),
-            _charge: charge,
-        }
-    }
-
-    pub(super) fn status(&self) -> NodeStatus {
-        let state = lock(&self.state);
-        NodeStatus::in_memory(
-            self.id,
-            FileType::Symlink,
-            state.links,
-            self.target.len() as u64,
-            state.times,
-        )
-    }
-
-    pub(super) fn set_times(&self, accessed: Option<Timestamp>, modified: Option<Timestamp>) {
-        lock(&self.state).times.set(accessed, modified);
     }
 }
 

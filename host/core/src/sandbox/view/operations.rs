@@ -7,8 +7,9 @@ use rustix::io::Errno;
 
 use super::View;
 use super::file::{FileHandle, FileNode, errno};
-use super::folder::{FolderListing, FolderNode};
-use super::node::{LinkNode, Node, NodeId, NodeStatus, Times, Timestamp};
+use super::folder::{FolderListing, FolderNode, Node};
+use super::link::LinkNode;
+use super::node::{NodeStatus, Timestamp};
 use super::resolve::{FoundEntry, LastLink, PathEnd, PathEntry};
 use crate::sandbox::open_file::OpenFile;
 use crate::skill::guard::PathTarget;
@@ -54,10 +55,10 @@ impl View {
         if mode.create && mode.directory {
             return Err(Errno::INVAL);
         }
-        let last = match (is_new, mode.follow) {
-            (true, _) => LastLink::Named,
-            (_, true) => LastLink::Followed,
-            (_, false) => LastLink::Kept,
+        let last = match (mode.create, mode.follow) {
+            (true, follows) => LastLink::Made(follows && !is_new),
+            (false, true) => LastLink::Followed,
+            (false, false) => LastLink::Kept,
         };
         let writes = mode.write || mode.truncate;
         let entry = match self.resolve(base, path, last)? {
@@ -245,7 +246,7 @@ impl View {
         let entry = free(self.resolve(base, path, LastLink::Named)?)?;
         let mut charge = entry.parent.budget().node()?;
         charge.grow(target.len())?;
-        let link = LinkNode::new(NodeId::new(), target.to_owned(), Times::new(), charge);
+        let link = LinkNode::new(target.to_owned(), charge);
         self.make(&entry.parent, &entry.name, Node::Link(Arc::new(link)))
     }
 

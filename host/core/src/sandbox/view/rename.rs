@@ -7,8 +7,7 @@ use rustix::fs::FileType;
 use rustix::io::Errno;
 
 use super::View;
-use super::folder::FolderNode;
-use super::node::Node;
+use super::folder::{FolderNode, Node};
 use super::resolve::{FoundEntry, LastLink, PathEnd, PathEntry};
 
 impl View {

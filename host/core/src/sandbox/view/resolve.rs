@@ -9,8 +9,8 @@ use rustix::io::Errno;
 
 use super::View;
 use super::file::{FileNode, errno};
-use super::folder::FolderNode;
-use super::node::{LinkNode, Node, NodeStatus, Times};
+use super::folder::{FolderNode, Node};
+use super::link::LinkNode;
 use crate::skill::guard::FileStatus;
 
 /// The most symlinks of one path, as in Linux. Guards against: links that lead to
@@ -28,6 +28,9 @@ pub(super) enum LastLink {
     /// The path names what there is. It is the link itself unless a slash follows.
     Kept,
     Followed,
+    /// The path names a file to be made if there is none. A link is followed if this
+    /// is true, unless a slash follows it.
+    Made(bool),
 }
 
 /// The end of a path.
@@ -96,6 +99,7 @@ impl View {
                 LastLink::Named => !is_last,
                 LastLink::Kept => !is_last || has_slash,
                 LastLink::Followed => true,
+                LastLink::Made(follows) => !is_last || (follows && !has_slash),
             };
             if let Some(found) = &found
                 && follows
@@ -170,12 +174,10 @@ impl View {
                 Node::Folder(FolderNode::on_disk(&status, path, budget.node()?))
             }
             FileType::Symlink => {
-                let target = self.disk_link(&path)?;
+                let target = self.disk_link(&path);
                 let mut charge = budget.node()?;
-                charge.grow(target.len())?;
-                let status = NodeStatus::from(status);
-                let times = Times::of(&status);
-                Node::Link(Arc::new(LinkNode::new(status.id, target, times, charge)))
+                charge.grow(target.as_ref().map_or(0, String::len))?;
+                Node::Link(Arc::new(LinkNode::on_disk(status, target, charge)))
             }
             _ => return Err(Errno::NOTSUP),
         };
@@ -206,7 +208,7 @@ impl View {
         found: &FoundEntry,
     ) -> Result<String, Errno> {
         match found {
-            FoundEntry::Node(Node::Link(link)) => Ok(link.target.clone()),
+            FoundEntry::Node(Node::Link(link)) => link.target.clone(),
             FoundEntry::Disk(status) if status.kind == FileType::Symlink => {
                 let path = parent.disk_path_of(name).ok_or(Errno::NOENT)?;
                 self.disk_link(&path)

@@ -1,0 +1,434 @@
+//! Calls whose folder can be written, in memory: what a guest sees of it, what it is
+//! refused, and that the disk stays as it is.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use serde_json::{Value, json};
+use skillhost::{FolderAccess, Grant, Host, Limits, Load};
+
+use crate::fuzzing::bodies;
+use crate::support::folders::{CANARY, Folders};
+use crate::support::{build, builder, call, guests, model_text};
+
+/// A root with the skill `a`, which has traps in it.
+fn folders() -> Folders {
+    let folders = Folders::new();
+    folders.write("a/SKILL.md", "---\nname: a\ndescription: A.\n---\n# A\n");
+    folders.write("a/data.txt", "hello");
+    folders.write("a/sub/inner.txt", "inner");
+    let skill = folders.root.join("a");
+    symlink("../../outside/canary.txt", skill.join("out")).unwrap();
+    symlink("/etc/passwd", skill.join("absolute")).unwrap();
+    symlink("data.txt", skill.join("link")).unwrap();
+    folders
+}
+
+fn granted(access: FolderAccess) -> Grant {
+    Grant::new().skills(["a"]).unwrap().view(access)
+}
+
+/// A host that runs scripts with this grant.
+fn host(folders: &Folders, grant: Grant) -> Host {
+    build(
+        builder()
+            .skills(&folders.root)
+            .component(guests().join("scripted.wasm"))
+            .grant("scripted.wasm", grant),
+    )
+}
+
+fn copy_on_write(folders: &Folders) -> Host {
+    host(folders, granted(FolderAccess::CopyOnWrite))
+}
+
+/// Runs a script, and returns what each line came to.
+fn run(host: &Host, script: &[&str]) -> Vec<String> {
+    let arguments = json!({"skill_name": "a", "script": script.join("\n")});
+    let told = model_text(host, "scripted_run", arguments);
+    told.lines().map(str::to_owned).collect()
+}
+
+/// Checks what each line of a script comes to.
+fn check(host: &Host, cases: &[(&str, &str)]) {
+    let script: Vec<&str> = cases.iter().map(|(line, _)| *line).collect();
+    let told = run(host, &script);
+    for (index, (line, expected)) in cases.iter().enumerate() {
+        assert_eq!(
+            told.get(index).map(String::as_str),
+            Some(*expected),
+            "{line}: {told:#?}"
+        );
+    }
+}
+
+#[test]
+fn a_guest_writes_and_reads_its_folder_and_the_next_call_sees_nothing_of_it() {
+    let folders = folders();
+    let host = copy_on_write(&folders);
+    for _ in 0..2 {
+        check(
+            &host,
+            &[
+                ("stat-at 0 new.txt -", "!no-entry"),
+                ("open 2 0 new.txt rwc", "ok"),
+                ("text 2 0 made", "ok"),
+                ("open 3 0 data.txt rw", "ok"),
+                ("open 4 0 link fr", "ok"),
+                ("same 3 4", "true"),
+                ("text 3 5 -world", "ok"),
+                ("read 4 100 0", "hello-world"),
+                ("unlink 0 data.txt", "ok"),
+                ("open 5 0 data.txt r", "!no-entry"),
+                ("read 4 100 0", "hello-world"),
+                ("mkdir 0 sub/deeper", "ok"),
+                ("rename 0 new.txt 1 moved.txt", "ok"),
+                ("list 1", "moved.txt:f"),
+                ("rename 0 sub 1 sub", "ok"),
+                ("open 6 1 sub/inner.txt r", "ok"),
+                ("read 6 100 0", "inner"),
+                ("list 0", "SKILL.md:f absolute:l link:l out:l"),
+            ],
+        );
+    }
+    let left = fs::read_to_string(folders.root.join("a/data.txt")).unwrap();
+    assert_eq!(left, "hello");
+    assert!(folders.root.join("a/sub/inner.txt").exists());
+    assert!(!folders.root.join("a/new.txt").exists());
+}
+
+#[test]
+fn a_guest_starts_in_its_skill_and_has_an_empty_folder_for_temporary_files() {
+    let folders = folders();
+    let arguments = json!({"skill_name": "a", "script": ""});
+    for (access, mounts) in [
+        (FolderAccess::CopyOnWrite, "/skills/a\n/tmp\nin /skills/a"),
+        (FolderAccess::ReadOnly, "/skills/a\nin "),
+    ] {
+        let host = host(&folders, granted(access));
+        assert_eq!(
+            model_text(&host, "scripted_mounts", arguments.clone()),
+            mounts
+        );
+    }
+}
+
+#[test]
+fn an_answer_has_the_text_of_a_file_that_the_guest_wrote() {
+    let folders = folders();
+    let host = copy_on_write(&folders);
+    let answer = |script: &str, file: &str| {
+        let arguments = json!({"skill_name": "a", "script": script, "answer": file});
+        call(&host, "scripted_run", arguments).map(|output| output.text().to_owned())
+    };
+    let made = answer("open 2 0 report.txt rwc\ntext 2 0 report", "report.txt");
+    assert_eq!(made.unwrap(), "report");
+    let changed = answer("open 2 0 data.txt rw\ntext 2 0 j", "link");
+    assert_eq!(changed.unwrap(), "jello");
+    assert_eq!(answer("", "data.txt").unwrap(), "hello");
+    for (script, file, reason) in [
+        ("unlink 0 data.txt", "data.txt", "not-found"),
+        ("", "sub", "is-directory"),
+        ("", "out", "outside"),
+        ("symlink 0 up ../../outside/canary.txt", "up", "outside"),
+        ("open 2 0 raw rwc\nwrite 2 0 255 3", "raw", "not-utf8"),
+        ("open 2 0 large rwc\nsize 2 1048577", "large", "too-large"),
+    ] {
+        let refused = answer(script, file).unwrap_err();
+        assert!(
+            format!("{refused:?}").contains(reason),
+            "{file}: {refused:?}"
+        );
+    }
+}
+
+#[test]
+fn without_the_grant_every_write_is_refused() {
+    let folders = folders();
+    let host = host(&folders, Grant::new().skills(["a"]).unwrap());
+    check(
+        &host,
+        &[
+            ("open 2 0 new.txt rwc", "!read-only"),
+            ("open 2 0 data.txt rw", "!read-only"),
+            ("open 2 0 data.txt rt", "!read-only"),
+            ("mkdir 0 new", "!read-only"),
+            ("rmdir 0 sub", "!read-only"),
+            ("unlink 0 data.txt", "!read-only"),
+            ("rename 0 data.txt 0 b", "!read-only"),
+            ("symlink 0 new data.txt", "!read-only"),
+            ("link 0 data.txt - 0 new", "!read-only"),
+            ("times-at 0 data.txt - 1 2", "!read-only"),
+            ("open 2 0 data.txt r", "ok"),
+            ("write 2 0 65 1", "!read-only"),
+            ("append 2 65 1", "!read-only"),
+            ("size 2 0", "!read-only"),
+            ("list 1", "!no-handle"),
+        ],
+    );
+}
+
+#[test]
+fn no_path_and_no_link_leads_out_of_a_view() {
+    let folders = folders();
+    let host = copy_on_write(&folders);
+    check(
+        &host,
+        &[
+            ("open 2 0 out fr", "!not-permitted"),
+            ("open 2 0 out fwt", "!not-permitted"),
+            ("open 2 0 absolute fr", "!not-permitted"),
+            ("readlink 0 absolute", "!not-permitted"),
+            ("stat-at 0 out f", "!not-permitted"),
+            ("symlink 0 mine /etc/passwd", "!not-permitted"),
+            ("symlink 0 mine ../../outside/canary.txt", "ok"),
+            ("open 2 0 mine fr", "!not-permitted"),
+            ("open 2 0 mine fwc", "!not-permitted"),
+            ("mkdir 0 deep", "ok"),
+            ("rename 0 out 0 deep/out", "ok"),
+            ("open 2 0 deep/out fr", "!not-permitted"),
+            ("rename 0 absolute 0 deep/absolute", "ok"),
+            ("open 2 0 deep/absolute fr", "!not-permitted"),
+            ("readlink 0 deep/absolute", "!not-permitted"),
+            ("open 2 1 ../a/data.txt r", "!not-permitted"),
+            ("open 2 0 ../outside/canary.txt r", "!not-permitted"),
+            ("open 2 0 sub rd", "ok"),
+            ("open 3 2 ../data.txt r", "!not-permitted"),
+        ],
+    );
+    let everything = run(&host, &["tree 0", "tree 1"]).concat();
+    assert!(!everything.contains(CANARY), "{everything}");
+}
+
+#[test]
+fn a_view_has_limits_that_a_guest_is_told_of() {
+    let folders = folders();
+    let limits = |set: fn(&mut Limits)| {
+        let mut limits = Limits::default();
+        set(&mut limits);
+        host(&folders, granted(FolderAccess::CopyOnWrite).limits(limits))
+    };
+    let bytes = limits(|limits| limits.view_bytes = 20_000);
+    check(
+        &bytes,
+        &[
+            ("open 2 0 large rwc", "ok"),
+            ("write 2 0 65 10000", "ok"),
+            ("write 2 10000 65 10000", "!insufficient-space"),
+            ("pour 2 19000 65 4096", "!insufficient-space"),
+            ("write 2 4000000000 65 1", "!insufficient-space"),
+            ("size 2 4000000000", "!insufficient-space"),
+            ("stat 2", "f 10000 1 today"),
+            // What is removed can be used again.
+            ("unlink 0 large", "ok"),
+            ("open 2 0 other rwc", "ok"),
+            ("write 2 0 65 15000", "ok"),
+        ],
+    );
+    let files = limits(|limits| limits.view_files = 3);
+    check(
+        &files,
+        &[
+            ("open 2 0 one rwc", "ok"),
+            ("mkdir 0 two", "ok"),
+            ("symlink 0 three one", "ok"),
+            ("open 3 0 four rwc", "!insufficient-space"),
+            ("stat-at 0 four -", "!no-entry"),
+            ("unlink 0 three", "ok"),
+            ("open 3 0 four rwc", "ok"),
+        ],
+    );
+    let depth = limits(|limits| limits.view_depth = 2);
+    check(
+        &depth,
+        &[
+            ("mkdir 0 a", "ok"),
+            ("mkdir 0 a/b", "ok"),
+            ("mkdir 0 a/b/c", "!name-too-long"),
+            ("mkdir 1 x", "ok"),
+            ("mkdir 1 x/y", "ok"),
+            ("rename 1 x 0 a/x", "!name-too-long"),
+            ("rename 1 x 0 x", "ok"),
+            ("open 2 0 a/b/file rwc", "ok"),
+        ],
+    );
+}
+
+#[test]
+fn views_share_the_memory_of_all_calls() {
+    let folders = folders();
+    let mut limits = Limits::default();
+    (limits.memory, limits.view_bytes) = (2 << 20, 1 << 30);
+    let mut load = Load::default();
+    load.calls_memory = Some(8 << 20);
+    let host = build(
+        builder()
+            .skills(&folders.root)
+            .load(load)
+            .limits(limits.clone())
+            .component(guests().join("scripted.wasm"))
+            .grant(
+                "scripted.wasm",
+                granted(FolderAccess::CopyOnWrite).limits(limits),
+            ),
+    );
+    for _ in 0..3 {
+        check(
+            &host,
+            &[
+                ("open 2 0 large rwc", "ok"),
+                ("size 2 8000000", "!insufficient-space"),
+                ("size 2 100000", "ok"),
+            ],
+        );
+    }
+    assert_eq!(host.occupancy().memory, 0, "all came back");
+}
+
+#[test]
+fn special_files_and_hard_links_stay_closed() {
+    let folders = folders();
+    let skill = folders.root.join("a");
+    fs::hard_link(skill.join("data.txt"), skill.join("linked")).unwrap();
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        skill.join("fifo"),
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::RUSR,
+        0,
+    )
+    .unwrap();
+    let host = copy_on_write(&folders);
+    check(
+        &host,
+        &[
+            ("open 2 0 linked r", "!too-many-links"),
+            ("open 2 0 linked rwt", "!too-many-links"),
+            ("rename 0 linked 0 mine", "!too-many-links"),
+            ("open 2 0 fifo r", "!unsupported"),
+            ("rename 0 fifo 0 mine", "!unsupported"),
+            ("unlink 0 fifo", "ok"),
+            ("unlink 0 linked", "ok"),
+            ("open 2 0 linked rwc", "ok"),
+            ("stat 2", "f 0 1 today"),
+        ],
+    );
+    assert!(skill.join("fifo").exists() && skill.join("linked").exists());
+}
+
+#[test]
+fn a_hostile_series_leaves_the_disk_as_it_is() {
+    let folders = folders();
+    let before = bodies::view::disk::listing(&folders.root);
+    let grant = || granted(FolderAccess::CopyOnWrite);
+    let host = build(
+        builder()
+            .skills(&folders.root)
+            .component(guests().join("scripted.wasm"))
+            .component(guests().join("hostile.wasm"))
+            .grant("scripted.wasm", grant())
+            .grant("hostile.wasm", grant()),
+    );
+    for (tool, path, ending) in [
+        ("create", "new.txt", "done"),
+        ("create", "../new.txt", "not-permitted"),
+        ("create_exclusively", "new.txt", "done"),
+        ("create_exclusively", "data.txt", "exist"),
+        ("truncate", "data.txt", "done"),
+        ("truncate", "out", "not-permitted"),
+        ("open_for_writing", "data.txt", "done"),
+        ("open_for_changing", "sub", "done"),
+        // Handles for reading write nothing.
+        ("write", "data.txt", "bad-descriptor"),
+        ("write_through_stream", "data.txt", "bad-descriptor"),
+        ("append_through_stream", "data.txt", "bad-descriptor"),
+        ("set_size", "data.txt", "bad-descriptor"),
+        ("set_times", "data.txt", "done"),
+        ("set_times_at", "data.txt", "done"),
+        ("set_times_at", "out", "not-permitted"),
+        ("rename", "data.txt", "done"),
+        ("link", "data.txt", "done"),
+        ("symlink", "data.txt", "done"),
+        ("unlink", "out", "done"),
+        ("make_folder", "", "done"),
+        ("remove_folder", "", "no-entry"),
+        ("sync", "data.txt", "done"),
+        ("write_by_std", "data.txt", "done"),
+    ] {
+        let arguments = json!({"skill_name": "a", "path": path});
+        let told = model_text(&host, &format!("hostile_{tool}"), arguments);
+        assert!(told.contains(ending), "{tool} {path}: {told}");
+    }
+    let deep = (1..200).map(|depth| format!("mkdir 0 {}x", "x/".repeat(depth - 1)));
+    let gone = [
+        "unlink 0 SKILL.md",
+        "unlink 0 data.txt",
+        "unlink 0 link",
+        "unlink 0 out",
+        "unlink 0 absolute",
+        "unlink 0 sub/inner.txt",
+        "rmdir 0 sub",
+        "rename 0 x 1 y",
+    ];
+    let gone = gone.iter().map(|line| (*line).to_owned());
+    let many = (0..11_000).map(|index| format!("open 2 1 file{index} wc"));
+    let large = (0..100).map(|_| "append 2 65 1000000".to_owned());
+    let rest = ["size 2 1000000000", "list 0"].map(str::to_owned);
+    let script = deep.chain(gone).chain(many).chain(large).chain(rest);
+    let script: Vec<String> = script.collect();
+    let script: Vec<&str> = script.iter().map(String::as_str).collect();
+    let told = run(&host, &script);
+    let failed = |code: &str| told.iter().filter(|line| line.contains(code)).count();
+    assert_eq!(failed("!name-too-long"), 1, "{:?}", &told[..200]);
+    assert_eq!(failed("!no-entry"), 199 - 65);
+    assert!(failed("!insufficient-space") > 1000);
+    assert_eq!(told.last().unwrap(), "");
+    assert_eq!(bodies::view::disk::listing(&folders.root), before);
+    check(
+        &host,
+        &[(
+            "list 0",
+            "SKILL.md:f absolute:l data.txt:f link:l out:l sub:d",
+        )],
+    );
+}
+
+#[test]
+fn a_hundred_thousand_random_operations_do_what_a_folder_of_the_disk_does() {
+    // Xorshift, so that each run is the same.
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    let mut operations = 0;
+    while operations < 100_000 {
+        let mut data = vec![0; 1600];
+        for byte in &mut data {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            *byte = (state >> 32) as u8;
+        }
+        bodies::view::run(&data);
+        operations += bodies::view::operations(&data);
+    }
+}
+
+#[test]
+fn the_grant_is_read_from_a_configuration_and_shown() {
+    let config = |view: &str| {
+        let text = format!("[grants.\"x.wasm\"]\n{view}");
+        skillhost::Config::parse(&text, "skillhost.toml", std::path::Path::new("/etc"))
+    };
+    for view in ["", "view = \"read-only\"", "view = \"copy-on-write\""] {
+        assert!(config(view).is_ok(), "{view}");
+    }
+    let error = format!("{:#}", config("view = \"write\"").unwrap_err());
+    assert!(error.contains("line 2"), "{error}");
+    assert!(error.contains("`read-only` or `copy-on-write`"), "{error}");
+    let folders = folders();
+    let host = copy_on_write(&folders);
+    let grants: Vec<Value> = host
+        .grants()
+        .iter()
+        .map(|grant| grant.view.name().into())
+        .collect();
+    assert!(grants.contains(&json!("copy-on-write")) && grants.contains(&json!("read-only")));
+}

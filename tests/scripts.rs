@@ -2,6 +2,7 @@
 //! files that a call changes as a part of its answer.
 
 mod answers;
+mod notes;
 
 use std::fs;
 use std::os::unix::fs::symlink;

@@ -244,7 +244,7 @@ fn lists_changed_files_in_every_model_format() {
 }
 
 /// A configuration whose component may write, over the skill of these tests.
-fn program() -> Program {
+pub(super) fn program() -> Program {
     let folders = with_same();
     let program = Program::new();
     let folder = program.folder.path();

@@ -70,7 +70,15 @@ impl CallCommand {
         let text = arguments.to_string();
         options.prepare_search(&self.tool, &text).await;
         let id = self.tool_call_id.as_deref();
+        let noted = host.noted_skill(&self.tool, &arguments);
         let outcome = host.call_with_id(&self.tool, arguments, id).await;
+        if let Some(skill) = noted.filter(|_| outcome.is_ok())
+            && let Some(note) = host.script_note(&skill).await
+        {
+            for line in note.lines() {
+                terminal::say(&format_line!("help: {line}"));
+            }
+        }
         let exit = match &outcome {
             Ok(_) => Exit::Ok,
             Err(error @ (CallError::UnknownTool { .. } | CallError::Arguments(_))) => {

@@ -7,6 +7,7 @@ mod definitions;
 mod grants;
 mod help;
 pub(crate) mod resources;
+mod script_note;
 mod scripts;
 
 use std::sync::Arc;

@@ -8,7 +8,8 @@
 //! sent twice; or, with the text left out of the record, clients that show
 //! structured content in place of text would not show the file.
 //!
-//! Files that a call changed follow the text as embedded resources.
+//! Files that a call changed follow the text as embedded resources, and a note on the
+//! scripts of a skill as a block of its own.
 
 use std::sync::Arc;
 
@@ -63,16 +64,26 @@ pub(crate) async fn call(
     };
     let (name, id) = (request.name, id.to_owned());
     let arguments = Value::Object(request.arguments.unwrap_or_default());
+    let noted = host.noted_skill(&name, &arguments);
     let call = async move {
         let called = host.call_with_id(&name, arguments, Some(&id)).await;
+        let note = match noted.filter(|_| called.is_ok()) {
+            Some(skill) => host.script_note(&skill).await,
+            None => None,
+        };
         // Help reads folders, and keeps no message waiting here.
         let _ = called.as_ref().map_err(CallError::model_help);
         // In the poll in which the call ends: an answer without room is never kept.
         let output = called.as_ref().map_or(0, Output::size);
-        room.fit(output).map(|()| called)
+        room.fit(output)
+            .map(|()| called.map(|output| (output, note)))
     };
     match live.run(guest, call).await?? {
-        Ok(output) => Ok(answer(output, structured)),
+        Ok((output, note)) => {
+            let mut result = answer(output, structured);
+            result.content.extend(note.map(ContentBlock::text));
+            Ok(result)
+        }
         Err(error @ CallError::UnknownTool { .. }) => {
             Err(ErrorData::invalid_params(error.to_string(), None))
         }

@@ -168,7 +168,7 @@ fn names_of(folder: &Folder, most: usize) -> impl Iterator<Item = (String, bool)
 
 /// Returns the paths in a folder, level by level, up to the bounds. It opens no
 /// hidden folder.
-fn paths(folder: &Folder) -> Vec<String> {
+pub(crate) fn paths(folder: &Folder) -> Vec<String> {
     let start = Instant::now();
     let mut found: Vec<String> = Vec::new();
     let mut level = vec![String::new()];

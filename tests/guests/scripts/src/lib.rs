@@ -21,6 +21,55 @@ skillhost_guest::record! {
     }
 }
 
+skillhost_guest::arguments! {
+    struct JudgeArguments {
+        /// Name of a skill
+        skill_name: String,
+    }
+}
+
+skillhost_guest::record! {
+    struct Judgement {
+        scripts: Vec<JudgedScript>,
+    }
+}
+
+skillhost_guest::record! {
+    struct JudgedScript {
+        script: String,
+        verdict: String,
+        description: String,
+        reasons: Vec<Reason>,
+    }
+}
+
+skillhost_guest::record! {
+    struct Reason {
+        needs: String,
+    }
+}
+
+/// Judges scripts as the skill itself says: a script, a verdict, a description and a
+/// reason a line, with bars between them.
+fn judge(call: JudgeArguments, access: Access) -> Result<Output, Failure> {
+    let _folder = access;
+    let file = format!("/skills/{}/verdicts.txt", call.skill_name);
+    let verdicts = fs::read_to_string(file).unwrap_or_default();
+    let scripts = verdicts.lines().map(|line| {
+        let mut parts = line.split('|').map(str::to_owned);
+        let mut part = || parts.next().unwrap_or_default();
+        JudgedScript {
+            script: part(),
+            verdict: part(),
+            description: part(),
+            reasons: vec![Reason { needs: part() }],
+        }
+    });
+    Ok(Output::record(&Judgement {
+        scripts: scripts.collect(),
+    }))
+}
+
 /// Takes the steps, and answers with a line for each.
 fn run(call: Arguments, access: Access) -> Result<Output, Failure> {
     let skill = call.skill_name.unwrap_or_default();
@@ -84,6 +133,7 @@ fn failed(error: &io::Error) -> String {
 
 skillhost_guest::export_tools!(
     Tool::new("take_steps", "Takes steps.", run).in_skill_or_home("skill_name", "steps"),
+    Tool::new("check_skill_steps", "Judges scripts.", judge).in_skill("skill_name"),
     Tool::new("take_steps_for_record", "Takes steps.", run)
         .in_skill("skill_name")
         .model_reads_record()

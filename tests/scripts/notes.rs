@@ -1,0 +1,104 @@
+//! The note on a skill's scripts, beside the answers with which a model looks at it.
+
+use serde_json::{Value, json};
+use skillhost::{Grant, Host};
+
+use super::answers::program;
+use super::{granted, skill};
+use crate::support::folders::Folders;
+use crate::support::mcp::{Client, REVISIONS};
+use crate::support::{block_on, build, builder, guests};
+
+const VERDICTS: &str = "scripts/run.py|will run|Prints one.|\n\
+                        scripts/lib/part.py|will not|A part.|import numpy\n\
+                        private/key.py|will run|Not granted.|\n\
+                        scripts/odd\u{202e}.py|cannot be told||\u{200b}exec\n";
+const NOTE: &str = "Scripts, as check_skill_steps judges them:\n\
+                    \"scripts/run.py\": will run (Prints one.)\n\
+                    \"scripts/lib/part.py\": will not (import numpy)\n\
+                    \"scripts/odd\\u202e.py\": cannot be told (\\u{200b}exec)";
+
+fn noted(verdicts: &str) -> Folders {
+    let folders = skill();
+    folders.write("tools/verdicts.txt", verdicts);
+    folders
+}
+
+fn host(folders: &Folders, grant: Grant, help: bool) -> Host {
+    let builder = builder().skills(&folders.root).tools(guests()).help(help);
+    build(builder.grant("scripts.wasm", grant))
+}
+
+/// Returns the note beside a call's answer.
+fn note(host: &Host, tool: &str, skill: &str) -> Option<String> {
+    let skill = host.noted_skill(tool, &json!({ "skill_name": skill }))?;
+    block_on(host.script_note(&skill))
+}
+
+#[test]
+fn a_model_that_looks_at_a_skill_is_told_which_scripts_can_run() {
+    let folders = noted(VERDICTS);
+    let host = host(&folders, granted(), true);
+    for (tool, skill, expected) in [
+        ("read_skill", "tools", Some(NOTE)),
+        ("list_files_in_skill", "tools", Some(NOTE)),
+        // Its model reads JSON.
+        ("get_skill", "tools", None),
+        ("take_steps", "tools", None),
+        ("read_skill", "none", None),
+    ] {
+        assert_eq!(
+            note(&host, tool, skill).as_deref(),
+            expected,
+            "{tool} {skill}"
+        );
+    }
+}
+
+#[test]
+fn there_is_no_note_without_a_grant_a_script_or_help() {
+    let folders = noted(VERDICTS);
+    folders.write("other/SKILL.md", "Other.\n");
+    let all = || Grant::new().skills(["*"]).unwrap();
+    for (what, grant, help) in [
+        ("no scripts granted", all(), true),
+        (
+            "no script of the skill",
+            all().scripts(["other/*.py"]).unwrap(),
+            true,
+        ),
+        ("another skill", granted().skills(["other"]).unwrap(), true),
+        ("help is off", granted(), false),
+    ] {
+        let host = host(&folders, grant, help);
+        assert_eq!(note(&host, "read_skill", "tools"), None, "{what}");
+    }
+}
+
+#[test]
+fn a_note_is_bounded() {
+    let line = |index: usize| format!("scripts/run.py|will run|{index} {}|\n", "x".repeat(500));
+    let verdicts: String = (0..100).map(line).collect();
+    let folders = noted(&verdicts);
+    let note = note(&host(&folders, granted(), true), "read_skill", "tools").unwrap();
+    assert!(
+        note.len() < 2200 && note.ends_with("\nMore: check_skill_steps"),
+        "{note}"
+    );
+    assert!(note.lines().all(|line| line.len() < 200), "{note}");
+}
+
+#[test]
+fn the_note_is_a_block_of_its_own_over_mcp_and_lines_of_help_on_the_command_line() {
+    let program = program();
+    program.write("skills/tools/verdicts.txt", VERDICTS);
+    let mut client = Client::start(program.folder.path(), &[], REVISIONS[0]);
+    let result = client.call("read_skill", json!({ "skill_name": "tools" }));
+    let blocks = result["content"].as_array().unwrap();
+    let texts: Vec<&Value> = blocks.iter().map(|block| &block["text"]).collect();
+    assert_eq!(texts, ["# Tools\n", NOTE]);
+    let ran = program.run(&["call", "read_skill", "skill_name=tools"]);
+    let lines: Vec<String> = NOTE.lines().map(|line| format!("help: {line}")).collect();
+    assert_eq!(ran.stdout, "# Tools\n");
+    assert_eq!(ran.stderr.trim_end(), lines.join("\n"));
+}

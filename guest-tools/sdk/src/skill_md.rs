@@ -1,7 +1,6 @@
 //! SKILL.md: finding it in a folder, and its body without frontmatter.
 
 use alloc::string::String;
-use alloc::vec::Vec;
 
 use crate::{File, Folder, Output, ReadError, SkillPath};
 
@@ -38,22 +37,38 @@ impl Folder {
         &self,
         open: impl Fn(&SkillPath<'_>) -> Result<T, ReadError>,
     ) -> Result<T, ReadError> {
-        for name in ["SKILL.md", "SKILL.MD"] {
-            match open(&SkillPath::known(name)) {
+        for name in spellings() {
+            match open(&SkillPath::known(&name)) {
                 Err(ReadError::NotFound) => {}
                 found => return found,
             }
         }
-        let mut spellings: Vec<String> = self
-            .names()?
-            .filter(|name| name.eq_ignore_ascii_case("SKILL.md"))
-            .collect();
-        spellings.sort();
-        match spellings.first() {
-            Some(name) => open(&SkillPath::known(name)),
-            None => Err(ReadError::NotFound),
-        }
+        Err(ReadError::NotFound)
     }
+}
+
+/// All spellings of SKILL.md by case: `SKILL.md`, `SKILL.MD`, and the others in the order
+/// of their bytes. A tool that tries them need not list the folder: what a component
+/// imports for that, each of its calls would pay for.
+fn spellings() -> impl Iterator<Item = String> {
+    const LETTERS: u32 = 7;
+    const FIRST: u32 = 0b11;
+    let spelling = |lower: u32| {
+        let mut left = LETTERS;
+        let mut spelled = |c: char| match c {
+            '.' => c,
+            c => {
+                left -= 1;
+                match lower >> left & 1 {
+                    0 => c,
+                    _ => c.to_ascii_lowercase(),
+                }
+            }
+        };
+        "SKILL.MD".chars().map(&mut spelled).collect()
+    };
+    let others = (0..1 << LETTERS).filter(|lower| *lower != FIRST);
+    core::iter::once(FIRST).chain(others).map(spelling)
 }
 
 /// The body of a SKILL.md: what follows its YAML frontmatter, without leading

@@ -20,7 +20,7 @@ use crate::support::{block_on, build, builder, call, guests, model_text};
 /// Bytes of the built-in tools' definitions, for any catalog.
 const DEFINITIONS: usize = 16 * 1024;
 
-/// An index that finds what it is told to find.
+/// An index whose hits the test chooses.
 #[derive(Default)]
 struct ScriptedIndex {
     answer: Mutex<SearchResult>,

@@ -2,6 +2,7 @@
 //! files that a call changes as a part of its answer.
 
 mod answers;
+mod command_line;
 mod notes;
 
 use std::fs;

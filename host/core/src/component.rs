@@ -6,6 +6,7 @@ pub(crate) mod compile;
 mod definitions;
 pub(crate) mod embedded;
 mod file;
+mod functions;
 pub(crate) mod inspect;
 mod load;
 mod tool_component;

@@ -15,6 +15,7 @@ use rustix::process::{Resource, Rlimit, Signal};
 use wasmtime::component::Component;
 
 use crate::component::file::MAX_COMPONENT;
+use crate::component::functions::{self, FunctionStore};
 use crate::sandbox::engine::{self, BoundsChecks, EpochEngine};
 use crate::sandbox::typed;
 
@@ -31,6 +32,9 @@ const MAX_COMPILED: u64 = 512 << 20;
 /// Set in the environment of the compiling process to ask for code with
 /// [`BoundsChecks::Explicit`].
 const EXPLICIT_CHECKS: &str = "SKILLHOST_CHECKED_CODE";
+
+/// Names the file of compiled functions in the environment of the compiling process.
+const FUNCTIONS: &str = "SKILLHOST_COMPILED_FUNCTIONS";
 
 /// A callback that receives the name of a component around its compilation.
 pub(crate) type ProgressCallback = dyn Fn(&str, Compilation) + Send + Sync;
@@ -51,6 +55,8 @@ pub(crate) struct Compiler {
     pub(crate) program: Option<PathBuf>,
     /// The longest time that a compilation may take.
     pub(crate) time: Duration,
+    /// The file with the functions of a project's builds.
+    pub(crate) functions: Option<PathBuf>,
 }
 
 impl Compiler {
@@ -87,6 +93,7 @@ impl Compiler {
             .arg(COMPILE_ARGUMENT)
             .env_clear()
             .envs(explicit.then_some((EXPLICIT_CHECKS, "1")))
+            .envs(self.functions.iter().map(|file| (FUNCTIONS, file)))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -181,7 +188,8 @@ fn check(status: ExitStatus, message: &[u8]) -> anyhow::Result<()> {
 /// Runs the compiling process: reads a component from stdin and writes it
 /// compiled to stdout. The error says why the component does not compile.
 pub fn compile_component() -> anyhow::Result<()> {
-    limit_this_process()?;
+    let functions = std::env::var_os(FUNCTIONS);
+    limit_this_process(functions.is_some())?;
     let mut bytes = Vec::new();
     io::stdin()
         .lock()
@@ -191,9 +199,15 @@ pub fn compile_component() -> anyhow::Result<()> {
         Some(_) => BoundsChecks::Explicit,
         None => BoundsChecks::GuardPages,
     };
-    let compiled = engine::for_compiling(bounds_checks)?.precompile_component(&bytes);
+    let functions = functions.map(|file| Arc::new(FunctionStore::read(file.as_ref())));
+    let engine = engine::for_compiling(bounds_checks, functions.clone())?;
+    let compiled = engine.precompile_component(&bytes);
     let compiled = compiled.map_err(|error| explain(error, &bytes))?;
     io::stdout().lock().write_all(&compiled)?;
+    if let Some(functions) = functions {
+        // Costs the next build time, and nothing else.
+        let _ = functions.write();
+    }
     Ok(())
 }
 
@@ -206,14 +220,16 @@ fn explain(error: wasmtime::Error, component: &[u8]) -> anyhow::Error {
     }
 }
 
-/// Limits this process before it reads a byte of the component.
-fn limit_this_process() -> anyhow::Result<()> {
+/// Limits this process before it reads a byte of the component. Only a build, which has
+/// run the project's code already, lets it write.
+fn limit_this_process(writes: bool) -> anyhow::Result<()> {
+    let largest_file = if writes { functions::MAX_BYTES } else { 0 };
     let cannot = "cannot limit the compiling process";
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).context(cannot)?;
     for (resource, limit) in [
         (Resource::As, MEMORY),
         (Resource::Core, 0),
-        (Resource::Fsize, 0),
+        (Resource::Fsize, largest_file),
     ] {
         // The limit that this process inherited may be lower already.
         let inherited = rustix::process::getrlimit(resource).maximum;

@@ -71,6 +71,7 @@ pub struct Inspector {
     cache: Option<PathBuf>,
     compiler: Option<PathBuf>,
     compile_time: Option<Duration>,
+    functions: Option<PathBuf>,
 }
 
 impl Inspector {
@@ -81,6 +82,7 @@ impl Inspector {
             cache: None,
             compiler: None,
             compile_time: None,
+            functions: None,
         }
     }
 
@@ -100,6 +102,14 @@ impl Inspector {
     /// [`HostBuilder::compile_time`](crate::HostBuilder::compile_time).
     pub fn compile_time(mut self, time: Duration) -> Self {
         self.compile_time = Some(time);
+        self
+    }
+
+    /// Keeps the component's compiled functions in this file, and takes those of an
+    /// earlier build from there. Only its user may be able to write it. Works with a
+    /// compiling program.
+    pub fn functions(mut self, file: impl Into<PathBuf>) -> Self {
+        self.functions = Some(file.into());
         self
     }
 
@@ -123,6 +133,7 @@ impl Inspector {
                 time: self
                     .compile_time
                     .unwrap_or(CompileLimits::default().compile_time),
+                functions: self.functions,
             },
             progress: None,
         };

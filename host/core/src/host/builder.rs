@@ -323,6 +323,7 @@ impl HostBuilder {
         let compiler = Compiler {
             program: self.compiler.clone(),
             time: self.compile_limits.compile_time,
+            functions: None,
         };
         // A component may need what its tools are granted.
         let loading = Limits {

@@ -13,7 +13,9 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use wasmtime::component::Component;
-use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig};
+use wasmtime::{
+    CacheStore, Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig,
+};
 
 use crate::skill::descriptors::{DescriptorBudget, DescriptorShare};
 use crate::tool::limits::{self, Load};
@@ -231,11 +233,16 @@ impl Drop for CallSlot {
 }
 
 /// Makes an engine that compiles for an [`EpochEngine`] and runs nothing.
-pub(crate) fn for_compiling(bounds_checks: BoundsChecks) -> anyhow::Result<Engine> {
-    Ok(Engine::new(&on_demand(
-        bounds_checks,
-        Load::default().stack,
-    ))?)
+/// `functions` keeps what it compiles.
+pub(crate) fn for_compiling(
+    bounds_checks: BoundsChecks,
+    functions: Option<Arc<impl CacheStore + 'static>>,
+) -> anyhow::Result<Engine> {
+    let mut config = on_demand(bounds_checks, Load::default().stack);
+    if let Some(functions) = functions {
+        config.enable_incremental_compilation(functions)?;
+    }
+    Ok(Engine::new(&config)?)
 }
 
 /// Returns the configuration that all engines share. By itself, it allocates

@@ -1,0 +1,156 @@
+//! Compiled functions of the component that a project was built into before: most of
+//! a component in Python or JavaScript is the language's runtime, which no edit
+//! changes. The compiler takes what it finds here, and the code is the same. Not here:
+//! whole compiled components, which `cache` keeps.
+//!
+//! One file holds them all. It lies in a folder that only its user can write, and only
+//! the compiling process of a build reads and writes it.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::fs;
+use std::io::{self, BufWriter, Write as _};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use wasmtime::CacheStore;
+
+/// The start of a file, with the version of its format.
+const HEADER: &[u8] = b"skillhost functions 1\n";
+
+/// The most bytes of a file. Guards against: a component whose functions fill the disk.
+pub(super) const MAX_BYTES: u64 = 512 << 20;
+
+/// The functions of one project.
+#[derive(Debug)]
+pub(super) struct FunctionStore {
+    file: PathBuf,
+    bytes: Vec<u8>,
+    /// The functions in `bytes`, by key, and which of them were used.
+    stored: HashMap<Vec<u8>, (Range<usize>, AtomicBool)>,
+    new: Mutex<HashMap<Vec<u8>, Vec<u8>>>,
+}
+
+impl FunctionStore {
+    /// Reads a file. One that is missing or not whole holds no functions.
+    pub(super) fn read(file: &Path) -> Self {
+        let is_bounded = fs::metadata(file).is_ok_and(|found| found.len() <= MAX_BYTES);
+        let bytes = match is_bounded {
+            true => fs::read(file).unwrap_or_default(),
+            false => Vec::new(),
+        };
+        Self {
+            file: file.to_owned(),
+            stored: index(&bytes).unwrap_or_default(),
+            bytes,
+            new: Mutex::default(),
+        }
+    }
+
+    /// Writes the functions that were used, unless the file has just these.
+    pub(super) fn write(&self) -> io::Result<()> {
+        let new = self.new.lock().unwrap_or_else(PoisonError::into_inner);
+        if new.is_empty() {
+            return Ok(());
+        }
+        let used = self.stored.iter().filter_map(|(key, (range, is_used))| {
+            let is_used = is_used.load(Ordering::Relaxed);
+            is_used.then(|| (key, &self.bytes[range.clone()]))
+        });
+        let all = used.chain(new.iter().map(|(key, value)| (key, value.as_slice())));
+        // A reader must see a whole file.
+        let whole = self.file.with_extension("new");
+        let mut to = BufWriter::new(fs::File::create(&whole)?);
+        to.write_all(HEADER)?;
+        let mut length = HEADER.len() as u64;
+        for (key, value) in all {
+            length += 8 + key.len() as u64 + value.len() as u64;
+            if length > MAX_BYTES {
+                break;
+            }
+            for part in [key.as_slice(), value] {
+                let length = u32::try_from(part.len()).map_err(io::Error::other)?;
+                to.write_all(&length.to_le_bytes())?;
+                to.write_all(part)?;
+            }
+        }
+        to.into_inner()?.sync_all()?;
+        fs::rename(whole, &self.file)
+    }
+}
+
+/// Finds the functions in a file's bytes. `None` if they are not whole.
+fn index(bytes: &[u8]) -> Option<HashMap<Vec<u8>, (Range<usize>, AtomicBool)>> {
+    let mut at = bytes.starts_with(HEADER).then_some(HEADER.len())?;
+    let mut stored = HashMap::new();
+    let part = |at: &mut usize| -> Option<Range<usize>> {
+        let length = bytes.get(*at..at.checked_add(4)?)?.try_into().ok()?;
+        let start = *at + 4;
+        *at = start.checked_add(u32::from_le_bytes(length) as usize)?;
+        bytes.get(start..*at).map(|_| start..*at)
+    };
+    while at < bytes.len() {
+        let key = part(&mut at)?;
+        let value = part(&mut at)?;
+        stored.insert(bytes[key].to_vec(), (value, AtomicBool::new(false)));
+    }
+    Some(stored)
+}
+
+impl CacheStore for FunctionStore {
+    fn get(&self, key: &[u8]) -> Option<Cow<'_, [u8]>> {
+        let (range, is_used) = self.stored.get(key)?;
+        is_used.store(true, Ordering::Relaxed);
+        Some(Cow::Borrowed(&self.bytes[range.clone()]))
+    }
+
+    fn insert(&self, key: &[u8], value: Vec<u8>) -> bool {
+        let mut new = self.new.lock().unwrap_or_else(PoisonError::into_inner);
+        new.insert(key.to_vec(), value);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keeps_the_functions_that_were_used() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("functions");
+        let store = FunctionStore::read(&file);
+        assert_eq!(store.get(b"one"), None);
+        store.insert(b"one", b"1".to_vec());
+        store.insert(b"two", Vec::new());
+        store.write().unwrap();
+        let store = FunctionStore::read(&file);
+        assert_eq!(store.get(b"one").as_deref(), Some(&b"1"[..]));
+        store.insert(b"three", b"3".to_vec());
+        store.write().unwrap();
+        let store = FunctionStore::read(&file);
+        assert_eq!(store.get(b"one").as_deref(), Some(&b"1"[..]));
+        assert_eq!(store.get(b"two"), None);
+        assert_eq!(store.get(b"three").as_deref(), Some(&b"3"[..]));
+    }
+
+    #[test]
+    fn takes_nothing_from_a_file_that_is_not_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("functions");
+        let store = FunctionStore::read(&file);
+        store.insert(b"one", b"1".to_vec());
+        store.write().unwrap();
+        let whole = fs::read(&file).unwrap();
+        for length in 1..whole.len() {
+            fs::write(&file, &whole[..length]).unwrap();
+            assert_eq!(FunctionStore::read(&file).get(b"one"), None, "{length}");
+        }
+        let mut long = whole.clone();
+        long[HEADER.len() + 3] = 0xff;
+        fs::write(&file, &long).unwrap();
+        assert_eq!(FunctionStore::read(&file).get(b"one"), None);
+    }
+}

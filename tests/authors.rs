@@ -48,7 +48,9 @@ fn a_new_project_is_complete_and_has_the_tools_name() {
             assert!(run.stdout.contains(next), "{language}: {}", run.stdout);
         }
         let folder = program.folder.path().join("find-word");
-        let found = files(&folder);
+        let mut found = files(&folder);
+        // The SDK's own files are the same in all projects.
+        found.retain(|path| !path.starts_with("sdk"));
         for path in [
             "README.md",
             "skillhost.toml",
@@ -117,13 +119,16 @@ fn a_rust_project_takes_the_sdk_from_the_given_place() {
             vec!["--sdk-version", "^0.2"],
             "skillhost-guest = \"^0.2\"\n".to_owned(),
         ),
-        (vec![], "skillhost-guest = \"0.1.0\"\n".to_owned()),
+        (vec![], "skillhost-guest = { path = \"sdk\" }\n".to_owned()),
     ] {
         let program = Program::new();
         let mut words = vec!["find-word", "--lang", "rust"];
+        let brings_sdk = arguments.is_empty();
         words.extend(arguments);
         assert_eq!(new(&program, &words).code, 0);
-        let manifest = program.folder.path().join("find-word/Cargo.toml");
+        let project = program.folder.path().join("find-word");
+        assert_eq!(project.join("sdk").exists(), brings_sdk);
+        let manifest = project.join("Cargo.toml");
         let manifest = fs::read_to_string(manifest).unwrap();
         assert!(manifest.contains(&line), "{manifest}");
     }
@@ -189,6 +194,24 @@ const MISTAKES: &[Mistake] = &[
         ],
     ),
     (&[], &["new", "find-word"], 2, &["--lang <LANG>"]),
+    (
+        &[("Cargo.toml", "")],
+        &["add-library", "serde"],
+        2,
+        &["takes crates", "use `cargo add serde`"],
+    ),
+    (
+        &[("src/tool.c", "")],
+        &["add-library", "zlib"],
+        2,
+        &["takes sources", "into `src`"],
+    ),
+    (
+        &[("tool.py", "")],
+        &["add-library", "pyyaml @ https://registry.example/x.whl"],
+        2,
+        &["is not a library of a registry", "`fastjsonschema==2.22.3`"],
+    ),
     (
         &[],
         &[

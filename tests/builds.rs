@@ -29,12 +29,12 @@ done
 exit 0
 "#;
 
-/// Stands for Node.js, and runs a compiler that is a shell script.
+/// Stands for Node.js, and for the script that compiles.
 const NODE: &str = r#"
 case "$1" in
     --version) echo v20.0.0 ;;
     --check) ;;
-    *) sh "$@" ;;
+    componentize.mjs) cp "$COMPONENT" "$3" && cat src/*.js >"$LOG.sources" ;;
 esac
 "#;
 
@@ -44,13 +44,7 @@ echo "npm $*" >>"$LOG"
 /usr/bin/env node --version >/dev/null
 compiler=node_modules/@bytecodealliance/componentize-js/src
 mkdir -p $compiler
-cat >$compiler/cli.js <<'END'
-while [ $# -gt 0 ]; do
-    [ "$1" = --out ] && cp "$COMPONENT" "$2"
-    shift
-done
-cat src/*.js >"$LOG.sources"
-END
+: >$compiler/cli.js
 [ -z "$LINK" ] || ln -s ../../src "$LINK"
 "#;
 
@@ -129,9 +123,15 @@ impl Machine {
         self.logged().iter().filter(installs).count()
     }
 
+    /// Returns the folders of compilers, and leaves out those of projects.
     fn environments(&self) -> Vec<PathBuf> {
         let entries = fs::read_dir(self.path("cache/environments")).unwrap();
-        entries.map(|entry| entry.unwrap().path()).collect()
+        let paths = entries.map(|entry| entry.unwrap().path());
+        let is_of_project = |path: &PathBuf| {
+            let name = path.file_name().unwrap();
+            name.to_str().unwrap().starts_with("project-")
+        };
+        paths.filter(|path| !is_of_project(path)).collect()
     }
 }
 
@@ -201,8 +201,14 @@ fn a_compiler_is_installed_once_for_each_state_of_the_lock_files() {
         ] {
             match step {
                 "changed" => {
-                    let changed = fs::read_to_string(&lock).unwrap() + "\n";
+                    let text = fs::read_to_string(&lock).unwrap();
+                    let changed = text.replace("    ", "     ");
+                    assert_ne!(changed, text);
                     fs::write(&lock, changed).unwrap();
+                    // Projects in Python share compilers by lock, and another may use it.
+                    if language == "python" {
+                        fs::remove_dir_all(&machine.environments()[0]).unwrap();
+                    }
                 }
                 "incomplete" => {
                     fs::remove_file(machine.environments()[0].join("installed")).unwrap();
@@ -267,8 +273,56 @@ fn a_build_waits_for_another_of_the_same_project() {
 }
 
 #[test]
-fn removes_the_environment_of_a_project_that_no_longer_exists() {
+fn projects_in_python_share_a_compiler_and_not_their_libraries() {
     let machine = Machine::with_project("python");
+    assert_eq!(machine.build().code, 0);
+    let run = machine.program.run(&["new", "other", "--lang", "python"]);
+    assert_eq!(run.code, 0, "{run:?}");
+    let other = Machine {
+        project: machine.path("other"),
+        ..machine
+    };
+    assert_eq!(other.build().code, 0);
+    assert_eq!(other.installed(), 1, "{:?}", other.logged());
+    let lock = other.project.join("requirements.txt");
+    let library = "fastjsonschema==2.22.3 --hash=sha256:00\n";
+    fs::write(&lock, fs::read_to_string(&lock).unwrap() + library).unwrap();
+    assert_eq!(other.build().code, 0);
+    assert_eq!(other.installed(), 1, "{:?}", other.logged());
+    let installs = other.logged();
+    let installs = installs.iter().filter(|line| line.contains("pip install"));
+    assert_eq!(installs.count(), 2);
+    assert_eq!(other.environments().len(), 2);
+}
+
+#[test]
+fn removes_a_shared_compiler_that_no_build_used_for_a_month() {
+    let machine = Machine::with_project("python");
+    assert_eq!(machine.build().code, 0);
+    let before = machine.environments();
+    let lock = machine.project.join("requirements.txt");
+    let text = fs::read_to_string(&lock).unwrap();
+    fs::write(&lock, text.replace("    ", "     ")).unwrap();
+    assert_eq!(machine.build().code, 0);
+    assert_eq!(machine.environments().len(), 2);
+    let month = std::time::Duration::from_secs(31 * 24 * 3600);
+    for environment in machine.environments() {
+        let installed = fs::File::open(environment.join("installed")).unwrap();
+        let long_ago = std::time::SystemTime::now() - month;
+        installed.set_modified(long_ago).unwrap();
+    }
+    // One is used again, which keeps it.
+    assert_eq!(machine.build().code, 0);
+    fs::write(&lock, text.replace("    ", "      ")).unwrap();
+    assert_eq!(machine.build().code, 0);
+    let after = machine.environments();
+    assert_eq!(after.len(), 2, "{after:?}");
+    assert!(!after.contains(&before[0]), "{after:?}");
+}
+
+#[test]
+fn removes_the_environment_of_a_project_that_no_longer_exists() {
+    let machine = Machine::with_project("javascript");
     machine.build();
     fs::rename(&machine.project, machine.path("moved")).unwrap();
     let machine = Machine {

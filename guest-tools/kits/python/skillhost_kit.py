@@ -4,8 +4,8 @@ A tool is a function with the decorator `tool`. The JSON Schema of its arguments
 from its type hints, the description from its docstring. What it returns is the text that
 the model reads, or an `Output` with a record for programs; it fails by raising `Failure`.
 
-What is imported is imported when the component is built: a call finds no other modules,
-so `import` stands at the top of a file, and not in a function.
+What is imported is imported when the component is built: a call finds no other modules.
+`skillhost_imports` imports then what functions import.
 
 The modules `wit_world` and `componentize_py_types` are there when the component is built.
 """
@@ -21,6 +21,7 @@ import typing
 from dataclasses import dataclass
 from types import NoneType, UnionType
 
+import skillhost_imports
 from componentize_py_types import Err
 from wit_world import exports
 from wit_world.exports import tools as wit
@@ -285,8 +286,10 @@ def export(*functions):
                 # The operator's log has the whole story: `skillhost --log info call …`.
                 traceback.print_exc(file=sys.stderr)
                 message = f"{name} broke off: {type(error).__name__}: {error}"
+                message += skillhost_imports.hint(error)
                 raise Err(wit.Failure(wit.FailureKind.FAILED, message, None)) from None
 
+    skillhost_imports.bake()
     _fill_holes()
     return Tools
 

@@ -1,6 +1,7 @@
 //! `skillhost build`: makes a component that a host would load from a tool project.
 //! Each language's file runs its compiler.
 
+mod add_library;
 mod bindings;
 mod c;
 mod environment;
@@ -10,13 +11,15 @@ mod merge;
 mod place;
 mod project;
 mod python;
+mod requirements;
 mod rust;
 mod search;
 mod step;
+pub(crate) mod times;
 mod venv;
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use skillhost::Inspection;
@@ -25,6 +28,7 @@ use crate::exit::Exit;
 use crate::inspect;
 use crate::kit::Language;
 use crate::terminal::{self, format_line};
+pub(crate) use add_library::AddLibraryCommand;
 pub(crate) use fault::Fault;
 use project::Project;
 
@@ -79,11 +83,20 @@ pub(crate) async fn build(
         Language::JavaScript => javascript::build(&project)?,
         Language::C => c::build(&project)?,
     };
-    let inspection = inspect::inspector(&component)
-        .compile_time(COMPILE_TIME)
+    let inspection = inspect::inspector(&component).compile_time(COMPILE_TIME);
+    let inspection = match project.language {
+        // Their runtime is most of the component, and no edit changes it.
+        Language::Python | Language::JavaScript => {
+            inspection.functions(environment::project_folder(&project)?.join("functions"))
+        }
+        Language::Rust | Language::C => inspection,
+    };
+    let start = Instant::now();
+    let inspection = inspection
         .run()
         .await
         .map_err(|error| Fault::project(format!("a host cannot load the result: {error:#}")))?;
+    times::note("compiling it as a host does", start);
     let file = place::put(&project, &component, &inspection)?;
     Ok(BuiltComponent { file, inspection })
 }

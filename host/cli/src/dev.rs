@@ -6,11 +6,12 @@ mod difference;
 mod files;
 
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use clap::Args;
 use skillhost::{Definition, Line};
 
-use crate::build;
+use crate::build::{self, times};
 use crate::exit::Exit;
 use crate::kit::Language;
 use crate::terminal::{self, format_line};
@@ -46,15 +47,21 @@ impl DevCommand {
         let mut last = LastBuild::default();
         let mut build = true;
         loop {
+            let start = Instant::now();
             if build && !self.build(&mut last).await? {
                 return Ok(Exit::Ok);
             }
             if let Some(component) = &last.component {
+                let testing = Instant::now();
                 let now = cases::run(&self.folder, component);
+                times::note("the cases", testing);
                 if !terminal::print_or_end(&last.outcomes.difference(&now))? {
                     return Ok(Exit::Ok);
                 }
                 last.outcomes = now;
+            }
+            if !terminal::print_or_end(&[times::take(start)])? {
+                return Ok(Exit::Ok);
             }
             let changed = files.next_change();
             let shown: Vec<String> = changed

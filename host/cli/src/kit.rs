@@ -50,13 +50,39 @@ const RUST: &[KitFile] = files!("guest-tools/kits/rust":
     ".gitignore",
     "Cargo.toml",
     "README.md",
+    "sdk/Cargo.toml",
     "src/lib.rs",
 );
+
+/// The sources of the crate `skillhost-guest`, for a project in Rust.
+const SDK: &[KitFile] = files!("guest-tools/sdk":
+    "src/arguments.rs",
+    "src/arguments/fields.rs",
+    "src/bindings.rs",
+    "src/environment.rs",
+    "src/export.rs",
+    "src/failure.rs",
+    "src/folder.rs",
+    "src/lib.rs",
+    "src/listing.rs",
+    "src/output.rs",
+    "src/path.rs",
+    "src/scripts.rs",
+    "src/skill_md.rs",
+    "src/skills.rs",
+    "src/text.rs",
+    "src/tool.rs",
+    "src/without_std.rs",
+);
+
+/// The folder of that crate in a project.
+pub(crate) const SDK_FOLDER: &str = "sdk/";
 
 const PYTHON: &[KitFile] = files!("guest-tools/kits/python":
     ".gitignore",
     "README.md",
     "requirements.txt",
+    "skillhost_imports.py",
     "skillhost_kit.py",
     "tool.py",
 );
@@ -119,8 +145,15 @@ impl Language {
     pub(crate) fn files(self) -> impl Iterator<Item = (String, &'static str)> {
         let plain = |file: &KitFile| (file.path.to_owned(), file.text);
         let own = COMMON.iter().chain(self.own()).map(plain);
-        let wit = move |file: &KitFile| (format!("{}/{}", self.wit(), file.path), file.text);
-        own.chain(WIT.iter().map(wit))
+        let below = |folder: &str, file: &KitFile| (format!("{folder}{}", file.path), file.text);
+        let wit = move |file: &KitFile| below(&format!("{}/", self.wit()), file);
+        let (sdk, sdk_wit) = match self {
+            Self::Rust => (SDK, WIT),
+            _ => (&[][..], &[][..]),
+        };
+        let sdk = sdk.iter().map(move |file| below(SDK_FOLDER, file));
+        let sdk_wit = sdk_wit.iter().map(move |file| below("sdk/wit/", file));
+        own.chain(WIT.iter().map(wit)).chain(sdk).chain(sdk_wit)
     }
 }
 
@@ -145,20 +178,53 @@ mod tests {
 
     #[test]
     fn every_file_of_a_kit_is_in_the_program() {
-        let kits = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../guest-tools/kits");
+        let guests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../guest-tools");
         for (folder, files) in [
-            ("common", COMMON),
-            ("rust", RUST),
-            ("python", PYTHON),
-            ("javascript", JAVASCRIPT),
-            ("c", C),
+            ("kits/common", COMMON),
+            ("kits/rust", RUST),
+            ("kits/python", PYTHON),
+            ("kits/javascript", JAVASCRIPT),
+            ("kits/c", C),
+            ("sdk/src", SDK),
         ] {
-            let folder = kits.join(folder);
+            let folder = guests.join(folder);
             let mut found = BTreeSet::new();
             list(&folder, &folder, &mut found);
-            let known = files.iter().map(|file| file.path.to_owned()).collect();
+            let known = files.iter().map(|file| file.path.to_owned());
+            let known = known.map(|path| path.trim_start_matches("src/").to_owned());
+            let found = found
+                .iter()
+                .map(|path| path.trim_start_matches("src/").to_owned());
+            let (found, known): (BTreeSet<_>, BTreeSet<_>) = (found.collect(), known.collect());
             assert_eq!(found, known, "{}", folder.display());
         }
+    }
+
+    /// The manifest of the crate in a project names what it inherits in its workspace.
+    #[test]
+    fn the_sdk_of_a_project_has_the_dependencies_of_the_sdk() {
+        let guests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../guest-tools");
+        let read = |path: &str| -> toml::Table {
+            let text = std::fs::read_to_string(guests.join(path)).unwrap();
+            text.parse().unwrap()
+        };
+        let workspace = &read("Cargo.toml")["workspace"];
+        let mut inherited = read("sdk/Cargo.toml");
+        inherited.remove("lints");
+        for (section, from) in [("package", "package"), ("dependencies", "dependencies")] {
+            for (key, value) in inherited[section].as_table_mut().unwrap() {
+                if value.get("workspace").is_none() {
+                    continue;
+                }
+                let mut found = workspace[from][key].clone();
+                if let (Some(optional), Some(found)) = (value.get("optional"), found.as_table_mut())
+                {
+                    found.insert("optional".to_owned(), optional.clone());
+                }
+                *value = found;
+            }
+        }
+        assert_eq!(read("kits/rust/sdk/Cargo.toml"), inherited);
     }
 
     /// Returns the examples that are made from a kit. Those in Rust are not: they belong

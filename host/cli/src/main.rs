@@ -55,6 +55,7 @@ enum Verb {
     New(new::NewCommand),
     Build(build::BuildCommand),
     Dev(dev::DevCommand),
+    AddLibrary(build::AddLibraryCommand),
     Test(test::TestCommand),
     Serve(serve::ServeCommand),
 }
@@ -115,6 +116,7 @@ fn main() -> ExitCode {
             Verb::New(new) => new.execute(),
             Verb::Build(build) => build.execute().await,
             Verb::Dev(dev) => dev.execute().await,
+            Verb::AddLibrary(library) => Ok(library.execute()),
             Verb::Test(test) => test.execute(arguments.options).await,
             Verb::Serve(serve) => serve.execute(arguments.options).await,
         }

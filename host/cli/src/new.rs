@@ -51,8 +51,11 @@ impl NewCommand {
         };
         let tool = name::tool(&self.name);
         for (path, text) in self.lang.files() {
-            // Others pin the WIT package: it does not change with the name.
-            let text = if path.contains("wit/") {
+            if dependency.is_some() && path.starts_with(kit::SDK_FOLDER) {
+                continue;
+            }
+            // Others pin the WIT package and the SDK: they do not change with the name.
+            let text = if path.contains("wit/") || path.starts_with(kit::SDK_FOLDER) {
                 text.to_owned()
             } else {
                 let text = text.replace(kit::NAME, &self.name);

@@ -1,6 +1,6 @@
 // The headings of a Markdown text, as CommonMark has them. The parser says what is a heading
 // and what only looks like one; here stands which of them count.
-import MarkdownIt from "../node_modules/markdown-it/dist/browser/markdown-it.esm.min.mjs";
+import MarkdownIt from "markdown-it";
 
 // Characters of a heading that are read, and of its text that are given. Meets: a file that
 // is one heading.

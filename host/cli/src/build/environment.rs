@@ -1,8 +1,8 @@
 //! The environment that a project's compiler is installed into: a folder in the
-//! user's cache, one per project, made from its lock files alone. Compilers run from
-//! there and never from the project's folder, where the project's author could have
-//! put another program in their place. Each language's file installs and runs its
-//! compiler.
+//! user's cache, made from the project's lock files alone. Projects with the same
+//! locks share it, unless their sources must lie in it. Compilers run from there and
+//! never from the project's folder, where the project's author could have put another
+//! program in their place. Each language's file installs and runs its compiler.
 
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File, TryLockError};
@@ -10,6 +10,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use skillhost::internal::sha256_hex;
 
@@ -25,6 +26,8 @@ const PROJECT: &str = "project";
 /// A file in an environment: the lock files that it was made from. It is written
 /// last, so an incomplete environment has none.
 const INSTALLED: &str = "installed";
+/// The time after which a shared environment that no build used is removed.
+const UNUSED: Duration = Duration::from_secs(30 * 24 * 3600);
 
 const OTHER_CACHE: &str = "name another cache folder with `SKILLHOST_CACHE`";
 
@@ -32,97 +35,107 @@ const OTHER_CACHE: &str = "name another cache folder with `SKILLHOST_CACHE`";
 pub(super) struct Recipe<'a> {
     /// The first part of its folder's name.
     pub(super) kind: &'a str,
-    /// The project's files that name what is installed.
-    pub(super) locks: &'a [&'a str],
-    /// A file of a complete installation.
+    /// The names and texts of the files that say what is installed.
+    pub(super) locks: &'a [(&'a str, String)],
+    /// A file or folder of a complete installation.
     pub(super) marker: &'a str,
+    /// Whether projects with the same locks share it.
+    pub(super) is_shared: bool,
 }
 
-/// A folder with a compiler, locked against other builds.
+/// A folder with a compiler, locked against a build that would change it.
 pub(super) struct Environment {
     pub(super) folder: PathBuf,
     /// Holds the lock until it is dropped.
-    _handle: File,
+    handle: File,
 }
 
 impl Environment {
-    /// Opens the environment of a project, and remakes it if the lock files have
-    /// changed. `install` gets the folder, with copies of the lock files in it, and
-    /// runs its commands there: in the project's folder they would find a stranger's
-    /// `.npmrc`, modules and packages.
+    /// Opens the environment of a project, and makes it anew if the locks have changed.
+    /// `install` gets the folder, with copies of the locks in it, and runs its commands
+    /// there: in the project's folder they would find a stranger's `.npmrc`, modules
+    /// and packages.
     pub(super) fn open(
         project: &Project,
         recipe: &Recipe<'_>,
         install: impl FnOnce(&Path) -> Result<(), Fault>,
     ) -> Result<Self, Fault> {
-        let texts: Vec<(&str, String)> = recipe
+        let all = environments(project)?;
+        let locked: String = recipe
             .locks
-            .iter()
-            .map(|name| Ok((*name, project.text(name)?)))
-            .collect::<Result<_, Fault>>()?;
-        let Some(cache) = options::cache_folder() else {
-            return Err(Fault::missing(
-                "there is no cache folder to install the compiler into: `SKILLHOST_CACHE` is \
-                 `off`, or neither `XDG_CACHE_HOME` nor `HOME` is set",
-            )
-            .fix("name one with `SKILLHOST_CACHE=DIR`"));
-        };
-        private(&cache)?;
-        private(&cache.join(ENVIRONMENTS))?;
-        // An absolute path: commands run in other folders.
-        let all = cache.join(ENVIRONMENTS);
-        let all = all.canonicalize().map_err(|error| unusable(&all, &error))?;
-        if all.starts_with(&project.folder) {
-            return Err(Fault::missing(format!(
-                "the cache folder `{}` lies in the project, from which nothing is run",
-                cache.display()
-            ))
-            .fix(OTHER_CACHE));
-        }
-        let folder = all.join(name(recipe.kind, &project.folder));
-        let environment = Self {
-            _handle: lock(private(&folder)?, &folder)?,
-            folder,
-        };
-        let locked: String = texts
             .iter()
             .map(|(name, text)| format!("{name}\n{text}\n"))
             .collect();
+        let folder = all.join(match recipe.is_shared {
+            true => name(recipe.kind, locked.as_bytes()),
+            false => name(recipe.kind, project.folder.as_os_str().as_bytes()),
+        });
+        let environment = Self {
+            handle: private(&folder)?,
+            folder,
+        };
+        environment.lock(recipe.is_shared)?;
+        if recipe.is_shared && !environment.has(recipe, &locked) {
+            // Another build may install it meanwhile.
+            environment.lock(false)?;
+        }
         if !environment.has(recipe, &locked) {
             terminal::say(&format_line!(
                 "installing the packages of `{}` into `{}`; this happens once",
-                recipe.locks.last().unwrap_or(&""),
+                recipe.locks.last().map_or("", |(name, _)| name),
                 environment.folder.display()
             ));
             remove_abandoned(&all);
             environment
-                .reset(project, &texts)
+                .reset(project, recipe)
                 .map_err(|error| unusable(&environment.folder, &error))?;
             install(&environment.folder)?;
             fs::write(environment.folder.join(INSTALLED), locked)
                 .map_err(|error| unusable(&environment.folder, &error))?;
+        } else if recipe.is_shared {
+            // It is in use. A failure makes it look older than it is.
+            let _ = File::open(environment.folder.join(INSTALLED))
+                .and_then(|file| file.set_modified(SystemTime::now()));
         }
         Ok(environment)
     }
 
+    /// Locks the folder, for this build alone or with others that only read it.
+    fn lock(&self, is_shared: bool) -> Result<(), Fault> {
+        let (tried, wait): (_, fn(&File) -> io::Result<()>) = match is_shared {
+            true => (self.handle.try_lock_shared(), File::lock_shared),
+            false => (self.handle.try_lock(), File::lock),
+        };
+        let locked = match tried {
+            Ok(()) => return Ok(()),
+            Err(TryLockError::WouldBlock) => {
+                terminal::say(&format_line!(
+                    "waiting for another build of this project or with this compiler"
+                ));
+                wait(&self.handle)
+            }
+            Err(TryLockError::Error(error)) => Err(error),
+        };
+        locked.map_err(|error| unusable(&self.folder, &error))
+    }
+
     fn has(&self, recipe: &Recipe<'_>, locked: &str) -> bool {
-        self.folder.join(recipe.marker).is_file()
+        self.folder.join(recipe.marker).exists()
             && fs::read_to_string(self.folder.join(INSTALLED))
                 .is_ok_and(|installed| installed == locked)
     }
 
-    /// Removes everything, and copies the lock files.
-    fn reset(&self, project: &Project, texts: &[(&str, String)]) -> io::Result<()> {
+    /// Removes everything, and writes the locks.
+    fn reset(&self, project: &Project, recipe: &Recipe<'_>) -> io::Result<()> {
         // Removed first: if the rest is interrupted, the environment is incomplete.
         remove(&self.folder.join(INSTALLED))?;
         for entry in fs::read_dir(&self.folder)? {
             remove(&entry?.path())?;
         }
-        fs::write(
-            self.folder.join(PROJECT),
-            project.folder.as_os_str().as_bytes(),
-        )?;
-        for (name, text) in texts {
+        if !recipe.is_shared {
+            name_project(&self.folder, project)?;
+        }
+        for (name, text) in recipe.locks {
             fs::write(self.folder.join(name), text)?;
         }
         Ok(())
@@ -143,9 +156,46 @@ impl Environment {
     }
 }
 
-/// Returns the name of an environment's folder. A project has only one.
-fn name(kind: &str, project: &Path) -> String {
-    let digest = sha256_hex(project.as_os_str().as_bytes());
+/// Returns the folder of a project in the cache, for what later builds of it take up.
+pub(super) fn project_folder(project: &Project) -> Result<PathBuf, Fault> {
+    let name = name("project", project.folder.as_os_str().as_bytes());
+    let folder = environments(project)?.join(name);
+    private(&folder)?;
+    name_project(&folder, project).map_err(|error| unusable(&folder, &error))?;
+    Ok(folder)
+}
+
+fn name_project(folder: &Path, project: &Project) -> io::Result<()> {
+    fs::write(folder.join(PROJECT), project.folder.as_os_str().as_bytes())
+}
+
+/// Returns the folder of all environments. Its path is absolute: commands run in other
+/// folders.
+fn environments(project: &Project) -> Result<PathBuf, Fault> {
+    let Some(cache) = options::cache_folder() else {
+        return Err(Fault::missing(
+            "there is no cache folder to install the compiler into: `SKILLHOST_CACHE` is \
+             `off`, or neither `XDG_CACHE_HOME` nor `HOME` is set",
+        )
+        .fix("name one with `SKILLHOST_CACHE=DIR`"));
+    };
+    private(&cache)?;
+    private(&cache.join(ENVIRONMENTS))?;
+    let all = cache.join(ENVIRONMENTS);
+    let all = all.canonicalize().map_err(|error| unusable(&all, &error))?;
+    if all.starts_with(&project.folder) {
+        return Err(Fault::missing(format!(
+            "the cache folder `{}` lies in the project, from which nothing is run",
+            cache.display()
+        ))
+        .fix(OTHER_CACHE));
+    }
+    Ok(all)
+}
+
+/// Returns the name of the environment's folder for a project or for locks.
+fn name(kind: &str, of: &[u8]) -> String {
+    let digest = sha256_hex(of);
     format!("{kind}-{}", &digest[..32])
 }
 
@@ -173,21 +223,8 @@ fn private(folder: &Path) -> Result<File, Fault> {
     Ok(handle)
 }
 
-fn lock(handle: File, folder: &Path) -> Result<File, Fault> {
-    match handle.try_lock() {
-        Ok(()) => return Ok(handle),
-        Err(TryLockError::WouldBlock) => {
-            terminal::say(&format_line!("waiting for another build of this project"));
-        }
-        Err(TryLockError::Error(error)) => return Err(unusable(folder, &error)),
-    }
-    match handle.lock() {
-        Ok(()) => Ok(handle),
-        Err(error) => Err(unusable(folder, &error)),
-    }
-}
-
-/// Removes the environments of projects that no longer exist.
+/// Removes the environments of projects that no longer exist, and shared ones that no
+/// build uses.
 fn remove_abandoned(environments: &Path) {
     let Ok(entries) = fs::read_dir(environments) else {
         return;
@@ -197,14 +234,19 @@ fn remove_abandoned(environments: &Path) {
         let Ok(handle) = File::open(&environment) else {
             continue;
         };
-        let Ok(project) = fs::read(environment.join(PROJECT)) else {
-            continue;
-        };
-        if handle.try_lock().is_err() || project.is_empty() {
+        if handle.try_lock().is_err() {
             continue;
         }
-        let metadata = fs::symlink_metadata(OsStr::from_bytes(&project));
-        if metadata.is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+        let is_abandoned = match fs::read(environment.join(PROJECT)) {
+            Ok(project) if project.is_empty() => false,
+            Ok(project) => fs::symlink_metadata(OsStr::from_bytes(&project))
+                .is_err_and(|error| error.kind() == io::ErrorKind::NotFound),
+            Err(_) => fs::metadata(environment.join(INSTALLED))
+                .or_else(|_| fs::metadata(&environment))
+                .and_then(|found| found.modified())
+                .is_ok_and(|used| used.elapsed().is_ok_and(|since| since > UNUSED)),
+        };
+        if is_abandoned {
             // A failure leaves it for the next time.
             let _ = remove(&environment);
         }

@@ -1,4 +1,5 @@
-//! JavaScript, compiled by componentize-js.
+//! JavaScript, compiled by componentize-js. `componentize.mjs` runs it in Node.js, and
+//! bundles the packages that the project imports.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -18,6 +19,9 @@ const OLDEST: u32 = 20;
 /// The compiler's place in an environment.
 const COMPILER: &str = "node_modules/@bytecodealliance/componentize-js/src/cli.js";
 const SOURCE: &str = "src/tool.js";
+/// The script that bundles and compiles.
+const SCRIPT: &str = include_str!("componentize.mjs");
+const SCRIPT_NAME: &str = "componentize.mjs";
 
 pub(super) fn build(project: &Project) -> Result<PathBuf, Fault> {
     project.file(SOURCE)?;
@@ -25,8 +29,12 @@ pub(super) fn build(project: &Project) -> Result<PathBuf, Fault> {
     let node = node(&project.programs)?;
     let recipe = Recipe {
         kind: "javascript",
-        locks: &["package.json", "package-lock.json"],
+        locks: &[
+            ("package.json", project.text("package.json")?),
+            ("package-lock.json", project.text("package-lock.json")?),
+        ],
         marker: COMPILER,
+        is_shared: false,
     };
     let environment = Environment::open(project, &recipe, |folder| {
         install(&project.programs, folder)
@@ -49,35 +57,27 @@ pub(super) fn build(project: &Project) -> Result<PathBuf, Fault> {
         step.run()?;
     }
     let component = project.scratch("")?.join("component.wasm");
-    // The compiler imports these two even if nothing uses them.
-    let without = ["--disable", "http", "--disable", "fetch-event"];
-    let mut step = step("`componentize-js`", &[COMPILER.as_ref(), SOURCE.as_ref()]);
-    step.command
-        .arg("--wit")
-        .arg(project.folder.join("wit"))
-        .args(without)
-        .arg("--out")
-        .arg(&component);
+    let script = environment.folder.join(SCRIPT_NAME);
+    fs::write(&script, SCRIPT)
+        .map_err(|error| Fault::missing(format!("cannot write `{}`: {error}", script.display())))?;
+    let mut step = step("`componentize-js`", &[SCRIPT_NAME.as_ref()]);
+    step.command.arg(project.folder.join("wit")).arg(&component);
     step.is_noise = is_noise;
     step.run().map_err(|fault| {
         fault
             .fix("the compiler runs `src/tool.js` once; an error thrown there is shown above")
-            .fix("`src/tool.js` must export `tools`, and may import only JavaScript modules")
+            .fix(
+                "`src/tool.js` must export `tools`; it may import modules of `src`, and packages \
+                 that `skillhost add-library` pins and that need no Node.js",
+            )
     })?;
     Ok(component)
 }
 
 /// Installs the packages of the lock file.
 fn install(programs: &SearchPath, environment: &Path) -> Result<(), Fault> {
-    let text = |name| fs::read_to_string(environment.join(name)).unwrap_or_default();
-    if let Some(beside) = beside_registry(&text("package.json"), &text("package-lock.json")) {
-        return Err(Fault::project(format!(
-            "`package.json` and `package-lock.json` may name only packages of the registry: {beside}"
-        ))
-        .fix("put your own modules into `src`"));
-    }
-    let npm = programs.find("npm").map_err(|fault| fault.fix(HOW))?;
-    let mut command = programs.command(npm);
+    names_only_registries(environment)?;
+    let mut command = programs.command(npm(programs)?);
     command
         .args([
             "ci",
@@ -88,7 +88,15 @@ fn install(programs: &SearchPath, environment: &Path) -> Result<(), Fault> {
         ])
         .current_dir(environment);
     Step::new("`npm ci`", command).run().map_err(|fault| {
-        fault.fix("it needs the npm registry; after a change of `package.json`, update `package-lock.json` with `npm install --ignore-scripts`")
+        fault
+            .fix(
+                "it needs the npm registry; after a change of `package.json`, update \
+                 `package-lock.json` with `npm install --package-lock-only --ignore-scripts`",
+            )
+            .fix(
+                "if it says EINTEGRITY, the registry has other bytes than those that were pinned: \
+                 find out why before you pin them with `skillhost add-library`",
+            )
     })?;
     match link(&environment.join("node_modules")) {
         Ok(Some(link)) => Err(Fault::project(format!(
@@ -101,6 +109,23 @@ fn install(programs: &SearchPath, environment: &Path) -> Result<(), Fault> {
             Fault::project("`package-lock.json` does not name componentize-js")
                 .fix("copy the lock file from a new project of `skillhost new`"),
         ),
+    }
+}
+
+/// Finds npm.
+pub(super) fn npm(programs: &SearchPath) -> Result<PathBuf, Fault> {
+    programs.find("npm").map_err(|fault| fault.fix(HOW))
+}
+
+/// Refuses a folder whose manifest or lock names anything but packages of a registry.
+pub(super) fn names_only_registries(folder: &Path) -> Result<(), Fault> {
+    let text = |name| fs::read_to_string(folder.join(name)).unwrap_or_default();
+    match beside_registry(&text("package.json"), &text("package-lock.json")) {
+        None => Ok(()),
+        Some(beside) => Err(Fault::project(format!(
+            "`package.json` and `package-lock.json` may name only packages of the registry: {beside}"
+        ))
+        .fix("put your own modules into `src`")),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Python, compiled by componentize-py.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,7 +9,7 @@ use super::Fault;
 use super::merge;
 use super::project::Project;
 use super::step::Step;
-use super::venv::Venv;
+use super::venv::{LATE_IMPORTS, Libraries, Venv};
 use crate::terminal::{self, format_line};
 
 /// The module that defines the class `Tools`.
@@ -25,19 +26,30 @@ pub(super) fn build(project: &Project) -> Result<PathBuf, Fault> {
         .env("PYTHONDONTWRITEBYTECODE", "1")
         .current_dir(&project.folder);
     Step::new("reading the project's Python files", command).run()?;
+    let late = project.scratch("late")?;
+    let mut command = venv.python();
+    command
+        .args(["-c", LATE_IMPORTS])
+        .arg(late.join("skillhost_late.py"))
+        .arg(&project.folder)
+        .args(venv.libraries.iter().map(|it| it.folder.as_path()))
+        .current_dir(&project.folder);
+    Step::new("reading the project's imports", command).run()?;
+    let mut paths = vec![Path::new("."), late.as_path()];
+    if let Some(libraries) = &venv.libraries {
+        paths.extend([libraries.folder.as_path(), libraries.late.as_path()]);
+    }
     let component = project.scratch("")?.join("component.wasm");
     let mut command = venv.python();
     command
         .arg(venv.folder.join("bin/componentize-py"))
-        .args([
-            "-d",
-            "wit",
-            "-w",
-            "tool-component",
-            "componentize",
-            APP,
-            "-o",
-        ])
+        .args(["-d", "wit", "-w", "tool-component", "componentize", APP])
+        .args(
+            paths
+                .iter()
+                .flat_map(|path| [OsStr::new("-p"), path.as_ref()]),
+        )
+        .arg("-o")
         .arg(&component)
         .env("VIRTUAL_ENV", &venv.folder)
         .current_dir(&project.folder);
@@ -46,10 +58,18 @@ pub(super) fn build(project: &Project) -> Result<PathBuf, Fault> {
     // The project's folder in the compiler's sandbox.
     step.alias = Some("/0/".to_owned());
     step.run().map_err(|fault| {
+        let native = venv.libraries.as_ref().map(Libraries::native);
+        let fault = match native.as_deref() {
+            Some([first, ..]) => fault.fix(format!(
+                "`{first}` of a library is native code, which a tool cannot run: choose a library \
+                 of pure Python, if the error above is about it"
+            )),
+            _ => fault,
+        };
         fault
             .fix("the compiler runs `tool.py` once; the last line of Python above says why it failed")
             .fix("`tool.py` must define `Tools = export(…)`, and may import only pure Python: modules \
-                 beside it, and packages in `requirements.txt`")
+                 beside it, and libraries that `skillhost add-library` pins")
     })?;
     merge_modules(&component)
         .map_err(|error| Fault::project(format!("cannot keep the component: {error}")))?;

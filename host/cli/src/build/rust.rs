@@ -29,8 +29,8 @@ pub(super) fn build(project: &Project) -> Result<PathBuf, Fault> {
         fault
             .fix("fix the first error above first; its file and line stand under it")
             .fix(
-                "if `skillhost-guest` was not found, pass `--sdk-path` or `--sdk-version` to \
-                 `skillhost new`, or change the line in `Cargo.toml`",
+                "if `skillhost-guest` was not found, copy `sdk` from a new project of `skillhost \
+                 new`, and change its line in `Cargo.toml`",
             )
     })?;
     let mut made = messages
@@ -66,11 +66,15 @@ fn has_target(project: &Project, rustc: &OsString) -> Result<(), Fault> {
         "{} lacks the target `{TARGET}`",
         version.as_deref().unwrap_or("Rust")
     ))
-    .fix("install it with `rustup target add wasm32-wasip2`")
+    .fix("with rustup: `rustup target add wasm32-wasip2`")
     .fix(
-        "without rustup, install your distribution's package (Debian 13: \
-         `libstd-rust-dev-wasm32`), or name another compiler with `RUSTC` and cargo's other \
-         variables",
+        "with Debian 13's own Rust: `apt install libstd-rust-dev-wasm32 lld`, and `cargo install \
+         --locked wasm-component-ld`",
+    )
+    .fix(
+        "without root, on amd64 with apt: `guest-tools/toolchain.sh` of skillhost's sources unpacks \
+         Debian's packages and prints their folder; then set `RUSTC` to its `bin/rustc`, and \
+         `CARGO_TARGET_WASM32_WASIP2_LINKER` to its `bin/wasm-component-ld`",
     ))
 }
 

@@ -5,10 +5,11 @@ use std::collections::VecDeque;
 use std::io::{BufRead as _, BufReader, Read};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
+use std::time::Instant;
 
 use skillhost::Line;
 
-use super::Fault;
+use super::{Fault, times};
 use crate::terminal::{self, format_line};
 
 /// The number of lines that are shown as they come. Guards against: a thousand errors
@@ -54,6 +55,7 @@ impl<'a> Step<'a> {
 
     /// Runs the command to its end. Returns its stdout, if that is captured.
     pub(super) fn run(mut self) -> Result<Vec<u8>, Fault> {
+        let begin = Instant::now();
         let start = |error| Fault::missing(format!("cannot start {}: {error}", self.name));
         let mut child = self
             .command
@@ -86,6 +88,7 @@ impl<'a> Step<'a> {
             .unwrap_or_else(|poisoned| poisoned.into_inner())
             .end();
         let status = child.wait().map_err(start)?;
+        times::note(self.name, begin);
         if status.success() {
             return Ok(captured);
         }

@@ -1,6 +1,7 @@
-//! Installs compilers from Python's registry into a project's environment, with the
+//! Installs compilers and libraries from Python's registry into environments, with the
 //! hashes of `requirements.txt`.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,36 +9,139 @@ use std::process::Command;
 use super::Fault;
 use super::environment::{Environment, Recipe};
 use super::project::Project;
+use super::requirements;
 use super::search::SearchPath;
 use super::step::{self, Step};
 
 /// The oldest Python that the compilers run on.
 const OLDEST: (u32, u32) = (3, 10);
-const LOCK: &str = "requirements.txt";
+pub(super) const LOCK: &str = "requirements.txt";
 const PYTHON: &str = "bin/python";
+/// The folder of the libraries in their environment.
+const LIBRARIES: &str = "libraries";
+/// The script that finds imports in functions.
+pub(super) const LATE_IMPORTS: &str = include_str!("late_imports.py");
 
-/// A virtual environment of Python with a compiler in it.
+/// A virtual environment of Python with a compiler in it, which all projects with that
+/// compiler share.
 pub(super) struct Venv<'a> {
     pub(super) folder: PathBuf,
+    /// The project's libraries, if it has any.
+    pub(super) libraries: Option<Libraries>,
     programs: &'a SearchPath,
-    _environment: Environment,
+    _environments: (Environment, Option<Environment>),
+}
+
+/// The libraries of a project.
+pub(super) struct Libraries {
+    pub(super) folder: PathBuf,
+    /// The folder of a module with their late imports.
+    pub(super) late: PathBuf,
+}
+
+impl Libraries {
+    fn in_environment(environment: &Path) -> Self {
+        Self {
+            folder: environment.join(LIBRARIES),
+            late: environment.join("late"),
+        }
+    }
+
+    /// Returns the paths of files with native code, which a component cannot load.
+    pub(super) fn native(&self) -> Vec<String> {
+        let (mut found, mut folders) = (Vec::new(), vec![self.folder.clone()]);
+        while let Some(folder) = folders.pop() {
+            let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+            for path in entries.map(|entry| entry.path()) {
+                let is_native =
+                    |found: &OsStr| ["so", "pyd", "dylib"].map(OsStr::new).contains(&found);
+                if path.is_dir() && !path.is_symlink() {
+                    folders.push(path);
+                } else if path.extension().is_some_and(is_native) {
+                    let path = path.strip_prefix(&self.folder).unwrap_or(&path);
+                    found.push(path.display().to_string());
+                }
+            }
+        }
+        found.sort();
+        found
+    }
 }
 
 impl<'a> Venv<'a> {
     /// Opens the one of a project, and makes it if there is none.
     pub(super) fn open(project: &'a Project) -> Result<Self, Fault> {
+        let programs = &project.programs;
+        let text = project.text(LOCK)?;
+        let requirements = requirements::read(&text).map_err(|line| {
+            Fault::project(format!(
+                "`{LOCK}` may name only packages of the registry, by version and hashes: `{line}`"
+            ))
+            .fix("write the lines of a package with `skillhost add-library NAME`")
+        })?;
+        let (compilers, libraries) = requirements::split(&requirements);
         let recipe = Recipe {
             kind: "python",
-            locks: &[LOCK],
+            locks: &[(LOCK, compilers)],
             marker: &format!("venv/{PYTHON}"),
+            is_shared: true,
         };
-        let environment = Environment::open(project, &recipe, |folder| {
-            install(&project.programs, folder, &folder.join("venv"))
+        let compiler = Environment::open(project, &recipe, |folder| {
+            let venv = folder.join("venv");
+            let mut command = isolated(programs, &system(programs)?);
+            command
+                .args(["-m", "venv", "--clear"])
+                .arg(&venv)
+                .current_dir(folder);
+            Step::new("`python3 -m venv`", command)
+                .run()
+                .map_err(|fault| {
+                    fault.fix(
+                    "Debian and Ubuntu package that module separately: `apt install python3-venv`",
+                )
+                })?;
+            install(isolated(programs, &venv.join(PYTHON)), folder)
         })?;
+        let venv = compiler.folder.join("venv");
+        let libraries = match libraries.is_empty() {
+            true => None,
+            false => {
+                let recipe = Recipe {
+                    kind: "libraries",
+                    locks: &[(LOCK, libraries)],
+                    marker: LIBRARIES,
+                    is_shared: true,
+                };
+                Some(Environment::open(project, &recipe, |folder| {
+                    let mut command = isolated(programs, &venv.join(PYTHON));
+                    command.env("PIP_TARGET", folder.join(LIBRARIES));
+                    install(command, folder)?;
+                    let libraries = Libraries::in_environment(folder);
+                    let mut command = isolated(programs, &venv.join(PYTHON));
+                    command
+                        .args(["-c", LATE_IMPORTS])
+                        .arg(libraries.late.join("skillhost_late_libraries.py"))
+                        .arg(&libraries.folder)
+                        .current_dir(folder);
+                    fs::create_dir_all(&libraries.late).map_err(|error| {
+                        Fault::missing(format!(
+                            "cannot write `{}`: {error}",
+                            libraries.late.display()
+                        ))
+                    })?;
+                    Step::new("reading the imports of the libraries", command)
+                        .run()
+                        .map(drop)
+                })?)
+            }
+        };
         Ok(Self {
-            folder: environment.folder.join("venv"),
-            programs: &project.programs,
-            _environment: environment,
+            folder: venv,
+            libraries: libraries
+                .as_ref()
+                .map(|it| Libraries::in_environment(&it.folder)),
+            programs,
+            _environments: (compiler, libraries),
         })
     }
 
@@ -47,60 +151,25 @@ impl<'a> Venv<'a> {
     }
 }
 
-fn install(programs: &SearchPath, environment: &Path, venv: &Path) -> Result<(), Fault> {
-    let locked = fs::read_to_string(environment.join(LOCK)).unwrap_or_default();
-    if let Some(line) = beside_registry(&locked) {
-        return Err(Fault::project(format!(
-            "`{LOCK}` may name only packages of the registry, by version and hashes: `{line}`"
-        ))
-        .fix("write it with `pip-compile --generate-hashes`"));
-    }
-    let mut command = isolated(programs, &system(programs)?);
-    command
-        .args(["-m", "venv", "--clear"])
-        .arg(venv)
-        .current_dir(environment);
-    Step::new("`python3 -m venv`", command)
-        .run()
-        .map_err(|fault| {
-            fault
-                .fix("Debian and Ubuntu package that module separately: `apt install python3-venv`")
-        })?;
-    let mut command = isolated(programs, &venv.join(PYTHON));
-    command
-        .args([
-            "-m",
-            "pip",
-            "install",
-            "--quiet",
-            "--disable-pip-version-check",
-        ])
-        .args(["--require-hashes", "--only-binary", ":all:", "-r", LOCK])
-        .current_dir(environment);
-    Step::new("`pip install`", command).run().map_err(|fault| {
+/// Installs the packages of a folder's lock with pip. No code of theirs runs.
+fn install(mut python: Command, folder: &Path) -> Result<(), Fault> {
+    python
+        .args(["-m", "pip", "install", "--quiet"])
+        .args(["--disable-pip-version-check", "--require-hashes"])
+        .args(["--only-binary", ":all:", "-r", LOCK])
+        .current_dir(folder);
+    Step::new("`pip install`", python).run().map_err(|fault| {
         fault
-            .fix("it needs the Python registry, and wheels for this machine")
-            .fix("every package in `requirements.txt` needs its version and hashes")
+            .fix(
+                "it needs the Python registry, and wheels for this machine: packages that are \
+                 built when they are installed are refused",
+            )
+            .fix(
+                "every package in `requirements.txt`, and every one that it needs, stands there \
+                 with its version and hashes: `skillhost add-library NAME` writes them",
+            )
     })?;
     Ok(())
-}
-
-/// Finds a line that names anything but a package of the registry: a path, a URL, an
-/// option. Guards against: a compiler that lies in the project.
-fn beside_registry(locked: &str) -> Option<String> {
-    let lines = locked.replace("\\\n", " ").replace("\\\r\n", " ");
-    let lines = lines.lines().map(|line| match line.split_once(" #") {
-        Some((line, _comment)) => line.trim(),
-        None => line.trim(),
-    });
-    let mut lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
-    let is_plain = |line: &str| {
-        let mut words = line.split_whitespace();
-        line.contains("==")
-            && !line.contains(['@', '/', '\\', '$', '%'])
-            && words.all(|word| !word.starts_with('-') || word.starts_with("--hash=sha256:"))
-    };
-    lines.find(|line| !is_plain(line)).map(str::to_owned)
 }
 
 /// Returns a command that runs Python without the modules of the folder that it
@@ -135,36 +204,5 @@ fn system(programs: &SearchPath) -> Result<PathBuf, Fault> {
         ))
         .fix(how)),
         None => Err(Fault::missing(format!("`{}` does not run", python.display())).fix(how)),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn accepts_only_packages_of_the_registry() {
-        let hash = "--hash=sha256:0000";
-        for plain in [
-            "",
-            "# a comment\n",
-            &format!("one==1.0 \\\n    {hash} \\\n    {hash}\n    # via two\n"),
-            &format!("one[more]==1.0 ; python_version < \"3.12\" \\\n    {hash}\n"),
-        ] {
-            assert_eq!(beside_registry(plain), None, "{plain}");
-        }
-        for line in [
-            "one @ file://${PWD}/one.whl --hash=sha256:0000",
-            "./one.whl --hash=sha256:0000",
-            "one.whl",
-            "-r other.txt",
-            "--index-url https://registry.example/simple",
-            "--no-binary :all:",
-            "one==1.0 --hash=sha256:0000 --config-settings=x",
-            "one==${VERSION}",
-        ] {
-            let text = format!("two==2.0 {hash}\n{line}\n");
-            assert_eq!(beside_registry(&text).as_deref(), Some(line));
-        }
     }
 }

@@ -7,16 +7,16 @@ use clap::Args;
 
 use crate::kit::Language;
 
-/// The line of `Cargo.toml` in the kit.
-pub(super) const LINE: &str = "skillhost-guest = \"0.1.0\"";
+/// The line of `Cargo.toml` in the kit, for the sources that come with the project.
+pub(super) const LINE: &str = "skillhost-guest = { path = \"sdk\" }";
 
 #[derive(Args)]
 pub(super) struct SdkSource {
-    /// Rust: take `skillhost-guest` from this folder
+    /// Rust: take `skillhost-guest` from this folder [default: its sources come with the
+    /// project, in `sdk`]
     #[arg(long, value_name = "DIR", conflicts_with = "sdk_version")]
     sdk_path: Option<PathBuf>,
-    /// Rust: take this version of `skillhost-guest` from the registry [default:
-    /// 0.1.0]
+    /// Rust: take this version of `skillhost-guest` from the registry
     #[arg(long, value_name = "VERSION")]
     sdk_version: Option<String>,
 }

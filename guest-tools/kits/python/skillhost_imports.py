@@ -1,0 +1,43 @@
+"""The modules that a call can import.
+
+A call finds no files of modules: it has those that were imported when the component was built.
+So `bake` then imports what functions import when they run, and the encodings that they name;
+`skillhost build` finds both in the source, and writes them to `skillhost_late`.
+"""
+
+import sys
+
+# Late imports that failed, and why.
+FAILED = {}
+
+
+def bake():
+    """Imports what the functions of the loaded modules import."""
+    by_module = {}
+    for source in ("skillhost_late", "skillhost_late_libraries"):
+        try:
+            by_module |= __import__(source).BY_MODULE
+        except ModuleNotFoundError:
+            pass
+    # A module that is imported may have late imports of its own.
+    while waiting := [name for name in by_module if name in sys.modules]:
+        for name in waiting:
+            for module, names in by_module.pop(name):
+                try:
+                    __import__(module, fromlist=names)
+                except (Exception, SystemExit) as error:
+                    FAILED[module] = f"{type(error).__name__}: {error}"
+
+
+def hint(error):
+    """What to do about a module or an encoding that a call lacks, or an empty text."""
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        module = error.name
+    elif isinstance(error, LookupError) and str(error).startswith("unknown encoding: "):
+        name = str(error).removeprefix("unknown encoding: ").strip()
+        module = "encodings." + name.lower().replace("-", "_").replace(" ", "_")
+    else:
+        return ""
+    if why := FAILED.get(module):
+        return f" (it could not be imported when the component was built: {why})"
+    return f" (a call finds only what was imported before: put `import {module}` at the top of tool.py)"

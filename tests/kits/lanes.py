@@ -5,6 +5,8 @@ import pathlib
 import shutil
 import tempfile
 
+import libraries
+import loop
 import program
 
 LANGUAGES = ["rust", "python", "javascript", "c"]
@@ -107,21 +109,28 @@ def run(language):
         for edits, message in BROKEN.get(language, []):
             break_off(folder, edits, message)
         # The restored project builds again.
-        build(folder)
+        loop.run(folder, language)
+        libraries.run(folder, language)
 
 
 def new(base, language):
-    arguments = ["new", "find-word", "--lang", language]
+    program.run(base, "new", "find-word", "--lang", language).exits_with(0)
+    folder = base / "find-word"
     if language == "rust":
-        # The SDK is not in cargo's registry yet.
-        arguments += ["--sdk-path", str(packaged_sdk(base))]
-    program.run(base, *arguments).exits_with(0)
-    return base / "find-word"
+        packaged = packaged_sdk(base)
+        for part in ["src", "wit"]:
+            assert files(folder / "sdk" / part) == files(packaged / part), part
+    return folder
+
+
+def files(folder):
+    return {path.relative_to(folder): path.read_bytes()
+            for path in folder.rglob("*") if path.is_file()}
 
 
 def packaged_sdk(base):
-    """Packages and unpacks the SDK, as cargo's registry would. The project's build shows that
-    it builds."""
+    """Packages and unpacks the SDK, as cargo's registry would. A project brings the same
+    files, and its build shows that they build."""
     manifest = program.REPOSITORY / "guest-tools/sdk/Cargo.toml"
     program.shell(base, "cargo package --quiet --no-verify --allow-dirty --manifest-path '%s'"
                   " --target-dir package" % manifest).exits_with(0)

@@ -1,0 +1,98 @@
+"""Libraries of PyPI and npm: pinned, built into a tool, called; and those that cannot be."""
+import json
+
+import lanes
+import program
+
+# For each language: what is pinned, the edits of the tool, and the answer of a call.
+TOOLS = {
+    "python": (
+        ["pyyaml==6.0.3", "fastjsonschema==2.22.3"],
+        [("tool.py", "from skillhost_kit", "import fastjsonschema\nimport yaml\nfrom skillhost_kit"),
+         ("tool.py", "return meaning.strip()", """from decimal import Decimal
+
+            term = yaml.safe_load("{term: %s, rope: yes, metres: 0.3}" % wanted)
+            schema = {"properties": {"metres": {"type": "number", "multipleOf": 0.1}}}
+            fastjsonschema.validate(schema, term)
+            mast = "m\\\\u00e2t".encode().decode("unicode_escape")
+            return yaml.safe_dump(term, allow_unicode=True) + str(Decimal(3) / 10) + mast""")],
+        "metres: 0.3\nrope: true\nterm: halyard\n0.3m\u00e2t"),
+    "javascript": (
+        ["marked==18.2.1"],
+        [("src/tool.js", "import { Failure", 'import { marked } from "marked";\nimport { Failure'),
+         ("src/tool.js", "return line.slice(colon + 1).trim();",
+          'return marked.parse(`**\u00c9toile**, ${line.slice(colon + 1).trim()}`) + '
+          '/^\\p{Lu}\\p{Ll}+$/u.test("\u00c9toile");')],
+        "<p><strong>\u00c9toile</strong>, a rope that hoists a sail</p>\ntrue"),
+}
+
+# Libraries that cannot be pinned, and what `add-library` prints.
+REFUSED = {
+    "python": [
+        # It has no wheel.
+        ("docopt==0.6.2", 1, ["`pip install --dry-run` failed", "only libraries with wheels"]),
+        ("--index-url=https://example.org", 2, []),
+        ("../own", 2, ["is not a library of a registry"]),
+    ],
+    "javascript": [
+        ("marked==99.0.0", 1, ["No matching version", "`marked==VERSION`"]),
+        ("file:../own", 2, ["is not a library of a registry"]),
+    ],
+}
+
+MARKED = '"node_modules/marked": {\n      "version": "18.2.1",\n      "integrity": "sha512-'
+# Mistakes with libraries, in the form of `lanes.MISTAKES`. They leave the locks alone, or fail
+# before something is compiled.
+MISTAKES = {
+    "python": [
+        ("requirements.txt", "--hash=sha256:", "--hash=sha256:0000", 1,
+         ["`pip install` failed", "version and hashes"]),
+        ("tool.py", "import yaml\n", "import yaml.cyaml\n", 1,
+         ["No module named 'yaml._yaml'", "`yaml/_yaml.", "is native code, which a tool cannot run"]),
+    ],
+    "javascript": [
+        ("src/tool.js", 'from "marked"', 'from "node:fs"', 1,
+         ["src/tool.js:2: it imports `node:fs`, a part of Node.js"]),
+        # Packages of the kit's compiler, which are for Node.js.
+        ("src/tool.js", 'import { marked } from "marked"', 'import * as marked from "tar"', 1,
+         ["node_modules/", "imports `fs`, a part of Node.js", "also runs in browsers"]),
+        ("src/tool.js", 'from "marked"', 'from "missing-package"', 1,
+         ["src/tool.js:2: it imports `missing-package`", "`skillhost add-library missing-package`"]),
+        # Other bytes than those that were pinned.
+        ("package-lock.json", MARKED, MARKED.replace("sha512-", "sha512-AAAA"), 1,
+         ["EINTEGRITY", "`npm ci` failed", "find out why before you pin them"]),
+    ],
+}
+
+# Files beside the project's own that a build refuses: their length, and what it prints.
+FILES = {
+    "python": [("yaml.py", 2, ["yaml.py:1: the library `PyYAML` has a module `yaml` too",
+                               "rename this one"])],
+    "javascript": [("src/data.js", 50 << 20, ["src/data.js", "50.0 MiB", "a tool may have 10.0 MiB"])],
+}
+
+
+def run(folder, language):
+    if language not in TOOLS:
+        return
+    names, edits, answer = TOOLS[language]
+    for library, code, messages in REFUSED[language]:
+        program.run(folder, "add-library", library).exits_with(code).prints(*messages)
+    for name in names:
+        program.run(folder, "add-library", name).exits_with(0).prints(
+            "pinned `%s` %s" % tuple(name.split("==")))
+        program.run(folder, "add-library", name).exits_with(0).prints("has it already")
+    for path, right, wrong in edits:
+        text = (folder / path).read_text()
+        assert text.count(right) == 1, "%s has no %r" % (path, right)
+        (folder / path).write_text(text.replace(right, wrong))
+    lanes.build(folder)
+    arguments = json.dumps({"skill_name": "sailing-terms", "term": "halyard"})
+    result = program.run(folder, "call", "find_word", arguments).exits_with(0)
+    assert result.stdout == answer, "expected %r, got %r" % (answer, result.stdout)
+    for mistake in MISTAKES[language]:
+        lanes.make(folder, mistake)
+    for path, length, messages in FILES[language]:
+        (folder / path).write_bytes(b"//" + b"x" * (length - 2) if path.endswith(".js") else b"#\n")
+        program.run(folder, "build").exits_with(1).prints(*messages)
+        (folder / path).unlink()

@@ -1,0 +1,61 @@
+"""The loop of an author at work: `skillhost dev` builds and tests after a change of one line."""
+import subprocess
+import threading
+import time
+
+import program
+
+# The time limit of one build and its cases, in seconds.
+TIME_LIMIT = 300
+# The most seconds from a change to its result, on an idle machine with two processors. This
+# machine may be busy, so that only a multiple fails.
+TARGETS = {"rust": 2, "python": 10, "javascript": 5, "c": 2}
+SLACK = 6
+
+# For each language: the file, a text in it, and another that cases notice.
+CHANGES = {
+    "rust": ("src/lib.rs", "has no term", "has not the term"),
+    "python": ("tool.py", "has no term", "has not the term"),
+    "javascript": ("src/tool.js", "has no term", "has not the term"),
+    "c": ("src/tool.c", "has no term", "has not the term"),
+}
+
+
+def run(folder, language):
+    """Starts `dev`, makes one change, prints the time to its result, and reverts it."""
+    path, right, wrong = CHANGES[language]
+    file = folder / path
+    text = file.read_text()
+    assert text.count(right) == 1, "%s has no %r" % (path, right)
+    process = subprocess.Popen([program.SKILLHOST, "dev", "."], cwd=folder, encoding="utf-8",
+                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                               stderr=subprocess.STDOUT)
+    timer = threading.Timer(TIME_LIMIT, process.kill)
+    timer.start()
+    try:
+        shown = until_tested(process)
+        assert "fails" not in shown, shown
+        start = time.monotonic()
+        file.write_text(text.replace(right, wrong))
+        shown = until_tested(process)
+        took = time.monotonic() - start
+        assert "fails: expected" in shown, shown
+    finally:
+        timer.cancel()
+        process.kill()
+        process.wait()
+        process.stdout.close()
+        file.write_text(text)
+    print("%s: a change of one line shows its result after %.1f s (%d s on an idle machine)" % (
+        language, took, TARGETS[language]), flush=True)
+    assert took < SLACK * TARGETS[language], "%s: the loop takes %.1f s" % (language, took)
+
+
+def until_tested(process):
+    """Returns what `dev` prints until the number of cases that pass."""
+    shown = ""
+    for line in process.stdout:
+        shown += line
+        if line.endswith(" pass\n"):
+            return shown
+    raise AssertionError("`skillhost dev` ended: %s" % shown)

@@ -11,11 +11,11 @@ TOOLS = {
         [("tool.py", "from skillhost_kit", "import fastjsonschema\nimport yaml\nfrom skillhost_kit"),
          ("tool.py", "return meaning.strip()", """from decimal import Decimal
 
-            term = yaml.safe_load("{term: %s, rope: yes, metres: 0.3}" % wanted)
+            entry = yaml.safe_load("{term: %s, rope: yes, metres: 0.3}" % term)
             schema = {"properties": {"metres": {"type": "number", "multipleOf": 0.1}}}
-            fastjsonschema.validate(schema, term)
+            fastjsonschema.validate(schema, entry)
             mast = "m\\\\u00e2t".encode().decode("unicode_escape")
-            return yaml.safe_dump(term, allow_unicode=True) + str(Decimal(3) / 10) + mast""")],
+            return yaml.safe_dump(entry, allow_unicode=True) + str(Decimal(3) / 10) + mast""")],
         "metres: 0.3\nrope: true\nterm: halyard\n0.3m\u00e2t"),
     "javascript": (
         ["marked==18.2.1"],

@@ -77,10 +77,12 @@ impl Program {
     }
 }
 
+/// A user who may do nothing.
+pub(crate) const NOBODY: u32 = 65534;
+
 /// Runs the program as a user who may not read everything: CI runs as root. Copies
 /// the binary to a place where that user can start it.
 pub(crate) fn run_unprivileged(arguments: &[&str]) -> Run {
-    const NOBODY: u32 = 65534;
     let folder = tempfile::tempdir().unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let binary: PathBuf = folder.path().join("skillhost");

@@ -1,5 +1,8 @@
 //! The copy of the checkout that faults are put into.
 
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt as _;
@@ -11,9 +14,9 @@ use anyhow::{Context as _, Result, ensure};
 
 /// A copy of all files that git knows or would add.
 pub(crate) struct Copy {
-    from: PathBuf,
     to: PathBuf,
-    files: Vec<PathBuf>,
+    /// Changed files, as they were.
+    changed: RefCell<BTreeMap<PathBuf, Vec<u8>>>,
 }
 
 impl Copy {
@@ -32,15 +35,20 @@ impl Copy {
         ensure!(output.status.success(), "`git ls-files` failed");
         let names = output.stdout.split(|byte| *byte == 0);
         let names = names.filter(|name| !name.is_empty());
-        let copy = Self {
-            from: root.to_owned(),
-            to: root.join("target/faults/tree"),
-            files: names
-                .map(|name| PathBuf::from(std::ffi::OsStr::from_bytes(name)))
-                .collect(),
-        };
-        copy.restore()?;
-        Ok(copy)
+        let to = root.join("target/faults/tree");
+        let mut files = BTreeSet::new();
+        for name in names {
+            let file = Path::new(OsStr::from_bytes(name));
+            let from = root.join(file);
+            copy_file(&from, &to.join(file))
+                .with_context(|| format!("cannot copy {}", from.display()))?;
+            files.insert(to.join(file));
+        }
+        remove_others(&to, &files).context("cannot tidy the copy")?;
+        Ok(Self {
+            to,
+            changed: RefCell::default(),
+        })
     }
 
     /// Returns the place of a file in the copy.
@@ -48,19 +56,37 @@ impl Copy {
         self.to.join(file)
     }
 
-    /// Writes a file of the copy.
+    /// Changes a file of the copy until [`Self::restore`].
     pub(super) fn change(&self, file: &str, content: &str) -> Result<()> {
-        fs::write(self.path(file), content).with_context(|| format!("cannot write {file}"))
+        let path = self.path(file);
+        let before = fs::read(&path).with_context(|| format!("cannot read {file}"))?;
+        fs::write(&path, content).with_context(|| format!("cannot write {file}"))?;
+        self.changed.borrow_mut().entry(path).or_insert(before);
+        Ok(())
     }
 
-    /// Makes every file as it is in the checkout.
-    pub(crate) fn restore(&self) -> Result<()> {
-        for file in &self.files {
-            let (from, to) = (self.from.join(file), self.to.join(file));
-            copy_file(&from, &to).with_context(|| format!("cannot copy {}", from.display()))?;
+    /// Makes every changed file as it was.
+    pub(super) fn restore(&self) -> Result<()> {
+        while let Some((path, before)) = self.changed.borrow_mut().pop_first() {
+            fs::write(&path, before)
+                .with_context(|| format!("cannot restore {}", path.display()))?;
         }
         Ok(())
     }
+}
+
+/// Removes files that the checkout no longer has.
+fn remove_others(folder: &Path, files: &BTreeSet<PathBuf>) -> std::io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let path = entry.path();
+        if entry.file_type()?.is_dir() {
+            remove_others(&path, files)?;
+        } else if !files.contains(&path) {
+            fs::remove_file(path)?;
+        }
+    }
+    Ok(())
 }
 
 fn copy_file(from: &Path, to: &Path) -> std::io::Result<()> {

@@ -138,9 +138,9 @@ fn choose<'a>(faults: &'a [Fault], names: &[String]) -> Result<Vec<&'a Fault>> {
 /// Returns what is wrong with the faults and the table of promises, without a build.
 fn problems(root: &Path, faults: &[Fault]) -> Result<Vec<String>> {
     let mut problems = Vec::new();
-    let mut names = BTreeSet::new();
+    let mut names: BTreeMap<&str, &[String]> = BTreeMap::new();
     for fault in faults {
-        if !names.insert(fault.name.as_str()) {
+        if names.insert(&fault.name, &fault.tests).is_some() {
             problems.push(format!("there are two faults `{}`", fault.name));
         }
         let content = fs::read_to_string(root.join(&fault.file));

@@ -75,8 +75,13 @@ impl Copy {
         Ok(())
     }
 
-    /// Makes every changed file as it was.
+    /// Makes every changed file as it was, and removes what the tests have cached: a
+    /// component that a fault lets through would be in it.
     pub(super) fn restore(&self) -> Result<()> {
+        let cache = self.target.join("tmp/cache");
+        if cache.exists() {
+            fs::remove_dir_all(&cache).context("cannot remove the tests' cache")?;
+        }
         while let Some((path, before)) = self.changed.borrow_mut().pop_first() {
             fs::write(&path, before)
                 .with_context(|| format!("cannot restore {}", path.display()))?;

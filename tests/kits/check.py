@@ -6,10 +6,12 @@ import time
 import document
 import examples
 import lanes
+import scripts
 
 PARTS = {language: lambda language=language: lanes.run(language) for language in lanes.LANGUAGES}
 PARTS["examples"] = examples.run
 PARTS["docs"] = document.run
+PARTS["scripts"] = scripts.run
 
 
 def main():

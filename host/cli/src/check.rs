@@ -1,4 +1,7 @@
-//! `skillhost check`: checks skills against the Agent Skills specification.
+//! `skillhost check`: checks skills against the Agent Skills specification. `check/` asks a
+//! loaded runner about their scripts.
+
+mod scripts;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -11,6 +14,7 @@ use skillhost::{Catalog, Line, SkillsRoot};
 use crate::exit::Exit;
 use crate::options::{self, CommonOptions, ReportFormat};
 use crate::terminal::{self, format_line};
+use scripts::{ScriptChecker, ScriptReport};
 
 /// The time between two lines of progress.
 const PROGRESS: Duration = Duration::from_millis(100);
@@ -34,16 +38,37 @@ pub(crate) struct CheckCommand {
 struct CheckedSkill {
     skill: String,
     findings: Vec<Finding>,
+    scripts: Option<ScriptReport>,
+}
+
+impl CheckedSkill {
+    fn new(skill: String, findings: Vec<Finding>) -> Self {
+        Self {
+            skill,
+            findings,
+            scripts: None,
+        }
+    }
 }
 
 impl CheckCommand {
-    pub(crate) fn execute(mut self, before: CommonOptions) -> anyhow::Result<Exit> {
+    pub(crate) async fn execute(mut self, before: CommonOptions) -> anyhow::Result<Exit> {
         let options = before.and(std::mem::take(&mut self.options));
         let mut checked = Vec::new();
         if self.targets.is_empty() {
-            let catalog = options.catalog()?;
+            let config = options.configured()?;
+            let catalog = options::catalog_of(&config)?;
             options::report_advice(&catalog);
             check_catalog(&catalog, None, &mut checked);
+            if !checked.is_empty()
+                && let Some(checker) = ScriptChecker::load(&options, config).await
+            {
+                let mut progress = Progress::new(checked.len());
+                for (number, checked) in checked.iter_mut().enumerate() {
+                    progress.show(number, &checked.skill);
+                    checked.scripts = checker.report(&checked.skill).await;
+                }
+            }
         }
         for target in &self.targets {
             check_target(target, options.depth(), &mut checked);
@@ -81,7 +106,7 @@ fn check_catalog(catalog: &Catalog, folder: Option<&Path>, into: &mut Vec<Checke
                 None => name,
             };
             let findings = findings.unwrap_or_else(unreadable);
-            into.push(CheckedSkill { skill, findings });
+            into.push(CheckedSkill::new(skill, findings));
         }
     }
 }
@@ -90,7 +115,7 @@ fn check_catalog(catalog: &Catalog, folder: Option<&Path>, into: &mut Vec<Checke
 fn check_target(target: &Path, depth: usize, into: &mut Vec<CheckedSkill>) {
     let mut add = |findings| {
         let skill = target.display().to_string();
-        into.push(CheckedSkill { skill, findings });
+        into.push(CheckedSkill::new(skill, findings));
     };
     let is_skill_md = target
         .file_name()
@@ -180,9 +205,9 @@ fn unreadable(error: std::io::Error) -> Vec<Finding> {
 
 fn print_text(checked: &[CheckedSkill]) -> anyhow::Result<()> {
     let mut lines: Vec<Line> = Vec::new();
-    for CheckedSkill { skill, findings } in checked {
-        let skill = terminal::name(skill);
-        for finding in findings {
+    for checked in checked {
+        let skill = terminal::name(&checked.skill);
+        for finding in &checked.findings {
             let line = finding
                 .line
                 .map(|line| format!(":{line}"))
@@ -194,6 +219,11 @@ fn print_text(checked: &[CheckedSkill]) -> anyhow::Result<()> {
                 finding.rule
             ));
         }
+        let scripts = checked
+            .scripts
+            .iter()
+            .flat_map(|report| report.text.lines());
+        lines.extend(scripts.map(|line| format_line!("{skill}: {line}")));
     }
     terminal::print(&lines)?;
     let (errors, warnings) = (
@@ -220,7 +250,11 @@ fn to_json(checked: &[CheckedSkill]) -> Value {
         .iter()
         .map(|checked| {
             let findings: Value = checked.findings.iter().map(finding).collect();
-            json!({ "skill": checked.skill, "findings": findings })
+            let mut record = json!({ "skill": checked.skill, "findings": findings });
+            if let Some(report) = &checked.scripts {
+                record["scripts"] = report.record.clone();
+            }
+            record
         })
         .collect()
 }

@@ -109,7 +109,7 @@ fn main() -> ExitCode {
             Verb::Respond(respond) => respond.execute(arguments.options).await,
             Verb::Skills(skills) => skills.execute(arguments.options),
             Verb::Prompt(prompt) => prompt.execute(arguments.options),
-            Verb::Check(check) => check.execute(arguments.options),
+            Verb::Check(check) => check.execute(arguments.options).await,
             Verb::Grants(grants) => grants.execute(arguments.options).await,
             Verb::Inspect(inspect) => inspect.execute().await,
             Verb::New(new) => new.execute(),

@@ -7,7 +7,7 @@
 //! | `wasi:cli/environment` | the variables that the operator set for the tool; no arguments |
 //! | `wasi:cli/std*`, `terminal-*` | an empty input; output goes to the log, bounded, line by line |
 //! | `wasi:cli/exit` | an end of the call, which then has no answer |
-//! | `wasi:clocks` | the time; sleeping counts towards the call's time |
+//! | `wasi:clocks` | the time, or the one that the operator set; sleeping counts towards the call's time |
 //! | `wasi:filesystem` | one read-only preopen, or two of a copy-on-write view: our own implementations |
 //! | `wasi:io` | streams and polling over the above |
 //! | `wasi:random` | random bytes |
@@ -47,6 +47,7 @@ use crate::tool::Stop;
 use crate::tool::grant::FolderAccess;
 use crate::tool::limits::{self, Limits};
 
+use environment::FixedClock;
 use log::GuestLog;
 pub(crate) use scripts::ScriptGate;
 use view_files::ViewFiles;
@@ -129,9 +130,14 @@ impl ImportState {
 impl WasiView for ImportState {
     fn ctx(&mut self) -> WasiCtxView<'_> {
         let (tool, limit) = (&self.tool, self.log_limit);
+        let clock = FixedClock::of(&self.environment);
         let ctx = self.wasi.get_or_insert_with(|| {
             let log = GuestLog::new(Arc::clone(tool), limit);
-            WasiCtxBuilder::new()
+            let mut builder = WasiCtxBuilder::new();
+            if let Some(clock) = clock {
+                builder.wall_clock(clock);
+            }
+            builder
                 .stdout(log.clone())
                 .stderr(log)
                 .allow_tcp(false)

@@ -1,7 +1,11 @@
 //! `wasi:cli/environment`: the variables that the operator set for the tool. A guest
-//! sees none of the process's own variables and arguments. With a copy-on-write view,
-//! it starts in the call's folder.
+//! sees none of the process's own variables and arguments. The variable
+//! `SOURCE_DATE_EPOCH` also sets the time that a guest is told. With a copy-on-write
+//! view, it starts in the call's folder.
 
+use std::time::Duration;
+
+use wasmtime_wasi::HostWallClock;
 use wasmtime_wasi::p2::bindings::cli::environment;
 
 use super::ImportState;
@@ -18,5 +22,46 @@ impl environment::Host for &mut ImportState {
     fn initial_cwd(&mut self) -> wasmtime::Result<Option<String>> {
         let mount = self.preopen.as_ref().map(|(_, mount)| mount.clone());
         Ok(self.view.as_ref().and(mount))
+    }
+}
+
+/// The seconds since 1970 at which a guest's clock stands, as reproducible builds name
+/// them.
+const FIXED_TIME: &str = "SOURCE_DATE_EPOCH";
+
+/// A clock that stands.
+pub(super) struct FixedClock(Duration);
+
+impl FixedClock {
+    /// Returns the clock of these variables, if they set it.
+    pub(super) fn of(environment: &[(String, String)]) -> Option<Self> {
+        let (_, value) = environment.iter().find(|(name, _)| name == FIXED_TIME)?;
+        value.parse().ok().map(Duration::from_secs).map(Self)
+    }
+}
+
+impl HostWallClock for FixedClock {
+    fn resolution(&self) -> Duration {
+        Duration::from_secs(1)
+    }
+
+    fn now(&self) -> Duration {
+        self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_variable_in_whole_seconds_stops_the_clock() {
+        let clock = |value: &str| FixedClock::of(&[(FIXED_TIME.to_owned(), value.to_owned())]);
+        let now = clock("1700000000").map(|clock| clock.now());
+        assert_eq!(now, Some(Duration::from_secs(1_700_000_000)));
+        for other in ["", "-1", "1.5", "today"] {
+            assert!(clock(other).is_none(), "{other}");
+        }
+        assert!(FixedClock::of(&[]).is_none());
     }
 }

@@ -1,0 +1,278 @@
+"""Builds the runner for Python and runs the scripts of tests/scripts: those of `cases.json` in the
+sandbox and natively, with the same result, and those of `hostile.json` in the sandbox alone."""
+import base64
+import dataclasses
+import hashlib
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+import urllib.parse
+import zipfile
+
+import program
+from session import Session
+
+RUNNER = program.REPOSITORY / "guest-tools/runners/python"
+CASES = program.REPOSITORY / "tests/scripts"
+GRANT = """
+skills = ["skills"]
+tools = ["tools"]
+compile_time = "5m"
+
+[grants."run_skill_script.wasm"]
+skills = ["*"]
+scripts = ["**/*.py"]
+view = "copy-on-write"
+limits.time = "%s"
+limits.memory = "256MiB"
+environment = { SOURCE_DATE_EPOCH = "%d" }
+"""
+# For hostile scripts: the others have a minute, on a busy machine too.
+SHORT = "3s"
+CLOCK = 1_700_000_000
+# The bytes of a zip bomb's only file.
+BOMB = 400 << 20
+# What the runner and the host add to a script's output.
+EXIT_CODE = re.compile(r"^\[exit code (\d+).*\n?", re.MULTILINE)
+CHANGES = "\nChanged files ("
+
+
+def run():
+    start = time.monotonic()
+    program.run(RUNNER, "build").exits_with(0).prints("run_skill_script: reads the skill")
+    component = RUNNER / "dist/run_skill_script.wasm"
+    print("the runner: built in %.0f s, %.1f MB" % (
+        time.monotonic() - start, component.stat().st_size / 1e6), flush=True)
+    with tempfile.TemporaryDirectory(prefix="kits-") as base:
+        base = pathlib.Path(base)
+        prepare(base, component)
+        with Session(base, "--config", "skillhost.toml") as session:
+            compare(base, session)
+            no_trace(base, session)
+            refusals(session)
+            verdicts(base, session)
+        with Session(base, "--config", "short.toml") as session:
+            endure(base, session)
+        check(base)
+
+
+def prepare(base, component):
+    shutil.copytree(CASES / "skills", base / "skills")
+    (base / "tools").mkdir()
+    shutil.copy(component, base / "tools")
+    (base / "skillhost.toml").write_text(GRANT % ("60s", CLOCK))
+    (base / "short.toml").write_text(GRANT % (SHORT, CLOCK))
+    hostile = base / "skills/hostile-scripts"
+    with zipfile.ZipFile(hostile / "bomb.zip", "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        with archive.open("zeros", "w") as file:
+            for _ in range(BOMB >> 20):
+                file.write(bytes(1 << 20))
+    (hostile / "link").symlink_to("/etc/passwd")
+    (hostile / "scripts/large.py").write_text("#" * (50 << 20))
+
+
+def native_python():
+    """The Python of the build's environment, which has the runner's packages."""
+    name = "python-" + hashlib.sha256(str(RUNNER).encode()).hexdigest()[:32]
+    return pathlib.Path(os.environ["SKILLHOST_CACHE"], "environments", name, "venv/bin/python")
+
+
+@dataclasses.dataclass
+class Answer:
+    """What a model gets of a call."""
+
+    # What the script printed, without the lines that the runner and the host add.
+    output: str
+    text: str
+    failed: bool
+    exit_code: int
+    # The digest of each changed file.
+    files: dict
+    removed: list
+
+
+def call(session, script, **arguments):
+    answer = session.ask("tools/call", name="run_skill_script", arguments={"script": script, **arguments})
+    text, *resources = answer["content"]
+    text = text["text"]
+    output, _, changes = text.partition(CHANGES)
+    code = EXIT_CODE.search(output)
+    files = {}
+    for found in (block["resource"] for block in resources if block["type"] == "resource"):
+        path = urllib.parse.unquote(found["uri"].removeprefix("skillhost-output:///"))
+        data = found["text"].encode() if "text" in found else base64.b64decode(found["blob"])
+        files[path] = hashlib.sha256(data).hexdigest()
+    return Answer(
+        output=EXIT_CODE.sub("", output), text=text, failed=answer.get("isError", False),
+        exit_code=int(code[1]) if code else 0, files=files,
+        removed=re.findall(r'^"(.*)" \(removed\)$', changes, re.MULTILINE))
+
+
+def record(base, tool, **arguments):
+    """Returns the record of a call, which the command line gives."""
+    result = program.run(base, "call", tool, json.dumps(arguments), "--output", "json")
+    return json.loads(result.exits_with(0).stdout)
+
+
+def compare(base, session):
+    """Runs each case in the sandbox and natively, and compares output, exit codes and files."""
+    skill = base / "skills/sixty-scripts"
+    before = digests(base)
+    cases = json.loads((CASES / "cases.json").read_text())
+    for case in cases:
+        script, args, stdin = case["script"], case.get("args", []), case.get("stdin", "")
+        answer = call(session, script, skill_name=skill.name, args=args, stdin=stdin)
+        with tempfile.TemporaryDirectory(prefix="native-") as folder:
+            copy = pathlib.Path(folder, "skill", skill.name)
+            shutil.copytree(skill, copy)
+            old = digests(copy)
+            native = subprocess.run(
+                [native_python(), "-B", script, *args], cwd=copy, input=stdin, encoding="utf-8",
+                # Without a buffer, what both streams get is in its order.
+                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, timeout=60,
+                env={"PATH": os.environ["PATH"], "HOME": str(copy), "TMPDIR": folder,
+                     "LC_ALL": "C.UTF-8", "PYTHONUNBUFFERED": "1"})
+            new = digests(copy)
+        what = "%s %s" % (script, args)
+        expected = native.stdout.replace(str(copy), "/skills/" + skill.name)
+        assert not answer.failed, "%s: %s" % (what, answer.text)
+        same(what, without_marks(answer.output), without_marks(expected))
+        same(what, answer.exit_code, native.returncode & 0xFF)
+        same(what, answer.files, {path: it for path, it in new.items() if old.get(path) != it})
+        same(what, answer.removed, sorted(set(old) - set(new)))
+    assert digests(base) == before
+    scripts = len({case["script"] for case in cases})
+    assert scripts >= 60, scripts
+    print("  %d scripts in %d calls end as natively" % (scripts, len(cases)), flush=True)
+    # A program has the streams apart.
+    found = record(base, "run_skill_script", skill_name=skill.name, script="scripts/streams_order.py")
+    apart = found["exit_code"], found["stdout"], found["stderr"]
+    assert apart == (0, "one\nthree hidden\n??\nfour five\n", "two\n"), found
+
+
+def without_marks(text):
+    """Leaves out the marks below a line of a traceback, which differ between versions of Python."""
+    return [line for line in text.splitlines() if line.strip(" ~^")]
+
+
+def same(what, found, expected):
+    assert found == expected, "%s\nin the sandbox:\n%s\nnatively:\n%s" % (what, found, expected)
+
+
+def digests(folder):
+    """The digest of each file in a folder."""
+    return {path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+            for path in folder.rglob("*") if path.is_file()}
+
+
+def no_trace(base, session):
+    """Two calls differ in all that is random, and share the clock that the grant sets."""
+    script = "inputs/trace.py"
+    source = base / "skills/sixty-scripts" / script
+    source.parent.mkdir()
+    source.write_text(
+        "import json, os, random, sys, tempfile, time, uuid\n"
+        "print(json.dumps([[random.random(), str(uuid.uuid4()), str(uuid.uuid1()),"
+        " os.urandom(8).hex(), tempfile.mkdtemp()], [int(time.time()), sorted(os.environ),"
+        " os.path.exists('new.txt') and open('new.txt').read()]]))\n")
+
+    def ask(**arguments):
+        return json.loads(call(session, script, skill_name="sixty-scripts", **arguments).output)
+
+    files = [{"path": "new.txt", "text": "given"}]
+    (first, told), (second, again) = ask(files=files), ask()
+    assert not set(first) & set(second), (first, second)
+    assert told == [CLOCK, ["HOME", "SOURCE_DATE_EPOCH", "TMPDIR"], "given"], told
+    assert again == [*told[:2], False], again
+    shutil.rmtree(source.parent)
+
+
+def refusals(session):
+    for arguments, message in [
+        ({"script": "../other/x.py"}, "Path traversal detected"),
+        ({"script": "/etc/x.py"}, "Path traversal detected"),
+        ({"script": "scripts/none.py"}, "scripts/none.py: not found. The skill has: scripts/"),
+        ({"script": "SKILL.md"}, "not a Python script"),
+        ({"script": "scripts/large.py", "skill_name": "hostile-scripts"}, "larger than the 4 MiB"),
+        ({"script": "scripts"}, "no script of this path"),
+        ({"files": [{"path": "../x", "text": ""}]}, "Path traversal detected"),
+        ({"files": [{"path": "/tmp/x", "text": ""}]}, "Path traversal detected"),
+        ({"files": [{"path": "x"}]}, "give either text or base64"),
+        ({"files": [{"path": "x", "base64": "?"}]}, "x: "),
+        ({"files": [{"path": "SKILL.md/x", "text": ""}]}, "cannot be written"),
+    ]:
+        arguments = {"skill_name": "sixty-scripts", "script": "scripts/logs.py", **arguments}
+        answer = call(session, **arguments)
+        assert answer.failed and message in answer.text, answer.text
+
+
+def verdicts(base, session):
+    """The verdicts on small scripts, and that a run ends as they say."""
+    skill = base / "skills/judged"
+    cases = json.loads((CASES / "verdicts.json").read_text())
+    for number, case in enumerate(cases):
+        for path, text in {"script.py": case["source"], **case.get("files", {})}.items():
+            file = skill / ("case%02d" % number) / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text)
+    (skill / "SKILL.md").write_text("---\nname: judged\ndescription: Scripts to judge.\n---\n")
+    scripts = record(base, "check_skill_scripts", skill_name="judged")["scripts"]
+    scripts = {found["script"]: found for found in scripts}
+    for number, case in enumerate(cases):
+        script = "case%02d/script.py" % number
+        found = scripts[script]
+        told = [found["verdict"], *([it["line"], it["needs"]] for it in found["reasons"])]
+        assert told == case["told"], "%s\n%s" % (case["source"], found)
+        answer = call(session, script, skill_name="judged")
+        assert not answer.failed, answer.text
+        ran = answer.exit_code == 0
+        assert found["verdict"] == "cannot be told" or ran == (found["verdict"] == "will run"), (
+            "%s\n%s" % (case["source"], answer.text))
+    shutil.rmtree(skill)
+    print("  %d verdicts are right" % len(cases), flush=True)
+
+
+def endure(base, session):
+    """Runs hostile scripts. Each ends as it should, the next call works, and nothing changes."""
+    before = digests(base)
+    cases = json.loads((CASES / "hostile.json").read_text())
+    for case in cases:
+        script = "scripts/%s.py" % case["script"]
+        start = time.monotonic()
+        answer = call(session, script, skill_name="hostile-scripts")
+        took = time.monotonic() - start
+        what = "%s: %s" % (script, answer.text[-2000:])
+        assert took < 30, "%s took %.0f s" % (script, took)
+        if "stopped" in case:
+            assert answer.failed and case["stopped"] in answer.text, what
+        else:
+            assert not answer.failed and answer.exit_code == case["exit_code"], what
+        missing = [part for part in case.get("text", []) if part not in answer.text]
+        assert not missing, "no %s in %s" % (missing, what)
+        for part in [*case.get("without", []), "skill_runner"]:
+            assert part not in answer.text, "%r in %s" % (part, what)
+        assert len(answer.text) < 300_000, "%s: %d characters" % (script, len(answer.text))
+        answer = call(session, "scripts/exit_code.py", skill_name="sixty-scripts", args=["0"])
+        assert not answer.failed and answer.text == "before\n", "after %s: %s" % (script, answer.text)
+    assert digests(base) == before
+    print("  %d hostile scripts end as they should" % len(cases), flush=True)
+
+
+def check(base):
+    """`skillhost check` tells what the runner says."""
+    result = program.run(base, "check").exits_with(0)
+    result.prints("sixty-scripts: scripts/own_modules.py: will run - Modules and packages of the skill.\n",
+                  "hostile-scripts: scripts/third_party.py: will not - Needs what is not there.\n",
+                  "hostile-scripts:   line 2: import requests: the sandbox has no network")
+    skills = json.loads(program.run(base, "check", "--output", "json").exits_with(0).stdout)
+    verdicts = {found["script"]: found["verdict"] for skill in skills for found in skill["scripts"]}
+    assert verdicts["scripts/own_modules.py"] == "will run", verdicts
+    (sixty,) = [skill for skill in skills if skill["skill"] == "sixty-scripts"]
+    judged = [(it["script"], it["verdict"]) for it in sixty["scripts"] if it["verdict"] != "will run"]
+    # It makes the module that it imports.
+    assert judged == [("scripts/sys_path.py", "cannot be told")], judged

@@ -1,0 +1,3 @@
+import asyncio
+
+asyncio.run(asyncio.create_subprocess_exec("ls"))

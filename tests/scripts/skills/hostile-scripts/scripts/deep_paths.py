@@ -1,0 +1,3 @@
+import os
+
+os.makedirs("/".join(["d"] * 10_000))

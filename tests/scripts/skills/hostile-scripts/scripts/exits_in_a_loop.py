@@ -1,0 +1,7 @@
+import os
+
+while True:
+    try:
+        os._exit(7)
+    except BaseException:
+        pass

@@ -1,0 +1,3 @@
+from urllib.request import urlopen
+
+print(urlopen("https://example.org/").read())

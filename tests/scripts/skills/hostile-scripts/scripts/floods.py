@@ -1,0 +1,3 @@
+line = "x" * 99
+while True:
+    print(line)

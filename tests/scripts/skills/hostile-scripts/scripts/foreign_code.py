@@ -1,0 +1,3 @@
+import ctypes
+
+ctypes.CDLL("libc.so.6").system(b"ls")

@@ -1,0 +1,4 @@
+from concurrent.futures import ThreadPoolExecutor
+
+with ThreadPoolExecutor() as pool:
+    print(list(pool.map(str, range(3))))

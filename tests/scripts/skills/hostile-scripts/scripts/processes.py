@@ -1,0 +1,3 @@
+import subprocess
+
+print(subprocess.run(["git", "status"], capture_output=True).stdout)

@@ -1,0 +1,2 @@
+with open("large", "wb") as file:
+    file.truncate(1 << 40)

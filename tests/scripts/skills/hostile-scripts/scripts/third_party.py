@@ -1,0 +1,2 @@
+"""Needs what is not there."""
+import requests

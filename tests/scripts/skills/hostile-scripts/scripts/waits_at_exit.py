@@ -1,0 +1,9 @@
+import atexit
+
+
+def wait():
+    while True:
+        pass
+
+
+atexit.register(wait)

@@ -1,0 +1,3 @@
+import zipfile
+
+zipfile.ZipFile("bomb.zip").extractall("out")

@@ -1,0 +1,7 @@
+"""Ends with a text, which goes to stderr."""
+import sys
+
+try:
+    sys.exit("error: nothing to do")
+finally:
+    print("finally")

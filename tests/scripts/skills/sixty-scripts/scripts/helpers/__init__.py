@@ -1,0 +1,2 @@
+"""Helpers of several scripts."""
+from .money import euros

@@ -6,15 +6,17 @@ const times = new Map();
 let indent = "";
 
 function line(fd, args) {
-  // Most lines are one text: no need to load what prints values.
-  let text = args.every((arg) => typeof arg === "string") && !(args.length > 1 && args[0].includes("%"))
-    ? args.join(" ")
-    : require("util").format(...args);
+  // Most lines are of texts and numbers: no need to load what prints values.
+  const isPlain = args.every(plain) && !(args.length > 1 && typeof args[0] === "string" && args[0].includes("%"));
+  let text = isPlain ? args.map(shown).join(" ") : require("util").format(...args);
   if (indent) {
     text = indent + text.replaceAll("\n", `\n${indent}`);
   }
   native.output(fd, `${text}\n`.toWellFormed());
 }
+
+const plain = (value) => value == null || ["string", "number", "boolean"].includes(typeof value);
+const shown = (value) => (Object.is(value, -0) ? "-0" : `${value}`);
 
 const took = (label) => {
   const since = native.clock() - (times.get(label) ?? native.clock());

@@ -101,8 +101,11 @@ function at(path, syscall, does) {
 
 const encodingOf = (options) => (typeof options === "string" ? options : options?.encoding);
 const asText = (bytes, options) => {
-  const buffer = Buffer.from(bytes);
   const encoding = encodingOf(options);
+  if (encoding && /^utf-?8$/i.test(encoding)) {
+    return native.decode(bytes instanceof Uint8Array ? bytes : new Uint8Array(bytes), false);
+  }
+  const buffer = Buffer.from(bytes);
   return encoding && encoding !== "buffer" ? buffer.toString(encoding) : buffer;
 };
 const asBytes = (data, options) => {

@@ -1,12 +1,29 @@
 // `util`: the printing of values from Node's own code, the rest as small as it can be.
-// It looks at all of the language once; this engine has no shared memory.
-const isWithoutAtomics = globalThis.Atomics === undefined;
-if (isWithoutAtomics) {
-  globalThis.Atomics = {};
+// Loaded when it is first called: it is the largest part of the runner.
+function printing() {
+  // It looks at all of the language once; this engine has no shared memory.
+  const isWithoutAtomics = globalThis.Atomics === undefined;
+  if (isWithoutAtomics) {
+    globalThis.Atomics = {};
+  }
+  const found = require("inspect/inspect");
+  if (isWithoutAtomics) {
+    delete globalThis.Atomics;
+  }
+  return found;
 }
-const { inspect, format, formatWithOptions, stripVTControlCharacters } = require("inspect/inspect");
-if (isWithoutAtomics) {
-  delete globalThis.Atomics;
+const inspect = (...args) => printing().inspect(...args);
+const format = (...args) => printing().format(...args);
+const formatWithOptions = (...args) => printing().formatWithOptions(...args);
+const stripVTControlCharacters = (text) => printing().stripVTControlCharacters(text);
+inspect.custom = Symbol.for("nodejs.util.inspect.custom");
+for (const name of ["defaultOptions", "colors", "styles"]) {
+  Object.defineProperty(inspect, name, {
+    get: () => printing().inspect[name],
+    set(value) {
+      printing().inspect[name] = value;
+    },
+  });
 }
 
 const custom = Symbol.for("nodejs.util.promisify.custom");

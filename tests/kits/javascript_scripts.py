@@ -1,5 +1,6 @@
 """Builds the runner for JavaScript and runs the scripts of tests/scripts-javascript: those of `cases.json`
 in the sandbox and natively, with the same result, and those of `hostile.json` in the sandbox alone."""
+import concurrent.futures
 import hashlib
 import json
 import os
@@ -66,33 +67,38 @@ def call(session, script, **more):
 
 
 def compare(base):
-    skill = base / "skills" / SKILL
     cases = json.loads((CASES / "cases.json").read_text())
-    for case in cases:
-        script, args, stdin = case["script"], case.get("args", []), case.get("stdin", "")
-        asked = {"skill_name": SKILL, "script": script, "args": args, "stdin": stdin}
-        result = program.run(base, "call", TOOL, json.dumps(asked), "--output", "json").exits_with(0)
-        found = json.loads(result.stdout)
-        with tempfile.TemporaryDirectory(prefix="native-") as folder:
-            copy = pathlib.Path(folder, SKILL)
-            shutil.copytree(skill, copy)
-            old = digests(copy)
-            native = subprocess.run(["node", script, *args], cwd=copy, input=stdin, capture_output=True,
-                                    encoding="utf-8", check=False, timeout=60,
-                                    env={"PATH": os.environ["PATH"], "HOME": str(copy), "TMPDIR": folder})
-            new = digests(copy)
-        what = "%s %s: " % (script, args)
-        assert found["exit_code"] == native.returncode, what + "%s\n%s" % (native.returncode, found)
-        assert found["stdout"] == native.stdout, what + "\nin the sandbox:\n%s\nnatively:\n%s" % (
-            found["stdout"], native.stdout)
-        assert bool(found["stderr"]) == bool(native.stderr), what + "%s\n%s" % (found["stderr"], native.stderr)
-        changed = {path: digest for path, digest in new.items() if old.get(path) != digest}
-        told = {file["path"]: file["sha256"] for file in found.get("files", [])}
-        assert told == changed, what + "%s\n%s" % (told, changed)
-        assert found.get("removed", []) == sorted(set(old) - set(new)), what + str(found)
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        for _ in pool.map(lambda case: compare_one(base, case), cases):
+            pass
     scripts = len({case["script"] for case in cases})
     assert scripts >= 40, scripts
     print("  %d scripts in %d calls end as natively" % (scripts, len(cases)), flush=True)
+
+
+def compare_one(base, case):
+    script, args, stdin = case["script"], case.get("args", []), case.get("stdin", "")
+    asked = {"skill_name": SKILL, "script": script, "args": args, "stdin": stdin}
+    # The command line has the record, with the streams apart.
+    result = program.run(base, "call", TOOL, json.dumps(asked), "--output", "json").exits_with(0)
+    found = json.loads(result.stdout)
+    with tempfile.TemporaryDirectory(prefix="native-") as folder:
+        copy = pathlib.Path(folder, SKILL)
+        shutil.copytree(base / "skills" / SKILL, copy)
+        old = digests(copy)
+        native = subprocess.run(["node", script, *args], cwd=copy, input=stdin, capture_output=True,
+                                encoding="utf-8", check=False, timeout=60,
+                                env={"PATH": os.environ["PATH"], "HOME": str(copy), "TMPDIR": folder})
+        new = digests(copy)
+    what = "%s %s: " % (script, args)
+    assert found["exit_code"] == native.returncode, what + "%s\n%s" % (native.returncode, found)
+    assert found["stdout"] == native.stdout, what + "\nin the sandbox:\n%s\nnatively:\n%s" % (
+        found["stdout"], native.stdout)
+    assert bool(found["stderr"]) == bool(native.stderr), what + "%s\n%s" % (found["stderr"], native.stderr)
+    changed = {path: digest for path, digest in new.items() if old.get(path) != digest}
+    told = {file["path"]: file["sha256"] for file in found.get("files", [])}
+    assert told == changed, what + "%s\n%s" % (told, changed)
+    assert found.get("removed", []) == sorted(set(old) - set(new)), what + str(found)
 
 
 def digests(folder):

@@ -1,11 +1,13 @@
-"""Runs `new`, `build`, `test` and a call with the project's own grant for each language, and
-makes mistakes while building."""
+"""Runs `new`, `build`, `test` and a call with the project's own grant for each language, makes
+mistakes while building, and ends with the tool of `parity.py` and the project of `typed.py`."""
 import json
 import pathlib
 import shutil
 import tempfile
 
+import parity
 import program
+import typed
 
 LANGUAGES = ["rust", "python", "javascript", "c"]
 
@@ -52,6 +54,12 @@ MISTAKES = {
     "c": [
         ("src/tool.c", "if (file == NULL)", "if (file == NULLL)",
          1, ["src/tool.c:", "NULLL", "`zig cc` failed"]),
+        ("src/tool.c", "        .call = find_word,\n", "",
+         1, ["src/tool.c:", "field 'call' requires explicit initialization", "`zig cc` failed"]),
+        ("src/tool.c", "        .description = ", "        .title = ",
+         1, ["src/tool.c:", "field 'description' requires explicit initialization"]),
+        ("src/tool.c", '"Look up what a term means in a skill\'s glossary."', '""',
+         1, ["the tool `find_word` has no description", "say in a sentence"]),
         ("src/tool.c", '.name = "find_word"', '.name = "find word"',
          1, ["no host would load it", "1 to 64 letters"]),
         ("src/tool.c", '"{\\"type\\": \\"object\\","', '"{\\"type\\": \\"object\\""',
@@ -66,11 +74,6 @@ BROKEN = {
     "python": [
         ([("tool.py", "return meaning.strip()", "meaning.strip(); return None")],
          "find_word broke off: TypeError: it returns NoneType, and neither str nor Output"),
-        # An optional argument, and the names of files.
-        ([("tool.py", "folder: Folder,", "folder: Folder, most: int | None,"),
-          ("tool.py", "return meaning.strip()",
-           'raise Failure.not_found(f"{most}, {folder.files()}")')],
-         "None, ['SKILL.md', 'glossary.txt']"),
     ],
     "javascript": [
         ([("src/tool.js", "return line.slice(colon + 1).trim();",
@@ -106,8 +109,9 @@ def run(language):
             make(folder, mistake)
         for edits, message in BROKEN.get(language, []):
             break_off(folder, edits, message)
-        # The restored project builds again.
-        build(folder)
+        # The restored project builds again, with another tool.
+        parity.run(folder, language)
+        typed.run(folder, language)
 
 
 def new(base, language):
@@ -153,7 +157,8 @@ def set_traps(folder, language):
 
 def build(folder):
     result = program.run(folder, "build").exits_with(0)
-    result.prints("built `", "dist/find_word.wasm`")
+    result.prints("built `", "dist/find_word.wasm`", "  name: find-word\n", "  version: 0.1.0\n",
+                  "  description: Looks terms up in a skill's glossary\n")
     assert "  find_word: reads the skill named by `skill_name`\n" in result.stdout, result.stdout
     result.prints_not("REFUSED", "hosts also load")
 

@@ -7,13 +7,16 @@ mod environment;
 mod fault;
 mod javascript;
 mod merge;
+mod metadata;
 mod place;
 mod project;
 mod python;
 mod rust;
 mod search;
+mod sections;
 mod step;
 mod venv;
+mod wit;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -79,6 +82,7 @@ pub(crate) async fn build(
         Language::JavaScript => javascript::build(&project)?,
         Language::C => c::build(&project)?,
     };
+    let component = sections::add(&project, &component)?;
     let inspection = inspect::inspector(&component)
         .compile_time(COMPILE_TIME)
         .run()

@@ -3,6 +3,7 @@
 
 mod bindings;
 mod c;
+mod debug;
 mod environment;
 mod fault;
 mod javascript;

@@ -195,6 +195,9 @@ fn explain(host: &Host, error: &CallError) {
     for line in error.help().iter().flat_map(|help| help.lines()) {
         terminal::say(&format_line!("help: {line}"));
     }
+    if let Some(met) = error.met_limit() {
+        terminal::complain(format_args!("before it failed, {met}"));
+    }
     match error {
         // Help has the names, unless it is off.
         CallError::Failed(failure) if error.help().is_none() => {

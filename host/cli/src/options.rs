@@ -20,6 +20,7 @@ use skillhost_index::MemoryIndex;
 use tracing::level_filters::LevelFilter;
 
 use crate::terminal::{self, format_line};
+use crate::trace::TraceReader;
 
 /// The folder of skills, if it exists and no other is given or configured.
 const DEFAULT_SKILLS: &str = "skills";
@@ -336,6 +337,8 @@ impl CommonOptions {
         if let Ok(program) = env::current_exe() {
             run = run.compiler(program);
         }
+        let traces = TraceReader::of(component);
+        let run = run.traces(move |trace| traces.lines(trace));
         Ok(run.compile_time(config.compile_limits.compile_time))
     }
 }

@@ -2,6 +2,7 @@
 //! trusted.
 
 pub(crate) mod cache;
+pub(crate) mod child;
 pub(crate) mod compile;
 mod definitions;
 pub(crate) mod embedded;

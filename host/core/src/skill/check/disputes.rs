@@ -19,6 +19,14 @@ pub(super) fn decides(problem: &Problem) -> &'static str {
     match problem.kind {
         ProblemKind::DuplicateKey | ProblemKind::Braces => BY_VALIDATOR,
         ProblemKind::NotText => BY_SPECIFICATION,
+        // The parser says so of text in quotes alone.
+        ProblemKind::NotYaml
+            if problem
+                .message
+                .contains("tab cannot be used as indentation") =>
+        {
+            "(by YAML; the reference validator accepts it)"
+        }
         ProblemKind::ToolList => {
             "(by the specification; its reference validator accepts a list on several lines)"
         }
@@ -79,9 +87,12 @@ pub(super) fn findings(text: &str, reading: &Reading<'_>) -> Vec<Finding> {
                        put each key on its own line";
         add("yaml-braces", Split::YAML_LINE, message);
     }
-    if let Some(line) = tab_line(yaml) {
-        let message = "a tab is in a line of a key, or in one without text, which only the \
-                       reference validator refuses: write a blank";
+    let is_yaml = |problem: &Problem| problem.kind != ProblemKind::NotYaml;
+    if reading.problems.iter().all(is_yaml)
+        && let Some(line) = tab_line(yaml)
+    {
+        let message = "a tab is in a line of a key, or before its text, which only the reference \
+                       validator refuses: write a blank";
         add("yaml-tab", line, message);
     }
     let mut lines = yaml.lines().zip(Split::YAML_LINE..);
@@ -140,23 +151,30 @@ fn key_of(line: &str) -> Option<&str> {
     Some(line.split_once(':')?.0.trim())
 }
 
-/// Returns the first line with a tab after a key of the format and outside of quotes, or
-/// with a tab before nothing or a comment. Text in a block may have tabs.
+/// Returns the first line with a tab before its text, or after a key of the format. Text
+/// in a block and in quotes may have tabs.
 fn tab_line(yaml: &str) -> Option<u32> {
-    // The indentation of the key whose block of text goes on.
-    let mut block = None;
+    // The indentation of the key whose block of text goes on, and the quote that is open.
+    let (mut block, mut quote) = (None, None);
     for (line, number) in yaml.lines().zip(Split::YAML_LINE..) {
-        let text = line.trim_start();
-        let (indent, is_empty) = (line.len() - text.len(), text.is_empty());
-        if block.is_some_and(|key| is_empty || indent > key) {
+        let text = line.trim();
+        let indent = line.len() - line.trim_start().len();
+        if block.is_some_and(|key| text.is_empty() || indent > key) {
             continue;
         }
-        let indicator = text.trim_end().trim_end_matches(['-', '+']);
-        block = indicator.ends_with(['|', '>']).then_some(indent);
-        let has_no_text = is_empty || text.starts_with('#');
-        if has_tab(line) || has_no_text && line[..indent].contains('\t') {
+        block = None;
+        if let Some(open) = quote {
+            quote = quote.filter(|_| !text.ends_with(open));
+            continue;
+        }
+        if has_tab(line) || line[..indent].contains('\t') {
             return Some(number);
         }
+        let value = text.split_once(':').map_or("", |(_, value)| value.trim());
+        let start = value.chars().next().filter(|c| matches!(c, '"' | '\''));
+        quote = start.filter(|start| value.len() == 1 || !value.ends_with(*start));
+        let indicator = value.trim_end_matches(['-', '+']);
+        block = indicator.ends_with(['|', '>']).then_some(indent);
     }
     None
 }
@@ -229,6 +247,9 @@ mod tests {
             ("---\ndescription: \"a\tb\"\n---\na:\tb\n", &[]),
             ("---\nname: a\n \t\n\t# b\n---\n", &[("yaml-tab", Some(3))]),
             ("---\nname: a\n\t# b\n---\n", &[("yaml-tab", Some(3))]),
+            ("---\nmetadata:\n \ta: b\n---\n", &[("yaml-tab", Some(3))]),
+            ("---\nname: \"a\n \tb\"\n---\n", &[]),
+            ("---\nmetadata:\n\ta: b\n---\n", &[]),
             ("---\ndescription: >-\n  a\n  \t\n  b\n---\n", &[]),
             ("---\nname: a\n<<: b\n---\n", &[("yaml-merge", Some(3))]),
             (

@@ -502,11 +502,17 @@ static bool entries(const sh_folder *folder, const char *path, sh_names *folders
                     sh_names *others, sh_answer *answer) {
     int opened = sh_open(folder, path, answer);
     if (opened < 0) return false;
-    DIR *listed = fdopendir(opened);
     struct stat state;
-    if (listed == NULL || (fstat(opened, &state) == 0 && !S_ISDIR(state.st_mode))) {
+    if (fstat(opened, &state) == 0 && !S_ISDIR(state.st_mode)) {
         close(opened);
         return sh_fail(answer, SH_UNREADABLE, "%s: is not a directory", path);
+    }
+    // It reads the first entries.
+    DIR *listed = fdopendir(opened);
+    if (listed == NULL) {
+        int error = errno;
+        close(opened);
+        return sh_fail_path(answer, path, error);
     }
     const struct dirent *entry;
     while (errno = 0, (entry = readdir(listed)) != NULL) {

@@ -17,13 +17,14 @@ use anyhow::{Context as _, Result, bail, ensure};
 use serde::Deserialize;
 
 use crate::{Outcome, workspace};
+pub(crate) use builds::PATIENCE;
 use builds::{Builds, Ending};
 pub(crate) use copy::Copy;
 
 /// Break each promise of SECURITY.md in turn, and show that its test fails
 ///
-/// Builds in a copy of the checkout, in `target/faults`, but shares the folder of built
-/// dependencies. Let no other build run beside it.
+/// Works in a copy of the checkout, in `target/faults`, which shares the dependencies
+/// that were built.
 #[derive(clap::Args)]
 pub(super) struct Arguments {
     /// The faults to try, by name; all without one
@@ -95,16 +96,10 @@ pub(super) fn execute(arguments: &Arguments) -> Result<Outcome> {
             false => Outcome::Different,
         });
     }
-    eprintln!(
-        "building in a copy, with the dependencies of `{}`: let no other build run beside this",
-        root.join("target").display()
-    );
     let copy = Copy::of(&root)?;
-    let builds = Builds::new(&root, &copy);
+    let builds = Builds::new(&copy);
     let tried = try_all(&chosen, &copy, &builds);
-    // The copy's programs lie in the place of the checkout's.
     copy.restore()?;
-    builds.put_programs_back()?;
     match tried? {
         0 => {
             println!("{} faults, and the tests caught each", chosen.len());

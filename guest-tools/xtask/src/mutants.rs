@@ -14,7 +14,7 @@ use anyhow::{Context as _, Result, ensure};
 use serde::Deserialize;
 
 use crate::environment::cargo_program;
-use crate::faults::Copy;
+use crate::faults::{Copy, PATIENCE};
 use crate::{Outcome, workspace};
 
 /// List the changes of a module's code that no test notices
@@ -96,7 +96,8 @@ fn try_module(root: &Path, copy: &Copy, module: &Module, shard: Option<&str>) ->
         let mut cargo = Command::new(cargo_program());
         cargo
             .current_dir(copy.path(""))
-            .env("CARGO_TARGET_DIR", root.join("target"))
+            .env("CARGO_TARGET_DIR", &copy.target)
+            .env("SKILLHOST_TEST_PATIENCE", PATIENCE)
             .args(["mutants", "--in-place", "--baseline=skip", "--no-shuffle"])
             // All members, so that dependencies have the features that they have anyway.
             .args(["--test-workspace=true", "--timeout", RUN, "--output"])

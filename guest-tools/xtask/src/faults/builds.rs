@@ -19,8 +19,11 @@ use super::copy::Copy;
 use crate::environment::cargo_program;
 
 /// The longest run of a test. Guards against: a fault by which a program waits forever.
-/// The suite ends a test that hangs before.
-const RUN: Duration = Duration::from_secs(400);
+const RUN: Duration = Duration::from_secs(300);
+
+/// The longest wait of the suite for one thing, in milliseconds, below its own: it ends
+/// a test that hangs before the run is over.
+pub(crate) const PATIENCE: &str = "60000";
 
 /// Where tests are: the first part of their names, cargo's options that choose the
 /// targets, and the target's name and kind.
@@ -65,26 +68,28 @@ impl fmt::Display for Ending {
 
 /// The builds of the copy.
 pub(super) struct Builds {
-    root: PathBuf,
     copy: PathBuf,
+    target: PathBuf,
+    log: PathBuf,
     /// The newest test program of each group, and the folder of its package.
     programs: RefCell<HashMap<String, (PathBuf, PathBuf)>>,
 }
 
 impl Builds {
-    pub(super) fn new(root: &Path, copy: &Copy) -> Self {
+    pub(super) fn new(copy: &Copy) -> Self {
         Self {
-            root: root.to_owned(),
             copy: copy.path(""),
+            target: copy.target.clone(),
+            log: copy.target.with_file_name("run.log"),
             programs: RefCell::default(),
         }
     }
 
-    fn cargo(&self, folder: &Path) -> Command {
+    fn cargo(&self) -> Command {
         let mut cargo = Command::new(cargo_program());
         cargo
-            .current_dir(folder)
-            .env("CARGO_TARGET_DIR", self.root.join("target"));
+            .current_dir(&self.copy)
+            .env("CARGO_TARGET_DIR", &self.target);
         // What cargo has set for this program is of the checkout.
         for (name, _) in std::env::vars_os() {
             let name = name.to_string_lossy();
@@ -104,7 +109,7 @@ impl Builds {
             .context("unknown group of tests")?;
         // All members, so that dependencies have the features that they have anyway.
         let output = self
-            .cargo(&self.copy)
+            .cargo()
             .args(["test", "--workspace", "--locked", "--no-run", option])
             .args(["--message-format=json-render-diagnostics", "--quiet"])
             .stderr(Stdio::piped())
@@ -136,12 +141,12 @@ impl Builds {
     pub(super) fn run(&self, group: &str, name: &str) -> Result<Ending> {
         let programs = self.programs.borrow();
         let (program, folder) = programs.get(group).context("it was not built")?;
-        let log = self.root.join("target/faults/run.log");
-        let to = File::create(&log).context("cannot make the log")?;
+        let to = File::create(&self.log).context("cannot make the log")?;
         let mut child = Command::new(program)
             .args(["--exact", name])
             .current_dir(folder)
             .env("CARGO_MANIFEST_DIR", folder)
+            .env("SKILLHOST_TEST_PATIENCE", PATIENCE)
             .stdin(Stdio::null())
             .stdout(to.try_clone()?)
             .stderr(to)
@@ -160,20 +165,11 @@ impl Builds {
         }
         let status = child.wait()?;
         let mut said = String::new();
-        File::open(&log)?.read_to_string(&mut said)?;
+        File::open(&self.log)?.read_to_string(&mut said)?;
         Ok(match (status.success(), said.contains("running 1 test")) {
             (_, false) => Ending::NotRun,
             (true, true) => Ending::Passed,
             (false, true) => Ending::Failed,
         })
-    }
-
-    /// Builds the programs of the checkout, which those of the copy have replaced.
-    pub(super) fn put_programs_back(&self) -> Result<()> {
-        let mut cargo = self.cargo(&self.root);
-        let built = cargo.args(["build", "--workspace", "--bins", "--locked", "--quiet"]);
-        let status = built.status().context("cannot run cargo")?;
-        anyhow::ensure!(status.success(), "the checkout's programs do not build");
-        Ok(())
     }
 }

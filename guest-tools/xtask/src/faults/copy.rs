@@ -12,9 +12,12 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
 
-/// A copy of all files that git knows or would add.
+/// A copy of all files that git knows or would add, with a target folder of its own:
+/// cargo would take what was built in the copy for builds of the checkout.
 pub(crate) struct Copy {
     to: PathBuf,
+    /// The target folder.
+    pub(crate) target: PathBuf,
     /// Changed files, as they were.
     changed: RefCell<BTreeMap<PathBuf, Vec<u8>>>,
 }
@@ -45,8 +48,15 @@ impl Copy {
             files.insert(to.join(file));
         }
         remove_others(&to, &files).context("cannot tidy the copy")?;
+        let target = root.join("target/faults/target");
+        for folder in ["deps", "build", ".fingerprint"] {
+            let built = Path::new("debug").join(folder);
+            link_dependencies(&root.join("target").join(&built), &target.join(&built))
+                .context("cannot link the built dependencies")?;
+        }
         Ok(Self {
             to,
+            target,
             changed: RefCell::default(),
         })
     }
@@ -65,14 +75,45 @@ impl Copy {
         Ok(())
     }
 
-    /// Makes every changed file as it was.
+    /// Makes every changed file as it was, and removes what the tests have cached: a
+    /// component that a fault lets through would be in it.
     pub(super) fn restore(&self) -> Result<()> {
+        let cache = self.target.join("tmp/cache");
+        if cache.exists() {
+            fs::remove_dir_all(&cache).context("cannot remove the tests' cache")?;
+        }
         while let Some((path, before)) = self.changed.borrow_mut().pop_first() {
             fs::write(&path, before)
                 .with_context(|| format!("cannot restore {}", path.display()))?;
         }
         Ok(())
     }
+}
+
+/// Gives the copy what was built of other projects, as further links: nothing is built
+/// twice, and no bytes are copied. What is built of this project stays apart.
+fn link_dependencies(from: &Path, to: &Path) -> std::io::Result<()> {
+    const OWN: [&str; 4] = ["skillhost", "suite-", "xtask-", "web_service-"];
+    let entries = match fs::read_dir(from) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        entries => entries?,
+    };
+    fs::create_dir_all(to)?;
+    for entry in entries {
+        let entry = entry?;
+        let name = entry.file_name();
+        let (text, at) = (name.to_string_lossy(), to.join(&name));
+        let text = text.strip_prefix("lib").unwrap_or(&text);
+        if OWN.iter().any(|own| text.starts_with(own)) {
+            continue;
+        }
+        if entry.file_type()?.is_dir() {
+            link_dependencies(&entry.path(), &at)?;
+        } else if !at.exists() {
+            fs::hard_link(entry.path(), at)?;
+        }
+    }
+    Ok(())
 }
 
 /// Removes files that the checkout no longer has.

@@ -55,13 +55,13 @@ END
 "#;
 
 /// A folder with a project, a cache, and the programs of a machine.
-struct Machine {
-    program: Program,
+pub(crate) struct Machine {
+    pub(crate) program: Program,
     project: PathBuf,
 }
 
 impl Machine {
-    fn with_project(language: &str) -> Self {
+    pub(crate) fn with_project(language: &str) -> Self {
         let program = Program::new();
         for (name, script) in [("python3", PYTHON), ("node", NODE), ("npm", NPM)] {
             program.script(&format!("bin/{name}"), script);
@@ -72,7 +72,7 @@ impl Machine {
         Self { program, project }
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.program.folder.path().join(name)
     }
 
@@ -80,7 +80,7 @@ impl Machine {
         self.build_with(&[])
     }
 
-    fn build_with(&self, variables: &[(&str, &Path)]) -> Run {
+    pub(crate) fn build_with(&self, variables: &[(&str, &Path)]) -> Run {
         let mut command = self.command();
         for (name, value) in variables {
             command.env(name, value);
@@ -112,7 +112,7 @@ impl Machine {
             .env("SKILLHOST_CACHE", self.path("cache"))
             .env(
                 "COMPONENT",
-                repository().join("guest-tools/dist/list_skills.wasm"),
+                repository().join("tests/guests/dist/count_lines.wasm"),
             )
             .env("LOG", self.path("log"));
         command
@@ -172,7 +172,7 @@ fn a_build_runs_no_program_in_the_project() {
         let run = machine.build();
         assert!(!canary.exists(), "{language}: {run:?}");
         assert_eq!(run.code, code, "{language}: {run:?}");
-        let built = machine.project.join("dist/list_skills.wasm");
+        let built = machine.project.join("dist/count_lines.wasm");
         assert_eq!(built.is_file(), code == 0, "{language}: {run:?}");
         assert_eq!(machine.installed(), 1, "{language}: {run:?}");
         for line in machine.logged() {

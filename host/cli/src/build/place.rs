@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use skillhost::Inspection;
 
-use super::Fault;
 use super::project::Project;
+use super::{Fault, definitions};
 use crate::terminal::{self, format_line};
 
 /// Puts a component in its place.
@@ -34,6 +34,7 @@ pub(super) fn put(
                 .fix("export at least one tool"),
         );
     };
+    definitions::check(tools, project.language.source())?;
     let folder = project.own_folder(&project.folder.join("dist"))?;
     let file = folder.join(format!("{}.wasm", tool.name));
     // A host that reads the folder meanwhile must see a whole file.

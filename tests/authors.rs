@@ -79,6 +79,51 @@ fn a_new_project_is_complete_and_has_the_tools_name() {
 }
 
 #[test]
+fn a_new_typed_project_is_complete_and_has_the_functions_name_in_each_spelling() {
+    for language in LANGUAGES {
+        let program = Program::new();
+        let run = new(&program, &["find_two-words", "--typed", "--lang", language]);
+        assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{language}");
+        let folder = program.folder.path().join("find_two-words");
+        let read = |path: &str| fs::read_to_string(folder.join(path)).unwrap();
+        assert!(
+            read("wit/terms.wit").contains("find-two-words: func("),
+            "{language}"
+        );
+        assert!(
+            read("cases/terms.json").contains("\"find_two_words\""),
+            "{language}"
+        );
+        assert!(
+            read("skillhost.toml").contains("find_two_words.wasm"),
+            "{language}"
+        );
+        let (file, function) = match language {
+            "rust" => ("src/lib.rs", "fn find_two_words("),
+            "python" => ("tool.py", "def find_two_words("),
+            "javascript" => ("src/tool.js", "findTwoWords("),
+            _ => ("src/tool.c", "terms_find_two_words("),
+        };
+        assert!(read(file).contains(function), "{language}");
+        for path in files(&folder) {
+            let text = read(path.to_str().unwrap());
+            for word in [
+                "look_up_term",
+                "look-up-term",
+                "lookUpTerm",
+                "skillhost:tool",
+            ] {
+                assert!(
+                    !text.contains(word),
+                    "{language}: {}: {word}",
+                    path.display()
+                );
+            }
+        }
+    }
+}
+
+#[test]
 fn a_new_project_has_a_valid_configuration_skill_and_cases() {
     let program = Program::new();
     new(&program, &["find-word", "--lang", "c", "--dir", "."]);

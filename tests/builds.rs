@@ -7,6 +7,7 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::support::process::Process;
 use crate::support::program::{Program, Run, finish};
 use crate::support::repository;
 
@@ -253,7 +254,7 @@ fn a_build_waits_for_another_of_the_same_project() {
     assert_eq!(machine.build().code, 0);
     let other = fs::File::open(&machine.environments()[0]).unwrap();
     other.lock().unwrap();
-    let mut child = machine.command().spawn().unwrap();
+    let mut child = Process::start(&mut machine.command());
     let mut line = String::new();
     let mut stderr = BufReader::new(child.stderr.take().unwrap());
     stderr.read_line(&mut line).unwrap();
@@ -261,9 +262,9 @@ fn a_build_waits_for_another_of_the_same_project() {
         line.contains("waiting for another build of this project"),
         "{line}"
     );
-    assert!(child.try_wait().unwrap().is_none());
+    assert!(child.try_wait().is_none());
     drop(other);
-    assert!(child.wait().unwrap().success());
+    assert!(child.wait().success());
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! Each limit of a call: set for all tools and for one, reached by a guest, and named
 //! to the model and to the operator.
 
+mod sums;
+
 use serde_json::{Value, json};
 use skillhost::limits::{Limit, LimitSet, Unit};
 use skillhost::{Config, Limits, Load};

@@ -2,6 +2,8 @@
 
 mod support;
 
+// Tests that hang: each is named and ended.
+mod hangs;
 // The contracts, case by case, from the files in `vectors/`.
 mod contracts;
 // Help for wrong calls, case by case, beside the contracts' words.

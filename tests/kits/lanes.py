@@ -1,12 +1,15 @@
-"""Runs `new`, `build`, `test` and a call with the project's own grant for each language, and
-makes the mistakes of `tests/vectors/mistakes.json` that need a compiler."""
+"""Runs `new`, `build`, `test` and a call with the project's own grant for each language, makes
+the mistakes of `tests/vectors/mistakes.json` that need a compiler, and ends with the tool of
+`parity.py` and the project of `typed.py`."""
 import contextlib
 import json
 import pathlib
 import shutil
 import tempfile
 
+import parity
 import program
+import typed
 
 LANGUAGES = ["rust", "python", "javascript", "c"]
 
@@ -42,8 +45,9 @@ def run(language):
         for broken in MISTAKES["at a call"]:
             if broken["project"] == language:
                 break_off(folder, broken)
-        # The restored project builds again.
-        build(folder)
+        # The restored project builds again, with another tool.
+        parity.run(folder, language)
+        typed.run(folder, language)
 
 
 def new(base, language):
@@ -89,7 +93,8 @@ def set_traps(folder, language):
 
 def build(folder):
     result = program.run(folder, "build").exits_with(0)
-    result.prints("built `", "dist/find_word.wasm`")
+    result.prints("built `", "dist/find_word.wasm`", "  name: find-word\n", "  version: 0.1.0\n",
+                  "  description: Looks terms up in a skill's glossary\n")
     assert "  find_word: reads the skill named by `skill_name`\n" in result.stdout, result.stdout
     result.prints_not("REFUSED", "hosts also load")
 

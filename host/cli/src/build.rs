@@ -9,13 +9,16 @@ mod environment;
 mod fault;
 mod javascript;
 mod merge;
+mod metadata;
 mod place;
 mod project;
 mod python;
 mod rust;
 mod search;
+mod sections;
 mod step;
 mod venv;
+mod wit;
 mod wit_check;
 
 use std::path::{Path, PathBuf};
@@ -83,6 +86,7 @@ pub(crate) async fn build(
         Language::JavaScript => javascript::build(&project)?,
         Language::C => c::build(&project)?,
     };
+    let component = sections::add(&project, &component)?;
     let inspection = inspect::inspector(&component)
         .compile_time(COMPILE_TIME)
         .run()

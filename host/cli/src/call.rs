@@ -68,7 +68,7 @@ impl CallCommand {
             terminal::say(&message::call_line(&self.tool, &arguments));
         }
         let text = arguments.to_string();
-        options.prepare_search(&self.tool, &text).await;
+        options.prepare_search(&host, &self.tool, &text).await;
         let id = self.tool_call_id.as_deref();
         let noted = host.noted_skill(&self.tool, &arguments);
         let outcome = host.call_with_id(&self.tool, arguments, id).await;

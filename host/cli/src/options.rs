@@ -307,13 +307,14 @@ impl CommonOptions {
 
     /// Waits until all skills can be found, if a call will search. Only a server's
     /// index is ready before the first call.
-    pub(crate) async fn prepare_search(&self, tool: &str, arguments: &str) {
+    pub(crate) async fn prepare_search(&self, host: &Host, tool: &str, arguments: &str) {
         let searches = match tool {
             "find_skills" => true,
             "list_skills" => arguments.contains("query"),
             _ => false,
         };
         if searches {
+            host.update_index();
             let index = Arc::clone(&self.index);
             let wait = move || index.wait_until_ready(INDEX_TIME);
             let is_ready = tokio::task::spawn_blocking(wait).await;

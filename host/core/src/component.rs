@@ -9,6 +9,7 @@ pub(crate) mod embedded;
 mod file;
 pub(crate) mod inspect;
 mod load;
+pub(crate) mod metadata;
 mod tool_component;
 
 pub use file::read;

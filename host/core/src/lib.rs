@@ -51,7 +51,7 @@
 //! | call a tool | [`Host::call`], [`Output`], [`OutputFiles`], [`CallError`], [`parse_arguments`] |
 //! | observe calls | [`Observer`], [`CallEnd`], [`CallOutcome`], [`CallTrace`], [`Host::occupancy`] |
 //! | see what tools may do | [`Host::grants`], [`Host::problems`], [`EffectiveGrant`] |
-//! | inspect a component | [`inspect()`], [`Inspector`], [`Inspection`] |
+//! | inspect a component | [`inspect()`], [`Inspector`], [`Inspection`], [`ComponentMetadata`] |
 //! | list, find and check skills | [`Catalog`], [`SkillIndex`], [`prompt`], [`check`], [`frontmatter`] |
 //! | read skills' files | [`Host::skill_resources`], [`SkillResources`] |
 //! | answer models' messages | [`exchange`], [`message`] |
@@ -101,6 +101,7 @@ pub use tool::{
 
 // Observing calls, and inspecting hosts and components.
 pub use component::inspect::{Import, Inspection, Inspector, StartSize, inspect};
+pub use component::metadata::ComponentMetadata;
 pub use tool::grant::EffectiveGrant;
 pub use tool::observer::{CallEnd, Observer, Occupancy};
 pub use tool::{CallOutcome, CallTrace, RefusalKind, StopKind, TraceFrame};

@@ -35,6 +35,13 @@ pub(super) fn put(
         );
     };
     definitions::check(tools, project.language.source())?;
+    if let Some(tool) = tools.iter().find(|tool| tool.description.trim().is_empty()) {
+        return Err(Fault::project(format!(
+            "the tool `{}` has no description, by which a model chooses it",
+            tool.name
+        ))
+        .fix("say in a sentence what it does"));
+    }
     let folder = project.own_folder(&project.folder.join("dist"))?;
     let file = folder.join(format!("{}.wasm", tool.name));
     // A host that reads the folder meanwhile must see a whole file.

@@ -46,6 +46,25 @@ pub(super) fn build(project: &Project) -> Result<PathBuf, Fault> {
     }
 }
 
+/// Returns cargo's description of the project's package, with what it inherits from a
+/// workspace.
+pub(super) fn package(project: &Project) -> Result<Value, Fault> {
+    let manifest = project.file("Cargo.toml")?;
+    let mut command = project
+        .programs
+        .command(program(project, "CARGO", "cargo")?);
+    command
+        .args(["metadata", "--no-deps", "--format-version=1"])
+        .current_dir(&project.folder);
+    let mut step = Step::new("`cargo metadata`", command);
+    step.is_captured = true;
+    let metadata: Value = serde_json::from_slice(&step.run()?).unwrap_or_default();
+    let packages = metadata["packages"].as_array();
+    let mut packages = packages.into_iter().flatten();
+    let own = packages.find(|package| package["manifest_path"].as_str() == manifest.to_str());
+    Ok(own.cloned().unwrap_or_default())
+}
+
 /// Returns the program that a variable names, else the one on the PATH.
 fn program(project: &Project, variable: &str, name: &str) -> Result<OsString, Fault> {
     if let Some(named) = env::var_os(variable).filter(|named| !named.is_empty()) {

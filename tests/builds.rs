@@ -238,7 +238,9 @@ fn a_compiler_is_installed_once_for_each_state_of_the_lock_files() {
 fn each_build_compiles_the_current_sources() {
     let machine = Machine::with_project("javascript");
     machine.build();
-    fs::remove_file(machine.project.join("src/skillhost-kit.js")).unwrap();
+    for kit in ["skillhost-kit.js", "skillhost-folder.js"] {
+        fs::remove_file(machine.project.join("src").join(kit)).unwrap();
+    }
     fs::write(machine.project.join("src/tool.js"), "current\n").unwrap();
     symlink("tool.js", machine.project.join("src/link.js")).unwrap();
     // A circle.

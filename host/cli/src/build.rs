@@ -4,6 +4,7 @@
 mod bindings;
 mod c;
 mod debug;
+mod definitions;
 mod environment;
 mod fault;
 mod javascript;
@@ -18,6 +19,7 @@ mod sections;
 mod step;
 mod venv;
 mod wit;
+mod wit_check;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -77,6 +79,7 @@ pub(crate) async fn build(
     language: Option<Language>,
 ) -> Result<BuiltComponent, Fault> {
     let project = Project::open(folder, language)?;
+    wit_check::check(&project)?;
     let component = match project.language {
         Language::Rust => rust::build(&project)?,
         Language::Python => python::build(&project)?,

@@ -104,6 +104,16 @@ impl Language {
         }
     }
 
+    /// Returns the file that defines a new project's tool.
+    pub(crate) fn source(self) -> &'static str {
+        match self {
+            Self::Rust => "src/lib.rs",
+            Self::Python => "tool.py",
+            Self::JavaScript => "src/tool.js",
+            Self::C => "src/tool.c",
+        }
+    }
+
     fn own(self) -> &'static [KitFile] {
         match self {
             Self::Rust => RUST,

@@ -24,9 +24,10 @@ const MAX_PLACES: usize = 10;
 const FOREIGN_PLACES: usize = 3;
 
 /// Files of the kits and the compilers, which are in each trace.
-const OWN_FILES: [&str; 4] = [
+const OWN_FILES: [&str; 5] = [
     "skillhost_kit.",
     "skillhost-kit.js:",
+    "skillhost-folder.js:",
     "sources/initializer.js:",
     "build/bindings/",
 ];

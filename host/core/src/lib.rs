@@ -123,6 +123,7 @@ pub use text::line::{self, Line};
 #[doc(hidden)]
 pub mod internal {
     pub use crate::component::child::{ChildProcess, limit_this_process};
+    pub use crate::component::embedded::names as built_in_names;
     pub use crate::component::read as read_component;
     pub use crate::text::digest::sha256_hex;
     pub use crate::text::media_type;

@@ -2,19 +2,10 @@
 //! function's.
 
 use anyhow::ensure;
+use skillhost::internal::built_in_names;
 
 /// The most characters of a name, as of a tool's.
 const LONGEST: usize = 64;
-
-/// The names of the built-in tools.
-const BUILT_IN: [&str; 6] = [
-    "get_skill",
-    "list_skills",
-    "read_file_in_skill",
-    "read_skill",
-    "read_skill_file",
-    "skill_resources",
-];
 
 /// Words that cannot name a function in some of the languages, or that name
 /// something else in a project.
@@ -46,7 +37,7 @@ pub(super) fn check(name: &str) -> anyhow::Result<()> {
         nearest(name)
     );
     ensure!(
-        !BUILT_IN.contains(&&*tool(name)),
+        !built_in_names().any(|built_in| built_in == tool(name)),
         "`{name}` is the name of a built-in tool; choose another"
     );
     ensure!(

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::env;
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read as _};
 use std::ops::Range;
 use std::time::Duration;
 
@@ -12,6 +12,8 @@ use anyhow::{Context as _, ensure};
 use serde::{Deserialize, Serialize};
 use skillhost::internal::{ChildProcess, limit_this_process};
 use wasmparser::{Encoding, Parser, Payload};
+
+use crate::terminal;
 
 /// The argument that starts the program as the process that reads debug sections.
 pub(crate) const ARGUMENT: &str = "--locate-frames";
@@ -74,10 +76,7 @@ pub(crate) fn answer() -> anyhow::Result<()> {
     let mut input = Vec::new();
     io::stdin().lock().read_to_end(&mut input)?;
     let places = read_question(&input)?;
-    io::stdout()
-        .lock()
-        .write_all(&serde_json::to_vec(&places)?)?;
-    Ok(())
+    terminal::print_json(&serde_json::to_value(&places)?)
 }
 
 fn read_question(input: &[u8]) -> anyhow::Result<Vec<Place>> {

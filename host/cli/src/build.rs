@@ -3,17 +3,23 @@
 
 mod bindings;
 mod c;
+mod debug;
+mod definitions;
 mod environment;
 mod fault;
 mod javascript;
 mod merge;
+mod metadata;
 mod place;
 mod project;
 mod python;
 mod rust;
 mod search;
+mod sections;
 mod step;
 mod venv;
+mod wit;
+mod wit_check;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -73,12 +79,14 @@ pub(crate) async fn build(
     language: Option<Language>,
 ) -> Result<BuiltComponent, Fault> {
     let project = Project::open(folder, language)?;
+    wit_check::check(&project)?;
     let component = match project.language {
         Language::Rust => rust::build(&project)?,
         Language::Python => python::build(&project)?,
         Language::JavaScript => javascript::build(&project)?,
         Language::C => c::build(&project)?,
     };
+    let component = sections::add(&project, &component)?;
     let inspection = inspect::inspector(&component)
         .compile_time(COMPILE_TIME)
         .run()

@@ -2,12 +2,14 @@
 //! trusted.
 
 pub(crate) mod cache;
+pub(crate) mod child;
 pub(crate) mod compile;
 mod definitions;
 pub(crate) mod embedded;
 mod file;
 pub(crate) mod inspect;
 mod load;
+pub(crate) mod metadata;
 mod tool_component;
 
 pub use file::read;

@@ -1,6 +1,7 @@
 """The memory that a call starts from. The host sets back each page that a call writes, so a call costs
 what it touches: the build does here what calls would do again and again."""
 
+import atexit
 import gc
 import os
 import sys
@@ -56,9 +57,12 @@ def _warm(baked):
     """Runs what most scripts do."""
     argv, path, streams = list(sys.argv), list(sys.path), (sys.stdin, sys.stdout, sys.stderr)
     folder = os.path.dirname(__file__)
+    # What modules have registered for a script's end stays for calls: running it would forget it.
+    run_at_exit, atexit._run_exitfuncs = atexit._run_exitfuncs, lambda: None
     for _ in range(ROUNDS):
         done = execute.run(baked, folder, "usual.py", USUAL, ["__init__.py"], b"")
         assert done.exit_code == 0, done.text()
+    atexit._run_exitfuncs = run_at_exit
     lacks.NOTES.lines.clear()
     Streams.current = None
     sys.argv[:], sys.path[:] = argv, path

@@ -119,6 +119,7 @@ fn odd_host(folders: &Folders) -> Host {
             .index(Arc::clone(&index) as _)
             .search_offer(SearchOffer::Always),
     );
+    host.update_index();
     assert!(index.wait_until_ready(12 * SOON));
     host
 }

@@ -7,6 +7,7 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::support::process::Process;
 use crate::support::program::{Program, Run, finish};
 use crate::support::repository;
 
@@ -49,13 +50,13 @@ mkdir -p $compiler
 "#;
 
 /// A folder with a project, a cache, and the programs of a machine.
-struct Machine {
-    program: Program,
+pub(crate) struct Machine {
+    pub(crate) program: Program,
     project: PathBuf,
 }
 
 impl Machine {
-    fn with_project(language: &str) -> Self {
+    pub(crate) fn with_project(language: &str) -> Self {
         let program = Program::new();
         for (name, script) in [("python3", PYTHON), ("node", NODE), ("npm", NPM)] {
             program.script(&format!("bin/{name}"), script);
@@ -66,7 +67,7 @@ impl Machine {
         Self { program, project }
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.program.folder.path().join(name)
     }
 
@@ -74,7 +75,7 @@ impl Machine {
         self.build_with(&[])
     }
 
-    fn build_with(&self, variables: &[(&str, &Path)]) -> Run {
+    pub(crate) fn build_with(&self, variables: &[(&str, &Path)]) -> Run {
         let mut command = self.command();
         for (name, value) in variables {
             command.env(name, value);
@@ -106,7 +107,7 @@ impl Machine {
             .env("SKILLHOST_CACHE", self.path("cache"))
             .env(
                 "COMPONENT",
-                repository().join("guest-tools/dist/list_skills.wasm"),
+                repository().join("tests/guests/dist/count_lines.wasm"),
             )
             .env("LOG", self.path("log"));
         command
@@ -172,7 +173,7 @@ fn a_build_runs_no_program_in_the_project() {
         let run = machine.build();
         assert!(!canary.exists(), "{language}: {run:?}");
         assert_eq!(run.code, code, "{language}: {run:?}");
-        let built = machine.project.join("dist/list_skills.wasm");
+        let built = machine.project.join("dist/count_lines.wasm");
         assert_eq!(built.is_file(), code == 0, "{language}: {run:?}");
         assert_eq!(machine.installed(), 1, "{language}: {run:?}");
         for line in machine.logged() {
@@ -243,7 +244,9 @@ fn a_compiler_is_installed_once_for_each_state_of_the_lock_files() {
 fn each_build_compiles_the_current_sources() {
     let machine = Machine::with_project("javascript");
     machine.build();
-    fs::remove_file(machine.project.join("src/skillhost-kit.js")).unwrap();
+    for kit in ["skillhost-kit.js", "skillhost-folder.js"] {
+        fs::remove_file(machine.project.join("src").join(kit)).unwrap();
+    }
     fs::write(machine.project.join("src/tool.js"), "current\n").unwrap();
     symlink("tool.js", machine.project.join("src/link.js")).unwrap();
     // A circle.
@@ -259,7 +262,7 @@ fn a_build_waits_for_another_of_the_same_project() {
     assert_eq!(machine.build().code, 0);
     let other = fs::File::open(&machine.environments()[0]).unwrap();
     other.lock().unwrap();
-    let mut child = machine.command().spawn().unwrap();
+    let mut child = Process::start(&mut machine.command());
     let mut line = String::new();
     let mut stderr = BufReader::new(child.stderr.take().unwrap());
     stderr.read_line(&mut line).unwrap();
@@ -267,9 +270,9 @@ fn a_build_waits_for_another_of_the_same_project() {
         line.contains("waiting for another build of this project"),
         "{line}"
     );
-    assert!(child.try_wait().unwrap().is_none());
+    assert!(child.try_wait().is_none());
     drop(other);
-    assert!(child.wait().unwrap().success());
+    assert!(child.wait().success());
 }
 
 #[test]

@@ -9,6 +9,7 @@ use std::fs;
 use std::io::Read as _;
 use std::process::{Command, Stdio};
 
+use crate::support::process::{Process, output};
 use crate::support::program::Program;
 
 const SKILL: &str = "---\nname: calculator\ndescription: Adds numbers.\n---\n# Calculator\n";
@@ -148,7 +149,8 @@ fn a_component_that_cannot_be_loaded_is_reported_and_the_rest_works() {
 fn a_reader_that_goes_away_is_no_error() {
     let program = program();
     program.write("skills/calculator/large.txt", "x".repeat(4 << 20));
-    let mut child = Command::new(env!("CARGO_BIN_EXE_skillhost"))
+    let mut command = Command::new(env!("CARGO_BIN_EXE_skillhost"));
+    command
         .args([
             "call",
             "read_file_in_skill",
@@ -157,12 +159,11 @@ fn a_reader_that_goes_away_is_no_error() {
         .current_dir(program.folder.path())
         .env("SKILLHOST_CACHE", crate::support::cache())
         .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+        .stderr(Stdio::piped());
+    let mut child = Process::start(&mut command);
     let mut start = [0; 10];
     child.stdout.take().unwrap().read_exact(&mut start).unwrap();
-    let output = child.wait_with_output().unwrap();
+    let output = child.output();
     assert_eq!((output.status.code(), output.stderr), (Some(0), Vec::new()));
 }
 
@@ -173,12 +174,12 @@ fn only_the_user_may_write_the_cache_and_off_disables_it() {
     let program = program();
     let cache = program.folder.path().join("cache");
     let run = |value: &std::path::Path| {
-        Command::new(env!("CARGO_BIN_EXE_skillhost"))
-            .args(["call", "list_skills"])
-            .current_dir(program.folder.path())
-            .env("SKILLHOST_CACHE", value)
-            .output()
-            .unwrap()
+        output(
+            Command::new(env!("CARGO_BIN_EXE_skillhost"))
+                .args(["call", "list_skills"])
+                .current_dir(program.folder.path())
+                .env("SKILLHOST_CACHE", value),
+        )
     };
     assert!(run(&cache).status.success());
     assert_eq!(

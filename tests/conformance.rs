@@ -130,7 +130,7 @@ fn each_check_finds_its_fault() {
         );
     }
     let exit = report.failed().find(|check| check.id == "answers").unwrap();
-    let cause = "`faulty_exit` trapped: Exited with i32 exit status 0";
+    let cause = "`faulty_exit` trapped: Exited with i32 exit status 0 in `proc_exit`";
     assert!(why(exit).ends_with(cause), "{exit:?}");
 }
 
@@ -140,6 +140,7 @@ fn guests_that_attack_or_check_nothing_fail() {
     limits.time = Duration::from_millis(300);
     let quick = |guest: &str| {
         let run = conformance(guests().join(guest)).limits(limits.clone());
+        let run = run.traces(|trace| trace.output.lines().map(str::to_owned).collect());
         block_on(run.run()).unwrap()
     };
     let unchecked = quick("unchecked.wasm");
@@ -154,6 +155,12 @@ fn guests_that_attack_or_check_nothing_fail() {
     ] {
         let found = faults_of.get(tool).is_some_and(|ids| ids.contains(&fault));
         assert!(found, "{tool}: {faults_of:?}");
+    }
+    for check in &unchecked.checks {
+        let is_panic = check.id == "answers" && check.tool.as_deref() == Some("raw_panic");
+        let shown = check.trace.iter().any(|line| line.contains("panicked at"));
+        assert_eq!(shown, is_panic, "{check:?}");
+        assert!(check.trace.is_empty() || check.outcome != Outcome::Passed);
     }
     // No path leads anywhere: the sandbox holds one folder.
     for check in unchecked.failed() {

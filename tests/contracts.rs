@@ -92,6 +92,7 @@ fn searching(root: &Path, host: HostBuilder) -> Host {
         .search_offer(SearchOffer::Always)
         .index(Arc::clone(&index) as _);
     let host = build(host);
+    host.update_index();
     assert!(index.wait_until_ready(Duration::from_secs(60)));
     host
 }

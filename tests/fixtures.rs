@@ -4,11 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
-use skillhost::{CallError, FailureKind, Grant, Host};
+use skillhost::{CallError, FailureKind, Grant, Host, HostBuilder};
+use skillhost_index::MemoryIndex;
 
 use crate::support::folders::Folders;
 use crate::support::program::Program;
@@ -53,12 +55,12 @@ fn versions() -> &'static [Version] {
                 versions.push(version);
             }
         }
-        // 0.1.0 in each language that has a kit, its patches in Rust.
+        // Each in every language that has a kit.
         versions.sort_by(|one: &Version, other| one.name.cmp(&other.name));
         let names = versions
             .iter()
             .map(|version| (&*version.name, version.tools().len()));
-        assert_eq!(names.collect::<Vec<_>>(), [("0.1.0", 4), ("0.1.1", 1)]);
+        assert_eq!(names.collect::<Vec<_>>(), [("0.1.0", 4), ("0.1.1", 4)]);
         versions
     })
 }
@@ -109,10 +111,14 @@ impl Version {
         serde_json::from_slice(&cases).unwrap()
     }
 
-    /// Makes a host with these components, each of which may read one skill.
-    fn host(&self, root: &Path, skill: &str) -> Host {
-        let builder = builder().without_embedded_tools().skills(root);
-        let grant = || Grant::new().skills([skill]).unwrap();
+    /// Makes a host with these components, each of which may read one skill and start the
+    /// notes in it.
+    fn host(&self, builder: HostBuilder, root: &Path, skill: &str) -> Host {
+        let builder = builder.without_embedded_tools().skills(root);
+        let grant = || {
+            let grant = Grant::new().skills([skill]).unwrap();
+            grant.scripts(["notes/*.md"]).unwrap()
+        };
         let tools = self.tools().into_iter();
         build(tools.fold(builder.tools(&self.unpacked), |builder, tool| {
             builder.grant(format!("{tool}.wasm"), grant())
@@ -141,11 +147,20 @@ fn outcome(answer: Result<skillhost::Output, CallError>) -> Value {
 #[test]
 fn components_of_every_published_version_answer_under_this_host() {
     for version in versions() {
-        let host = version.host(&fixtures().join("skills"), "harbours");
+        let skills = fixtures().join("skills");
+        let host = version.host(builder(), &skills, "harbours");
+        let index = Arc::new(MemoryIndex::new());
+        let searching = builder().index(Arc::clone(&index) as _);
+        let searching = version.host(searching, &skills, "harbours");
+        assert!(index.wait_until_ready(Duration::from_secs(60)));
         let mut answered = BTreeSet::new();
         for case in version.cases() {
             let tool = case["tool"].as_str().unwrap();
-            let outcome = outcome(call(&host, tool, case["arguments"].clone()));
+            let host = match case["index"].as_bool() {
+                Some(true) => &searching,
+                _ => &host,
+            };
+            let outcome = outcome(call(host, tool, case["arguments"].clone()));
             for (part, expected) in case["expect"].as_object().unwrap() {
                 assert_eq!(&outcome[part], expected, "{}: {case}", version.name);
             }
@@ -158,7 +173,7 @@ fn components_of_every_published_version_answer_under_this_host() {
             // Without a grant they can read nothing.
             let mut denied = case["arguments"].clone();
             denied["skill_name"] = json!("other");
-            let stopped = call(&host, tool, denied).unwrap_err();
+            let stopped = call(host, tool, denied).unwrap_err();
             assert!(
                 stopped
                     .to_string()
@@ -179,7 +194,7 @@ fn the_command_line_calls_and_inspects_components_of_every_published_version() {
         let mut config = format!("skills = [{skills:?}]\ntools = [{:?}]\n", version.unpacked);
         for tool in version.tools() {
             config.push_str(&format!(
-                "[grants.\"{tool}.wasm\"]\nskills = [\"harbours\"]\n"
+                "[grants.\"{tool}.wasm\"]\nskills = [\"harbours\"]\nscripts = [\"notes/*.md\"]\n"
             ));
         }
         program.write("skillhost.toml", config);
@@ -225,7 +240,7 @@ fn checksum_computes_the_digests_of_another_library_at_every_length_around_a_blo
     }
     let has_checksum = |version: &&Version| version.tools().contains(&"checksum".to_owned());
     for version in versions().iter().filter(has_checksum) {
-        let host = version.host(&folders.root, "sums");
+        let host = version.host(builder(), &folders.root, "sums");
         let arguments = json!({"skill_name": "sums", "path": "files", "max_results": 1000});
         let record = call(&host, "checksum", arguments).unwrap().record();
         let files = record["files"].as_array().unwrap();

@@ -346,18 +346,15 @@ fn an_author_forges_nothing_with_names_and_expectations_of_cases() {
 #[test]
 fn the_path_of_a_request_forges_nothing_in_the_log() {
     use crate::support::http::{Client, Request};
-    use std::io::{BufRead as _, BufReader, Read as _};
+    use crate::support::process::Process;
+    use rustix::process::Signal;
+    use std::io::Read as _;
 
     let program = Program::new();
-    let mut server = program
-        .command(&["serve", "--http", "127.0.0.1:0", "--log", "debug"])
-        .spawn()
-        .unwrap();
-    let mut line = String::new();
-    let stdout = server.stdout.as_mut().unwrap();
-    BufReader::new(stdout).read_line(&mut line).unwrap();
+    let mut serve = program.command(&["serve", "--http", "127.0.0.1:0", "--log", "debug"]);
+    let mut server = Process::start(&mut serve);
+    let line = server.first_line();
     let address = line
-        .trim_end()
         .strip_prefix("http://")
         .unwrap()
         .strip_suffix("/mcp")
@@ -367,11 +364,11 @@ fn the_path_of_a_request_forges_nothing_in_the_log() {
     // A path cannot have the other characters.
     let path = format!("/FORGED{}", HIDDEN.replace(|c: char| c < '\u{a0}', ""));
     assert_eq!(Client::once(address, &Request::get(&path)).status, 404);
-    server.kill().unwrap();
+    server.signal(Signal::KILL);
     let mut text = String::new();
     let stderr = server.stderr.as_mut().unwrap();
     stderr.read_to_string(&mut text).unwrap();
-    let code = server.wait().unwrap().code().unwrap_or_default();
+    let code = server.wait().code().unwrap_or_default();
     let printed = Printout {
         to: "pipe",
         text,

@@ -294,3 +294,20 @@ fn output_of_a_guest_reaches_only_the_log() {
     assert_eq!(run.stdout, "printed");
     assert_eq!(run.stderr.matches(logged).count(), 2, "{}", run.stderr);
 }
+
+#[test]
+fn output_of_a_guest_past_the_limit_is_counted_and_not_logged() {
+    let program = Program::new();
+    program.write("skills/a/SKILL.md", "# A\n");
+    let tools = guests();
+    let config = format!("tools = [{tools:?}]\n[grants.\"unchecked.wasm\"]\nskills = [\"a\"]\n");
+    program.write("skillhost.toml", config + "limits.log = 2000\n");
+    let options = ["--config", "skillhost.toml", "--log", "info"];
+    // Printed to both streams, each with a line break.
+    let arguments = json!({"skill_name": "a", "path": "@".repeat(1500)}).to_string();
+    let run = program.run(&[&options[..], &["call", "raw_print", &arguments]].concat());
+    assert_eq!(run.stdout, "printed");
+    assert_eq!(run.stderr.matches('@').count(), 1999, "{}", run.stderr);
+    let rest = "guest: 1002 more bytes were not logged";
+    assert!(run.stderr.contains(rest), "{}", run.stderr);
+}

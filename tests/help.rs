@@ -301,6 +301,8 @@ fn a_strangers_tool_gets_help_within_its_grant() {
             Some("Skills with a similar name: \"calculator\""),
         ),
         ("calculator", "../weather/SKILL.md", None),
+        // The name of no skill, but nearly that of one that is not granted.
+        ("wether", "basic.py", None),
     ] {
         let arguments = json!({"skill_name": skill, "path": path});
         let error = call(&host, "count_lines", arguments).unwrap_err();

@@ -71,6 +71,23 @@ fn component_text(core: &str) -> String {
     )
 }
 
+/// Makes a component whose tool `fails` runs some code and then fails by itself, without a
+/// word.
+pub(crate) fn failing_after(code: &str) -> Vec<u8> {
+    // An error, of the kind `failed`.
+    let call = format!(
+        "{code} (i32.store8 (i32.const 4096) (i32.const 1))
+        (i32.store8 (i32.const 4100) (i32.const 4)) (i32.const 4096))"
+    );
+    let text = component_text(&listing_of(&[("fails", "{}")]));
+    let text = text.replace(
+        "(param i32 i32 i32 i32) (result i32) unreachable)",
+        "(param i32 i32 i32 i32) (result i32) i32.const 8192)",
+    );
+    let right = CALL.replace("unreachable)", &call);
+    wat::parse_str(text.replace(CALL, &right)).unwrap()
+}
+
 /// Makes a component whose `call` has another type than the interface's.
 fn untyped_call() -> Vec<u8> {
     let right = component_text(&harmless(""));
@@ -118,6 +135,19 @@ fn definition(at: u32, name: &str, schema: &str, description: u32) -> String {
     data(at, &record) + &strings
 }
 
+/// Returns a core module that defines tools of these names and input schemas.
+pub(crate) fn listing_of(tools: &[(&str, &str)]) -> String {
+    let tools_count = tools.len();
+    let tools = tools.iter().enumerate();
+    let definitions = tools.map(|(at, (name, schema))| {
+        // The texts of the next one lie as far behind as its record.
+        assert!(at + 1 == tools_count || name.len() + schema.len() <= 92);
+        definition(16 + 92 * at as u32, name, schema, 0)
+    });
+    let definitions: String = definitions.collect();
+    listing(1, tools_count as u32, &definitions)
+}
+
 /// Returns a correct core module with something else in it.
 fn harmless(besides: &str) -> String {
     listing(1, 0, besides)
@@ -151,7 +181,7 @@ fn refuses_components_that_attack_while_they_are_loaded_and_serves_the_rest() {
     let grow_memory = "(loop (br_if 0 (i32.ge_s
         (memory.grow (i32.const 10)) (i32.const 0)))) unreachable";
     let cases = [
-        ("start-trap", start("unreachable"), "unreachable"),
+        ("start-trap", start("unreachable"), "executed in `s`"),
         (
             "start-loop",
             start("(loop (br 0))"),

@@ -6,6 +6,7 @@ use std::fs::{self, OpenOptions};
 use std::io::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -14,6 +15,7 @@ use serde_json::{Value, json};
 use skillhost::{CallError, Limits, Stop};
 
 use crate::support::folders::{CANARY, Folders};
+use crate::support::process::output;
 use crate::support::{again, build, builder, builder_with_guests, call, is_again, model_text};
 
 /// The longest time for any of these answers on a busy machine.
@@ -163,11 +165,8 @@ fn descends_ten_thousand_folders_by_handles_and_refuses_them_by_path() {
     assert!(host.catalog().check("deep").unwrap().is_ok());
     assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
     // The standard library cannot remove it: it keeps each level open.
-    let removed = std::process::Command::new("rm")
-        .arg("-rf")
-        .arg(&folders.root)
-        .status();
-    assert!(removed.unwrap().success());
+    let removed = output(Command::new("rm").arg("-rf").arg(&folders.root));
+    assert!(removed.status.success(), "{removed:?}");
 }
 
 #[test]

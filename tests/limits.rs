@@ -1,10 +1,13 @@
 //! Each limit of a call: set for all tools and for one, reached by a guest, and named
 //! to the model and to the operator.
 
+mod sums;
+
 use serde_json::{Value, json};
 use skillhost::limits::{Limit, LimitSet, Unit};
 use skillhost::{Config, Limits, Load};
 
+use crate::hostile_components::failing_after;
 use crate::support::folders::Folders;
 use crate::support::program::{Program, Run};
 use crate::support::{block_on, build, builder, call as ask, guests};
@@ -397,4 +400,27 @@ fn does_not_spend_few_descriptors_on_folders_that_stay_open() {
     let run = program.run_after_with("ulimit -n 64", &arguments, &messages);
     let read = run.stdout.matches("The text.").count();
     assert_eq!((run.code, read), (0, skills), "{run:?}");
+}
+
+/// Such as by an exception of Python: the guest is told that there is no more memory.
+#[test]
+fn names_to_the_operator_the_limit_that_a_tool_met_before_it_failed_by_itself() {
+    let key = "it needed more than 67108864 bytes of memory; `limits.memory` in skillhost.toml \
+               would change it";
+    for (code, met) in [
+        ("(drop (memory.grow (i32.const 2000)))", Some(key)),
+        ("(drop (memory.grow (i32.const 1)))", None),
+    ] {
+        let folders = Folders::new();
+        let file = folders.outside.join("fails.wasm");
+        std::fs::write(&file, failing_after(code)).unwrap();
+        let host = build(builder().component(&file));
+        let error = block_on(host.call("fails", json!({}))).unwrap_err();
+        assert_eq!(error.met_limit().as_deref(), met);
+        assert_eq!((error.model_text(), error.help()), (String::new(), None));
+        let tools = folders.outside.to_str().unwrap();
+        let run = Program::new().run(&["call", "fails", "{}", "--tools", tools]);
+        assert_eq!(run.code, 1, "{run:?}");
+        assert_eq!(run.stderr.contains(key), met.is_some(), "{run:?}");
+    }
 }

@@ -2,6 +2,8 @@
 
 mod support;
 
+// Tests that hang: each is named and ended.
+mod hangs;
 // The contracts, case by case, from the files in `vectors/`.
 mod contracts;
 // Help for wrong calls, case by case, beside the contracts' words.
@@ -84,8 +86,10 @@ mod respond;
 mod agents;
 // The command line: verbs, options, exit codes.
 mod command_line;
-// Mistakes of tool authors, and the message for each.
+// New projects of tool authors.
 mod authors;
+// Mistakes of tool authors, and the message for each.
+mod mistakes;
 // The programs that a build runs, and where they lie.
 mod builds;
 // The string checks of the guest SDK alone.

@@ -3,17 +3,19 @@
 use std::fs;
 use std::process::Command;
 
+use crate::support::process::output;
 use crate::support::repository;
 
 /// Returns the figures of `docs/performance.json` in a form of `bench/compare`.
 fn rendered(form: &str) -> String {
-    let done = Command::new("python3")
+    let mut command = Command::new("python3");
+    command
         .current_dir(repository())
         .env("PYTHONDONTWRITEBYTECODE", "1")
         .arg("bench/compare/compare.py")
-        .args(["--from", "docs/performance.json", "--output", form])
-        .output()
-        .expect("there is no `python3` on the PATH: install Python 3 to run the tests");
+        .args(["--from", "docs/performance.json", "--output", form]);
+    // Needs Python 3 on the PATH.
+    let done = output(&mut command);
     let errors = String::from_utf8_lossy(&done.stderr);
     assert!(done.status.success(), "{errors}");
     String::from_utf8(done.stdout).unwrap()

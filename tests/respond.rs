@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use skillhost::exchange::{self, Format, MAX_CALLS};
 
+use crate::support::process::Process;
 use crate::support::program::Program;
 use crate::support::{block_on, build, cache, repository};
 
@@ -83,15 +84,15 @@ fn reads_a_single_message_over_many_lines() {
 #[test]
 fn answers_each_line_before_it_reads_the_next() {
     let program = program();
-    let mut child = Command::new(env!("CARGO_BIN_EXE_skillhost"))
+    let mut command = Command::new(env!("CARGO_BIN_EXE_skillhost"));
+    command
         .args(["respond", "--format", "openai"])
         .current_dir(program.folder.path())
         .env("SKILLHOST_CACHE", cache())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
+        .stderr(Stdio::null());
+    let mut child = Process::start(&mut command);
     let mut stdin = child.stdin.take().unwrap();
     let mut answers = BufReader::new(child.stdout.take().unwrap()).lines();
     let call = message("get_skill", [&json!({"skill_name": "calculator"})]);
@@ -119,28 +120,28 @@ fn answers_each_line_before_it_reads_the_next() {
     }
     drop(stdin);
     assert!(answers.next().is_none());
-    assert_eq!(child.wait().unwrap().code(), Some(2));
+    assert_eq!(child.wait().code(), Some(2));
 }
 
 #[test]
 fn runs_nothing_more_when_nobody_reads() {
     let program = program();
     program.write("skills/calculator/large.txt", "x".repeat(1 << 20));
-    let mut child = Command::new(env!("CARGO_BIN_EXE_skillhost"))
+    let mut command = Command::new(env!("CARGO_BIN_EXE_skillhost"));
+    command
         .args(["respond", "--format", "openai", "--audit", "audit.jsonl"])
         .current_dir(program.folder.path())
         .env("SKILLHOST_CACHE", cache())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+        .stderr(Stdio::piped());
+    let mut child = Process::start(&mut command);
     drop(child.stdout.take());
     let large = json!({"skill_name": "calculator", "file_path": "large.txt"});
     let line = message("read_file_in_skill", [&large]);
     let lines = format!("{line}\n").repeat(20);
     let _ = child.stdin.take().unwrap().write_all(lines.as_bytes());
-    let output = child.wait_with_output().unwrap();
+    let output = child.output();
     assert_eq!((output.status.code(), output.stderr), (Some(0), Vec::new()));
     let audit = fs::read_to_string(program.folder.path().join("audit.jsonl")).unwrap();
     assert_eq!(audit.lines().count(), 1, "{audit}");

@@ -9,8 +9,9 @@ use rustix::fs::{CWD, FileType, Mode};
 use serde_json::json;
 use skillhost::{CallError, Host, Limits, Load, Stop};
 
+use crate::support::filter::{Answer, answer_statx_with};
 use crate::support::folders::{CANARY, Folders};
-use crate::support::{build, builder, builder_with_guests, call, model_text};
+use crate::support::{again, build, builder, builder_with_guests, call, is_again, model_text};
 
 fn unchecked(folders: &Folders) -> Host {
     build(builder_with_guests().skills(&folders.root))
@@ -87,6 +88,43 @@ fn a_guest_without_checks_reads_nothing_outside_its_folder() {
         let arguments = json!({"skill_name": "a", "path": path});
         assert_eq!(model_text(&host, "raw_read", arguments), content);
     }
+}
+
+#[test]
+fn the_guard_holds_where_the_kernel_does_not_know_statx() {
+    if !is_again() {
+        return again(
+            "sandbox::the_guard_holds_where_the_kernel_does_not_know_statx",
+            "without statx",
+        );
+    }
+    answer_statx_with(Answer::Unknown);
+    let folders = hostile_folder();
+    fs::hard_link(
+        folders.outside.join("canary.txt"),
+        folders.root.join("a/linked"),
+    )
+    .unwrap();
+    let host = unchecked(&folders);
+    let read = |path: &str| {
+        let arguments = json!({"skill_name": "a", "path": path});
+        model_text(&host, "raw_read", arguments)
+    };
+    for (path, seen) in [
+        ("docs/inside.txt", "inside"),
+        ("link", "inside"),
+        ("fifo", "unsupported"),
+        ("linked", "too-many-links"),
+        ("out-relative", "not-permitted"),
+    ] {
+        assert_eq!(read(path), seen, "{path}");
+    }
+    let host = build(builder().skills("/"));
+    let arguments = json!({"skill_name": "dev", "file_path": "shm"});
+    assert_eq!(
+        model_text(&host, "read_file_in_skill", arguments),
+        "ERROR: Cannot read file 'shm': lies on another mount"
+    );
 }
 
 #[test]

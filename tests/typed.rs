@@ -2,6 +2,7 @@
 
 mod arguments;
 mod definitions;
+mod exports;
 mod page;
 mod refused;
 mod shown;

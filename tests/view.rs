@@ -194,6 +194,8 @@ fn no_path_and_no_link_leads_out_of_a_view() {
             ("readlink 0 deep/absolute", "!not-permitted"),
             ("open 2 1 ../a/data.txt r", "!not-permitted"),
             ("open 2 0 ../outside/canary.txt r", "!not-permitted"),
+            ("open 2 0 /data.txt r", "!not-permitted"),
+            ("open 2 0 /new.txt rwc", "!not-permitted"),
             ("open 2 0 sub rd", "ok"),
             ("open 3 2 ../data.txt r", "!not-permitted"),
         ],

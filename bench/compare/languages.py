@@ -26,8 +26,7 @@ ROUNDS, TIMES = 20, 15
 AT_ONCE, BURST, STARTS = 16, 400, 5
 SKILL = "sailing-terms"
 RUST = ("read_file_in_skill", {"skill_name": SKILL, "file_path": "glossary.txt"})
-TERM = {"skill_name": SKILL, "term": "halyard"}
-MEANING = (False, "a rope that hoists a sail")
+TERM = ({"skill_name": SKILL, "term": "halyard"}, (False, "a rope that hoists a sail"))
 
 
 def build(program, folder):
@@ -56,13 +55,17 @@ def calls(server, tool, arguments):
     return run
 
 
-def first_call(command, tool):
+# A call is the name of a tool, its arguments, and what it answers.
+
+
+def first_call(command, call):
     """Milliseconds from a server's start to a result, with compiled code in the cache."""
+    tool, arguments, answer = call
     taken = []
     for _ in range(STARTS):
         start = time.perf_counter()
         with contextlib.closing(Bare(command)) as server:
-            same(tool, server.call(tool, TERM), MEANING)
+            same(tool, server.call(tool, arguments), answer)
         taken.append((time.perf_counter() - start) * 1e3)
     return sorted(taken)[STARTS // 2]
 
@@ -72,18 +75,19 @@ def resident(server):
         return int(re.search(r"^VmRSS:\s*(\d+) kB", status.read(), re.MULTILINE)[1]) / 1024
 
 
-def growth(command, tool):
+def growth(command, call):
     """Mebibytes that a hundred calls add to what a server holds after the first."""
     with contextlib.closing(Bare(command)) as server:
-        server.call(tool, TERM)
+        server.call(*call[:2])
         before = resident(server)
-        calls(server, tool, TERM)(100)
+        calls(server, *call[:2])(100)
         return resident(server) - before
 
 
-def at_once(server, tool, count):
+def at_once(server, call, count):
     """Calls a second, so many at a time: each answer makes room for the next call."""
-    lines = [server.request("tools/call", {"name": tool, "arguments": TERM})
+    tool, arguments, meaning = call
+    lines = [server.request("tools/call", {"name": tool, "arguments": arguments})
              for _ in range(BURST)]
     start = time.perf_counter()
     for line in lines[:count]:
@@ -95,21 +99,21 @@ def at_once(server, tool, count):
     answers += [server.answered() for _ in lines[:count]]
     taken = time.perf_counter() - start
     for answer in answers:
-        same(tool, said(json.loads(answer)["result"]), MEANING)
+        same(tool, said(json.loads(answer)["result"]), meaning)
     return BURST / taken
 
 
-def throughput(command, tool):
+def throughput(command, call):
     """Calls a second of one server with sixteen at once, against two with eight each."""
     ratios = []
     with contextlib.ExitStack() as open_:
         one, *two = [open_.enter_context(contextlib.closing(Bare(command))) for _ in range(3)]
         pool = open_.enter_context(concurrent.futures.ThreadPoolExecutor(2))
         for server in (one, *two):
-            at_once(server, tool, AT_ONCE)
+            at_once(server, call, AT_ONCE)
         for _ in range(2 * STARTS + 1):
-            ours = at_once(one, tool, AT_ONCE)
-            theirs = sum(pool.map(lambda server: at_once(server, tool, AT_ONCE // 2), two))
+            ours = at_once(one, call, AT_ONCE)
+            theirs = sum(pool.map(lambda server: at_once(server, call, AT_ONCE // 2), two))
             ratios.append(ours / theirs)
     return sorted(ratios)[STARTS]
 
@@ -123,19 +127,19 @@ def main():
     wrong = []
     with tempfile.TemporaryDirectory(prefix="skillhost-languages-") as folder:
         command = build(str(pathlib.Path(asked.program).resolve()), pathlib.Path(folder))
-        tools = ["%s_tool" % language for language in LANGUAGES]
+        asked_for = [("%s_tool" % language, *TERM) for language in LANGUAGES]
         with contextlib.closing(Bare(command)) as server:
-            for tool in tools:
-                same(tool, server.call(tool, TERM), MEANING)
-            sides = [calls(server, tool, TERM) for tool in tools] + [calls(server, *RUST)]
+            for tool, arguments, meaning in asked_for:
+                same(tool, server.call(tool, arguments), meaning)
+            sides = [calls(server, *call[:2]) for call in asked_for] + [calls(server, *RUST)]
             taken = [side("", rounds)["median_ns"] / 1e3 for rounds in
                      all_in_turns(sides, ROUNDS, TIMES, lambda text: None)]
         print("%-12s%12s%12s%18s%18s%20s" % (
             "", "a call, µs", "of Rust's", "first call, ms", "100 calls, MiB", "16 at once, of 2"))
         print("%-12s%12.0f%12s" % ("rust", taken[-1], ""))
-        for language, tool, micros in zip(LANGUAGES, tools, taken):
-            first, added = first_call(command, tool), growth(command, tool)
-            of_two = throughput(command, tool)
+        for language, call, micros in zip(LANGUAGES, asked_for, taken):
+            first, added = first_call(command, call), growth(command, call)
+            of_two = throughput(command, call)
             print("%-12s%12.0f%12.1f%18.1f%18.1f%20.2f" % (
                 language, micros, micros / taken[-1], first, added, of_two))
             for what, is_met in (("the first call", first <= 150), ("the memory", added <= 32),

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use skillhost::SkillsRoot;
 
 use super::{conformance, why};
+use crate::support::process::output;
 use crate::support::program::{Program, Run};
 use crate::support::{block_on, guests};
 
@@ -232,11 +233,8 @@ for suite in root:
 assert root.get("tests") == str(sum(len(cases) for _, cases, _ in suites))
 print(json.dumps(suites))
 "#;
-    let parsed = Command::new("python3")
-        .args(["-c", script])
-        .arg(program.folder.path().join("report.xml"))
-        .output()
-        .unwrap();
+    let report = program.folder.path().join("report.xml");
+    let parsed = output(Command::new("python3").args(["-c", script]).arg(report));
     let stderr = String::from_utf8_lossy(&parsed.stderr);
     assert!(parsed.status.success(), "{stderr}\n{}", run.stdout);
     let suites: Value = serde_json::from_slice(&parsed.stdout).unwrap();

@@ -10,7 +10,7 @@ use skillhost::{CallError, Grant, Host, Limits, Stop};
 
 use super::{folders, host, next_call_works, runtime};
 use crate::support::folders::CANARY;
-use crate::support::{block_on, builder, call, guests};
+use crate::support::{block_on, bounded, builder, call, guests};
 
 #[test]
 fn no_guessed_handle_reaches_a_file_of_another_call() {
@@ -127,7 +127,7 @@ fn two_hundred_callers_at_once_each_get_their_own_answer() {
         .collect();
     for (number, caller) in callers.into_iter().enumerate() {
         // A task has one result, so no answer comes twice.
-        let seen = runtime.block_on(caller).unwrap();
+        let seen = bounded(&runtime, caller).unwrap();
         match seen {
             Ok(output) => assert_eq!(output.text(), format!("answer {number}")),
             Err(CallError::Stopped {

@@ -11,7 +11,7 @@ use super::Ending::{Memory, Time, TooLarge};
 use super::{
     Attack, Hosts, MIB, SHORT, attacks, folders, next_call_works, reveals, runtime, shown,
 };
-use crate::support::{again, block_on, builder, guests, is_again};
+use crate::support::{again, block_on, bounded, builder, guests, is_again};
 
 /// The resources of this process.
 #[derive(Debug)]
@@ -159,8 +159,8 @@ fn two_loops_on_two_threads_end_in_time_beside_eight_neighbours_that_get_answers
         let loops = [0; 2].map(|_| runtime.spawn(looping(host.clone())));
         let end = Instant::now() + LONG - Duration::from_millis(50);
         let neighbours = [0; 8].map(|_| runtime.spawn(neighbour(host.clone(), end)));
-        let answered = neighbours.map(|task| runtime.block_on(task).unwrap());
-        let late = loops.map(|task| runtime.block_on(task).unwrap());
+        let answered = neighbours.map(|task| bounded(&runtime, task).unwrap());
+        let late = loops.map(|task| bounded(&runtime, task).unwrap());
         let good = answered.iter().all(|answers| *answers >= 3)
             && late.iter().all(|late| *late < Duration::from_millis(100));
         if good {

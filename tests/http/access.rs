@@ -9,6 +9,7 @@ use skillhost_mcp::http::{HttpOptions, Server, Token};
 use super::{TOKEN, options, read, serve};
 use crate::support::folders::Folders;
 use crate::support::http::{Client, Request};
+use crate::support::program::{NOBODY, run_unprivileged};
 
 #[test]
 fn tools_and_metrics_need_the_token() {
@@ -173,6 +174,14 @@ fn a_token_file_must_be_its_owners_alone() {
         assert_eq!(Token::read(&file).is_ok(), allowed, "{bits:o}");
     }
     mode(0o600);
+    let longest = "x".repeat(4096);
+    fs::write(&file, format!("{longest}\n")).unwrap();
+    let server = serve(options(|options| options.token = Token::read(&file).ok()));
+    let status = |token: &str| {
+        let request = read(1).with("Authorization", &format!("Bearer {token}"));
+        Client::once(server.address, &request).status
+    };
+    assert_eq!((status(&longest), status(&longest[1..])), (200, 401));
     fs::write(&file, "short").unwrap();
     let error = Token::read(&file).unwrap_err();
     assert!(format!("{error:#}").contains("16"), "{error:#}");
@@ -189,4 +198,34 @@ fn a_token_file_must_be_its_owners_alone() {
     ] {
         assert!(Token::read(path).is_err(), "{path:?}");
     }
+}
+
+#[test]
+fn a_token_file_belongs_to_the_user_of_the_server_or_to_root() {
+    use rustix::fs::{Gid, Uid, chown};
+    use std::fs;
+
+    // Others' files can be made by root alone.
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let folders = Folders::new();
+    let file = folders.outside.join("token");
+    fs::write(&file, TOKEN).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+    assert!(Token::read(&file).is_ok());
+    chown(
+        &file,
+        Some(Uid::from_raw(NOBODY)),
+        Some(Gid::from_raw(NOBODY)),
+    )
+    .unwrap();
+    let error = format!("{:#}", Token::read(&file).unwrap_err());
+    assert!(error.contains("belongs to another user"), "{error}");
+    // Its own user reads it: what is wrong is the token.
+    fs::write(&file, "short").unwrap();
+    let path = file.to_str().unwrap();
+    let run = run_unprivileged(&["serve", "--http", "127.0.0.1:0", "--token-file", path]);
+    assert_eq!(run.code, 4, "{run:?}");
+    assert!(run.stderr.contains("between 16 and 4096"), "{run:?}");
 }

@@ -121,7 +121,7 @@ fn unread_answers_leave_no_memory_and_delay_no_probe() {
         Client::once(address, &Request::get("/readyz")).status == 200
     });
     assert_eq!(Client::once(address, &large(1)).text().len(), LARGE);
-    let process = server.child.id().to_string();
+    let process = server.child.pid.to_string();
     let before = status(&process, "VmRSS:");
     // A busy machine can spoil a round.
     let is_in_time = |slowest: &Duration| *slowest < Duration::from_millis(100);

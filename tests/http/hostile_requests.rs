@@ -193,9 +193,8 @@ fn a_hang_up_signal_ends_no_server() {
     let address = server.address;
     let probe = |path| Client::once(address, &Request::get(path)).status;
     wait_until("not ready", || probe("/readyz") == 200);
-    let id = rustix::process::Pid::from_child(&server.child);
     for _ in 0..3 {
-        rustix::process::kill_process(id, rustix::process::Signal::HUP).unwrap();
+        server.child.signal(rustix::process::Signal::HUP);
         std::thread::sleep(Duration::from_millis(20));
         assert_eq!(probe("/healthz"), 200);
     }

@@ -1,19 +1,18 @@
 //! `skillhost serve --http`, as a process.
 
-use std::io::{BufRead as _, BufReader};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::os::unix::fs::PermissionsExt as _;
-use std::process::Child;
 
 use serde_json::json;
 
 use super::{TOKEN, wait_until};
 use crate::support::http::{Client, Request};
+use crate::support::process::Process;
 use crate::support::program::{Program, finish};
 
 /// The program while it serves over HTTP. It is killed when this is dropped.
 pub(super) struct ServerProcess {
-    pub(super) child: Child,
+    pub(super) child: Process,
     pub(super) address: SocketAddr,
 }
 
@@ -24,14 +23,12 @@ impl ServerProcess {
         if let Some(token) = token {
             command.env("SKILLHOST_HTTP_TOKEN", token);
         }
-        let mut child = command.spawn().unwrap();
-        let mut line = String::new();
-        let stdout = child.stdout.as_mut().unwrap();
-        BufReader::new(stdout).read_line(&mut line).unwrap();
+        let mut child = Process::start(&mut command);
+        let line = child.first_line();
         let address = line
             .strip_prefix("http://")
             .unwrap()
-            .strip_suffix("/mcp\n")
+            .strip_suffix("/mcp")
             .unwrap();
         Self {
             address: address.parse().unwrap(),
@@ -40,19 +37,11 @@ impl ServerProcess {
     }
 
     pub(super) fn signal(&self) {
-        let id = rustix::process::Pid::from_child(&self.child);
-        rustix::process::kill_process(id, rustix::process::Signal::TERM).unwrap();
+        self.child.signal(rustix::process::Signal::TERM);
     }
 
     pub(super) fn wait(&mut self) -> Option<i32> {
-        self.child.wait().unwrap().code()
-    }
-}
-
-impl Drop for ServerProcess {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.child.wait().code()
     }
 }
 
@@ -61,12 +50,10 @@ fn localhost_is_every_loopback_address_and_no_other() {
     let program = Program::new();
     program.write("skills/a/SKILL.md", "# A\n");
     let mut command = program.command(&["serve", "--http", "localhost:0"]);
-    let mut child = command.spawn().unwrap();
-    let mut line = String::new();
-    let stdout = child.stdout.as_mut().unwrap();
-    BufReader::new(stdout).read_line(&mut line).unwrap();
+    let mut child = Process::start(&mut command);
+    let line = child.first_line();
     let port = line.strip_prefix("http://localhost:").unwrap();
-    let port: u16 = port.strip_suffix("/mcp\n").unwrap().parse().unwrap();
+    let port: u16 = port.strip_suffix("/mcp").unwrap().parse().unwrap();
     let first = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let second = SocketAddr::from((Ipv6Addr::LOCALHOST, port));
     let has_second = TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).is_ok();

@@ -1,17 +1,16 @@
 //! The example of a web service with the host inside.
 
-use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
-use std::process::Child;
 
 use serde_json::{Value, json};
 
 use crate::support::http::{Answer, Client, Request};
+use crate::support::process::Process;
 use crate::support::program::{Program, command, example};
 
 /// The example while it runs. It is killed when this is dropped.
 struct WebService {
-    child: Child,
+    _child: Process,
     address: SocketAddr,
 }
 
@@ -21,14 +20,11 @@ impl WebService {
         command
             .args(["skillhost.toml", "127.0.0.1:0"])
             .current_dir(program.folder.path());
-        let mut child = command.spawn().unwrap();
-        let mut line = String::new();
-        let stdout = child.stdout.as_mut().unwrap();
-        BufReader::new(stdout).read_line(&mut line).unwrap();
-        let address = line.trim_end().strip_prefix("http://").unwrap();
+        let mut child = Process::start(&mut command);
+        let address = child.first_line();
         Self {
-            address: address.parse().unwrap(),
-            child,
+            address: address.strip_prefix("http://").unwrap().parse().unwrap(),
+            _child: child,
         }
     }
 
@@ -38,13 +34,6 @@ impl WebService {
             ..Request::post(body)
         };
         Client::once(self.address, &request)
-    }
-}
-
-impl Drop for WebService {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

@@ -5,6 +5,7 @@ import time
 
 import document
 import examples
+import javascript_scripts
 import lanes
 import scripts
 
@@ -12,6 +13,7 @@ PARTS = {language: lambda language=language: lanes.run(language) for language in
 PARTS["examples"] = examples.run
 PARTS["docs"] = document.run
 PARTS["scripts"] = scripts.run
+PARTS["javascript-scripts"] = javascript_scripts.run
 
 
 def main():

@@ -1,5 +1,7 @@
-"""Runs `new`, `build`, `test` and a call with the project's own grant for each language, and
-makes mistakes while building."""
+"""Runs `new`, `build`, `test` and a call with the project's own grant for each language, makes
+the mistakes of `tests/vectors/mistakes.json` that need a compiler, and ends with the tool of
+`parity.py` and the project of `typed.py`."""
+import contextlib
 import json
 import pathlib
 import shutil
@@ -7,79 +9,14 @@ import tempfile
 
 import libraries
 import loop
+import parity
 import program
+import typed
 
 LANGUAGES = ["rust", "python", "javascript", "c"]
 
-# For each mistake: the file, the text, its replacement, the exit code, and what the build prints.
-MISTAKES = {
-    "rust": [
-        ("src/lib.rs", "Ok(Output::text(meaning.trim()))", "Ok(Output::text(meaning.trim())",
-         1, ["src/lib.rs:", "`cargo build` failed", "fix the first error above"]),
-        ("Cargo.toml", 'crate-type = ["cdylib"]', 'crate-type = ["rlib"]',
-         1, ["made no component", 'crate-type = ["cdylib"]']),
-    ],
-    "python": [
-        ("tool.py", "return meaning.strip()", "return meaning.strip(",
-         1, ["tool.py:28:", "never closed", "failed"]),
-        ("tool.py", "LISTED = 50", "LISTED = FIFTY",
-         1, ["tool.py", "NameError: name 'FIFTY' is not defined", "`componentize-py` failed"]),
-        ("tool.py", "term: Annotated[str,", "term: Annotated[bytes,",
-         1, ["the parameter `term`", "has no schema; use str", "`componentize-py` failed"]),
-        ("tool.py", "folder: Folder,", "folder: Folder, *more: str,",
-         1, ["`*more: str` is not a named argument", "list[…]"]),
-        ("tool.py", '= "glossary.txt"', '= b"glossary.txt"',
-         1, ["the default of `file_path` is not a JSON value", "use str"]),
-        ("tool.py", "@tool(", "dict(",
-         1, ["find_word is not a tool: put `@tool(…)` above"]),
-        ("tool.py", "Tools = export(", "tools = export(",
-         1, ["no attribute 'Tools'", "must define `Tools = export(…)`"]),
-        ("tool.py", "export(find_word)", "export()",
-         1, ["defines no tool", "export at least one"]),
-        ("requirements.txt", "componentize-py==0.25.1", "componentize-py==0.25.0",
-         1, ["`pip install` failed", "version and hashes"]),
-    ],
-    "javascript": [
-        ("src/tool.js", 'throw Failure.invalidArguments("The term is empty.");', "throw Failure.(;",
-         1, ["src/tool.js:", "SyntaxError", "failed"]),
-        ("src/tool.js", "const LISTED = 50;", "const LISTED = FIFTY;",
-         1, ["FIFTY is not defined", "`componentize-js` failed"]),
-        ("src/tool.js", "  call(", "  async call(",
-         1, ["the tool find_word: `call` is async", "`componentize-js` failed"]),
-        ("src/tool.js", 'path: "file_path",', 'path: "file",',
-         1, ["`path` names file, which is not a property of its schema", "`componentize-js` failed"]),
-        ("package.json", '"0.23.0"', '"0.22.0"',
-         1, ["`npm ci` failed", "`package-lock.json`"]),
-    ],
-    "c": [
-        ("src/tool.c", "if (file == NULL)", "if (file == NULLL)",
-         1, ["src/tool.c:", "NULLL", "`zig cc` failed"]),
-        ("src/tool.c", '.name = "find_word"', '.name = "find word"',
-         1, ["no host would load it", "1 to 64 letters"]),
-        ("src/tool.c", '"{\\"type\\": \\"object\\","', '"{\\"type\\": \\"object\\""',
-         1, ["no host would load it", "its input schema", "not JSON"]),
-        ("wit/tools.wit", "interface tools {", "interface tools ",
-         1, ["in `wit`", "expected '{'"]),
-    ],
-}
-
-# Edits that build, and the answer of a call.
-BROKEN = {
-    "python": [
-        ([("tool.py", "return meaning.strip()", "meaning.strip(); return None")],
-         "find_word broke off: TypeError: it returns NoneType, and neither str nor Output"),
-        # An optional argument, and the names of files.
-        ([("tool.py", "folder: Folder,", "folder: Folder, most: int | None,"),
-          ("tool.py", "return meaning.strip()",
-           'raise Failure.not_found(f"{most}, {folder.files()}")')],
-         "None, ['SKILL.md', 'glossary.txt']"),
-    ],
-    "javascript": [
-        ([("src/tool.js", "return line.slice(colon + 1).trim();",
-           "line.slice(colon + 1).trim(); return;")],
-         "find_word broke off: TypeError: it returns neither a text nor { text, details }"),
-    ],
-}
+# Mistakes of authors: those at the build and at a call need a compiler.
+MISTAKES = json.loads((program.REPOSITORY / "tests/vectors/mistakes.json").read_text())
 
 # Traps: scripts and modules in the project that must not run in place of a compiler. Each
 # would leave a file.
@@ -104,13 +41,17 @@ def run(language):
         assert not left.exists(), "the build ran `%s`" % left.read_text()
         test(folder)
         call(folder)
-        for mistake in MISTAKES[language]:
-            make(folder, mistake)
-        for edits, message in BROKEN.get(language, []):
-            break_off(folder, edits, message)
-        # The restored project builds again.
+        for mistake in MISTAKES["at the build"]:
+            if mistake["project"] == language:
+                make(folder, mistake)
+        for broken in MISTAKES["at a call"]:
+            if broken["project"] == language:
+                break_off(folder, broken)
+        # The restored project builds again, with libraries, and with another tool.
         loop.run(folder, language)
         libraries.run(folder, language)
+        parity.run(folder, language)
+        typed.run(folder, language)
 
 
 def new(base, language):
@@ -162,7 +103,8 @@ def set_traps(folder, language):
 
 def build(folder):
     result = program.run(folder, "build").exits_with(0)
-    result.prints("built `", "dist/find_word.wasm`")
+    result.prints("built `", "dist/find_word.wasm`", "  name: find-word\n", "  version: 0.1.0\n",
+                  "  description: Looks terms up in a skill's glossary\n")
     assert "  find_word: reads the skill named by `skill_name`\n" in result.stdout, result.stdout
     result.prints_not("REFUSED", "hosts also load")
 
@@ -185,30 +127,54 @@ def call(folder):
     shutil.rmtree(folder / "skills/other-terms")
 
 
-def break_off(folder, edits, message):
-    """Makes edits that show in a call, and reverts them."""
-    before = {path: (folder / path).read_text() for path, _, _ in edits}
-    for path, right, wrong in edits:
-        text = (folder / path).read_text()
-        assert text.count(right) == 1, "%s has no %r" % (path, right)
-        (folder / path).write_text(text.replace(right, wrong))
-    build(folder)
-    arguments = json.dumps({"skill_name": "sailing-terms", "term": "halyard"})
-    result = program.run(folder, "call", "find_word", arguments).exits_with(1).prints_not(*STACKS)
-    assert result.stdout == message, result.stdout
-    for path, text in before.items():
-        (folder / path).write_text(text)
+def break_off(folder, broken):
+    """Makes edits that show in calls, builds once, makes the calls, and reverts the edits."""
+    with edited(folder, broken["edits"]):
+        build(folder)
+        for mistake in broken["calls"]:
+            call_wrongly(folder, mistake)
+
+
+def call_wrongly(folder, mistake):
+    arguments = {"skill_name": "sailing-terms", "term": mistake["term"]}
+    result = program.run(folder, "call", "find_word", json.dumps(arguments))
+    assert result.code in (1, 3), "%s: exit code %d" % (mistake["mistake"], result.code)
+    result.prints(*mistake.get("says", [])).prints_not(*STACKS)
+    if "answer" in mistake:
+        assert result.stdout == mistake["answer"], result.stdout
+    # What the author reads, and no model.
+    for line in mistake.get("trace", []):
+        assert line not in result.stdout, result.stdout
+    if "trace" in mistake:
+        cases = folder.parent / "cases-of-mistakes"
+        cases.mkdir(exist_ok=True)
+        case = {"name": "wrong", "tool": "find_word", "arguments": arguments, "expect": {"text": ""}}
+        (cases / "case.json").write_text(json.dumps([case]))
+        # `test` finds the skill in the project.
+        tested = program.run(folder, "test", "dist/find_word.wasm", "--cases", str(cases))
+        tested.exits_with(1).prints(*mistake["trace"])
 
 
 def make(folder, mistake):
     """Makes one mistake, and reverts it."""
-    path, right, wrong, code, messages = mistake
-    file = folder / path
-    text = file.read_text()
-    assert text.count(right) >= 1, "%s has no %r" % (path, right)
     component = (folder / "dist/find_word.wasm").read_bytes()
-    file.write_text(text.replace(right, wrong, 1))
-    program.run(folder, "build").exits_with(code).prints(*messages).prints_not(*STACKS)
+    with edited(folder, mistake["edits"]):
+        result = program.run(folder, "build").exits_with(mistake["exit"])
+        result.prints(*mistake["says"]).prints_not(*STACKS)
     # The previous component is still there.
     assert (folder / "dist/find_word.wasm").read_bytes() == component
-    file.write_text(text)
+
+
+@contextlib.contextmanager
+def edited(folder, edits):
+    """Makes edits, and reverts them."""
+    files = {folder / edit["file"] for edit in edits}
+    before = {file: file.read_text() for file in files}
+    for edit in edits:
+        file = folder / edit["file"]
+        text = file.read_text()
+        assert edit["from"] in text, "%s has no %r" % (edit["file"], edit["from"])
+        file.write_text(text.replace(edit["from"], edit["to"], 1))
+    yield
+    for file, text in before.items():
+        file.write_text(text)

@@ -41,8 +41,8 @@ REFUSED = {
 }
 
 MARKED = '"node_modules/marked": {\n      "version": "18.2.1",\n      "integrity": "sha512-'
-# Mistakes with libraries, in the form of `lanes.MISTAKES`. They leave the locks alone, or fail
-# before something is compiled.
+# Mistakes with libraries: the file, a text in it, its replacement, the exit code, and what the
+# build prints.
 MISTAKES = {
     "python": [
         ("requirements.txt", "--hash=sha256:", "--hash=sha256:0000", 1,
@@ -90,8 +90,9 @@ def run(folder, language):
     arguments = json.dumps({"skill_name": "sailing-terms", "term": "halyard"})
     result = program.run(folder, "call", "find_word", arguments).exits_with(0)
     assert result.stdout == answer, "expected %r, got %r" % (answer, result.stdout)
-    for mistake in MISTAKES[language]:
-        lanes.make(folder, mistake)
+    for path, right, wrong, code, messages in MISTAKES[language]:
+        edit = {"file": path, "from": right, "to": wrong}
+        lanes.make(folder, {"edits": [edit], "exit": code, "says": messages})
     for path, length, messages in FILES[language]:
         (folder / path).write_bytes(b"//" + b"x" * (length - 2) if path.endswith(".js") else b"#\n")
         program.run(folder, "build").exits_with(1).prints(*messages)

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::{folder, with_guests};
 use crate::support::mcp::{Client, NEWEST, REVISIONS, server};
+use crate::support::process::Process;
 
 fn arguments() -> Value {
     json!({"skill_name": "a", "path": ""})
@@ -174,7 +175,7 @@ fn input_is_read_while_an_answer_is_not() {
         json!({"jsonrpc": "2.0", "method": "notifications/unheard"})
     );
     let lines = lines.repeat((1 << 20) / lines.len());
-    let mut server = server(program.folder.path()).spawn().unwrap();
+    let mut server = Process::start(&mut server(program.folder.path()));
     let mut input = server.stdin.take().unwrap();
     let mut answers = BufReader::new(server.stdout.take().unwrap()).lines();
     let mut answer =
@@ -208,5 +209,5 @@ fn input_is_read_while_an_answer_is_not() {
     assert_eq!(answer()["result"]["content"][0]["text"], text);
     assert_eq!(answer()["id"], 3);
     drop(input);
-    assert!(server.wait().unwrap().success());
+    assert!(server.wait().success());
 }

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::{folder, guests, with_guests};
 use crate::support::mcp::{Client, NEWEST, REVISIONS, server};
+use crate::support::process::Process;
 
 fn signal(client: &Client, signal: Signal) {
     let pid = Pid::from_raw(client.pid().cast_signed()).unwrap();
@@ -51,7 +52,7 @@ fn the_end_of_input_waits_for_calls_in_flight() {
 fn the_end_of_input_waits_for_messages_behind_a_large_answer() {
     let program = folder("");
     program.write("skills/a/large.txt", "x".repeat(1 << 18));
-    let mut server = server(program.folder.path()).spawn().unwrap();
+    let mut server = Process::start(&mut server(program.folder.path()));
     let mut input = server.stdin.take().unwrap();
     let mut answers = BufReader::new(server.stdout.take().unwrap());
     let answer = |answers: &mut BufReader<_>| -> Value {
@@ -95,7 +96,7 @@ fn the_end_of_input_waits_for_messages_behind_a_large_answer() {
     for id in &ids {
         assert_eq!(answer(&mut answers)["id"], **id);
     }
-    assert!(server.wait().unwrap().success());
+    assert!(server.wait().success());
 }
 
 #[test]
@@ -174,7 +175,7 @@ fn a_hang_up_signal_ends_nothing() {
 fn a_waiting_request_is_answered_at_a_signal() {
     let program = folder("");
     program.write("skills/a/file.txt", "x".repeat(9000));
-    let mut server = server(program.folder.path()).spawn().unwrap();
+    let mut server = Process::start(&mut server(program.folder.path()));
     let mut input = server.stdin.take().unwrap();
     let mut answers = BufReader::new(server.stdout.take().unwrap());
     let mut answer = || {
@@ -200,14 +201,14 @@ fn a_waiting_request_is_answered_at_a_signal() {
         writeln!(input, "{call}").unwrap();
     }
     std::thread::sleep(Duration::from_secs(1));
-    kill_process(Pid::from_child(&server), Signal::TERM).unwrap();
+    server.signal(Signal::TERM);
     let mut answered = 0;
     while let Some(answer) = answer() {
         assert_eq!(answer["result"]["isError"], false, "{answer}");
         answered += 1;
     }
     assert!(answered > 128, "{answered}");
-    assert!(server.wait().unwrap().success());
+    assert!(server.wait().success());
 }
 
 #[test]
@@ -237,12 +238,10 @@ fn a_client_that_closes_its_output_during_a_call_ends_the_server() {
         (OwnedFd::from(ours), Stdio::from(OwnedFd::from(theirs)))
     };
     for (kind, (ours, theirs)) in [("pipe", pipe()), ("socket", socket())] {
-        let mut child = server(program.folder.path())
-            .args(guests(&["unchecked.wasm"]))
-            .stdout(theirs)
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut command = server(program.folder.path());
+        command.args(guests(&["unchecked.wasm"])).stdout(theirs);
+        let mut child = Process::start(command.stderr(Stdio::piped()));
+        drop(command);
         // The input stays open, so that its end is not what the server notices.
         let mut stdin = child.stdin.take().unwrap();
         for line in [
@@ -264,10 +263,10 @@ fn a_client_that_closes_its_output_during_a_call_ends_the_server() {
         let call = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": looping});
         writeln!(stdin, "{call}").unwrap();
         std::thread::sleep(Duration::from_millis(200));
-        assert_eq!(child.try_wait().unwrap(), None, "{kind}");
+        assert_eq!(child.try_wait(), None, "{kind}");
         let start = Instant::now();
         drop((answers, child.stderr.take()));
-        while child.try_wait().unwrap().is_none() {
+        while child.try_wait().is_none() {
             assert!(start.elapsed() < Duration::from_secs(5), "{kind}");
             std::thread::sleep(Duration::from_millis(1));
         }

@@ -1,6 +1,7 @@
 //! The files that a call changes in its copy-on-write view, as each reader gets them.
 
 use std::fs;
+use std::process::Command;
 
 use serde_json::{Value, json};
 use skillhost::exchange::{self, Format};
@@ -11,6 +12,7 @@ use super::{granted, host, records, sha256, skill, take};
 use crate::support::folders::Folders;
 use crate::support::http::{Client as HttpClient, Request, TestServer};
 use crate::support::mcp::{Client, REVISIONS};
+use crate::support::process::output;
 use crate::support::program::Program;
 use crate::support::{block_on, builder, guests};
 use skillhost::{FolderAccess, Grant, Limits};
@@ -247,11 +249,9 @@ pub(super) fn program() -> Program {
     let folders = with_same();
     let program = Program::new();
     let folder = program.folder.path();
-    let copied = std::process::Command::new("cp")
-        .arg("-r")
-        .args([&folders.root, &folder.join("skills")])
-        .status();
-    assert!(copied.unwrap().success());
+    let mut copy = Command::new("cp");
+    let copied = output(copy.arg("-r").args([&folders.root, &folder.join("skills")]));
+    assert!(copied.status.success(), "{copied:?}");
     program.write(
         "tools/scripts.wasm",
         fs::read(guests().join("scripts.wasm")).unwrap(),

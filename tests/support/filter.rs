@@ -8,7 +8,13 @@ use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch};
 /// The number of `openat2`, on every architecture.
 const OPENAT2: i64 = 437;
 
-/// What the kernel says to `openat2`.
+/// The number of `statx`.
+const STATX: i64 = match cfg!(target_arch = "x86_64") {
+    true => 332,
+    false => 291,
+};
+
+/// What the kernel says to a system call.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Answer {
     /// That there is no such call, as a kernel before 5.6.
@@ -19,12 +25,21 @@ pub(crate) enum Answer {
 
 /// From now on, in every thread of this process, for good.
 pub(crate) fn answer_openat2_with(answer: Answer) {
+    answer_with(OPENAT2, answer);
+}
+
+/// The same for `statx`.
+pub(crate) fn answer_statx_with(answer: Answer) {
+    answer_with(STATX, answer);
+}
+
+fn answer_with(call: i64, answer: Answer) {
     let errno = match answer {
         Answer::Unknown => rustix::io::Errno::NOSYS,
         Answer::Forbidden => rustix::io::Errno::PERM,
     };
     let filter = SeccompFilter::new(
-        BTreeMap::from([(OPENAT2, Vec::new())]),
+        BTreeMap::from([(call, Vec::new())]),
         SeccompAction::Allow,
         SeccompAction::Errno(errno.raw_os_error().unsigned_abs()),
         TargetArch::try_from(std::env::consts::ARCH).unwrap(),

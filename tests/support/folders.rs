@@ -26,6 +26,7 @@ pub(crate) struct Folders {
 impl Folders {
     /// An empty root. Every user may read it.
     pub(crate) fn new() -> Self {
+        super::watchdog::watch();
         let base = tempfile::tempdir().unwrap();
         fs::set_permissions(base.path(), fs::Permissions::from_mode(0o755)).unwrap();
         let real = fs::canonicalize(base.path()).unwrap();

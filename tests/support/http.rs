@@ -13,6 +13,8 @@ use skillhost_mcp::http::{self, HttpOptions, Metrics, Shutdown};
 use skillhost_mcp::{Handler, LiveHost};
 use tokio::net::TcpSocket;
 
+use super::watchdog::{self, join};
+
 /// The time after which a test without an answer fails.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -27,6 +29,7 @@ pub(crate) struct TestServer {
 impl TestServer {
     /// Serves a host without problems at a port of loopback.
     pub(crate) fn start(builder: HostBuilder, options: HttpOptions) -> Self {
+        watchdog::watch();
         let (ready, started) = std::sync::mpsc::channel();
         let shutdown = Shutdown::default();
         let requested = shutdown.clone();
@@ -58,7 +61,8 @@ impl TestServer {
                 server.serve(handler, &requested).await
             })
         });
-        let (address, host) = started.recv().unwrap();
+        let started = started.recv_timeout(watchdog::patience());
+        let (address, host) = started.expect("the server started");
         Self {
             address,
             host,
@@ -69,7 +73,7 @@ impl TestServer {
 
     /// Waits for the end. Returns the number of connections that were broken off.
     pub(crate) fn wait(mut self) -> usize {
-        self.thread.take().unwrap().join().unwrap()
+        join(self.thread.take().unwrap(), "the server's end").unwrap()
     }
 }
 
@@ -79,8 +83,10 @@ impl Drop for TestServer {
         self.shutdown.request();
         self.shutdown.request();
         if let Some(thread) = self.thread.take() {
-            let ended = thread.join();
-            assert!(ended.is_ok() || thread::panicking());
+            // A test that fails leaves a server that does not end.
+            if !thread::panicking() {
+                join(thread, "the server's end").unwrap();
+            }
         }
     }
 }

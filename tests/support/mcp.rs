@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::Path;
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{ChildStdin, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
@@ -12,6 +12,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+
+use super::process::Process;
 
 /// The revision of the protocol without sessions.
 pub(crate) const NEWEST: &str = "2026-07-28";
@@ -62,7 +64,7 @@ pub(crate) fn server(folder: &Path) -> Command {
 
 /// One client, with the server that it started.
 pub(crate) struct Client {
-    child: Child,
+    child: Process,
     stdin: Option<ChildStdin>,
     lines: Receiver<String>,
     stderr: Arc<Mutex<String>>,
@@ -89,11 +91,9 @@ impl Client {
         arguments: &[&str],
         revision: &'static str,
     ) -> Self {
-        let mut child = server(folder)
-            .args(arguments)
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut command = server(folder);
+        command.args(arguments).stderr(Stdio::piped());
+        let mut child = Process::start(&mut command);
         let stdout = BufReader::new(child.stdout.take().unwrap());
         let (send, lines) = channel();
         let hung_up = Arc::new(AtomicBool::new(false));
@@ -261,7 +261,7 @@ impl Client {
     }
 
     pub(crate) fn pid(&self) -> u32 {
-        self.child.id()
+        self.child.pid
     }
 
     /// Ends the input and waits for the server to end. Returns its last messages and
@@ -278,19 +278,12 @@ impl Client {
     pub(crate) fn wait(&mut self) -> Option<i32> {
         let end = Instant::now() + PATIENCE;
         loop {
-            if let Some(status) = self.child.try_wait().unwrap() {
+            if let Some(status) = self.child.try_wait() {
                 return status.code();
             }
             assert!(Instant::now() < end, "the server did not end");
             thread::sleep(Duration::from_millis(5));
         }
-    }
-}
-
-impl Drop for Client {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

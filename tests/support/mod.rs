@@ -6,15 +6,20 @@ pub(crate) mod http;
 pub(crate) mod mcp;
 pub(crate) mod memory;
 pub(crate) mod model;
+pub(crate) mod process;
 pub(crate) mod program;
 pub(crate) mod session;
 pub(crate) mod terminal;
+pub(crate) mod watchdog;
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::OnceLock;
 
 use serde_json::Value;
 use skillhost::{CallError, Host, HostBuilder, Output};
+
+use watchdog::patience;
 
 /// The repository.
 pub(crate) fn repository() -> &'static Path {
@@ -28,6 +33,7 @@ pub(crate) fn cache() -> PathBuf {
 
 /// A host to be built, with the tests' cache.
 pub(crate) fn builder() -> HostBuilder {
+    watchdog::watch();
     Host::builder().cache(cache())
 }
 
@@ -68,12 +74,21 @@ pub(crate) fn model_text(host: &Host, tool: &str, arguments: Value) -> String {
     skillhost::message::model_text(call(host, tool, arguments))
 }
 
+/// Runs a future to its end, which comes in bounded time.
+#[track_caller]
 pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread()
+    let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
-        .build()
-        .unwrap()
-        .block_on(future)
+        .build();
+    bounded(&runtime.unwrap(), future)
+}
+
+/// Runs a future on a runtime; fails if it takes too long.
+#[track_caller]
+pub(crate) fn bounded<T>(runtime: &tokio::runtime::Runtime, future: impl Future<Output = T>) -> T {
+    watchdog::watch();
+    let ended = runtime.block_on(async { tokio::time::timeout(patience(), future).await });
+    ended.unwrap_or_else(|_| panic!("the future did not end in {:?}", patience()))
 }
 
 /// Set in a process that runs one test: see [`again`].
@@ -83,16 +98,21 @@ const AGAIN: &str = "SKILLHOST_TEST_AGAIN";
 /// [`again_as`]. For what holds for a process: its threads, its descriptors,
 /// the system calls that it has.
 pub(crate) fn again(test: &str, what: &str) {
-    let output = std::process::Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", test, "--nocapture", "--test-threads=1"])
-        .env(AGAIN, what)
-        .output()
-        .unwrap();
+    let output = process::output(&mut again_command(test, what));
     let stdout = String::from_utf8_lossy(&output.stdout);
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{what}: {stdout}{stderr}");
     // A name that no test has would be a success, too.
     assert!(stdout.contains("1 passed"), "{what}: {stdout}");
+}
+
+/// Returns the command of [`again`].
+pub(crate) fn again_command(test: &str, what: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command
+        .args(["--exact", test, "--nocapture", "--test-threads=1"])
+        .env(AGAIN, what);
+    command
 }
 
 /// What [`again`] was told, in the process that it started.
@@ -107,10 +127,9 @@ pub(crate) fn is_again() -> bool {
 
 /// Runs a future where others can run beside it, on two threads.
 pub(crate) fn on_two_threads<T>(future: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_multi_thread()
+    let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_time()
-        .build()
-        .unwrap()
-        .block_on(future)
+        .build();
+    bounded(&runtime.unwrap(), future)
 }

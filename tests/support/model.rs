@@ -11,6 +11,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::watchdog::join;
+
 /// A request of a loop.
 #[derive(Debug)]
 pub(crate) struct Request {
@@ -24,7 +26,7 @@ pub(crate) struct Request {
 pub(crate) struct Model {
     pub(crate) address: SocketAddr,
     over: Arc<AtomicBool>,
-    thread: JoinHandle<Vec<Request>>,
+    thread: Option<JoinHandle<Vec<Request>>>,
 }
 
 impl Model {
@@ -52,16 +54,23 @@ impl Model {
         Self {
             address,
             over,
-            thread,
+            thread: Some(thread),
         }
     }
 
     /// What it was asked.
-    pub(crate) fn requests(self) -> Vec<Request> {
+    pub(crate) fn requests(mut self) -> Vec<Request> {
+        let thread = self.thread.take().unwrap();
+        drop(self);
+        join(thread, "the scripted model's end").unwrap()
+    }
+}
+
+impl Drop for Model {
+    fn drop(&mut self) {
         self.over.store(true, Ordering::SeqCst);
         // So that it looks.
-        TcpStream::connect(self.address).unwrap();
-        self.thread.join().unwrap()
+        let _ = TcpStream::connect(self.address);
     }
 }
 

@@ -9,6 +9,8 @@ use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
 
+use super::process::{self, Process};
+
 /// The exit code and the output of one run.
 #[derive(Debug)]
 pub(crate) struct Run {
@@ -75,19 +77,21 @@ impl Program {
     }
 }
 
+/// A user who may do nothing.
+pub(crate) const NOBODY: u32 = 65534;
+
 /// Runs the program as a user who may not read everything: CI runs as root. Copies
 /// the binary to a place where that user can start it.
 pub(crate) fn run_unprivileged(arguments: &[&str]) -> Run {
-    const NOBODY: u32 = 65534;
     let folder = tempfile::tempdir().unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let binary: PathBuf = folder.path().join("skillhost");
     // Another process copies it: a child of another test could inherit a file that
     // this process has open for writing, and such a file cannot be run.
-    let copied = Command::new("cp")
-        .args([env!("CARGO_BIN_EXE_skillhost").as_ref(), &*binary])
-        .status();
-    assert!(copied.unwrap().success());
+    let copied = process::output(
+        Command::new("cp").args([env!("CARGO_BIN_EXE_skillhost").as_ref(), &*binary]),
+    );
+    assert!(copied.status.success(), "{copied:?}");
     let mut command = command(&binary);
     command
         .args(arguments)
@@ -112,11 +116,12 @@ pub(crate) fn command(binary: &Path) -> Command {
 }
 
 /// Runs a command to its end.
+#[track_caller]
 pub(crate) fn finish(mut command: Command, stdin: &str) -> Run {
-    let mut child = command.spawn().unwrap();
+    let mut child = Process::start(&mut command);
     // A program that does not read its input closes it.
     let _ = child.stdin.take().unwrap().write_all(stdin.as_bytes());
-    let output = child.wait_with_output().unwrap();
+    let output = child.output();
     Run {
         code: output.status.code().expect("a signal ended the program"),
         stdout: String::from_utf8(output.stdout).unwrap(),

@@ -1,7 +1,9 @@
 //! A client of the MCP server in this process, line by line.
 
-use std::io::{BufRead as _, BufReader, Lines, PipeReader, PipeWriter, Write as _, pipe};
+use std::io::{BufRead as _, BufReader, PipeWriter, Write as _, pipe};
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
 
 use serde_json::{Value, json};
 use skillhost::HostBuilder;
@@ -10,12 +12,13 @@ use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 
 use super::http::meta;
+use super::watchdog::{patience, watch};
 
 /// A client, and the server that answers it.
 pub(crate) struct Session {
     _runtime: Runtime,
     input: PipeWriter,
-    output: Lines<BufReader<PipeReader>>,
+    lines: Receiver<String>,
     id: u64,
     /// The `_meta` of each request, if the revision needs it.
     meta: Option<Value>,
@@ -24,6 +27,7 @@ pub(crate) struct Session {
 impl Session {
     /// Opens a session of the revision 2026-07-28.
     pub(crate) fn open(builder: HostBuilder) -> Self {
+        watch();
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .enable_all()
@@ -40,10 +44,16 @@ impl Session {
             server_output,
             end,
         ));
+        let (send, lines) = channel();
+        thread::spawn(move || {
+            for line in BufReader::new(output).lines() {
+                let _ = send.send(line.unwrap());
+            }
+        });
         Self {
             _runtime: runtime,
             input,
-            output: BufReader::new(output).lines(),
+            lines,
             id: 0,
             meta: Some(meta()),
         }
@@ -73,7 +83,8 @@ impl Session {
         let id = self.id;
         self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
         loop {
-            let line = self.output.next().unwrap().unwrap();
+            let line = self.lines.recv_timeout(patience());
+            let line = line.unwrap_or_else(|error| panic!("no answer to `{method}`: {error}"));
             let mut message: Value = serde_json::from_str(&line).unwrap();
             if message["id"] == id {
                 return match message.get_mut("error") {

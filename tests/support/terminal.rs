@@ -2,9 +2,10 @@
 
 use std::fs::{self, File};
 use std::io::Write as _;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use super::cache;
+use super::process;
 use super::program::{Program, finish};
 
 /// The output of a run, and its exit code.
@@ -61,16 +62,15 @@ while True:
     sys.stdout.buffer.write(read)
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 ";
-    let output = Command::new("python3")
+    let mut terminal = Command::new("python3");
+    terminal
         .args(["-c", script, text])
         .args(["/usr/bin/env", "-i"])
         .arg(format!("SKILLHOST_CACHE={}", cache().display()))
         .arg(env!("CARGO_BIN_EXE_skillhost"))
         .args(arguments)
-        .current_dir(program.folder.path())
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
+        .current_dir(program.folder.path());
+    let output = process::output(&mut terminal);
     assert!(output.stderr.is_empty(), "{output:?}");
     Printout {
         to: "terminal",
@@ -106,7 +106,8 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 ";
     let mut input = tempfile::NamedTempFile::new().unwrap();
     input.write_all(stdin.as_bytes()).unwrap();
-    let output = Command::new("python3")
+    let mut terminal = Command::new("python3");
+    terminal
         .args(["-c", script])
         .arg(input.path())
         .arg("/usr/bin/env")
@@ -114,10 +115,8 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
         .arg(format!("SKILLHOST_CACHE={}", cache().display()))
         .arg(env!("CARGO_BIN_EXE_skillhost"))
         .args(arguments)
-        .current_dir(program.folder.path())
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
+        .current_dir(program.folder.path());
+    let output = process::output(&mut terminal);
     assert!(output.stderr.is_empty(), "{output:?}");
     let text = String::from_utf8(output.stdout).unwrap();
     Printout {

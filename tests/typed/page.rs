@@ -77,21 +77,44 @@ fn the_host_does_what_each_row_of_the_table_says() {
 }
 
 #[test]
-fn the_wit_and_the_rust_on_the_page_are_the_test_guests() {
+fn the_code_on_the_page_stands_in_the_test_guest_or_in_a_kit() {
     let page = page();
-    let block = |language: &str, nth: usize| {
-        let block = page.split(&format!("```{language}\n")).nth(nth).unwrap();
-        block.split("```").next().unwrap()
+    let blocks = |language: &str| -> Vec<String> {
+        let start = format!("```{language}\n");
+        let blocks = page.split(&start).skip(1);
+        let blocks: Vec<_> = blocks
+            .map(|block| block.split("```").next().unwrap().to_owned())
+            .collect();
+        assert!(!blocks.is_empty(), "{language}");
+        blocks
     };
-    let of_guest = |file: &str| {
-        fs::read_to_string(repository().join("tests/guests/typed").join(file)).unwrap()
-    };
-    let wit = block("wit", 1);
+    let read = |file: &str| fs::read_to_string(repository().join(file)).unwrap();
+    let wit = &blocks("wit")[0];
     let interface = &wit[wit.find("/// Looks").unwrap()..wit.find("world").unwrap()];
-    assert!(of_guest("wit/typed.wit").contains(interface), "{interface}");
-    for (nth, file) in [(1, "build.rs"), (2, "src/lib.rs")] {
-        let shown = block("rust", nth);
-        assert!(of_guest(file).contains(shown), "{file}: {shown}");
+    assert!(
+        read("tests/guests/typed/wit/typed.wit").contains(interface),
+        "{interface}"
+    );
+    for (language, files) in [
+        (
+            "rust",
+            &[
+                "tests/guests/typed/build.rs",
+                "tests/guests/typed/src/lib.rs",
+                "guest-tools/kits/typed/rust/src/lib.rs",
+            ][..],
+        ),
+        ("python", &["guest-tools/kits/typed/python/tool.py"]),
+        (
+            "javascript",
+            &["guest-tools/kits/typed/javascript/src/tool.js"],
+        ),
+        ("c", &["guest-tools/kits/typed/c/src/tool.c"]),
+    ] {
+        for block in blocks(language) {
+            let stands_in = |file: &&str| read(file).contains(&block);
+            assert!(files.iter().any(stands_in), "{language}: {block}");
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use crate::support::folders::Folders;
 use crate::support::{block_on, builder, model_text, repository};
 
 /// Makes a component with this in it, and a core function of each type to lift.
-fn component(text: &str) -> Vec<u8> {
+pub(super) fn component(text: &str) -> Vec<u8> {
     let text = format!(
         r#"(component
   (core module $m
@@ -28,7 +28,7 @@ fn component(text: &str) -> Vec<u8> {
 }
 
 /// Lifts one of the core functions with this type.
-fn function(id: &str, ty: &str, core: &str) -> String {
+pub(super) fn function(id: &str, ty: &str, core: &str) -> String {
     format!(
         r#"(func ${id} {ty} (canon lift (core func $i "{core}") (memory (core memory $i "memory"))
             (realloc (core func $i "realloc"))))"#

@@ -1,5 +1,7 @@
 //! Functions as tools through the program and over MCP, like all other tools.
 
+use std::fs;
+
 use serde_json::{Value, json};
 use skillhost::Grant;
 
@@ -48,6 +50,35 @@ fn inspect_shows_functions_as_tools() {
         folder["output_schema"]["properties"]["result"]["maxItems"],
         2
     );
+}
+
+#[test]
+fn inspect_shows_what_a_component_says_of_itself_without_hidden_characters() {
+    let program = program();
+    let mut bytes = typed();
+    for (name, text) in [
+        ("version", "1.2.3"),
+        ("authors", "A\u{1b}[2J\nB\u{202e}"),
+        ("licenses", "MIT"),
+        ("description", ""),
+    ] {
+        let content = [&[name.len() as u8], name.as_bytes(), text.as_bytes()].concat();
+        bytes.extend([&[0, content.len() as u8], &*content].concat());
+    }
+    fs::write(program.folder.path().join("said.wasm"), bytes).unwrap();
+    let run = program.run(&["inspect", "said.wasm"]);
+    let said =
+        "says of itself:\n  version: 1.2.3\n  authors: A\\u{1b}[2J\\nB\\u{202e}\n  licenses: MIT\n";
+    assert!(run.stdout.contains(said), "{}", run.stdout);
+    let run = program.run(&["inspect", "said.wasm", "--output", "json"]);
+    assert_eq!(
+        json(&run.stdout)["metadata"],
+        json!({"name": null, "version": "1.2.3", "description": null,
+            "authors": "A\u{1b}[2J\nB\u{202e}", "licenses": "MIT", "source": null})
+    );
+    // Most components say nothing.
+    let run = program.run(&["inspect", "tools/typed.wasm"]);
+    assert!(!run.stdout.contains("says of itself"), "{}", run.stdout);
 }
 
 #[test]

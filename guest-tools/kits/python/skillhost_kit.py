@@ -24,10 +24,15 @@ from types import NoneType, UnionType
 import skillhost_imports
 from componentize_py_types import Err
 from wit_world import exports
+from wit_world.imports import answer
 from wit_world.exports import tools as wit
 
 # Largest file that is read, unless a call says otherwise.
 LARGEST = 1 << 20
+# Largest file that is an answer, unless a call says otherwise.
+LARGEST_ANSWER = 1 << 24
+# Most names and files that are listed, unless a call says otherwise.
+MOST = 10_000
 # Bytes at the end of the memory that are free when a call starts.
 ROOM = 1 << 20
 # What lies in the holes of the memory.
@@ -114,23 +119,72 @@ class Folder:
         except UnicodeDecodeError:
             raise Failure.unreadable(f"{path}: not valid UTF-8 text") from None
 
+    def answer_file(self, path, limit=LARGEST_ANSWER):
+        """An answer whose text is a file of at most `limit` bytes. The host reads it: a large
+        file costs a fraction."""
+        check_path(path)
+        try:
+            answer.text_from_file(path, limit)
+        except Err as error:
+            raise _unusable(path, error.value, limit) from None
+        return Output("")
 
-    def files(self, path=".", most=10_000):
+    def list(self, path=".", most=MOST):
+        """The names in a folder, sorted. That of a folder ends with a slash."""
+        check_path(path)
+        names = [f"{it.name}/" if _is_folder(it) else it.name for it in self._entries(path)]
+        if len(names) > most:
+            raise Failure.unreadable(f"{path}: more than {most} names")
+        return sorted(names)
+
+    def files(self, path=".", most=MOST):
         """The paths of the files in a folder and below it, sorted. Symlinks to folders are
         not followed."""
         check_path(path)
-        found = []
-        for folder, _, names in os.walk(f"{self._mount}/{path}", onerror=self._unlisted):
-            found += (self._inside(f"{folder}/{name}") for name in names)
+        found, folders = [], [os.path.normpath(path)]
+        while folders:
+            folder = folders.pop()
+            for entry in self._entries(folder):
+                inside = os.path.normpath(f"{folder}/{entry.name}")
+                if not _is_folder(entry):
+                    found.append(inside)
+                elif not entry.is_symlink():
+                    folders.append(inside)
             if len(found) > most:
                 raise Failure.unreadable(f"{path}: more than {most} files")
         return sorted(found)
 
-    def _unlisted(self, error):
-        raise _unreadable(self._inside(error.filename), error)
+    def _entries(self, path):
+        inside = f"{self._mount}/{path}"
+        try:
+            with os.scandir(inside) as entries:
+                return list(entries)
+        except NotADirectoryError as error:
+            if os.path.exists(inside):
+                raise Failure.unreadable(f"{path}: is not a directory") from None
+            raise _unreadable(path, error) from None
+        except OSError as error:
+            raise _unreadable(path, error) from None
 
-    def _inside(self, path):
-        return os.path.normpath(path[len(self._mount) + 1 :])
+
+def _is_folder(entry):
+    try:
+        return entry.is_dir()
+    except OSError:
+        # A symlink that leads out of the folder, or to itself.
+        return False
+
+
+def log(text):
+    """Writes a line to the operator's log, which `skillhost --log info` shows."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def variable(name):
+    """The value of a variable that the operator set for this tool, or None."""
+    # Those of the build are in `os.environ` until they are read anew.
+    os.reload_environ()
+    return os.environ.get(name)
 
 
 def check_path(path):
@@ -171,8 +225,30 @@ def _unreadable(path, error):
         errno.EXDEV: "lies on another mount",
         errno.ELOOP: "too many levels of symbolic links",
         errno.ENAMETOOLONG: "name too long",
+        errno.EILSEQ: "holds a name that is not UTF-8",
     }.get(error.errno, "cannot be read")
     return Failure.unreadable(f"{path}: {why}")
+
+
+def _unusable(path, why, limit):
+    """The failure where a file cannot be an answer."""
+    match why:
+        case answer.Unusable.NOT_FOUND:
+            return Failure.not_found(f"{path}: not found")
+        case answer.Unusable.OUTSIDE:
+            return Failure.refused(f"{path}: {OUTSIDE}")
+    words = {
+        answer.Unusable.IS_DIRECTORY: "is a directory",
+        answer.Unusable.NOT_REGULAR: "is not a regular file",
+        answer.Unusable.HARD_LINKED: "has several hard links",
+        answer.Unusable.OTHER_MOUNT: "lies on another mount",
+        answer.Unusable.PERMISSION_DENIED: "permission denied",
+        answer.Unusable.SYMLINK_LOOP: "too many levels of symbolic links",
+        answer.Unusable.NAME_TOO_LONG: "name too long",
+        answer.Unusable.TOO_LARGE: f"larger than {limit} bytes",
+        answer.Unusable.NOT_UTF8: "not valid UTF-8 text",
+    }.get(why, "cannot be read")
+    return Failure.unreadable(f"{path}: {words}")
 
 
 def tool(*, title="", skill=None, path=None, list_skills=False, output_schema=None):

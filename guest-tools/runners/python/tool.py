@@ -4,7 +4,6 @@ told beforehand whether they will."""
 import base64
 import binascii
 import errno
-import gc
 from json import dumps, loads
 import os
 import sys
@@ -15,7 +14,7 @@ from wit_world import exports
 from wit_world.exports import tools as wit
 from wit_world.imports import scripts as host
 
-from skill_runner import execute, lacks, loop  # noqa: F401: the loop is put in its place
+from skill_runner import execute, heap, lacks, loop, streams  # noqa: F401: the loop is put in its place
 from skill_runner.baked import Baked
 from skill_runner.judge import Judge
 
@@ -302,7 +301,6 @@ class Tools(exports.Tools):
 BAKED = Baked()
 BAKED.load()
 lacks.replace()
+streams.replace()
 execute.hide_frames()
-# What was made by now lives as long as the component: a collection need not look at it.
-gc.collect()
-gc.freeze()
+heap.settle(BAKED)

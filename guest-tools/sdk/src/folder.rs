@@ -132,7 +132,7 @@ impl Folder {
         }
     }
 
-    fn root(&self) -> Result<&Descriptor, ReadError> {
+    pub(crate) fn root(&self) -> Result<&Descriptor, ReadError> {
         if self.root.get().is_none() {
             let preopens = preopens::get_directories();
             let ours = preopens.into_iter().find(|(_, mount)| *mount == self.mount);

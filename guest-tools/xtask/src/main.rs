@@ -8,8 +8,11 @@ mod compare;
 mod digest;
 mod dist;
 mod environment;
+mod faults;
+mod fuzz;
 mod guests;
 mod layers;
+mod mutants;
 mod toolchain;
 mod workspace;
 
@@ -28,8 +31,11 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Task {
     // Described where its arguments are.
+    Faults(faults::Arguments),
+    Fuzz(fuzz::Arguments),
     Guests(guests::Arguments),
     Layers(layers::Arguments),
+    Mutants(mutants::Arguments),
 }
 
 /// How a task ended that had no trouble.
@@ -46,8 +52,11 @@ mod exit {
 
 fn main() -> ExitCode {
     let done = match Arguments::parse().task {
+        Task::Faults(arguments) => faults::execute(&arguments),
         Task::Guests(arguments) => guests::execute(&arguments),
+        Task::Fuzz(arguments) => fuzz::execute(&arguments),
         Task::Layers(arguments) => layers::execute(&arguments),
+        Task::Mutants(arguments) => mutants::execute(&arguments),
     };
     match done {
         Ok(Outcome::Fine) => ExitCode::SUCCESS,

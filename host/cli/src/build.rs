@@ -4,19 +4,25 @@
 mod add_library;
 mod bindings;
 mod c;
+mod debug;
+mod definitions;
 mod environment;
 mod fault;
 mod javascript;
 mod merge;
+mod metadata;
 mod place;
 mod project;
 mod python;
 mod requirements;
 mod rust;
 mod search;
+mod sections;
 mod step;
 pub(crate) mod times;
 mod venv;
+mod wit;
+mod wit_check;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -77,12 +83,14 @@ pub(crate) async fn build(
     language: Option<Language>,
 ) -> Result<BuiltComponent, Fault> {
     let project = Project::open(folder, language)?;
+    wit_check::check(&project)?;
     let component = match project.language {
         Language::Rust => rust::build(&project)?,
         Language::Python => python::build(&project)?,
         Language::JavaScript => javascript::build(&project)?,
         Language::C => c::build(&project)?,
     };
+    let component = sections::add(&project, &component)?;
     let inspection = inspect::inspector(&component).compile_time(COMPILE_TIME);
     let inspection = match project.language {
         // Their runtime is most of the component, and no edit changes it.

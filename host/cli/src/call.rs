@@ -68,7 +68,7 @@ impl CallCommand {
             terminal::say(&message::call_line(&self.tool, &arguments));
         }
         let text = arguments.to_string();
-        options.prepare_search(&self.tool, &text).await;
+        options.prepare_search(&host, &self.tool, &text).await;
         let id = self.tool_call_id.as_deref();
         let noted = host.noted_skill(&self.tool, &arguments);
         let outcome = host.call_with_id(&self.tool, arguments, id).await;
@@ -194,6 +194,9 @@ fn places(config: &Config) -> String {
 fn explain(host: &Host, error: &CallError) {
     for line in error.help().iter().flat_map(|help| help.lines()) {
         terminal::say(&format_line!("help: {line}"));
+    }
+    if let Some(met) = error.met_limit() {
+        terminal::complain(format_args!("before it failed, {met}"));
     }
     match error {
         // Help has the names, unless it is off.

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use serde_json::{Value, json};
-use skillhost::{Inspection, Inspector, Line};
+use serde_json::{Map, Value, json};
+use skillhost::{ComponentMetadata, Inspection, Inspector, Line};
 
 use crate::exit::Exit;
 use crate::options::{ReportFormat, cache_folder};
@@ -55,6 +55,15 @@ pub(crate) fn lines(inspection: &Inspection) -> Vec<Line> {
         format_line!("sha256: {}", inspection.digest),
         format_line!("size: {} bytes", inspection.size),
     ];
+    let said = said(&inspection.metadata).filter_map(|(key, text)| {
+        let text = text.as_deref()?;
+        Some(format_line!("  {key}: {text}"))
+    });
+    let said: Vec<Line> = said.collect();
+    if !said.is_empty() {
+        lines.push(format_line!("says of itself:"));
+        lines.extend(said);
+    }
     if let Some(start) = &inspection.start {
         lines.push(format_line!(
             "starts with: {} memories, the largest of {} bytes; {} tables, the largest of {} elements",
@@ -92,6 +101,11 @@ pub(crate) fn lines(inspection: &Inspection) -> Vec<Line> {
     lines
 }
 
+/// Returns what a component says of itself, in the order for people.
+fn said(metadata: &ComponentMetadata) -> impl Iterator<Item = (&'static str, &Option<String>)> {
+    std::iter::once(("name", &metadata.name)).chain(metadata.sections())
+}
+
 fn to_json(inspection: &Inspection) -> Value {
     let imports = inspection.imports.iter();
     let imports: Value = imports
@@ -115,6 +129,9 @@ fn to_json(inspection: &Inspection) -> Value {
     json!({
         "sha256": inspection.digest,
         "size": inspection.size,
+        "metadata": said(&inspection.metadata)
+            .map(|(key, text)| (key.to_owned(), json!(text)))
+            .collect::<Map<String, Value>>(),
         "interface": inspection.interface,
         "start": inspection.start.map(|start| json!({
             "memories": start.memories,

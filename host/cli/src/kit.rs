@@ -8,6 +8,8 @@ use clap::ValueEnum;
 pub(crate) const NAME: &str = "look-up-term";
 /// The name of their tool.
 pub(crate) const TOOL: &str = "look_up_term";
+/// The name of its function in JavaScript.
+pub(crate) const CAMEL: &str = "lookUpTerm";
 
 /// A language with a kit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -32,10 +34,12 @@ macro_rules! files {
     ($folder:literal: $($path:literal),+ $(,)?) => {
         &[$(KitFile {
             path: $path,
-            text: include_str!(concat!("../../../", $folder, "/", $path)),
+            text: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../", $folder, "/", $path)),
         }),+]
     };
 }
+
+mod typed;
 
 const COMMON: &[KitFile] = files!("guest-tools/kits/common":
     "cases/paths.json",
@@ -81,6 +85,7 @@ pub(crate) const SDK_FOLDER: &str = "sdk/";
 const PYTHON: &[KitFile] = files!("guest-tools/kits/python":
     ".gitignore",
     "README.md",
+    "pyproject.toml",
     "requirements.txt",
     "skillhost_imports.py",
     "skillhost_kit.py",
@@ -93,8 +98,10 @@ const JAVASCRIPT: &[KitFile] = files!("guest-tools/kits/javascript":
     "README.md",
     "package-lock.json",
     "package.json",
+    "src/skillhost-folder.js",
     "src/skillhost-kit.js",
     "src/tool.js",
+    "wit/deps/wasi-cli/environment.wit",
     "wit/deps/wasi-filesystem/filesystem.wit",
     "wit/world.wit",
 );
@@ -120,6 +127,16 @@ impl Language {
             Self::Python => "Python",
             Self::JavaScript => "JavaScript",
             Self::C => "C",
+        }
+    }
+
+    /// Returns the file that defines a new project's tool.
+    pub(crate) fn source(self) -> &'static str {
+        match self {
+            Self::Rust => "src/lib.rs",
+            Self::Python => "tool.py",
+            Self::JavaScript => "src/tool.js",
+            Self::C => "src/tool.c",
         }
     }
 
@@ -185,6 +202,11 @@ mod tests {
             ("kits/python", PYTHON),
             ("kits/javascript", JAVASCRIPT),
             ("kits/c", C),
+            ("kits/typed/common", typed::COMMON),
+            ("kits/typed/rust", typed::RUST),
+            ("kits/typed/python", typed::PYTHON),
+            ("kits/typed/javascript", typed::JAVASCRIPT),
+            ("kits/typed/c", typed::C),
             ("sdk/src", SDK),
         ] {
             let folder = guests.join(folder);
@@ -253,10 +275,11 @@ mod tests {
     #[test]
     fn examples_hold_no_copy_of_their_kit() {
         // An author of a tool writes these anew.
-        const REWRITTEN: [&str; 7] = [
+        const REWRITTEN: [&str; 8] = [
             "README.md",
             "cases/",
             "package",
+            "pyproject.toml",
             "skillhost.toml",
             "skills/",
             "src/tool.",
@@ -311,10 +334,10 @@ mod tests {
     #[test]
     fn nothing_in_a_project_refers_to_this_repository() {
         for language in Language::value_variants() {
-            for (path, text) in language.files() {
+            for (path, text) in language.files().chain(language.typed_files()) {
                 for word in ["../", "guest-tools", "CONTRIBUTING", "ARCHITECTURE"] {
                     // Cases try to leave the skill.
-                    let is_attack = word == "../" && path == "cases/paths.json";
+                    let is_attack = word == "../" && path.starts_with("cases/");
                     assert!(is_attack || !text.contains(word), "{path}: {word}");
                 }
             }

@@ -21,6 +21,7 @@ mod suggest;
 mod terminal;
 mod test;
 mod tools;
+mod trace;
 
 use std::env;
 use std::process::ExitCode;
@@ -62,11 +63,12 @@ enum Verb {
 
 fn main() -> ExitCode {
     panic::install_hook();
-    if env::args_os()
-        .nth(1)
-        .is_some_and(|first| first == skillhost::COMPILE_ARGUMENT)
-    {
-        return compile();
+    let first = env::args_os().nth(1).unwrap_or_default();
+    if first == skillhost::COMPILE_ARGUMENT {
+        return child_task(skillhost::compile_component());
+    }
+    if first == trace::LOCATE_ARGUMENT {
+        return child_task(trace::answer_locations());
     }
     let arguments = match CommandLine::try_parse() {
         Ok(arguments) => arguments,
@@ -144,12 +146,12 @@ fn raise_descriptor_limit() {
     let _ = rustix::process::setrlimit(Resource::Nofile, raised);
 }
 
-/// Compiles a component for the host that started this process.
-fn compile() -> ExitCode {
-    match skillhost::compile_component() {
+/// Ends a process that another one of this program started for a task.
+fn child_task(result: anyhow::Result<()>) -> ExitCode {
+    match result {
         Ok(()) => Exit::Ok,
         Err(error) => {
-            // The host reads this and names the component.
+            // That one reads this and names the component.
             terminal::say(&terminal::format_line!("{error:#}"));
             Exit::Failure
         }

@@ -29,6 +29,9 @@ pub(crate) struct NewCommand {
     /// Create the project in this folder [default: ./NAME]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
+    /// Make functions with types of their own, in WIT, the tools
+    #[arg(long, conflicts_with_all = ["sdk_path", "sdk_version"])]
+    typed: bool,
     #[command(flatten)]
     sdk: SdkSource,
 }
@@ -37,6 +40,13 @@ impl NewCommand {
     pub(crate) fn execute(self) -> anyhow::Result<Exit> {
         let folder = self.dir.clone().unwrap_or_else(|| (&self.name).into());
         let checked = name::check(&self.name)
+            .and_then(|()| {
+                if self.typed {
+                    name::check_wit(&self.name)
+                } else {
+                    Ok(())
+                }
+            })
             .and_then(|()| self.sdk.dependency(self.lang))
             .and_then(|dependency| {
                 must_be_free(&folder)?;
@@ -50,6 +60,15 @@ impl NewCommand {
             }
         };
         let tool = name::tool(&self.name);
+        if self.typed {
+            let (kebab, camel) = (tool.replace('_', "-"), name::camel(&tool));
+            for (path, text) in self.lang.typed_files() {
+                let text = text.replace(kit::NAME, &kebab).replace(kit::TOOL, &tool);
+                write(&folder.join(path), &text.replace(kit::CAMEL, &camel))?;
+            }
+            terminal::print(&self.next(&folder, &tool))?;
+            return Ok(Exit::Ok);
+        }
         for (path, text) in self.lang.files() {
             if dependency.is_some() && path.starts_with(kit::SDK_FOLDER) {
                 continue;

@@ -20,6 +20,7 @@ use skillhost_index::MemoryIndex;
 use tracing::level_filters::LevelFilter;
 
 use crate::terminal::{self, format_line};
+use crate::trace::TraceReader;
 
 /// The folder of skills, if it exists and no other is given or configured.
 const DEFAULT_SKILLS: &str = "skills";
@@ -306,13 +307,14 @@ impl CommonOptions {
 
     /// Waits until all skills can be found, if a call will search. Only a server's
     /// index is ready before the first call.
-    pub(crate) async fn prepare_search(&self, tool: &str, arguments: &str) {
+    pub(crate) async fn prepare_search(&self, host: &Host, tool: &str, arguments: &str) {
         let searches = match tool {
             "find_skills" => true,
             "list_skills" => arguments.contains("query"),
             _ => false,
         };
         if searches {
+            host.update_index();
             let index = Arc::clone(&self.index);
             let wait = move || index.wait_until_ready(INDEX_TIME);
             let is_ready = tokio::task::spawn_blocking(wait).await;
@@ -335,6 +337,8 @@ impl CommonOptions {
         if let Ok(program) = env::current_exe() {
             run = run.compiler(program);
         }
+        let traces = TraceReader::of(component);
+        let run = run.traces(move |trace| traces.lines(trace));
         Ok(run.compile_time(config.compile_limits.compile_time))
     }
 }

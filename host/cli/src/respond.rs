@@ -79,7 +79,9 @@ impl RespondCommand {
     ) -> Result<Value, MessageError> {
         let calls = self.format.calls(message)?;
         for call in &calls {
-            options.prepare_search(&call.name, &call.arguments).await;
+            options
+                .prepare_search(host, &call.name, &call.arguments)
+                .await;
         }
         if self.transcript {
             for call in &calls {

@@ -1,9 +1,11 @@
 //! The component under test, loaded once and run under several sets of limits.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::scratch::Scratch;
+use super::tracer::Tracer;
 use skillhost::internal::read_component;
 use skillhost::{Definition, Grant, Host, HostBuilder, Limits, Principal, SkillsRoot, Trust};
 
@@ -17,6 +19,7 @@ pub(super) struct LoadOptions {
     pub(super) cache: Option<PathBuf>,
     pub(super) compiler: Option<PathBuf>,
     pub(super) compile_time: Option<Duration>,
+    pub(super) tracer: Option<Arc<Tracer>>,
 }
 
 /// The component, and hosts that run it.
@@ -62,6 +65,9 @@ impl TestedComponent {
             }
             if let Some(time) = options.compile_time {
                 builder = builder.compile_time(time);
+            }
+            if let Some(tracer) = &options.tracer {
+                builder = builder.observer(Arc::clone(tracer) as _);
             }
             builder
         };

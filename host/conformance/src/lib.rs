@@ -17,6 +17,8 @@
 // The layers, lowest first: a module uses those above it in this list, and no
 // other. `cargo xtask layers` checks it.
 
+mod tracer;
+
 mod report;
 
 mod wording;
@@ -61,8 +63,9 @@ use cases::CaseFiles;
 use component::{LoadOptions, TestedComponent};
 use report::{CheckProgress, Recorder};
 use scratch::Scratch;
-use skillhost::Limits;
 use skillhost::SkillsRoot;
+use skillhost::{CallTrace, Limits};
+use tracer::Tracer;
 use trial::Trial;
 
 pub use report::{Check, Outcome, Reason, Report, Rule};
@@ -156,6 +159,16 @@ impl Conformance {
         self
     }
 
+    /// Sets a function that puts the trace of a failed call into lines for the
+    /// component's author, for [`Check::trace`].
+    pub fn traces(
+        mut self,
+        explain: impl Fn(&CallTrace) -> Vec<String> + Send + Sync + 'static,
+    ) -> Self {
+        self.load.tracer = Some(Tracer::new(explain));
+        self
+    }
+
     /// Runs all checks and cases. Returns an error if it cannot run any: the
     /// component does not exist, or a case is invalid. A component that the host
     /// cannot load is a failed check.
@@ -168,7 +181,7 @@ impl Conformance {
         if let Some(progress) = &self.progress {
             progress("loads", None);
         }
-        let mut recorder = Recorder::new(self.progress.clone());
+        let mut recorder = Recorder::new(self.progress.clone(), self.load.tracer.clone());
         let component = match TestedComponent::load(&self.load, &scratch).await? {
             Ok(component) => component,
             Err(why) => {

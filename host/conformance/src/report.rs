@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::tracer::Tracer;
+
 /// A check: its id, and the property that it tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -46,6 +48,9 @@ pub struct Check {
     pub case: Option<String>,
     /// The outcome.
     pub outcome: Outcome,
+    /// The trace of the last call that failed, if the check did: what the tool printed,
+    /// and where it broke off, in lines. Escape them for a terminal.
+    pub trace: Vec<String>,
     /// The time that the check took.
     pub time: Duration,
 }
@@ -117,13 +122,15 @@ impl From<Result<(), Reason>> for Outcome {
 /// Runs checks and records their outcomes.
 pub(super) struct Recorder {
     progress: Option<Arc<CheckProgress>>,
+    tracer: Option<Arc<Tracer>>,
     checks: Vec<Check>,
 }
 
 impl Recorder {
-    pub(super) fn new(progress: Option<Arc<CheckProgress>>) -> Self {
+    pub(super) fn new(progress: Option<Arc<CheckProgress>>, tracer: Option<Arc<Tracer>>) -> Self {
         Self {
             progress,
+            tracer,
             checks: Vec::new(),
         }
     }
@@ -159,15 +166,23 @@ impl Recorder {
         if let Some(progress) = &self.progress {
             progress(rule.id, case.or(tool));
         }
+        let tracer = self.tracer.as_ref();
+        tracer.inspect(|tracer| tracer.clear());
         let start = Instant::now();
         let outcome = outcome.await.into();
+        let time = start.elapsed();
+        let trace = match (&outcome, tracer) {
+            (Outcome::Failed(_), Some(tracer)) => tracer.explain(),
+            _ => Vec::new(),
+        };
         self.checks.push(Check {
             id: rule.id,
             sentence: rule.sentence,
             tool: tool.map(str::to_owned),
             case: case.map(str::to_owned),
             outcome,
-            time: start.elapsed(),
+            trace,
+            time,
         });
         &self.checks[self.checks.len() - 1].outcome
     }

@@ -15,7 +15,11 @@ const QUOTED: usize = 300;
 pub(super) fn describe(result: &TrialResult) -> String {
     match result {
         Ok(output) => format!("it answered {}", quoted(output.text())),
-        Err(CallError::Failed(failure)) => format!("it failed with {}", quoted(&failure.message)),
+        Err(error @ CallError::Failed(failure)) => {
+            let met = error.met_limit();
+            let met = met.map_or_else(String::new, |met| format!(", and before that {met}"));
+            format!("it failed with {}{met}", quoted(&failure.message))
+        }
         Err(CallError::Arguments(message)) => {
             format!("the host refused the arguments: {}", shortened(message))
         }
@@ -23,22 +27,9 @@ pub(super) fn describe(result: &TrialResult) -> String {
             tool,
             stop: Stop::Trap(causes),
             ..
-        }) => format!("`{tool}` trapped: {}", shortened(trap_cause(causes))),
+        }) => format!("`{tool}` trapped: {}", shortened(causes)),
         Err(error) => shortened(&error.operator_text()),
     }
-}
-
-/// Returns the cause of a trap without the addresses of functions: a released component
-/// has no names for them.
-fn trap_cause(causes: &str) -> &str {
-    if !causes.contains("wasm backtrace:") {
-        return causes;
-    }
-    let last = causes.rsplit('\n').next().unwrap_or(causes);
-    let last = last
-        .split_once(" - ")
-        .map_or(last, |(_, function)| function);
-    last.split_once(": ").map_or(last, |(_, cause)| cause)
 }
 
 /// Returns advice for a tool that the host stopped.

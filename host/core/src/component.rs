@@ -2,6 +2,7 @@
 //! trusted.
 
 pub(crate) mod cache;
+pub(crate) mod child;
 pub(crate) mod compile;
 mod definitions;
 pub(crate) mod embedded;
@@ -9,6 +10,7 @@ mod file;
 mod functions;
 pub(crate) mod inspect;
 mod load;
+pub(crate) mod metadata;
 mod tool_component;
 
 pub use file::read;

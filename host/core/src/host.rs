@@ -353,6 +353,8 @@ impl Host {
             Some(Err(FolderError::Unknown)) => skill.map(str::to_owned),
             _ => None,
         };
+        let tracer = self.0.observer.as_ref();
+        let tracer = tracer.filter(|observer| observer.traces());
         let call = SandboxCall {
             tool: &tool.name,
             arguments: given,
@@ -360,6 +362,7 @@ impl Host {
             terms,
             skills: skills.clone(),
             scripts,
+            is_traced: tracer.is_some(),
             slot,
         };
         let outcome = sandbox.call(call).await;
@@ -367,7 +370,12 @@ impl Host {
             result,
             memory,
             view,
+            met,
+            trace,
         } = outcome;
+        if let (Some(tracer), Err(_) | Ok(Err(_))) = (tracer, &result) {
+            tracer.traced(trace);
+        }
         *peak = Some(memory);
         if let Some(entry) = entry {
             entry.set_memory(memory);
@@ -385,6 +393,7 @@ impl Host {
                 kind: refusal.kind,
                 message: refusal.message,
                 details: refusal.details,
+                met: met.map(Box::new),
                 unknown_skill,
                 model_reads,
                 help: Help::default(),

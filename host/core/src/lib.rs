@@ -49,9 +49,9 @@
 //! | build a host | [`HostBuilder`], [`ToolSet`], [`Wording`], [`Grant`], [`Limits`], [`Load`], [`Trust`], [`Config`] |
 //! | list its tools | [`Host::definitions`], [`Definition`] |
 //! | call a tool | [`Host::call`], [`Output`], [`OutputFiles`], [`CallError`], [`parse_arguments`] |
-//! | observe calls | [`Observer`], [`CallEnd`], [`CallOutcome`], [`Host::occupancy`] |
+//! | observe calls | [`Observer`], [`CallEnd`], [`CallOutcome`], [`CallTrace`], [`Host::occupancy`] |
 //! | see what tools may do | [`Host::grants`], [`Host::problems`], [`EffectiveGrant`] |
-//! | inspect a component | [`inspect()`], [`Inspector`], [`Inspection`] |
+//! | inspect a component | [`inspect()`], [`Inspector`], [`Inspection`], [`ComponentMetadata`] |
 //! | list, find and check skills | [`Catalog`], [`SkillIndex`], [`prompt`], [`check`], [`frontmatter`] |
 //! | read skills' files | [`Host::skill_resources`], [`SkillResources`] |
 //! | answer models' messages | [`exchange`], [`message`] |
@@ -101,9 +101,10 @@ pub use tool::{
 
 // Observing calls, and inspecting hosts and components.
 pub use component::inspect::{Import, Inspection, Inspector, StartSize, inspect};
+pub use component::metadata::ComponentMetadata;
 pub use tool::grant::EffectiveGrant;
 pub use tool::observer::{CallEnd, Observer, Occupancy};
-pub use tool::{CallOutcome, RefusalKind, StopKind};
+pub use tool::{CallOutcome, CallTrace, RefusalKind, StopKind, TraceFrame};
 
 // Skills and their files.
 pub use host::resources::{
@@ -121,6 +122,8 @@ pub use text::line::{self, Line};
 /// change at any time.
 #[doc(hidden)]
 pub mod internal {
+    pub use crate::component::child::{ChildProcess, limit_this_process};
+    pub use crate::component::embedded::names as built_in_names;
     pub use crate::component::read as read_component;
     pub use crate::text::digest::sha256_hex;
     pub use crate::text::media_type;

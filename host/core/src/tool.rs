@@ -15,9 +15,11 @@ mod output_files;
 pub(crate) mod record;
 pub(crate) mod script;
 mod stop;
+mod trace;
 
 pub use definition::{Definition, FolderRule, Form};
 pub use help::Help;
 pub use outcome::{CallError, CallOutcome, Failure, FailureKind, Output, RefusalKind};
 pub use output_files::{OutputFile, OutputFiles};
 pub use stop::{Stop, StopKind};
+pub use trace::{CallTrace, TraceFrame};

@@ -27,7 +27,7 @@
 //! characters, and all without case, diacritics and hidden characters. A word that no
 //! skill has stands for the most similar ones that some have. `thesaurus.txt` adds the
 //! terms of skills for the words of people, in English, Chinese, Japanese, German and a
-//! few of other languages.
+//! few of other languages. They count together with the word for which they stand.
 //!
 //! # Bounds
 //!

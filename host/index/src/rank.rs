@@ -14,6 +14,10 @@ use crate::text::{Analyzer, TokenKind};
 /// What the other terms of a part add to its best one. bench/NOTES.md has others.
 const OTHERS: f32 = 0.4;
 
+/// The power of a term's rarity. The words of a catalog are rare for two reasons: they name
+/// something, or people do not write them into skills ("hardly", "decade").
+const RARITY: f32 = 0.7;
+
 /// Most hits of an answer. Guards against: a limit of a model that asks for all skills.
 const MAX_HITS: usize = 100;
 
@@ -93,7 +97,8 @@ fn rarity(store: &Store, term: &str) -> f32 {
         return 0.0;
     };
     let (all, with) = (store.len() as f32, postings.count() as f32);
-    (1.0 + ((all - with).max(0.0) + 0.5) / (with + 0.5)).ln()
+    let rarity = (1.0 + ((all - with).max(0.0) + 0.5) / (with + 0.5)).ln();
+    rarity.powf(RARITY)
 }
 
 /// Returns the score of each skill, by its number.

@@ -1,7 +1,7 @@
 //! A request in plain words: the terms that it asks for, those that the thesaurus adds,
 //! and those that were probably meant where a word is unknown. Not here: the ranking.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use crate::store::Store;
 use crate::text::{Analyzer, TokenKind, fold, visible};
@@ -31,6 +31,20 @@ const ADDED: f32 = 0.5;
 /// The weight of a term with one letter other than an unknown word, and with two.
 const MISTYPED: [f32; 2] = [0.8, 0.6];
 
+/// Words of other languages that say nothing about a skill, and are no words of English.
+const FUNCTION_WORDS: [&str; 3] = [
+    "aber auf aus bei bitte das dass dem den der ein eine einem einen einer eines fur ich ihr im ist \
+     kann man mein meine meinem meinen meiner mich mir mit nach nicht oder ohne sich sie sind soll \
+     uber und uns unser unsere vom von wie wir zu zum zur",
+    "au aux avec ce ces cette comment dans de des du elle est et il je la le les leur ma mes moi mon \
+     ne nos notre nous ou pas pour quel quelle que qui sa ses sur ton tous tout toute un une vous",
+    "al como con cual cuando de del donde el ella en es esta este hay la las lo los me mi mis mucho \
+     muy necesito nos o para pero por puedo que quiero se ser sin sobre su sus un una unos y",
+];
+
+/// The words of a language that a request must have to be in it.
+const MIN_FUNCTION_WORDS: usize = 2;
+
 /// What a request asks for. Each part counts once, by the best of its terms.
 pub(crate) struct Request {
     pub(crate) parts: Vec<Vec<Wanted>>,
@@ -45,68 +59,97 @@ pub(crate) struct Wanted {
     pub(crate) written: String,
 }
 
+/// A word, and its place among the parts.
+type RequestWord = (Word, Option<usize>);
+
 impl Request {
     /// Reads a request.
     pub(crate) fn read(text: &str, store: &Store) -> Self {
         let text = visible(&text[..text.floor_char_boundary(MAX_BYTES)]);
-        let mut words: Vec<(Word, bool)> = Vec::new();
-        let mut parts = Vec::new();
-        let mut terms = HashSet::new();
+        let mut words: Vec<RequestWord> = Vec::new();
+        let mut parts: Vec<Vec<Wanted>> = Vec::new();
+        let mut places: HashMap<String, usize> = HashMap::new();
+        let foreign = function_words(&text);
         Analyzer::new().tokens(&text, |token| {
-            let is_stop = token.kind == TokenKind::StopWord;
+            let is_stop = token.kind == TokenKind::StopWord || foreign.contains(&token.folded);
+            let place = match places.get(token.term) {
+                _ if is_stop => None,
+                Some(place) => Some(*place),
+                None if parts.len() == MAX_TERMS => None,
+                None => {
+                    places.insert(token.term.to_owned(), parts.len());
+                    parts.push(vec![Wanted {
+                        term: token.term.to_owned(),
+                        weight: 1.0,
+                        written: token.written.to_owned(),
+                    }]);
+                    Some(parts.len() - 1)
+                }
+            };
             if matches!(token.kind, TokenKind::Word | TokenKind::StopWord) {
-                words.push((Word::from(token), is_stop));
-            }
-            if !is_stop && terms.len() < MAX_TERMS && terms.insert(token.term.to_owned()) {
-                parts.push(vec![Wanted {
-                    term: token.term.to_owned(),
-                    weight: 1.0,
-                    written: token.written.to_owned(),
-                }]);
+                words.push((Word::from(token), place));
             }
         });
 
         let mut unknown = 0;
-        let mut meant = Vec::with_capacity(words.len().min(MAX_TERMS));
-        for (mut word, is_stop) in words.into_iter().take(MAX_TERMS) {
-            let is_unknown = !is_stop
-                && word.stem.len() >= SHORTEST_TYPO
+        words.truncate(MAX_TERMS);
+        for (word, place) in &mut words {
+            let is_unknown = word.stem.len() >= SHORTEST_TYPO
                 && word.stem.is_ascii()
                 && store.postings(&word.stem).is_none()
-                && !THESAURUS.has(&word);
-            if is_unknown && unknown < MAX_UNKNOWN {
+                && !THESAURUS.has(word);
+            if let Some(place) = *place
+                && is_unknown
+                && unknown < MAX_UNKNOWN
+            {
                 unknown += 1;
                 let similar = similar_terms(&word.stem, store);
-                let part = parts.iter_mut().find(|part| part[0].term == word.stem);
-                if let Some(part) = part {
-                    part.extend(similar.iter().cloned());
-                }
+                parts[place].extend(similar.iter().cloned());
                 if let Some(best) = similar.into_iter().next() {
                     word.folded.clone_from(&best.term);
                     word.stem = best.term;
                 }
             }
-            meant.push(word);
-        }
-        for part in &parts {
-            terms.extend(part.iter().map(|wanted| wanted.term.clone()));
         }
 
-        for group in THESAURUS.groups(&meant, &fold(&text)) {
-            let mut part = Vec::new();
+        let own: HashSet<String> = parts
+            .iter()
+            .flatten()
+            .map(|part| part.term.clone())
+            .collect();
+        let (words, places): (Vec<Word>, Vec<Option<usize>>) = words.into_iter().unzip();
+        for (group, word) in THESAURUS.groups(&words, &fold(&text)) {
+            let mut added = Vec::new();
             for together in group {
                 let weight = ADDED / (together.len() as f32).sqrt();
-                let added = together.iter().filter(|term| !terms.contains(*term));
-                part.extend(added.map(|term| Wanted {
+                let others = together.iter().filter(|term| !own.contains(*term));
+                added.extend(others.map(|term| Wanted {
                     term: term.clone(),
                     weight,
                     written: String::new(),
                 }));
             }
-            parts.push(part);
+            // Other words for a word are as good as the word, and count with it.
+            match word.and_then(|word| places[word]) {
+                Some(place) => parts[place].extend(added),
+                None => parts.push(added),
+            }
         }
         Self { parts }
     }
+}
+
+/// Returns the words of a request to leave out because of its language.
+fn function_words(text: &str) -> HashSet<&'static str> {
+    let folded = fold(text);
+    let words: HashSet<&str> = folded.split(|c: char| !c.is_alphanumeric()).collect();
+    let languages = FUNCTION_WORDS.iter().map(|language| {
+        let found = language.split_ascii_whitespace();
+        found.filter(|word| words.contains(word)).collect()
+    });
+    let is_written = |found: &HashSet<&str>| found.len() >= MIN_FUNCTION_WORDS;
+    let most = languages.filter(is_written).max_by_key(HashSet::len);
+    most.unwrap_or_default()
 }
 
 /// Returns the known terms that a mistyped word may stand for, best first: those with

@@ -123,6 +123,32 @@ fn says_why_a_skill_fits_in_its_own_words() {
 }
 
 #[test]
+fn a_word_and_its_synonyms_count_as_one_and_function_words_of_other_languages_not_at_all() {
+    let root = skills(&[
+        (
+            "slides",
+            "Makes slides of a presentation in PowerPoint, as PPTX.",
+            "",
+        ),
+        (
+            "brand-slides",
+            "Puts slides into the house colours of Otter.",
+            "",
+        ),
+        ("tables", "Fills tables. Un de que para el la una los.", ""),
+        ("jazz", "Jazz.", ""),
+    ]);
+    let index = MemoryIndex::build_now(&open(root.path()));
+    assert_eq!(
+        names(&index, "slides in the colours of Otter", 1),
+        ["brand-slides"]
+    );
+    assert_eq!(names(&index, "para una noche de jazz", 5), ["jazz"]);
+    // One such word may be a name.
+    assert_eq!(names(&index, "el jazz", 5), ["jazz", "tables"]);
+}
+
+#[test]
 fn searches_only_allowed_skills_up_to_the_limit() {
     let root = skills(&[
         ("one", "Tea.", ""),

@@ -1,6 +1,7 @@
 //! The thesaurus: other words for what a request asks, in several languages. The words
 //! are in `thesaurus.txt`. Not here: how much another word counts.
 
+use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use crate::text::{Analyzer, Token, TokenKind, fold, visible};
@@ -99,32 +100,31 @@ impl Thesaurus {
         phrases.any(|phrase| matches!(phrase.words.as_slice(), [only] if only.is(word)))
     }
 
-    /// Returns the terms of the groups for which a request has words. `text` is the
-    /// folded request.
-    pub(crate) fn groups(&self, words: &[Word], text: &str) -> Vec<&[GroupTerm]> {
-        let stands = |phrase: &Phrase| {
+    /// Returns the terms of the groups for which a request has words, and the place of the
+    /// word where one word alone stands for the group. `text` is the folded request.
+    pub(crate) fn groups(&self, words: &[Word], text: &str) -> Vec<(&[GroupTerm], Option<usize>)> {
+        let mut groups: BTreeMap<usize, Option<usize>> = BTreeMap::new();
+        for phrase in &self.phrases {
             let mut places = words.windows(phrase.words.len().max(1));
-            places.any(|place| {
-                phrase
-                    .words
-                    .iter()
-                    .zip(place)
-                    .all(|(one, word)| one.is(word))
-            })
-        };
-        let phrases = self.phrases.iter().filter(|phrase| stands(phrase));
-        let runs = self
-            .runs
-            .iter()
-            .filter(|(run, _)| text.contains(run.as_str()));
-        let mut groups: Vec<usize> = phrases
-            .map(|phrase| phrase.group)
-            .chain(runs.map(|(_, group)| *group))
-            .collect();
-        groups.sort_unstable();
-        groups.dedup();
+            let place = places.position(|place| {
+                let mut pairs = phrase.words.iter().zip(place);
+                pairs.all(|(one, word)| one.is(word))
+            });
+            if let Some(place) = place {
+                let alone = (phrase.words.len() == 1).then_some(place);
+                let known = groups.entry(phrase.group).or_insert(alone);
+                *known = known.or(alone);
+            }
+        }
+        for (run, group) in &self.runs {
+            if text.contains(run.as_str()) {
+                groups.entry(*group).or_insert(None);
+            }
+        }
         let groups = groups.into_iter();
-        groups.map(|group| self.groups[group].as_slice()).collect()
+        groups
+            .map(|(group, word)| (self.groups[group].as_slice(), word))
+            .collect()
     }
 }
 
@@ -159,7 +159,7 @@ mod tests {
             }
         });
         let found = thesaurus.groups(&words, &fold(request));
-        let joined = |group: &[GroupTerm]| {
+        let joined = |(group, _): (&[GroupTerm], Option<usize>)| {
             let terms: Vec<String> = group.iter().map(|term| term.join(" ")).collect();
             terms.join(",")
         };

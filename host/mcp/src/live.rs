@@ -140,6 +140,7 @@ impl LiveHost {
         let preparing = host.clone();
         tokio::spawn(async move { preparing.prepare().await });
         let offer = offer(&host).await;
+        host.update_index();
         self.compare(offer).await;
         self.offer_known.send_replace(true);
         Ok(host)
@@ -325,6 +326,7 @@ impl LiveHost {
         // Before anybody can list it: a change after a client has listed must be
         // seen as one.
         let offer = offer(&host).await;
+        host.update_index();
         self.host.send_replace(Some(host));
         self.compare(offer).await;
     }

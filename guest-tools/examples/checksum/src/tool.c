@@ -1,4 +1,9 @@
 // The tool checksum: digests of a skill's files, and whether they are those that they should be.
+//
+// name: checksum
+// version: 0.1.0
+// description: Digests of a skill's files
+// license: MIT OR Apache-2.0
 
 #include <ctype.h>
 #include <errno.h>

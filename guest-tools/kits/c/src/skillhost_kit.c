@@ -3,6 +3,7 @@
 #include "skillhost_kit.h"
 
 #include <ctype.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -50,8 +51,9 @@ static void set(tool_component_string_t *string, const char *text, size_t length
     string->len = length;
 }
 
+// No text is an empty one, which the host and the build refuse where it matters.
 static void set_text(tool_component_string_t *string, const char *text) {
-    set(string, text, strlen(text));
+    set(string, text ? text : "", text ? strlen(text) : 0);
 }
 
 // ---- definitions and calls
@@ -65,7 +67,7 @@ void exports_skillhost_tool_tools_definitions(
         const sh_tool *tool = &sh_tools[i];
         definition *made = &list->ptr[i];
         set_text(&made->name, tool->name);
-        set_text(&made->title, tool->title ? tool->title : "");
+        set_text(&made->title, tool->title);
         set_text(&made->description, tool->description);
         set_text(&made->input_schema, tool->input);
         if (tool->output != NULL) {
@@ -117,6 +119,7 @@ bool exports_skillhost_tool_tools_call(tool_component_string_t *name,
         const sh_tool *tool = &sh_tools[i];
         if (strlen(tool->name) != name->len || memcmp(tool->name, name->ptr, name->len) != 0)
             continue;
+        if (tool->call == NULL) return sh_fail(&answer, SH_FAILED, "this tool has no function");
         if (tool->skill != NULL && !open_folder(given, &folder, &answer)) return false;
         return tool->call(copy(arguments->ptr, arguments->len), &folder, &answer);
     }
@@ -370,20 +373,27 @@ bool sh_fail_path(sh_answer *answer, const char *path, int error) {
     return sh_fail(answer, kind, "%s: %s", path, sh_reason(error));
 }
 
-int sh_open(const sh_folder *folder, const char *path, sh_answer *answer) {
+// Whether there is a folder, and the path is one in it. If not, errno and the answer say why.
+static bool usable(const sh_folder *folder, const char *path, sh_answer *answer) {
     int error = EACCES;
     if (folder->mount == NULL) {
         if (answer) sh_fail(answer, SH_FAILED, "This tool was not given a folder to read.");
         errno = error;
-        return -1;
+        return false;
     }
     const char *refused = check_path(path, &error);
     if (refused != NULL) {
         if (answer && error == EINVAL) sh_fail(answer, SH_INVALID_ARGUMENTS, "%s", refused);
         if (answer && error == EPERM) sh_fail_path(answer, path, error);
         errno = error;
-        return -1;
+        return false;
     }
+    return true;
+}
+
+int sh_open(const sh_folder *folder, const char *path, sh_answer *answer) {
+    if (!usable(folder, path, answer)) return -1;
+    int error;
     sh_buffer whole = {0};
     sh_append(&whole, folder->mount, strlen(folder->mount));
     sh_append(&whole, "/", 1);
@@ -398,8 +408,8 @@ int sh_open(const sh_folder *folder, const char *path, sh_answer *answer) {
     return file;
 }
 
-bool sh_read(const sh_folder *folder, const char *path, size_t limit, char **bytes, size_t *size,
-             sh_answer *answer) {
+bool sh_read_bytes(const sh_folder *folder, const char *path, size_t limit, char **bytes,
+                   size_t *size, sh_answer *answer) {
     int file = sh_open(folder, path, answer);
     if (file < 0) return false;
     struct stat state;
@@ -428,7 +438,7 @@ bool sh_read(const sh_folder *folder, const char *path, size_t limit, char **byt
 
 bool sh_read_text(const sh_folder *folder, const char *path, size_t limit, char **text,
                   size_t *size, sh_answer *answer) {
-    if (!sh_read(folder, path, limit, text, size, answer)) return false;
+    if (!sh_read_bytes(folder, path, limit, text, size, answer)) return false;
     if (valid_utf8(*text, *size) != *size)
         return sh_fail(answer, SH_UNREADABLE, "%s: not valid UTF-8 text", path);
     if (*size >= 3 && memcmp(*text, "\xEF\xBB\xBF", 3) == 0) {
@@ -437,6 +447,152 @@ bool sh_read_text(const sh_folder *folder, const char *path, size_t limit, char 
     }
     return true;
 }
+
+bool sh_answer_file(const sh_folder *folder, const char *path, size_t limit, sh_answer *answer) {
+    static const int errors[] = {
+        [SKILLHOST_TOOL_ANSWER_UNUSABLE_NOT_FOUND] = ENOENT,
+        [SKILLHOST_TOOL_ANSWER_UNUSABLE_OUTSIDE] = EPERM,
+        [SKILLHOST_TOOL_ANSWER_UNUSABLE_IS_DIRECTORY] = EISDIR,
+        [SKILLHOST_TOOL_ANSWER_UNUSABLE_NOT_REGULAR] = ENOTSUP,
+        [SKILLHOST_TOOL_ANSWER_UNUSABLE_HARD_LINKED] = EMLINK,
+        [SKILLHOST_TOOL_ANSWER_UNUSABLE_OTHER_MOUNT] = EXDEV,
+        [SKILLHOST_TOOL_ANSWER_UNUSABLE_PERMISSION_DENIED] = EACCES,
+        [SKILLHOST_TOOL_ANSWER_UNUSABLE_SYMLINK_LOOP] = ELOOP,
+        [SKILLHOST_TOOL_ANSWER_UNUSABLE_NAME_TOO_LONG] = ENAMETOOLONG,
+        [SKILLHOST_TOOL_ANSWER_UNUSABLE_UNREADABLE] = EIO,
+    };
+    if (!usable(folder, path, answer)) return false;
+    tool_component_string_t given = {(uint8_t *)path, strlen(path)};
+    uint64_t size;
+    skillhost_tool_answer_unusable_t why;
+    if (skillhost_tool_answer_text_from_file(&given, limit, &size, &why))
+        return sh_answer_text(answer, "", 0);
+    if (why == SKILLHOST_TOOL_ANSWER_UNUSABLE_TOO_LARGE)
+        return sh_fail(answer, SH_UNREADABLE, "%s: larger than %zu bytes", path, limit);
+    if (why == SKILLHOST_TOOL_ANSWER_UNUSABLE_NOT_UTF8)
+        return sh_fail(answer, SH_UNREADABLE, "%s: not valid UTF-8 text", path);
+    return sh_fail_path(answer, path, errors[why]);
+}
+
+// ---- listing
+
+static int by_name(const void *a, const void *b) {
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+// A path of the skill, or below one, with what stands before and after it.
+static char *joined(const char *before, const char *between, const char *after) {
+    sh_buffer text = {0};
+    sh_append(&text, before, strlen(before));
+    sh_append(&text, between, strlen(between));
+    sh_append(&text, after, strlen(after) + 1);
+    return text.bytes;
+}
+
+static void push(sh_names *names, char *name) {
+    // Twice the room at each power of two.
+    if ((names->count & (names->count - 1)) == 0)
+        names->names = room(names->names, (names->count ? names->count * 2 : 1) * sizeof(char *));
+    names->names[names->count++] = name;
+}
+
+// Takes the entries of a folder: folders and other names apart, each as its path. Symlinks to
+// folders are `links`.
+static bool entries(const sh_folder *folder, const char *path, sh_names *folders, sh_names *links,
+                    sh_names *others, sh_answer *answer) {
+    int opened = sh_open(folder, path, answer);
+    if (opened < 0) return false;
+    struct stat state;
+    if (fstat(opened, &state) == 0 && !S_ISDIR(state.st_mode)) {
+        close(opened);
+        return sh_fail(answer, SH_UNREADABLE, "%s: is not a directory", path);
+    }
+    // It reads the first entries.
+    DIR *listed = fdopendir(opened);
+    if (listed == NULL) {
+        int error = errno;
+        close(opened);
+        return sh_fail_path(answer, path, error);
+    }
+    const struct dirent *entry;
+    while (errno = 0, (entry = readdir(listed)) != NULL) {
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
+        bool own = strcmp(path, ".") == 0;
+        char *inside = joined(own ? "" : path, own ? "" : "/", entry->d_name);
+        bool link = entry->d_type == DT_LNK;
+        bool is_folder = entry->d_type == DT_DIR;
+        if (link) {
+            char *whole = joined(folder->mount, "/", inside);
+            is_folder = stat(whole, &state) == 0 && S_ISDIR(state.st_mode);
+        }
+        push(!is_folder ? others : link ? links : folders, inside);
+    }
+    int error = errno;
+    closedir(listed);
+    return error == 0 || sh_fail_path(answer, path, error);
+}
+
+bool sh_list(const sh_folder *folder, const char *path, size_t most, sh_names *names,
+             sh_answer *answer) {
+    sh_names folders = {0}, links = {0}, others = {0};
+    if (!entries(folder, path, &folders, &links, &others, answer)) return false;
+    if (folders.count + links.count + others.count > most)
+        return sh_fail(answer, SH_UNREADABLE, "%s: more than %zu names", path, most);
+    // Each is its path: the name stands behind the folder's.
+    size_t before = strcmp(path, ".") == 0 ? 0 : strlen(path) + 1;
+    *names = (sh_names){0};
+    for (size_t i = 0; i < others.count; i++) push(names, others.names[i] + before);
+    for (size_t i = 0; i < folders.count; i++) push(names, joined(folders.names[i] + before, "/", ""));
+    for (size_t i = 0; i < links.count; i++) push(names, joined(links.names[i] + before, "/", ""));
+    if (names->count > 0) qsort(names->names, names->count, sizeof(char *), by_name);
+    return true;
+}
+
+// A path without `.`, `..` and doubled slashes.
+static char *normal(const char *path) {
+    sh_buffer text = {0};
+    while (*path != '\0') {
+        size_t length = strcspn(path, "/");
+        if (length == 2 && path[0] == '.' && path[1] == '.') {
+            while (text.length > 0 && text.bytes[--text.length] != '/') continue;
+        } else if (length > 1 || (length == 1 && path[0] != '.')) {
+            if (text.length > 0) sh_append(&text, "/", 1);
+            sh_append(&text, path, length);
+        }
+        path += length;
+        if (*path != '\0') path++;
+    }
+    if (text.length == 0) sh_append(&text, ".", 1);
+    sh_append(&text, "", 1);
+    return text.bytes;
+}
+
+bool sh_files(const sh_folder *folder, const char *path, size_t most, sh_names *paths,
+              sh_answer *answer) {
+    if (!usable(folder, path, answer)) return false;
+    sh_names folders = {0}, links = {0};
+    *paths = (sh_names){0};
+    push(&folders, normal(path));
+    for (size_t next = 0; next < folders.count; next++) {
+        if (!entries(folder, folders.names[next], &folders, &links, paths, answer)) return false;
+        if (paths->count > most)
+            return sh_fail(answer, SH_UNREADABLE, "%s: more than %zu files", path, most);
+    }
+    if (paths->count > 0) qsort(paths->names, paths->count, sizeof(char *), by_name);
+    return true;
+}
+
+// ---- log and variables
+
+void sh_log(const char *format, ...) {
+    va_list values;
+    va_start(values, format);
+    vfprintf(stderr, format, values);
+    va_end(values);
+    fputc('\n', stderr);
+}
+
+const char *sh_variable(const char *name) { return getenv(name); }
 
 // ---- text that grows
 

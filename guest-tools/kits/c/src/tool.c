@@ -1,4 +1,10 @@
 // The tool look_up_term: what a word means, from a skill's glossary.
+//
+// The component says of itself the following, and `authors`, `license` and `source` if they stand
+// here, too.
+// name: look-up-term
+// version: 0.1.0
+// description: Looks terms up in a skill's glossary
 
 #include "skillhost_kit.h"
 

@@ -4,144 +4,39 @@
 // Schema of its arguments, and the function that answers a call. That returns the text that
 // the model reads, or { text, details } with a record for programs, and throws a `Failure`
 // where it has no answer.
-import { getDirectories } from "wasi:filesystem/preopens@0.2.0";
+import { textFromFile } from "skillhost:tool/answer@0.1.1";
+import { getEnvironment } from "wasi:cli/environment@0.2.0";
 
-// Largest file that is read, unless a call says otherwise.
-export const LARGEST = 1 << 20;
+import { Failure, Folder, OUTSIDE, checkPath, mounted, unreadable } from "./skillhost-folder.js";
 
-const OUTSIDE = "Path traversal detected: cannot access files outside skill folder";
+export { Failure, Folder, LARGEST, checkPath } from "./skillhost-folder.js";
 
-// Why a call has no output: whose problem it is, and words for the model.
-export class Failure extends Error {
-  constructor(kind, message, details) {
-    super(message);
-    this.kind = kind;
-    this.details = details;
-  }
-  // The arguments make no sense together; the caller can correct them.
-  static invalidArguments(message, details) {
-    return new Failure("invalid-arguments", message, details);
-  }
-  // What was named is not there.
-  static notFound(message, details) {
-    return new Failure("not-found", message, details);
-  }
-  // What was asked for is allowed to nobody.
-  static refused(message, details) {
-    return new Failure("refused", message, details);
-  }
-  // It is there, and cannot be given.
-  static unreadable(message, details) {
-    return new Failure("unreadable", message, details);
-  }
-  // The tool could not do its work.
-  static failed(message, details) {
-    return new Failure("failed", message, details);
-  }
-}
+// Largest file that is an answer, unless a call says otherwise.
+const LARGEST_ANSWER = 1 << 24;
 
-// The one folder that a call may read: that of the skill that it names.
-export class Folder {
-  #root;
-
-  constructor(root, skill, path) {
-    this.#root = root;
-    // The skill's name; undefined for the host's home folder.
-    this.skill = skill;
-    // For a call that names no skill: the path that it gave, inside this folder.
-    this.path = path;
-  }
-
-  // A file's bytes, of which there are at most `limit`.
-  readBytes(path, limit = LARGEST) {
+// The folder of a call on a tool, which can answer with a file of it.
+class ToolFolder extends Folder {
+  // An answer whose text is a file of at most `limit` bytes. The host reads it: a large file
+  // costs a fraction.
+  answerFile(path, limit = LARGEST_ANSWER) {
     checkPath(path);
-    const parts = [];
-    let length = 0;
     try {
-      const file = this.#root.openAt({ symlinkFollow: true }, path, {}, { read: true });
-      for (let end = false; !end && length <= limit; ) {
-        let part;
-        [part, end] = file.read(BigInt(limit + 1 - length), BigInt(length));
-        parts.push(part);
-        length += part.length;
-      }
+      textFromFile(path, BigInt(limit));
     } catch (error) {
-      throw unreadable(path, error);
+      throw unreadable(path, error, limit);
     }
-    if (length > limit) {
-      throw Failure.unreadable(`${path}: larger than ${limit} bytes`);
-    }
-    const bytes = new Uint8Array(length);
-    let at = 0;
-    for (const part of parts) {
-      bytes.set(part, at);
-      at += part.length;
-    }
-    return bytes;
-  }
-
-  // A file's text, without a byte order mark.
-  readText(path, limit = LARGEST) {
-    const bytes = this.readBytes(path, limit);
-    try {
-      return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
-    } catch {
-      throw Failure.unreadable(`${path}: not valid UTF-8 text`);
-    }
+    return { text: "" };
   }
 }
 
-// Refuses a path that leaves the folder at some step, on any system. The sandbox holds
-// without this check; it holds without the sandbox.
-export function checkPath(path) {
-  if (path === "") {
-    throw Failure.invalidArguments("path is empty");
-  }
-  if (/[\u0000-\u001f\u007f-\u009f]/.test(path)) {
-    throw Failure.invalidArguments("path contains control characters");
-  }
-  if (/^([/\\]|[A-Za-z]:)/.test(path) || climbsOut(path, "/") || climbsOut(path, /[/\\]/)) {
-    throw Failure.refused(`${path}: ${OUTSIDE}`);
-  }
+// Writes a line to the operator's log, which `skillhost --log info` shows.
+export function log(text) {
+  console.error(String(text));
 }
 
-function climbsOut(path, separator) {
-  let depth = 0;
-  for (const part of path.split(separator)) {
-    if (part === "..") {
-      depth -= 1;
-    } else if (part !== "" && part !== ".") {
-      depth += 1;
-    }
-    if (depth < 0) {
-      return true;
-    }
-  }
-  return false;
-}
-
-const WHY = {
-  "is-directory": "is a directory",
-  access: "permission denied",
-  unsupported: "is not a regular file",
-  "too-many-links": "has several hard links",
-  "cross-device": "lies on another mount",
-  loop: "too many levels of symbolic links",
-  "name-too-long": "name too long",
-};
-
-function unreadable(path, error) {
-  const code = error?.payload;
-  switch (code) {
-    case "no-entry":
-    case "not-directory":
-      return Failure.notFound(`${path}: not found`);
-    case "not-permitted":
-      // A symlink on the way leads out of the folder.
-      return Failure.refused(`${path}: ${OUTSIDE}`);
-    default:
-      return Failure.unreadable(`${path}: ${WHY[code] ?? "cannot be read"}`);
-  }
+// The value of a variable that the operator set for this tool, or undefined.
+export function variable(name) {
+  return getEnvironment().find(([found]) => found === name)?.[1];
 }
 
 // What a component exports as `tools`.
@@ -223,11 +118,7 @@ function open(folder) {
   switch (folder.tag) {
     case "open": {
       const { mount, skill, path } = folder.val;
-      const found = getDirectories().find(([, name]) => name === mount);
-      if (found) {
-        return new Folder(found[0], skill, path);
-      }
-      throw Failure.unreadable("The skill's folder cannot be read.");
+      return new ToolFolder(mounted(mount), skill, path);
     }
     case "unknown-skill":
       throw Failure.notFound("There is no skill of that name. list_skills tells which there are.");

@@ -1,8 +1,6 @@
 //! The tool `look_up_term`: what a word means, from a skill's glossary.
 
-use std::fmt::Display;
-
-use skillhost_guest::{Access, Failure, FailureKind, Output, SkillPath, Tool};
+use skillhost_guest::{Access, Failure, Output, Tool};
 
 /// Largest glossary that is read.
 const LARGEST: u64 = 1 << 20;
@@ -26,17 +24,7 @@ fn look_up_term(arguments: LookUpTerm, access: Access) -> Result<Output, Failure
         return Err(Failure::invalid_arguments("The term is empty."));
     }
     let file = arguments.file_path.as_deref().unwrap_or("glossary.txt");
-    let about = |kind: FailureKind, why: &dyn Display| Failure::new(kind, format!("{file}: {why}"));
-
-    let path = SkillPath::new(file).map_err(|error| about(error.kind(), &error))?;
-    let bytes = access
-        .folder()?
-        .read(&path, LARGEST)
-        .map_err(|error| about(error.kind(), &error))?;
-    let text = bytes
-        .into_text()
-        .map_err(|error| about(FailureKind::Unreadable, &error))?;
-
+    let text = access.folder()?.read_text(file, LARGEST)?;
     let mut terms = Vec::new();
     for line in text.lines().filter(|line| !line.starts_with('#')) {
         let Some((name, meaning)) = line.split_once(':') else {

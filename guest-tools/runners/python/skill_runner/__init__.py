@@ -6,5 +6,6 @@
 | `lacks` | what the sandbox does not have, and what would do instead |
 | `streams` | stdin, stdout and stderr of a script |
 | `execute` | one run of a script |
+| `heap` | the memory that a call starts from |
 | `judge` | the verdict on a script that has not run |
 """

@@ -13,6 +13,7 @@ import pkgutil
 import sys
 import warnings
 import zipfile
+import zipimport
 from importlib.resources.abc import TraversableResources
 
 # Modules that do something when they are imported, or are of no use to a script.
@@ -25,6 +26,11 @@ LEFT_OUT = {
 LARGEST_DATA = 1 << 20
 # What an interpreter has loaded when a script begins, besides what is built in or frozen.
 STARTED = {"encodings", "encodings.aliases", "encodings.utf_8", "os.path", "warnings"}
+# What most scripts import.
+USUAL = (
+    "argparse", "json", "re", "pathlib", "datetime", "collections", "csv", "typing", "dataclasses", "shutil",
+    "subprocess", "tempfile", "traceback", "atexit", "textwrap", "string", "random", "hashlib", "base64",
+)
 # Modules of the runner and of the layer below it.
 OWN = ("skill_runner", "tool", "wit_world", "componentize_py")
 
@@ -48,6 +54,9 @@ class Baked:
         own = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
+            # What most scripts import lies side by side: a call touches fewer pages.
+            for name in USUAL:
+                self._import(name)
             names = set(sys.stdlib_module_names)
             for folder in sys.path:
                 if os.path.abspath(folder or ".") != own:
@@ -113,16 +122,29 @@ class Baked:
     def exec_module(self, module):
         """Does nothing: the module has run."""
 
-    def hide(self, main):
-        """Leaves in `sys.modules` what a new interpreter has there. Returns what was there."""
-        before = dict(sys.modules)
-        for name in before:
-            if name not in self._started:
+    def settle(self):
+        """Leaves in `sys.modules` what a new interpreter has there, and what the component itself needs. That
+        is the build's work: it touches each module."""
+        for name in list(sys.modules):
+            if name not in self._started and not is_own(name) and name != "__main__":
                 del sys.modules[name]
+        # The build's folders still have the modules. What is built in or frozen is loaded already.
+        sys.meta_path[:] = [self, Files]
+        # The audit log has the modules' sources, so nothing is loaded without its own.
+        sys.path_hooks[:] = [
+            zipimport.zipimporter,
+            importlib.machinery.FileFinder.path_hook(
+                (importlib.machinery.SourceFileLoader, importlib.machinery.SOURCE_SUFFIXES)),
+        ]
+        # They name all files of the build's folders.
+        sys.path_importer_cache.clear()
+
+    def enter(self, main):
+        """Begins a script. Returns the modules that it must not see."""
+        hidden = {name: sys.modules.pop(name) for name in list(sys.modules) if name not in self._started}
         sys.modules["__main__"] = main
-        # What is built in or frozen is loaded already.
         sys.meta_path[:] = [Files, self]
-        return before
+        return hidden
 
     # Data files of packages.
 

@@ -2,7 +2,6 @@
 
 import atexit
 import builtins
-import errno
 import importlib.util
 import linecache
 import os
@@ -54,7 +53,6 @@ def run(baked, mount, script, source, args, stdin):
     folder = os.path.dirname(path)
     main = _fresh(mount, path)
     streams = Streams(stdin)
-    streams.descriptors()
     end = _Exit()
     baked.missing = _note_missing(notes, mount)
     sys.argv[:] = [script, *args]
@@ -62,12 +60,12 @@ def run(baked, mount, script, source, args, stdin):
     sys.path[:] = [folder] if folder == mount else [folder, mount]
     sys.path_importer_cache.clear()
     linecache.cache[path] = _lines(source, path)
-    loaded = baked.hide(main)
+    hidden = baked.enter(main)
     try:
         code = _call(lambda: exec(_compile(source, path), main.__dict__), end, notes)
         code = end.code if end.code is not None else _last(code, end)
     finally:
-        sys.modules.update(loaded)
+        sys.modules.update(hidden)
     streams.flush()
     return Run(code & 0xFF, streams.output, notes)
 
@@ -107,8 +105,8 @@ def _call(function, end, notes):
     except SystemExit as left:
         return _left(left.code)
     except BaseException as error:
-        if isinstance(error, OSError) and error.errno == errno.EROFS:
-            notes.add(lacks.READ_ONLY)
+        if isinstance(error, OSError) and error.errno in lacks.ERRORS:
+            notes.add(lacks.ERRORS[error.errno])
         return _broken(error, end)
     return 0
 
@@ -181,26 +179,31 @@ class _Exit:
 
 
 def _fresh(mount, path):
-    """Lets nothing of the build show. Returns the script's module."""
+    """Lets nothing of the build show that a call has of its own. Returns the script's module."""
     os.reload_environ()
     os.environ["HOME"] = mount
     os.environ["TMPDIR"] = TEMPORARY
     os.chdir(mount)
-    # What scripts start their like with; the refusal names it.
-    sys.executable = "python3"
-    # Compiled modules would be files that the script changed.
-    sys.dont_write_bytecode = True
     # Its generator was seeded when the component was built.
     random.seed()
-    tempfile.tempdir = None
-    tempfile._name_sequence = None
-    uuid._node = uuid._last_timestamp = None
-    linecache.clearcache()
     main = types.ModuleType("__main__")
     main.__file__ = path
     main.__builtins__ = builtins
     main.__cached__ = None
     return main
+
+
+def forget():
+    """Lets nothing of the build show that is the same for all calls."""
+    # What scripts start their like with; the refusal names it.
+    sys.executable = "python3"
+    # Compiled modules would be files that the script changed, and code that nobody has looked at.
+    sys.dont_write_bytecode = True
+    sys.pycache_prefix = f"{TEMPORARY}/no-bytecode"
+    tempfile.tempdir = None
+    tempfile._name_sequence = None
+    uuid._node = uuid._last_timestamp = None
+    linecache.clearcache()
 
 
 def _note_missing(notes, mount):

@@ -22,6 +22,12 @@ READ_ONLY = (
     "the skill's folder is read-only in this call; an operator can let scripts change a copy of it, "
     'which ends with the call: `view = "copy-on-write"` in the grant'
 )
+FULL = (
+    "a file could not be written to its end: no space left in the copy of the folder that this call changes; "
+    "write less, or let an operator raise `view_bytes`"
+)
+# Numbers of errors that end a script. The C library has EIO for any write that fails in a stream.
+ERRORS = {errno.EROFS: READ_ONLY, errno.ENOSPC: FULL, errno.EIO: FULL}
 
 # Calls that fail, by the name that a script calls: the judge reads them, and `replace` replaces those below.
 CALLS = {

@@ -1,6 +1,7 @@
 """stdin, stdout and stderr of a script, in memory. What is written is kept in its order and apart.
 What the text is made of for a model is in `execute`."""
 
+import builtins
 import collections
 import io
 import os
@@ -112,7 +113,11 @@ def flush(file):
 class Streams:
     """Puts a script's streams in the place of the interpreter's."""
 
+    # Those of the script that runs.
+    current = None
+
     def __init__(self, stdin):
+        Streams.current = self
         self.output = Output()
         self._stdin = stdin
         sys.stdin = sys.__stdin__ = self.reader()
@@ -135,15 +140,7 @@ class Streams:
         for file in (sys.stdout, sys.__stdout__, sys.stderr, sys.__stderr__):
             flush(file)
 
-    def descriptors(self):
-        """Leads writes to the descriptors 1 and 2 here, and what opens them by number or name."""
-        os.write = _named(os.write, self._write)
-        io.open = _named(io.open, self._open)
-        import builtins
-
-        builtins.open = io.open
-
-    def _write(self, original, fd, data, /):
+    def write(self, original, fd, data, /):
         if fd not in (STDOUT, STDERR):
             return original(fd, data)
         if fd == STDERR:
@@ -151,7 +148,7 @@ class Streams:
         self.output.add(fd, data)
         return len(data)
 
-    def _open(self, original, file, mode="r", *arguments, **named):
+    def open(self, original, file, mode="r", *arguments, **named):
         stream = _STREAMS.get(file) if type(file) in (int, str) else None
         if stream is None:
             return original(file, mode, *arguments, **named)
@@ -182,9 +179,18 @@ _STREAMS = {
 }
 
 
-def _named(original, replacement):
+def replace():
+    """Leads writes to the descriptors 1 and 2 to the script's streams, and what opens them by number or
+    name."""
+    os.write = _led(os.write, Streams.write)
+    io.open = builtins.open = _led(io.open, Streams.open)
+
+
+def _led(original, method):
     def call(*arguments, **named):
-        return replacement(original, *arguments, **named)
+        if Streams.current is None:
+            return original(*arguments, **named)
+        return method(Streams.current, original, *arguments, **named)
 
     call.__name__ = call.__qualname__ = original.__name__
     return call

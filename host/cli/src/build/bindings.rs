@@ -9,10 +9,10 @@ use wasi_preview1_component_adapter_provider::{
 };
 use wit_bindgen_core::Files;
 use wit_component::ComponentEncoder;
-use wit_parser::Resolve;
 
 use super::Fault;
 use super::project::Project;
+use super::wit::ProjectWit;
 
 /// Bindings in a folder.
 pub(super) struct Bindings {
@@ -23,14 +23,13 @@ pub(super) struct Bindings {
 
 /// Makes C bindings of the project's `wit`.
 pub(super) fn generate(project: &Project) -> Result<Bindings, Fault> {
-    let made = || -> anyhow::Result<Files> {
-        let mut resolve = Resolve::default();
-        let (package, _) = resolve.push_dir(project.folder.join("wit"))?;
-        let world = resolve.select_world(&[package], None)?;
+    let mut wit = ProjectWit::read(project)?;
+    let world = wit.world()?;
+    let mut made = || -> anyhow::Result<Files> {
         let mut files = Files::default();
         wit_bindgen_c::Opts::default()
             .build()
-            .generate(&mut resolve, world, &mut files)?;
+            .generate(&mut wit.resolve, world, &mut files)?;
         Ok(files)
     };
     let made = made().map_err(|error| Fault::project(format!("in `wit`: {error:#}")))?;

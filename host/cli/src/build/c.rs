@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::project::{self, Project};
 use super::step::Step;
 use super::venv::Venv;
-use super::{Fault, bindings};
+use super::{Fault, bindings, debug};
 
 /// A stack of 1 MiB. Zig's default of 16 MiB is a quarter of a call's memory, and
 /// every sandbox starts with it.
@@ -30,7 +30,14 @@ pub(super) fn build(project: &Project) -> Result<PathBuf, Fault> {
             "wasm32-wasi",
             "-mexec-model=reactor",
         ])
-        .args(["-O2", "-s", "-Wall", "-Wextra", "-Isrc", STACK])
+        .args([
+            "-O2",
+            "-gline-tables-only",
+            "-Wall",
+            "-Wextra",
+            "-Isrc",
+            STACK,
+        ])
         .arg("-I")
         .arg(&made.folder)
         // Relative paths, for the compiler's messages.
@@ -46,5 +53,5 @@ pub(super) fn build(project: &Project) -> Result<PathBuf, Fault> {
     Step::new("`zig cc`", command).run().map_err(|fault| {
         fault.fix("fix the first error above first; its file and line stand before it")
     })?;
-    bindings::component(project, &module)
+    debug::split(project, &bindings::component(project, &module)?)
 }

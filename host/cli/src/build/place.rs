@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use skillhost::Inspection;
 
-use super::Fault;
 use super::project::Project;
+use super::{Fault, definitions};
 use crate::terminal::{self, format_line};
 
 /// Puts a component in its place.
@@ -34,6 +34,14 @@ pub(super) fn put(
                 .fix("export at least one tool"),
         );
     };
+    definitions::check(tools, project.language.source())?;
+    if let Some(tool) = tools.iter().find(|tool| tool.description.trim().is_empty()) {
+        return Err(Fault::project(format!(
+            "the tool `{}` has no description, by which a model chooses it",
+            tool.name
+        ))
+        .fix("say in a sentence what it does"));
+    }
     let folder = project.own_folder(&project.folder.join("dist"))?;
     let file = folder.join(format!("{}.wasm", tool.name));
     // A host that reads the folder meanwhile must see a whole file.

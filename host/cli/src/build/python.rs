@@ -10,6 +10,7 @@ use super::merge;
 use super::project::Project;
 use super::step::Step;
 use super::venv::{LATE_IMPORTS, Libraries, Venv};
+use super::wit::ProjectWit;
 use crate::terminal::{self, format_line};
 
 /// The module that defines the class `Tools`.
@@ -18,6 +19,7 @@ const APP: &str = "tool";
 pub(super) fn build(project: &Project) -> Result<PathBuf, Fault> {
     project.file("tool.py")?;
     project.file("wit/world.wit")?;
+    let wit = ProjectWit::read(project)?;
     let venv = Venv::open(project)?;
     // Python itself names a file that does not parse in three lines.
     let mut command = venv.python();
@@ -43,7 +45,7 @@ pub(super) fn build(project: &Project) -> Result<PathBuf, Fault> {
     let mut command = venv.python();
     command
         .arg(venv.folder.join("bin/componentize-py"))
-        .args(["-d", "wit", "-w", "tool-component", "componentize", APP])
+        .args(["-d", "wit", "-w", wit.world_name()?, "componentize", APP])
         .args(
             paths
                 .iter()
@@ -68,12 +70,21 @@ pub(super) fn build(project: &Project) -> Result<PathBuf, Fault> {
         };
         fault
             .fix("the compiler runs `tool.py` once; the last line of Python above says why it failed")
-            .fix("`tool.py` must define `Tools = export(…)`, and may import only pure Python: modules \
-                 beside it, and libraries that `skillhost add-library` pins")
+            .fix(format!("`tool.py` must define {}, and may import only pure Python: modules beside it, \
+                 and libraries that `skillhost add-library` pins", defines(&wit)))
     })?;
     merge_modules(&component)
         .map_err(|error| Fault::project(format!("cannot keep the component: {error}")))?;
     Ok(component)
+}
+
+/// Returns what the module must define.
+fn defines(wit: &ProjectWit) -> String {
+    if !wit.is_typed() {
+        return "`Tools = export(…)`".to_owned();
+    }
+    "a class for each interface that the world in `wit` exports, and `WitWorld` for its own functions"
+        .to_owned()
 }
 
 /// Merges the component's modules, so that a call takes two thirds of the time. A component

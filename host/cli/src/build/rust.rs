@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::Fault;
 use super::project::Project;
 use super::step::{self, Step};
+use super::{Fault, debug};
 
 const TARGET: &str = "wasm32-wasip2";
 const HOW: &str = "get Rust from https://rustup.rs, then `rustup target add wasm32-wasip2`";
@@ -18,10 +18,12 @@ pub(super) fn build(project: &Project) -> Result<PathBuf, Fault> {
     let cargo = program(project, "CARGO", "cargo")?;
     let rustc = program(project, "RUSTC", "rustc")?;
     has_target(project, &rustc)?;
+    let lines = with_lines(project, &cargo);
     let mut command = project.programs.command(cargo);
     command
         .args(["build", "--release", "--target", TARGET, "--lib"])
         .arg("--message-format=json-render-diagnostics")
+        .args(lines)
         .current_dir(&project.folder);
     let mut step = Step::new("`cargo build`", command);
     step.is_captured = true;
@@ -38,10 +40,29 @@ pub(super) fn build(project: &Project) -> Result<PathBuf, Fault> {
         .filter_map(|line| serde_json::from_slice::<Value>(line).ok())
         .filter_map(|message| component(&message));
     match made.next_back() {
-        Some(file) => Ok(file),
+        Some(file) => debug::split(project, &file),
         None => Err(Fault::project("`cargo build` made no component")
             .fix("`Cargo.toml` needs `[lib]` with `crate-type = [\"cdylib\"]`")),
     }
+}
+
+/// Returns cargo's description of the project's package, with what it inherits from a
+/// workspace.
+pub(super) fn package(project: &Project) -> Result<Value, Fault> {
+    let manifest = project.file("Cargo.toml")?;
+    let mut command = project
+        .programs
+        .command(program(project, "CARGO", "cargo")?);
+    command
+        .args(["metadata", "--no-deps", "--format-version=1"])
+        .current_dir(&project.folder);
+    let mut step = Step::new("`cargo metadata`", command);
+    step.is_captured = true;
+    let metadata: Value = serde_json::from_slice(&step.run()?).unwrap_or_default();
+    let packages = metadata["packages"].as_array();
+    let mut packages = packages.into_iter().flatten();
+    let own = packages.find(|package| package["manifest_path"].as_str() == manifest.to_str());
+    Ok(own.cloned().unwrap_or_default())
 }
 
 /// Returns the program that a variable names, else the one on the PATH.
@@ -51,6 +72,30 @@ fn program(project: &Project, variable: &str, name: &str) -> Result<OsString, Fa
     }
     let found = project.programs.find(name);
     found.map(Into::into).map_err(|fault| fault.fix(HOW))
+}
+
+/// Returns arguments by which the project's own crate has the lines of its source, for
+/// traces; what is shipped is stripped. Its dependencies are compiled as they would be.
+fn with_lines(project: &Project, cargo: &OsString) -> Vec<String> {
+    let mut ask = project.programs.command(cargo);
+    ask.args(["metadata", "--no-deps", "--format-version", "1"])
+        .current_dir(&project.folder);
+    let metadata = step::ask(&mut ask).unwrap_or_default();
+    let metadata: Value = serde_json::from_str(&metadata).unwrap_or_default();
+    let manifest = project.folder.join("Cargo.toml");
+    let packages = metadata["packages"].as_array().into_iter().flatten();
+    let mut own = packages
+        .filter(|package| package["manifest_path"].as_str().map(Path::new) == Some(&manifest));
+    // Without the name, cargo says below what is wrong with the manifest.
+    let name = own.next().and_then(|package| package["name"].as_str());
+    let settings = [("debug", "line-tables-only"), ("strip", "none")];
+    name.into_iter()
+        .flat_map(|name| {
+            settings.map(|(key, value)| {
+                format!("--config=profile.release.package.{name}.{key}=\"{value}\"")
+            })
+        })
+        .collect()
 }
 
 fn has_target(project: &Project, rustc: &OsString) -> Result<(), Fault> {

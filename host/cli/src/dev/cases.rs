@@ -13,8 +13,9 @@ use crate::terminal::format_line;
 /// The outcomes of cases.
 #[derive(Default)]
 pub(super) struct Outcomes {
-    /// For each case or check, the reason if it failed.
-    by_name: BTreeMap<String, Option<String>>,
+    /// For each case or check, the reason if it failed, and after it the lines of its
+    /// trace.
+    by_name: BTreeMap<String, Option<Vec<String>>>,
     /// The reason why none ran.
     error: Option<String>,
 }
@@ -33,7 +34,7 @@ pub(super) fn run(folder: &Path, component: &Path) -> Outcomes {
     }
 }
 
-fn test(folder: &Path, component: &Path) -> Result<BTreeMap<String, Option<String>>, String> {
+fn test(folder: &Path, component: &Path) -> Result<BTreeMap<String, Option<Vec<String>>>, String> {
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
     let mut command = Command::new(program);
     // A process of its own, because a case may use up its memory.
@@ -56,7 +57,7 @@ fn test(folder: &Path, component: &Path) -> Result<BTreeMap<String, Option<Strin
     Ok(by_name(&report))
 }
 
-fn by_name(report: &Value) -> BTreeMap<String, Option<String>> {
+fn by_name(report: &Value) -> BTreeMap<String, Option<Vec<String>>> {
     let text = |check: &Value, key: &str| check[key].as_str().unwrap_or_default().to_owned();
     let checks = report["checks"].as_array().map_or(&[][..], Vec::as_slice);
     checks
@@ -68,7 +69,10 @@ fn by_name(report: &Value) -> BTreeMap<String, Option<String>> {
                 None => format!("check `{}` of `{}`", text(check, "id"), text(check, "tool")),
             };
             let failed = check["outcome"] == "failed";
-            (name, failed.then(|| text(check, "why")))
+            let trace = check["trace"].as_array().into_iter().flatten();
+            let trace = trace.filter_map(Value::as_str).map(str::to_owned);
+            let reason = || std::iter::once(text(check, "why")).chain(trace).collect();
+            (name, failed.then(reason))
         })
         .collect()
 }
@@ -86,10 +90,17 @@ impl Outcomes {
             let before = self.by_name.get(name);
             match (before, failure) {
                 (Some(Some(_)), None) => lines.push(format_line!("  {name}: passes now")),
-                (Some(Some(_)), Some(why)) => {
-                    lines.push(format_line!("  {name}: still fails: {why}"));
+                (before, Some(failure)) => {
+                    let word = match before {
+                        Some(Some(_)) => "still fails",
+                        _ => "fails",
+                    };
+                    let (why, trace) = failure.split_first().unzip();
+                    let why = why.map_or("", String::as_str);
+                    lines.push(format_line!("  {name}: {word}: {why}"));
+                    let trace = trace.into_iter().flatten();
+                    lines.extend(trace.map(|line| format_line!("    {line}")));
                 }
-                (_, Some(why)) => lines.push(format_line!("  {name}: fails: {why}")),
                 (None, None) if !self.by_name.is_empty() => {
                     lines.push(format_line!("  {name}: new, passes"));
                 }
@@ -117,10 +128,14 @@ mod tests {
 
     use super::*;
 
+    /// Returns a reason of one line, and a trace of as many as it has more.
+    fn reason(text: &str) -> Vec<String> {
+        text.lines().map(str::to_owned).collect()
+    }
+
     fn outcomes(cases: &[(&str, Option<&str>)]) -> Outcomes {
         let by_name = cases.iter();
-        let by_name =
-            by_name.map(|(name, failure)| ((*name).to_owned(), failure.map(str::to_owned)));
+        let by_name = by_name.map(|(name, failure)| ((*name).to_owned(), failure.map(reason)));
         Outcomes {
             by_name: by_name.collect(),
             error: None,
@@ -133,10 +148,15 @@ mod tests {
             let lines = before.difference(now).into_iter();
             lines.map(|line| format!("{line}\n")).collect::<String>()
         };
-        let first = outcomes(&[("a", None), ("b", Some("x")), ("c", Some("y")), ("d", None)]);
+        let first = outcomes(&[
+            ("a", None),
+            ("b", Some("x\nat")),
+            ("c", Some("y")),
+            ("d", None),
+        ]);
         assert_eq!(
             difference(&Outcomes::default(), &first),
-            "  b: fails: x\n  c: fails: y\n2 of 4 pass\n"
+            "  b: fails: x\n    at\n  c: fails: y\n2 of 4 pass\n"
         );
         let second = outcomes(&[("a", Some("z")), ("b", None), ("c", Some("y")), ("e", None)]);
         assert_eq!(
@@ -153,12 +173,15 @@ mod tests {
     fn reads_a_report_by_case_and_check() {
         let report = json!({"checks": [
             {"case": "one", "outcome": "passed"},
-            {"id": "stable", "tool": "t", "outcome": "failed", "why": "it is not"},
+            {"id": "stable", "tool": "t", "outcome": "failed", "why": "it is not", "trace": ["at"]},
             {"id": "other", "tool": "t", "outcome": "skipped"},
         ]});
         let found = by_name(&report);
         assert_eq!(found.len(), 2);
         assert_eq!(found["case `one`"], None);
-        assert_eq!(found["check `stable` of `t`"].as_deref(), Some("it is not"));
+        assert_eq!(
+            found["check `stable` of `t`"],
+            Some(reason("it is not\nat"))
+        );
     }
 }

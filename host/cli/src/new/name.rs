@@ -2,19 +2,10 @@
 //! function's.
 
 use anyhow::ensure;
+use skillhost::internal::built_in_names;
 
 /// The most characters of a name, as of a tool's.
 const LONGEST: usize = 64;
-
-/// The names of the built-in tools.
-const BUILT_IN: [&str; 6] = [
-    "get_skill",
-    "list_skills",
-    "read_file_in_skill",
-    "read_skill",
-    "read_skill_file",
-    "skill_resources",
-];
 
 /// Words that cannot name a function in some of the languages, or that name
 /// something else in a project.
@@ -46,7 +37,7 @@ pub(super) fn check(name: &str) -> anyhow::Result<()> {
         nearest(name)
     );
     ensure!(
-        !BUILT_IN.contains(&&*tool(name)),
+        !built_in_names().any(|built_in| built_in == tool(name)),
         "`{name}` is the name of a built-in tool; choose another"
     );
     ensure!(
@@ -59,6 +50,31 @@ pub(super) fn check(name: &str) -> anyhow::Result<()> {
 /// Returns the name of the project's tool.
 pub(super) fn tool(name: &str) -> String {
     name.replace('-', "_")
+}
+
+/// Refuses a name that no function in WIT can have.
+pub(super) fn check_wit(name: &str) -> anyhow::Result<()> {
+    let function = tool(name).replace('_', "-");
+    let wit = format!("package local:names; interface names {{ {function}: func(); }}");
+    let parsed = wit_parser::UnresolvedPackageGroup::parse("names.wit", &wit);
+    // The parsers of some compilers are older.
+    let starts_with_letter = |word: &str| word.starts_with(|c: char| c.is_ascii_lowercase());
+    ensure!(
+        parsed.is_ok() && function.split('-').all(starts_with_letter),
+        "`{name}` cannot name a function in WIT: each of its words starts with a letter, and the \
+         whole is no word of the language, such as `record`"
+    );
+    Ok(())
+}
+
+/// Returns a tool's name in camel case.
+pub(super) fn camel(tool: &str) -> String {
+    let mut words = tool.split('_');
+    let first = words.next().unwrap_or_default().to_owned();
+    words.fold(first, |camel, word| {
+        let (initial, rest) = word.split_at(word.len().min(1));
+        camel + &initial.to_ascii_uppercase() + rest
+    })
 }
 
 /// Returns the most similar valid name.
@@ -120,6 +136,24 @@ mod tests {
     fn refuses_a_name_with_another_meaning() {
         for name in ["read-skill", "read_skill", "import", "tool", "match"] {
             assert!(check(name).is_err(), "{name}");
+        }
+    }
+
+    #[test]
+    fn accepts_for_a_typed_project_only_names_of_functions_in_wit() {
+        for name in ["look-up-term", "outline", "a1", "count_lines"] {
+            assert!(check_wit(name).is_ok(), "{name}");
+        }
+        for name in ["x-2", "record", "list", "u8"] {
+            assert!(check(name).is_ok(), "{name}");
+            assert!(check_wit(name).is_err(), "{name}");
+        }
+    }
+
+    #[test]
+    fn makes_names_for_javascript() {
+        for (tool, expected) in [("look_up_term", "lookUpTerm"), ("a1_b", "a1B"), ("x", "x")] {
+            assert_eq!(camel(tool), expected);
         }
     }
 }

@@ -35,6 +35,7 @@ fn check(check: &Check) -> Value {
         "outcome": outcome,
         "why": reason.map(|reason| &reason.why),
         "mend": reason.map(|reason| &reason.fix),
+        "trace": check.trace,
         "seconds": check.time.as_secs_f64(),
     })
 }

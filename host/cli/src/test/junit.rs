@@ -66,12 +66,13 @@ fn testcase(suite: &str, check: &Check) -> Vec<Line> {
     let child = match &check.outcome {
         Outcome::Passed => return vec![format_line!("{start}/>")],
         Outcome::Failed(Reason { why, fix }) => format!(
-            "<failure type=\"{}\" message=\"{}\">{}&#10;{}&#10;{}</failure>",
+            "<failure type=\"{}\" message=\"{}\">{}&#10;{}&#10;{}{}</failure>",
             text(check.id),
             text(why),
             text(check.sentence),
             text(why),
-            text(fix)
+            text(fix),
+            trace(check)
         ),
         Outcome::Skipped(Reason { why, .. }) => format!("<skipped message=\"{}\"/>", text(why)),
     };
@@ -80,6 +81,12 @@ fn testcase(suite: &str, check: &Check) -> Vec<Line> {
         format_line!("      {child}"),
         format_line!("    </testcase>"),
     ]
+}
+
+/// Returns the lines of a trace, each after a line break.
+fn trace(check: &Check) -> String {
+    let lines = check.trace.iter();
+    lines.map(|line| format!("&#10;{}", text(line))).collect()
 }
 
 fn seconds(time: Duration) -> String {

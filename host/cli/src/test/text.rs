@@ -31,6 +31,8 @@ pub(super) fn lines(report: &Report) -> Vec<Line> {
                 lines.push(format_line!("        fix: {fix}"));
             }
         }
+        let trace = check.trace.iter();
+        lines.extend(trace.map(|line| format_line!("        {line}")));
     }
     let (passed, failed, skipped) = report.counts();
     let seconds = total(report).as_secs_f64();

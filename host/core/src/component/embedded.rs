@@ -42,7 +42,7 @@ pub(crate) const EMBEDDED: [EmbeddedComponent; 8] = [
 ];
 
 /// Returns the names of the tools that come with the host.
-pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+pub fn names() -> impl Iterator<Item = &'static str> {
     EMBEDDED.iter().map(|embedded| embedded.name)
 }
 

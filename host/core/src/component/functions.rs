@@ -23,13 +23,16 @@ const HEADER: &[u8] = b"skillhost functions 1\n";
 /// The most bytes of a file. Guards against: a component whose functions fill the disk.
 pub(super) const MAX_BYTES: u64 = 512 << 20;
 
+/// Places of functions in a file's bytes, by key, and whether each was used.
+type FunctionIndex = HashMap<Vec<u8>, (Range<usize>, AtomicBool)>;
+
 /// The functions of one project.
 #[derive(Debug)]
 pub(super) struct FunctionStore {
     file: PathBuf,
     bytes: Vec<u8>,
-    /// The functions in `bytes`, by key, and which of them were used.
-    stored: HashMap<Vec<u8>, (Range<usize>, AtomicBool)>,
+    /// The functions in `bytes`.
+    stored: FunctionIndex,
     new: Mutex<HashMap<Vec<u8>, Vec<u8>>>,
 }
 
@@ -82,7 +85,7 @@ impl FunctionStore {
 }
 
 /// Finds the functions in a file's bytes. `None` if they are not whole.
-fn index(bytes: &[u8]) -> Option<HashMap<Vec<u8>, (Range<usize>, AtomicBool)>> {
+fn index(bytes: &[u8]) -> Option<FunctionIndex> {
     let mut at = bytes.starts_with(HEADER).then_some(HEADER.len())?;
     let mut stored = HashMap::new();
     let part = |at: &mut usize| -> Option<Range<usize>> {

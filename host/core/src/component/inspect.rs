@@ -9,6 +9,7 @@ use wasmtime::component::Component;
 
 use crate::component::cache::ComponentCache;
 use crate::component::compile::Compiler;
+use crate::component::metadata::ComponentMetadata;
 use crate::component::{Loader, definitions, read};
 use crate::sandbox::engine::EpochEngine;
 use crate::sandbox::versions;
@@ -33,6 +34,8 @@ pub struct Inspection {
     pub imports: Vec<Import>,
     /// The memories and tables that it starts with.
     pub start: Option<StartSize>,
+    /// What it says of itself.
+    pub metadata: ComponentMetadata,
     /// The tools that it defines, or why it would not be loaded.
     pub tools: Result<Vec<Definition>, String>,
 }
@@ -180,6 +183,7 @@ async fn inspect_loaded(
         interface: versions::tools_interface(component, &engine.engine),
         imports: imports.collect(),
         start,
+        metadata: ComponentMetadata::read(bytes),
         tools: tools(engine.clone(), component, bytes, &loader.limits)
             .await
             .map_err(|error| format!("{error:#}")),

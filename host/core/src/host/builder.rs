@@ -212,8 +212,8 @@ impl HostBuilder {
         self
     }
 
-    /// Sets the index that `find_skills` asks. It is updated when a host is built.
-    /// Default: none, and no `find_skills`.
+    /// Sets the index that `find_skills` asks. [`Host::update_index`] makes it read the
+    /// skills. Default: none, and no `find_skills`.
     pub fn index(mut self, index: Arc<dyn SkillIndex>) -> Self {
         self.index = Some(index);
         self
@@ -418,7 +418,7 @@ impl HostBuilder {
             })
             .next()
             .map(resource_reader);
-        let host = Host(Arc::new(Inner {
+        Ok(Host(Arc::new(Inner {
             catalog,
             runtime,
             observer: self.observer,
@@ -430,9 +430,7 @@ impl HostBuilder {
             index,
             search_offer: self.search_offer,
             prompt_budget: self.prompt_limits.budget,
-        }));
-        host.update_index();
-        Ok(host)
+        })))
     }
 
     /// Returns the folders of skills, in their order.

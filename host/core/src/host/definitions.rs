@@ -69,7 +69,8 @@ impl Host {
         prompt::section(&self.0.catalog, style, self.0.prompt_budget, onward)
     }
 
-    /// Makes the index read the skills that have changed, in the background.
+    /// Makes the index read the skills that have changed, in the background: all, at
+    /// first. A server does so when it has started, and whenever skills change.
     pub fn update_index(&self) {
         if let Some(index) = &self.0.index {
             index.update(&self.0.catalog);

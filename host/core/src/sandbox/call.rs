@@ -22,7 +22,7 @@ use crate::sandbox::wasi::{ImportState, ScriptGate};
 use crate::skill::catalog::{CallFolder, FolderError};
 use crate::tool::grant::{FolderAccess, Terms};
 use crate::tool::limits::Limits;
-use crate::tool::{CallError, Stop};
+use crate::tool::{CallError, CallTrace, Stop};
 
 pub(crate) use answer::{GuestAnswer, GuestFailure};
 use entry_point::EntryPoint;
@@ -54,6 +54,8 @@ pub(crate) struct SandboxCall<'a> {
     pub(crate) skills: GrantedSkills,
     /// The scripts of the call's skill that the guest may start.
     pub(crate) scripts: Option<ScriptGate>,
+    /// True if it leaves a trace when it fails.
+    pub(crate) is_traced: bool,
     /// Its slot. The time of the call starts when it has one.
     pub(crate) slot: CallSlot,
 }
@@ -70,6 +72,10 @@ pub(crate) struct RunOutcome<T> {
     pub(crate) memory: usize,
     /// The copy-on-write view, if the call had one. No guest has it any more.
     pub(crate) view: Option<Arc<View>>,
+    /// The limit that the guest met and went on from.
+    pub(crate) met: Option<Stop>,
+    /// What it printed and where it broke off, if the call is traced.
+    pub(crate) trace: CallTrace,
 }
 
 impl<T> RunOutcome<T> {
@@ -78,6 +84,19 @@ impl<T> RunOutcome<T> {
             result: self.result.and_then(next),
             memory: self.memory,
             view: self.view,
+            met: self.met,
+            trace: self.trace,
+        }
+    }
+
+    /// Makes the outcome of a call whose guest did not run.
+    fn without_run(result: Result<T, Stop>) -> Self {
+        Self {
+            result,
+            memory: 0,
+            view: None,
+            met: None,
+            trace: CallTrace::default(),
         }
     }
 }
@@ -170,11 +189,7 @@ impl Sandbox {
         call: SandboxCall<'_>,
     ) -> RunOutcome<Result<GuestAnswer, GuestFailure>> {
         if let (EntryPoint::Functions(_), Some(Err(missing))) = (&self.entry_point, &call.folder) {
-            return RunOutcome {
-                result: Ok(Err(entry_point::without_folder(missing))),
-                memory: 0,
-                view: None,
-            };
+            return RunOutcome::without_run(Ok(Err(entry_point::without_folder(missing))));
         }
         let Terms {
             limits,
@@ -191,6 +206,7 @@ impl Sandbox {
             Arc::clone(call.tool),
         );
         imports.scripts = call.scripts;
+        imports.is_traced = call.is_traced;
         let slot = call.slot;
         let component = match view {
             FolderAccess::ReadOnly => Ok(&self.component),
@@ -202,11 +218,7 @@ impl Sandbox {
         let component = match component {
             Ok(component) => component,
             Err(error) => {
-                return RunOutcome {
-                    result: Err(Stop::Trap(format!("{error:#}"))),
-                    memory: 0,
-                    view: None,
-                };
+                return RunOutcome::without_run(Err(Stop::Trap(format!("{error:#}"))));
             }
         };
         let state = StoreState::new(imports, call.skills, limits, slot.quota());
@@ -242,13 +254,9 @@ impl Sandbox {
                     entry_point::answer(function, &results, limits.output)
                 })
             }
-            _ => RunOutcome {
-                result: Err(Stop::Trap(
-                    "its arguments are for another component".to_owned(),
-                )),
-                memory: 0,
-                view: None,
-            },
+            _ => RunOutcome::without_run(Err(Stop::Trap(
+                "its arguments are for another component".to_owned(),
+            ))),
         }
     }
 
@@ -299,15 +307,27 @@ impl Sandbox {
             true => tokio::time::timeout(time, slot.run(guest(&mut store))).await,
             false => Ok(guest(&mut store).await),
         };
+        let mut trace = CallTrace::default();
         let result = match waited {
             Ok(Ok(done)) => Ok(done),
             Err(_) => Err(Stop::Time(time)),
-            Ok(Err(error)) => Err(store.data_mut().stop_for(self.engine.stack(), &error)),
+            Ok(Err(error)) => {
+                if store.data().imports.is_traced {
+                    trace.frames = store::frames(&error);
+                }
+                Err(store.data_mut().stop_for(self.engine.stack(), &error))
+            }
         };
+        let state = store.data_mut();
+        if state.imports.is_traced {
+            trace.output = state.imports.take_output();
+        }
         RunOutcome {
             result,
-            memory: store.data().usage.bytes(),
-            view: store.data().imports.view(),
+            memory: state.usage.bytes(),
+            view: state.imports.view(),
+            met: state.imports.stop.take(),
+            trace,
         }
     }
 }

@@ -79,6 +79,10 @@ pub(crate) struct ImportState {
     log_limit: usize,
     /// Made when it is first needed: most guests never read a clock.
     wasi: Option<WasiCtx>,
+    /// True if what the guest prints is kept until the call has ended.
+    pub(crate) is_traced: bool,
+    /// Its log, if it is kept.
+    log: Option<GuestLog>,
 }
 
 impl ImportState {
@@ -106,6 +110,8 @@ impl ImportState {
             tool,
             log_limit: limits.log,
             wasi: None,
+            is_traced: false,
+            log: None,
         }
     }
 }
@@ -121,6 +127,11 @@ impl ImportState {
         Ok(())
     }
 
+    /// Returns what the guest has printed, if the call is traced.
+    pub(crate) fn take_output(&mut self) -> String {
+        self.log.take().map(|log| log.take()).unwrap_or_default()
+    }
+
     /// Returns the call's view, if it has one.
     pub(crate) fn view(&self) -> Option<Arc<View>> {
         self.view.clone()
@@ -129,10 +140,12 @@ impl ImportState {
 
 impl WasiView for ImportState {
     fn ctx(&mut self) -> WasiCtxView<'_> {
-        let (tool, limit) = (&self.tool, self.log_limit);
+        let (tool, limit, is_traced) = (&self.tool, self.log_limit, self.is_traced);
+        let kept = &mut self.log;
         let clock = FixedClock::of(&self.environment);
         let ctx = self.wasi.get_or_insert_with(|| {
-            let log = GuestLog::new(Arc::clone(tool), limit);
+            let log = GuestLog::new(Arc::clone(tool), limit, is_traced);
+            *kept = is_traced.then(|| log.clone());
             let mut builder = WasiCtxBuilder::new();
             if let Some(clock) = clock {
                 builder.wall_clock(clock);

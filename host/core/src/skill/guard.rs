@@ -8,11 +8,13 @@ use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use anyhow::Context as _;
 use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt as _};
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, Statx, StatxFlags};
+use rustix::fs::{
+    AtFlags, FileType, Mode, OFlags, PROC_SUPER_MAGIC, ResolveFlags, Statx, StatxFlags,
+};
 use rustix::io::Errno;
 use rustix::path::DecInt;
 
@@ -238,10 +240,31 @@ fn last_name(path: &Path) -> Option<(&OsStr, &OsStr)> {
     }
 }
 
+/// Returns the folder of this process's descriptors. Guards against: another file
+/// system, or another mount, in its place.
+fn descriptors() -> io::Result<BorrowedFd<'static>> {
+    static DESCRIPTORS: OnceLock<OwnedFd> = OnceLock::new();
+    if let Some(folder) = DESCRIPTORS.get() {
+        return Ok(folder.as_fd());
+    }
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let proc = rustix::fs::openat(rustix::fs::CWD, "/proc", flags, Mode::empty())?;
+    let within = ResolveFlags::BENEATH | ResolveFlags::NO_XDEV;
+    let folder = match rustix::fs::openat2(&proc, "self/fd", flags, Mode::empty(), within) {
+        // A kernel before 5.6, or a filter of system calls. This lists all processes.
+        Err(Errno::NOSYS | Errno::PERM) => return Ok(rustix_linux_procfs::proc_self_fd()?),
+        opened => opened?,
+    };
+    if rustix::fs::fstatfs(&folder)?.f_type != PROC_SUPER_MAGIC {
+        return Err(io::ErrorKind::Unsupported.into());
+    }
+    Ok(DESCRIPTORS.get_or_init(|| folder).as_fd())
+}
+
 /// Returns the path of an open file on the host.
 fn host_path(file: BorrowedFd<'_>) -> Option<PathBuf> {
-    let descriptors = rustix_linux_procfs::proc_self_fd().ok()?;
-    let path = rustix::fs::readlinkat(descriptors, DecInt::from_fd(file), Vec::new()).ok()?;
+    let path =
+        rustix::fs::readlinkat(descriptors().ok()?, DecInt::from_fd(file), Vec::new()).ok()?;
     Some(PathBuf::from(OsString::from_vec(path.into_bytes())))
 }
 
@@ -251,7 +274,7 @@ impl UnopenedFile {
     pub(crate) fn open(self) -> io::Result<File> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
         let opened = rustix::fs::openat(
-            rustix_linux_procfs::proc_self_fd()?,
+            descriptors()?,
             DecInt::from_fd(self.handle.as_fd()),
             flags,
             Mode::empty(),
@@ -362,84 +385,9 @@ fn nanoseconds(of: impl TryInto<u32>) -> u32 {
 
 /// Checks that `/proc` is mounted: [`UnopenedFile::open`] needs it.
 pub(crate) fn check_machine() -> anyhow::Result<()> {
-    rustix_linux_procfs::proc_self_fd()
-        .context("`/proc` is not mounted; skillhost needs it to open files safely")?;
+    descriptors().context("`/proc` is not mounted; skillhost needs it to open files safely")?;
     Ok(())
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use cap_std::ambient_authority;
-    use std::time::{Duration, Instant};
-
-    fn folder(path: &Path, hard_links: HardLinks) -> Folder {
-        let folder = Dir::open_ambient_dir(path, ambient_authority()).unwrap();
-        Folder::new(folder.into_std_file().into(), hard_links).unwrap()
-    }
-
-    #[test]
-    fn opens_only_files_and_directories_and_never_blocks() {
-        let root = tempfile::tempdir().unwrap();
-        let path = root.path();
-        std::fs::write(path.join("file"), "x").unwrap();
-        std::fs::create_dir(path.join("dir")).unwrap();
-        std::os::unix::fs::symlink("file", path.join("link")).unwrap();
-        std::os::unix::fs::symlink("/etc/passwd", path.join("out")).unwrap();
-        rustix::fs::mknodat(
-            rustix::fs::CWD,
-            path.join("fifo"),
-            FileType::Fifo,
-            Mode::RUSR | Mode::WUSR,
-            0,
-        )
-        .unwrap();
-        let _socket = std::os::unix::net::UnixListener::bind(path.join("socket")).unwrap();
-        std::fs::write(path.join("linked"), "x").unwrap();
-        std::fs::hard_link(path.join("linked"), path.join("other")).unwrap();
-        let guarded = folder(path, HardLinks::Refused);
-
-        let start = Instant::now();
-        for (name, expected) in [
-            ("file", None),
-            ("link", None),
-            ("dir", Some(Errno::ISDIR)),
-            ("fifo", Some(Errno::NOTSUP)),
-            ("socket", Some(Errno::NOTSUP)),
-            ("out", Some(Errno::PERM)),
-            ("../x", Some(Errno::PERM)),
-            ("/etc/passwd", Some(Errno::PERM)),
-            ("linked", Some(Errno::MLINK)),
-            ("none", Some(Errno::NOENT)),
-            ("file/x", Some(Errno::NOTDIR)),
-        ] {
-            let error = guarded
-                .open_file(Path::new(name))
-                .err()
-                .map(|error| Errno::from_io_error(&error));
-            // cap-std's own refusals carry no errno; they are "permission denied".
-            let error = error.map(|errno| errno.unwrap_or(Errno::PERM));
-            assert_eq!(error, expected, "{name}");
-        }
-        assert!(start.elapsed() < Duration::from_secs(1));
-    }
-
-    #[test]
-    fn reads_hard_links_if_they_are_allowed() {
-        let root = tempfile::tempdir().unwrap();
-        std::fs::write(root.path().join("a"), "x").unwrap();
-        std::fs::hard_link(root.path().join("a"), root.path().join("b")).unwrap();
-        let allowed = folder(root.path(), HardLinks::Allowed);
-        assert!(allowed.open_file(Path::new("a")).is_ok());
-    }
-
-    #[test]
-    fn refuses_a_mount_inside_a_folder() {
-        // A mount that every Linux has.
-        let root = folder(Path::new("/"), HardLinks::Refused);
-        for path in ["proc/version", "proc"] {
-            let error = root.lookup(Path::new(path), true).unwrap_err();
-            assert_eq!(Errno::from_io_error(&error), Some(Errno::XDEV), "{path}");
-        }
-    }
-}
+mod tests;

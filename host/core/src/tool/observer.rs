@@ -1,11 +1,11 @@
 //! Observers of calls: what counts calls, such as the server's metrics, learns how
 //! each one ended. It does not learn what was asked and answered: that is the audit
-//! log's to record.
+//! log's to record. Only one for a tool's author gets traces of failed calls.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::tool::{CallError, CallOutcome, Output};
+use crate::tool::{CallError, CallOutcome, CallTrace, Output};
 
 /// Observes the calls of a host; see
 /// [`HostBuilder::observer`](crate::HostBuilder::observer). The host calls it on
@@ -13,6 +13,16 @@ use crate::tool::{CallError, CallOutcome, Output};
 pub trait Observer: Send + Sync {
     /// Takes note that a call has ended, in whatever way.
     fn ended(&self, call: &CallEnd<'_>);
+
+    /// Returns whether it wants the traces of failed calls. The host then keeps what
+    /// each guest prints until its call has ended.
+    fn traces(&self) -> bool {
+        false
+    }
+
+    /// Takes the trace of a call that the tool failed or the host stopped, before
+    /// [`Observer::ended`].
+    fn traced(&self, _trace: CallTrace) {}
 }
 
 /// The end of a call: its outcome and what it took.

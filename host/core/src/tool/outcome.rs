@@ -135,6 +135,8 @@ pub struct Failure {
     /// The skill that the call named, if no skill has that name.
     pub unknown_skill: Option<String>,
     pub(crate) details: Option<String>,
+    /// The limit that the tool met before it failed.
+    pub(crate) met: Option<Box<Stop>>,
     pub(crate) model_reads: Form,
     pub(crate) help: Help,
 }
@@ -147,6 +149,7 @@ impl Failure {
             message: message.into(),
             unknown_skill: None,
             details: None,
+            met: None,
             model_reads: Form::Text,
             help: Help::default(),
         }
@@ -235,15 +238,27 @@ impl CallError {
     pub fn operator_text(&self) -> String {
         match self {
             Self::Stopped { tool, stop, .. } => {
-                let more = match (stop, stop.key()) {
-                    (Stop::Trap(causes), _) => format!(": {causes}"),
-                    (_, Some(key)) => format!("; `{key}` in skillhost.toml would change it"),
-                    (_, None) => String::new(),
+                let more = match stop {
+                    Stop::Trap(causes) => format!(": {causes}"),
+                    _ => stop.remedy(),
                 };
                 format!("the tool `{tool}` was stopped: {stop}{more}")
             }
             other => other.to_string(),
         }
+    }
+
+    /// Returns the limit that a tool met before it failed by itself, such as after an
+    /// exception of Python for want of memory, and the key of the configuration that
+    /// would change it. For the operator, as [`CallError::operator_text`].
+    pub fn met_limit(&self) -> Option<String> {
+        let Self::Failed(Failure {
+            met: Some(stop), ..
+        }) = self
+        else {
+            return None;
+        };
+        Some(format!("{stop}{}", stop.remedy()))
     }
 
     /// Returns what a program reads.

@@ -74,7 +74,7 @@ macro_rules! stops {
 
             /// Returns the key of the configuration that would change it, if one
             /// would.
-            pub(super) fn key(&self) -> Option<String> {
+            fn key(&self) -> Option<String> {
                 let key = match self {
                     $($($(Self::$variant(_) => {
                         return Some(config_key::<limits::$set>(stringify!($field)));
@@ -123,6 +123,15 @@ macro_rules! stops {
 }
 
 limits::of_calls!(stops);
+
+impl Stop {
+    /// Returns the setting that would change it, to stand after it. Empty if none would.
+    pub(super) fn remedy(&self) -> String {
+        self.key().map_or_else(String::new, |key| {
+            format!("; `{key}` in skillhost.toml would change it")
+        })
+    }
+}
 
 /// Returns the place of a limit in a configuration.
 fn config_key<S: LimitSet>(key: &str) -> String {

@@ -180,5 +180,10 @@ mod tests {
         }
         let right = "Bearer 0123456789abcdef";
         assert_eq!(shown(&[right, right]), TokenCheck::Wrong);
+        // Digests that differ in a few bits are none the better.
+        for number in 0..5_000 {
+            let wrong = format!("Bearer 0123456789{number:06}");
+            assert_eq!(shown(&[&wrong]), TokenCheck::Wrong, "{wrong}");
+        }
     }
 }

@@ -6,15 +6,20 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use wasmtime::component::ResourceTableError;
-use wasmtime::{Store, Trap, UpdateDeadline};
+use wasmtime::{Store, Trap, UpdateDeadline, WasmBacktrace};
 
 use crate::sandbox::engine::{CallQuota, EpochEngine};
 use crate::sandbox::granted_skills::GrantedSkills;
 use crate::sandbox::wasi::{HasImportState, ImportState};
-use crate::tool::Stop;
 use crate::tool::limits::Limits;
+use crate::tool::{Stop, TraceFrame};
 
 use limiter::ResourceUsage;
+
+/// The most functions that the cause of a trap names. Guards against: recursion.
+const MAX_NAMES: usize = 5;
+/// The most characters of such a name, which is a stranger's.
+const MAX_NAME: usize = 100;
 
 /// The state of a store.
 pub(crate) struct StoreState {
@@ -68,8 +73,44 @@ impl StoreState {
         messages
             .into_iter()
             .find(|(message, _)| cause.contains(message))
-            .map_or_else(|| Stop::Trap(format!("{error:#}")), |(_, stop)| stop)
+            .map_or_else(|| Stop::Trap(causes(error)), |(_, stop)| stop)
     }
+}
+
+/// Returns the causes of a trap, with the names of the functions that the guest was in if
+/// the component has names.
+fn causes(error: &wasmtime::Error) -> String {
+    let backtrace = error.downcast_ref::<WasmBacktrace>();
+    let list = backtrace.map(ToString::to_string);
+    let causes = error.chain().map(ToString::to_string);
+    // The list of functions is one of the causes: addresses, which say nothing here.
+    let causes = causes.filter(|cause| list.as_ref() != Some(cause));
+    let causes = causes.collect::<Vec<_>>().join(": ");
+    let frames = backtrace.map_or(&[][..], WasmBacktrace::frames);
+    let names = frames.iter().filter_map(|frame| frame.func_name());
+    // Compilers' own modules have names that nobody can read.
+    let names = names.filter(|name| !name.starts_with("_R") && !name.starts_with("_Z"));
+    let names = names.take(MAX_NAMES).map(|name| {
+        let name: String = name.chars().take(MAX_NAME).collect();
+        format!("`{name}`")
+    });
+    match names.collect::<Vec<_>>().join(", called by ") {
+        names if names.is_empty() => causes,
+        names => format!("{causes} in {names}"),
+    }
+}
+
+/// Returns the functions that a guest was in when it broke off.
+pub(super) fn frames(error: &wasmtime::Error) -> Vec<TraceFrame> {
+    let backtrace = error.downcast_ref::<WasmBacktrace>();
+    let frames = backtrace.map_or(&[][..], WasmBacktrace::frames);
+    let frame = |frame: &wasmtime::FrameInfo| {
+        Some(TraceFrame {
+            offset: frame.module_offset()? as u64,
+            function: frame.func_name().map(str::to_owned),
+        })
+    };
+    frames.iter().filter_map(frame).collect()
 }
 
 impl HasImportState for StoreState {

@@ -3,13 +3,15 @@
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
+use std::sync::OnceLock;
 
 /// The memory that is assumed if nothing states it.
 const UNKNOWN: usize = 1 << 30;
 
-/// Returns the bytes that this process may have.
+/// Returns the bytes that this process may have, as they were at the first question.
 pub(super) fn memory() -> usize {
-    memory_below(Path::new("/"))
+    static MEMORY: OnceLock<usize> = OnceLock::new();
+    *MEMORY.get_or_init(|| memory_below(Path::new("/")))
 }
 
 /// Returns the same, with `/proc` and `/sys` in this folder.

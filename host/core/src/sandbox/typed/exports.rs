@@ -2,7 +2,9 @@
 
 use anyhow::{Context as _, bail};
 use wasmtime::Engine;
-use wasmtime::component::types::{ComponentFunc, ComponentItem, ResourceType};
+use wasmtime::component::types::{
+    ComponentFunc, ComponentInstance, ComponentItem, ResourceType, Type,
+};
 use wasmtime::component::{Component, ComponentExportIndex};
 
 use super::names::FunctionPath;
@@ -27,6 +29,32 @@ fn is_of_wasi(interface: &str) -> bool {
     interface.starts_with("wasi:")
 }
 
+/// Checks whether an exported interface is the one through which componentize-py
+/// prepares Python while it builds a component: its name, its only function, and that
+/// function's parameters. It stays among the exports, and a call of it would break
+/// the component. An author's interface of that name has other parameters.
+fn is_of_componentize_py(engine: &Engine, name: &str, instance: &ComponentInstance) -> bool {
+    let mut functions = instance.exports(engine).filter_map(|(name, export)| {
+        let ComponentItem::ComponentFunc(ty) = export.ty else {
+            return None;
+        };
+        Some((name, ty))
+    });
+    let (Some(("init", ty)), None) = (functions.next(), functions.next()) else {
+        return false;
+    };
+    let parameters: Vec<(&str, Type)> = ty.params().collect();
+    name == "exports"
+        && matches!(
+            parameters.as_slice(),
+            [
+                ("app-name", Type::String),
+                ("symbols", Type::Record(_)),
+                ("stub-wasi", Type::Bool),
+            ]
+        )
+}
+
 /// Returns the functions that a component exports, in its order.
 pub(super) fn exports(
     engine: &Engine,
@@ -47,7 +75,9 @@ pub(super) fn exports(
                 };
                 found.push((path, index(None, name)?, ty));
             }
-            ComponentItem::ComponentInstance(instance) if !is_of_wasi(name) => {
+            ComponentItem::ComponentInstance(instance)
+                if !is_of_wasi(name) && !is_of_componentize_py(engine, name, &instance) =>
+            {
                 let parent = index(None, name)?;
                 for (function, export) in instance.exports(engine) {
                     if let ComponentItem::ComponentFunc(ty) = export.ty {

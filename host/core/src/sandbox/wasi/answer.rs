@@ -129,23 +129,32 @@ pub(super) fn read(file: File, size: u64, max: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-impl From<Code> for UnusableFile {
-    fn from(code: Code) -> Self {
-        match code {
-            // A path through a file leads to nothing.
-            Code::NoEntry | Code::NotDirectory => Self::NotFound,
-            Code::NotPermitted => Self::Outside,
-            Code::IsDirectory => Self::IsDirectory,
-            Code::Unsupported => Self::NotRegular,
-            Code::TooManyLinks => Self::HardLinked,
-            Code::CrossDevice => Self::OtherMount,
-            Code::Access => Self::PermissionDenied,
-            Code::Loop => Self::SymlinkLoop,
-            Code::NameTooLong => Self::NameTooLong,
-            _ => Self::Unreadable,
+/// Tells what an error's code means for a file that a call names, in the words of one of
+/// `wit/`'s lists of reasons.
+macro_rules! reason_of_code {
+    ($reason:ident, directory: $directory:ident, not_regular: $not_regular:ident) => {
+        impl From<Code> for $reason {
+            fn from(code: Code) -> Self {
+                match code {
+                    // A path through a file leads to nothing.
+                    Code::NoEntry | Code::NotDirectory => Self::NotFound,
+                    Code::NotPermitted => Self::Outside,
+                    Code::IsDirectory => Self::$directory,
+                    Code::Unsupported => Self::$not_regular,
+                    Code::TooManyLinks => Self::HardLinked,
+                    Code::CrossDevice => Self::OtherMount,
+                    Code::Access => Self::PermissionDenied,
+                    Code::Loop => Self::SymlinkLoop,
+                    Code::NameTooLong => Self::NameTooLong,
+                    _ => Self::Unreadable,
+                }
+            }
         }
-    }
+    };
 }
+pub(super) use reason_of_code;
+
+reason_of_code!(UnusableFile, directory: IsDirectory, not_regular: NotRegular);
 
 #[cfg(test)]
 mod tests {

@@ -26,6 +26,7 @@ use wasmtime_wasi_io::streams::{DynInputStream, DynOutputStream};
 use super::ImportState;
 use super::file::FileStream;
 use crate::sandbox::open_file::OpenFile;
+use crate::sandbox::view::NodeStatus;
 use crate::skill::descriptors::DescriptorPermit;
 use crate::skill::guard::{FileStatus, Folder, PathTarget};
 use crate::tool::Stop;
@@ -200,7 +201,7 @@ impl HostDescriptor for &mut ImportState {
     }
 
     fn stat(&mut self, handle: Resource<WasiDescriptor>) -> FsResult<DescriptorStat> {
-        Ok(stat(&self.status(handle)?))
+        Ok(stat(&self.status(handle)?.into()))
     }
 
     fn stat_at(
@@ -209,7 +210,7 @@ impl HostDescriptor for &mut ImportState {
         path_flags: PathFlags,
         path: String,
     ) -> FsResult<DescriptorStat> {
-        Ok(stat(&self.status_at(handle, path_flags, &path)?))
+        Ok(stat(&self.status_at(handle, path_flags, &path)?.into()))
     }
 
     fn read_directory(
@@ -427,14 +428,15 @@ pub(super) fn error_code(error: io::Error) -> Code {
     }
 }
 
-fn stat(status: &FileStatus) -> DescriptorStat {
+/// Returns WASI's form of a status.
+pub(super) fn stat(status: &NodeStatus) -> DescriptorStat {
     DescriptorStat {
         type_: type_of(status.kind),
         link_count: status.links,
         size: status.size,
         data_access_timestamp: timestamp(status.accessed),
         data_modification_timestamp: timestamp(status.modified),
-        status_change_timestamp: timestamp(status.changed()),
+        status_change_timestamp: timestamp(status.changed),
     }
 }
 
@@ -448,7 +450,7 @@ pub(super) fn type_of(kind: FileType) -> DescriptorType {
     }
 }
 
-pub(super) fn timestamp((seconds, nanoseconds): (i64, u32)) -> Option<Datetime> {
+fn timestamp((seconds, nanoseconds): (i64, u32)) -> Option<Datetime> {
     Some(Datetime {
         seconds: u64::try_from(seconds).ok()?,
         nanoseconds,

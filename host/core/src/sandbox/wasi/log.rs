@@ -30,20 +30,30 @@ struct LogBuffer {
     /// The tool that writes.
     tool: Arc<str>,
     line: Vec<u8>,
+    /// All that was logged, if the call is traced.
+    kept: Option<Vec<u8>>,
     /// Bytes that may still be logged. Later bytes are counted only.
     left: usize,
     dropped: usize,
 }
 
 impl GuestLog {
-    /// Makes a log of at most `limit` bytes.
-    pub(super) fn new(tool: Arc<str>, limit: usize) -> Self {
+    /// Makes a log of at most `limit` bytes. One that `keeps` them can give them back.
+    pub(super) fn new(tool: Arc<str>, limit: usize, keeps: bool) -> Self {
         Self(Arc::new(Mutex::new(LogBuffer {
             tool,
             line: Vec::new(),
+            kept: keeps.then(Vec::new),
             left: limit,
             dropped: 0,
         })))
+    }
+
+    /// Returns what the guest has printed, if it is kept.
+    pub(super) fn take(&self) -> String {
+        let mut buffer = self.0.lock().unwrap_or_else(|broken| broken.into_inner());
+        let kept = buffer.kept.take().unwrap_or_default();
+        String::from_utf8_lossy(&kept).into_owned()
     }
 
     fn write(&self, bytes: &[u8]) {
@@ -58,6 +68,9 @@ impl LogBuffer {
         let kept = bytes.len().min(self.left);
         self.left -= kept;
         self.dropped += bytes.len() - kept;
+        if let Some(all) = &mut self.kept {
+            all.extend_from_slice(&bytes[..kept]);
+        }
         for piece in bytes[..kept].split_inclusive(|byte| *byte == b'\n') {
             self.line.extend_from_slice(piece);
             if piece.ends_with(b"\n") || self.line.len() >= MAX_LINE {
@@ -150,9 +163,10 @@ mod tests {
 
     #[test]
     fn counts_and_drops_bytes_over_the_limit() {
-        let log = GuestLog::new("t".into(), 10);
+        let log = GuestLog::new("t".into(), 10, true);
         log.write(b"12345\n12");
         log.write(&[b'x'; 1000]);
+        assert_eq!(log.take(), "12345\n12xx");
         let buffer = log.0.lock().unwrap();
         assert_eq!((buffer.left, buffer.dropped), (0, 998));
         assert_eq!(buffer.line, b"12xx");

@@ -9,7 +9,7 @@ use wasmtime::component::{ComponentType, Lower};
 use wasmtime_wasi::p2::bindings::filesystem::types::ErrorCode as Code;
 
 use super::ImportState;
-use super::answer::read;
+use super::answer::{read, reason_of_code};
 use super::filesystem::{error_code, valid_path};
 use crate::sandbox::open_file::OpenFile;
 use crate::skill::guard::{Folder, PathTarget};
@@ -144,19 +144,4 @@ fn path_inside(path: &str) -> Result<String, ScriptRefusal> {
     Ok(steps.join("/"))
 }
 
-impl From<Code> for ScriptRefusal {
-    fn from(code: Code) -> Self {
-        match code {
-            // A path through a file leads to nothing.
-            Code::NoEntry | Code::NotDirectory => Self::NotFound,
-            Code::NotPermitted => Self::Outside,
-            Code::Unsupported => Self::NotAFile,
-            Code::TooManyLinks => Self::HardLinked,
-            Code::CrossDevice => Self::OtherMount,
-            Code::Access => Self::PermissionDenied,
-            Code::Loop => Self::SymlinkLoop,
-            Code::NameTooLong => Self::NameTooLong,
-            _ => Self::Unreadable,
-        }
-    }
-}
+reason_of_code!(ScriptRefusal, directory: NotAFile, not_regular: NotAFile);

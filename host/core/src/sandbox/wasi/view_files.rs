@@ -17,7 +17,7 @@ use wasmtime_wasi::p2::{FsError, FsResult};
 use wasmtime_wasi_io::streams::{DynInputStream, DynOutputStream};
 
 use super::ImportState;
-use super::filesystem::{error_code, retyped, timestamp, type_of, valid_path};
+use super::filesystem::{error_code, retyped, stat, type_of, valid_path};
 use super::view_streams::{ViewInput, ViewOutput, WritePosition};
 use crate::sandbox::view::{
     FileHandle, FolderListing, FolderNode, NodeStatus, OpenMode, Timestamp, View, ViewHandle, now,
@@ -402,15 +402,4 @@ fn given(time: NewTimestamp) -> FsResult<Option<Timestamp>> {
             Some((seconds, nanoseconds))
         }
     })
-}
-
-fn stat(status: &NodeStatus) -> DescriptorStat {
-    DescriptorStat {
-        type_: type_of(status.kind),
-        link_count: status.links,
-        size: status.size,
-        data_access_timestamp: timestamp(status.accessed),
-        data_modification_timestamp: timestamp(status.modified),
-        status_change_timestamp: timestamp(status.changed),
-    }
 }

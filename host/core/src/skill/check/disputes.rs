@@ -19,6 +19,14 @@ pub(super) fn decides(problem: &Problem) -> &'static str {
     match problem.kind {
         ProblemKind::DuplicateKey | ProblemKind::Braces => BY_VALIDATOR,
         ProblemKind::NotText => BY_SPECIFICATION,
+        // The parser says so of text in quotes alone.
+        ProblemKind::NotYaml
+            if problem
+                .message
+                .contains("tab cannot be used as indentation") =>
+        {
+            "(by YAML; the reference validator accepts it)"
+        }
         ProblemKind::ToolList => {
             "(by the specification; its reference validator accepts a list on several lines)"
         }
@@ -79,11 +87,27 @@ pub(super) fn findings(text: &str, reading: &Reading<'_>) -> Vec<Finding> {
                        put each key on its own line";
         add("yaml-braces", Split::YAML_LINE, message);
     }
-    let tab = yaml.lines().zip(Split::YAML_LINE..);
-    for (_, line) in tab.filter(|(line, _)| has_tab(line)).take(1) {
-        let message = "a tab is in a line of a key, which only the reference validator refuses: \
-                       write a blank";
+    let is_yaml = |problem: &Problem| problem.kind != ProblemKind::NotYaml;
+    if reading.problems.iter().all(is_yaml)
+        && let Some(line) = tab_line(yaml)
+    {
+        let message = "a tab is in a line of a key, or before its text, which only the reference \
+                       validator refuses: write a blank";
         add("yaml-tab", line, message);
+    }
+    let mut lines = yaml.lines().zip(Split::YAML_LINE..);
+    if let Some((_, line)) = lines.find(|(line, _)| key_of(line) == Some("<<")) {
+        let message = "`<<` merges another map in the reference validator alone, which refuses \
+                       any other value: leave it out";
+        add("yaml-merge", line, message);
+    }
+    for problem in &reading.problems {
+        let at = problem.line.saturating_sub(Split::YAML_LINE) as usize;
+        if problem.kind == ProblemKind::NotYaml && yaml.lines().nth(at).is_some_and(has_half) {
+            let message = "half of a character is escaped (U+D800 to U+DFFF), which only the \
+                           reference validator accepts: write the character";
+            add("yaml-escape", problem.line, message);
+        }
     }
     let front = &reading.frontmatter;
     for (key, field, most, rule) in [
@@ -102,8 +126,16 @@ pub(super) fn findings(text: &str, reading: &Reading<'_>) -> Vec<Finding> {
     ] {
         let Some(field) = field else { continue };
         let at = (field.line - Split::YAML_LINE) as usize;
-        let is_block = |line: &str| line.trim_end().ends_with(['|', '>']);
-        if field.value.chars().count() == most && yaml.lines().nth(at).is_some_and(is_block) {
+        let line = yaml.lines().nth(at).unwrap_or_default();
+        let length = field.value.chars().count();
+        if length <= most && length + blanks_in_quotes(line) > most {
+            let message = format!(
+                "`{key}` has more than {most} characters with the blanks in its quotes, which \
+                 only the reference validator counts: leave them out"
+            );
+            add(rule, field.line, &message);
+        }
+        if length == most && line.trim_end().ends_with(['|', '>']) {
             let message = format!(
                 "`{key}` has {most} characters and a line end, which only the reference validator \
                  counts: write `>-` or `|-` after the colon"
@@ -114,10 +146,63 @@ pub(super) fn findings(text: &str, reading: &Reading<'_>) -> Vec<Finding> {
     findings
 }
 
+/// Returns the key of a line.
+fn key_of(line: &str) -> Option<&str> {
+    Some(line.split_once(':')?.0.trim())
+}
+
+/// Returns the first line with a tab before its text, or after a key of the format. Text
+/// in a block and in quotes may have tabs.
+fn tab_line(yaml: &str) -> Option<u32> {
+    // The indentation of the key whose block of text goes on, and the quote that is open.
+    let (mut block, mut quote) = (None, None);
+    for (line, number) in yaml.lines().zip(Split::YAML_LINE..) {
+        let text = line.trim();
+        let indent = line.len() - line.trim_start().len();
+        if block.is_some_and(|key| text.is_empty() || indent > key) {
+            continue;
+        }
+        block = None;
+        if let Some(open) = quote {
+            quote = quote.filter(|_| !text.ends_with(open));
+            continue;
+        }
+        if has_tab(line) || line[..indent].contains('\t') {
+            return Some(number);
+        }
+        let value = text.split_once(':').map_or("", |(_, value)| value.trim());
+        let start = value.chars().next().filter(|c| matches!(c, '"' | '\''));
+        quote = start.filter(|start| value.len() == 1 || !value.ends_with(*start));
+        let indicator = value.trim_end_matches(['-', '+']);
+        block = indicator.ends_with(['|', '>']).then_some(indent);
+    }
+    None
+}
+
 /// Returns whether a line has a key of the format and a tab after it, outside of quotes.
 fn has_tab(line: &str) -> bool {
     line.split_once(':').is_some_and(|(key, value)| {
         KEYS.contains(&key) && value.contains('\t') && !value.trim_start().starts_with(['"', '\''])
+    })
+}
+
+/// Returns the number of blanks around the text in the quotes of a line.
+fn blanks_in_quotes(line: &str) -> usize {
+    let value = line.split_once(':').map_or("", |(_, value)| value.trim());
+    let quoted = ['"', '\''].iter().find_map(|quote| {
+        let text = value.strip_prefix(*quote)?;
+        text.strip_suffix(*quote)
+    });
+    quoted.map_or(0, |text| text.chars().count() - text.trim().chars().count())
+}
+
+/// Returns whether a line escapes a surrogate: `\ud83d`, `\U0000d83d`.
+fn has_half(line: &str) -> bool {
+    let line = line.to_ascii_lowercase();
+    let mut escapes = line.split("\\u").skip(1);
+    escapes.any(|escape| {
+        let digits = escape.strip_prefix("0000").unwrap_or(escape).as_bytes();
+        matches!(digits, [b'd', b'8'..=b'9' | b'a'..=b'f', ..])
     })
 }
 
@@ -160,6 +245,40 @@ mod tests {
                 &[("yaml-tab", Some(3))],
             ),
             ("---\ndescription: \"a\tb\"\n---\na:\tb\n", &[]),
+            ("---\nname: a\n \t\n\t# b\n---\n", &[("yaml-tab", Some(3))]),
+            ("---\nname: a\n\t# b\n---\n", &[("yaml-tab", Some(3))]),
+            ("---\nmetadata:\n \ta: b\n---\n", &[("yaml-tab", Some(3))]),
+            ("---\nname: \"a\n \tb\"\n---\n", &[]),
+            ("---\nmetadata:\n\ta: b\n---\n", &[]),
+            ("---\ndescription: >-\n  a\n  \t\n  b\n---\n", &[]),
+            ("---\nname: a\n<<: b\n---\n", &[("yaml-merge", Some(3))]),
+            (
+                "---\nmetadata:\n  a: b\n  << : c\n---\n",
+                &[("yaml-merge", Some(4))],
+            ),
+            ("---\nmetadata:\n  \"<<\": c\n---\n", &[]),
+            (
+                "---\nlicense: \"a \\ud800\"\n---\n",
+                &[("yaml-escape", Some(2))],
+            ),
+            (
+                "---\nlicense: \"a \\U0000DFFF\"\n---\n",
+                &[("yaml-escape", Some(2))],
+            ),
+            ("---\nlicense: \"a \\ud83d\\ude00\"\n---\n", &[]),
+            ("---\nlicense: a \\ud800\n---\n", &[]),
+            (
+                &format!("---\ndescription: \"{}  \"\n---\n", "x".repeat(1023)),
+                &[("description-length", Some(2))],
+            ),
+            (
+                &format!("---\ncompatibility: ' {}'\n---\n", "x".repeat(500)),
+                &[("compatibility-length", Some(2))],
+            ),
+            (
+                &format!("---\ndescription: \"{} \"\n---\n", "x".repeat(1023)),
+                &[],
+            ),
             (
                 &format!("---\ndescription: >\n  {}\n---\n", "x".repeat(1024)),
                 &[("description-length", Some(2))],

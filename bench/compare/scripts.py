@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+"""What it costs to run a skill's script in the sandbox, beside a native `python3` process. Over stdin
+and stdout, in turns on one machine. Prints a table.
+
+    cargo build --release; bench/compare/scripts.py [--check] [--runner COMPONENT] [PROGRAM]
+
+The script parses arguments, reads a file of 4 KB, and prints JSON. Builds the runner of
+guest-tools/runners/python, if `--runner` names none. `--check` fails if a figure misses its bound.
+"""
+import argparse
+import contextlib
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+from clients import Bare, same
+from figures import all_in_turns, side
+from languages import calls, first_call, growth, throughput
+
+ROUNDS, TIMES = 20, 5
+SCRIPT = """\
+import argparse, json
+parser = argparse.ArgumentParser()
+parser.add_argument("file")
+text = open(parser.parse_args().file).read()
+print(json.dumps({"bytes": len(text), "words": len(text.split())}))
+"""
+TEXT = "four letters and a space " * 164
+CALL = (
+    "run_skill_script",
+    {"skill_name": "reports", "script": "scripts/count.py", "args": ["data.txt"]},
+    (False, json.dumps({"bytes": len(TEXT), "words": len(TEXT.split())}) + "\n"),
+)
+CONFIGURATION = """\
+skills = ["skills"]
+tools = ["tools"]
+compile_time = "10m"
+[grants."run_skill_script.wasm"]
+skills = ["reports"]
+scripts = ["scripts/**/*.py"]
+view = "copy-on-write"
+limits.memory = "256MiB"
+"""
+
+
+def prepare(program, runner, folder):
+    if runner is None:
+        project = pathlib.Path(__file__).resolve().parents[2] / "guest-tools/runners/python"
+        print("skillhost build %s …" % project, file=sys.stderr)
+        subprocess.run([program, "build", project], check=True, capture_output=True)
+        runner = project / "dist/run_skill_script.wasm"
+    skill = folder / "skills/reports"
+    (skill / "scripts").mkdir(parents=True)
+    (skill / "SKILL.md").write_text("---\nname: reports\ndescription: Counts words.\n---\n")
+    (skill / "scripts/count.py").write_text(SCRIPT)
+    (skill / "data.txt").write_text(TEXT)
+    (folder / "tools").mkdir()
+    shutil.copy(runner, folder / "tools/run_skill_script.wasm")
+    (folder / "skillhost.toml").write_text(CONFIGURATION)
+    return [program, "serve", "--config", str(folder / "skillhost.toml")]
+
+
+def native(python, skill):
+    command = [python, *(CALL[1]["script"], *CALL[1]["args"])]
+
+    def run(times):
+        taken = []
+        for _ in range(times):
+            start = time.perf_counter_ns()
+            result = subprocess.run(command, cwd=skill, stdin=subprocess.DEVNULL, capture_output=True,
+                                    encoding="utf-8", check=True)
+            taken.append(time.perf_counter_ns() - start)
+            same("python3", (False, result.stdout), CALL[2])
+        return taken
+    return run
+
+
+def main():
+    here = pathlib.Path(__file__).resolve().parents[2]
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("program", nargs="?", default=str(here / "target/release/skillhost"))
+    parser.add_argument("--runner", help="a component that is built")
+    parser.add_argument("--check", action="store_true")
+    asked = parser.parse_args()
+    # Not a script that looks for a Python first.
+    python = os.path.realpath(getattr(sys, "_base_executable", sys.executable))
+    with tempfile.TemporaryDirectory(prefix="skillhost-scripts-") as folder:
+        folder = pathlib.Path(folder)
+        command = prepare(str(pathlib.Path(asked.program).resolve()), asked.runner, folder)
+        with contextlib.closing(Bare(command)) as server:
+            same(CALL[0], server.call(*CALL[:2]), CALL[2])
+            sides = [calls(server, *CALL[:2]), native(python, folder / "skills/reports")]
+            ours, theirs = [side("", rounds)["median_ns"] / 1e6 for rounds in
+                            all_in_turns(sides, ROUNDS, TIMES, lambda text: None)]
+        figures = [
+            ("a call, ms", ours, 10),
+            ("python%d.%d, ms" % sys.version_info[:2], theirs, None),
+            ("of python3's time", ours / theirs, 0.25),
+            ("first call after a start, ms", first_call(command, CALL), 150),
+            ("a hundred calls, MiB", growth(command, CALL), 32),
+            # So that more is better, as in the other figures less is.
+            ("two processes for one, 16 at once", 1 / throughput(command, CALL), 1 / 0.9),
+        ]
+    wrong = 0
+    for what, value, bound in figures:
+        wrong += bound is not None and value > bound
+        print("%-36s%8.2f%s" % (what, value, "" if bound is None else "   at most %.4g" % bound))
+    return 1 if asked.check and wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

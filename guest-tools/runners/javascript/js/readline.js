@@ -1,0 +1,119 @@
+// `readline` over streams: lines of stdin or of a file. There is no terminal.
+const Events = require("events");
+
+class Interface extends Events {
+  constructor(options) {
+    super();
+    this._input = options.input;
+    this._output = options.output;
+    this._prompt = options.prompt ?? "> ";
+    this._lines = [];
+    this._questions = [];
+    this._rest = "";
+    this._isClosed = false;
+    this._decoder = new (require("streams").StringDecoder)();
+    this._input.on("data", (part) => {
+      this._rest += typeof part === "string" ? part : this._decoder.write(part);
+      const lines = this._rest.split(/\r\n|\n|\r(?!$)/);
+      this._rest = lines.pop();
+      this._add(lines);
+    });
+    this._input.on("end", () => {
+      this._rest += this._decoder.end();
+      this._add(this._rest === "" ? [] : [this._rest.replace(/\r$/, "")]);
+      this._hasEnded = true;
+      this._flush();
+    });
+    this._input.on("error", (error) => {
+      this._error = error;
+      this._wake?.();
+    });
+  }
+  _add(lines) {
+    this._lines.push(...lines);
+    this._flush();
+  }
+  _flush() {
+    while (this._lines.length > 0 && !this._isPaused && !this._isClosed) {
+      const question = this._questions.shift();
+      if (question) {
+        question(this._lines.shift());
+      } else if (this.listenerCount("line") > 0) {
+        this.emit("line", this._lines.shift());
+      } else {
+        break;
+      }
+    }
+    if (this._hasEnded && this._lines.length === 0) {
+      this.close();
+    }
+    this._wake?.();
+  }
+  on(name, act) {
+    super.on(name, act);
+    if (name === "line") {
+      setImmediate(() => this._flush());
+    }
+    return this;
+  }
+  setPrompt(prompt) {
+    this._prompt = prompt;
+  }
+  prompt() {
+    this._output?.write(this._prompt);
+  }
+  question(text, options, answer = options) {
+    this._output?.write(text);
+    this._questions.push(answer);
+    setImmediate(() => this._flush());
+  }
+  write() {}
+  pause() {
+    this._isPaused = true;
+    return this;
+  }
+  resume() {
+    this._isPaused = false;
+    setImmediate(() => this._flush());
+    return this;
+  }
+  close() {
+    if (!this._isClosed) {
+      this._isClosed = true;
+      this._input.pause();
+      this.emit("close");
+      this._wake?.();
+    }
+  }
+  async *[Symbol.asyncIterator]() {
+    for (;;) {
+      while (this._lines.length > 0) {
+        yield this._lines.shift();
+      }
+      if (this._error) {
+        throw this._error;
+      }
+      if (this._hasEnded || this._isClosed) {
+        this.close();
+        return;
+      }
+      await new Promise((wake) => {
+        this._wake = wake;
+      });
+    }
+  }
+}
+
+exports.Interface = Interface;
+exports.createInterface = (input, output) =>
+  new Interface(input?.input ? input : { input, output });
+exports.clearLine = exports.cursorTo = exports.moveCursor = exports.clearScreenDown = () => true;
+exports.promises = {
+  Interface,
+  createInterface(options) {
+    const made = exports.createInterface(options);
+    const ask = made.question.bind(made);
+    made.question = (text) => new Promise((answer) => ask(text, answer));
+    return made;
+  },
+};

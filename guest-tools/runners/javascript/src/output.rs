@@ -1,0 +1,99 @@
+//! What a script writes to stdout and stderr: kept in its order, apart, and bounded.
+//! The words for a model are in `lib.rs`.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+
+/// Bytes of both streams that are kept: so many from the beginning, so many from the
+/// end. Guards against: a script whose output fills the memory of the call, or of the
+/// model.
+const FIRST: usize = 192 << 10;
+const LAST: usize = 64 << 10;
+/// Bytes of a part before the next one begins. Guards against: a part a byte.
+const PART: usize = 4 << 10;
+
+pub(crate) const STDOUT: u32 = 1;
+pub(crate) const STDERR: u32 = 2;
+
+#[derive(Default)]
+struct Output {
+    first: VecDeque<(u32, Vec<u8>)>,
+    last: VecDeque<(u32, Vec<u8>)>,
+    kept_first: usize,
+    kept_last: usize,
+    left_out: usize,
+}
+
+thread_local! {
+    static OUTPUT: RefCell<Output> = RefCell::default();
+}
+
+/// Adds to what was written.
+pub(crate) fn add(stream: u32, bytes: &[u8]) {
+    OUTPUT.with_borrow_mut(|output| output.add(stream, bytes));
+}
+
+/// Returns what was written to a stream, or to both as it came.
+pub(crate) fn text(stream: Option<u32>) -> String {
+    OUTPUT.with_borrow(|output| output.text(stream))
+}
+
+/// Returns the count of bytes that were not kept.
+pub(crate) fn left_out() -> usize {
+    OUTPUT.with_borrow(|output| output.left_out)
+}
+
+impl Output {
+    fn add(&mut self, stream: u32, bytes: &[u8]) {
+        let (first, rest) = bytes.split_at(bytes.len().min(FIRST - self.kept_first));
+        self.kept_first += first.len();
+        append(&mut self.first, stream, first);
+        let (gone, rest) = rest.split_at(rest.len().saturating_sub(LAST));
+        self.left_out += gone.len();
+        append(&mut self.last, stream, rest);
+        self.kept_last += rest.len();
+        while self.kept_last > LAST {
+            let Some((_, oldest)) = self.last.front_mut() else {
+                break;
+            };
+            let drop = oldest.len().min(self.kept_last - LAST);
+            oldest.drain(..drop);
+            self.kept_last -= drop;
+            self.left_out += drop;
+            if oldest.is_empty() {
+                self.last.pop_front();
+            }
+        }
+    }
+
+    fn text(&self, stream: Option<u32>) -> String {
+        let join = |parts: &mut dyn Iterator<Item = &(u32, Vec<u8>)>| {
+            let of_stream = |part: &&(u32, Vec<u8>)| stream.is_none_or(|wanted| wanted == part.0);
+            let bytes: Vec<u8> = parts
+                .filter(of_stream)
+                .flat_map(|part| part.1.clone())
+                .collect();
+            String::from_utf8_lossy(&bytes).into_owned()
+        };
+        if self.left_out == 0 {
+            // In one piece: a character may be cut in two where the beginning ends.
+            return join(&mut self.first.iter().chain(&self.last));
+        }
+        format!(
+            "{}\n[{} bytes of output left out; write large results to a file]\n{}",
+            join(&mut self.first.iter()),
+            self.left_out,
+            join(&mut self.last.iter())
+        )
+    }
+}
+
+fn append(parts: &mut VecDeque<(u32, Vec<u8>)>, stream: u32, bytes: &[u8]) {
+    if bytes.is_empty() {
+        return;
+    }
+    match parts.back_mut() {
+        Some((last, part)) if *last == stream && part.len() < PART => part.extend(bytes),
+        _ => parts.push_back((stream, bytes.to_vec())),
+    }
+}

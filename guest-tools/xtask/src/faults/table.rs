@@ -1,0 +1,99 @@
+//! The table of promises in SECURITY.md: each row names the faults that break it, and
+//! the files of their tests.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::{Context as _, Result};
+
+/// The head of the table.
+const HEAD: &str = "| promise | by | tested in `tests/` | fault |";
+
+/// Returns what is wrong: a promise without a fault, a fault without a promise, a row
+/// that does not name the file of a fault's test.
+pub(super) fn problems(page: &str, faults: &BTreeMap<&str, &[String]>) -> Result<Vec<String>> {
+    let (_, table) = page
+        .split_once(HEAD)
+        .with_context(|| format!("SECURITY.md has no table `{HEAD}`"))?;
+    let rows = table
+        .lines()
+        .skip(2)
+        .take_while(|line| line.starts_with('|'));
+    let mut problems = Vec::new();
+    let mut named = BTreeSet::new();
+    for row in rows {
+        let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
+        let [promise, _, files, cell] = cells[..] else {
+            problems.push(format!("SECURITY.md: this row has not four cells: {row}"));
+            continue;
+        };
+        let of_row: Vec<&str> = cell.split('`').skip(1).step_by(2).collect();
+        if of_row.is_empty() {
+            problems.push(format!("SECURITY.md: no fault proves `{promise}`"));
+        }
+        for fault in of_row {
+            let Some(tests) = faults.get(fault) else {
+                problems.push(format!("SECURITY.md: there is no fault `{fault}`"));
+                continue;
+            };
+            let is_named = |test: &String| files_of(test).iter().any(|file| files.contains(file));
+            if !tests.iter().any(is_named) {
+                problems.push(format!(
+                    "SECURITY.md: the row of `{fault}` names no file of its tests: {tests:?}"
+                ));
+            }
+            named.insert(fault);
+        }
+    }
+    for fault in faults.keys().filter(|fault| !named.contains(*fault)) {
+        problems.push(format!("SECURITY.md: no row names the fault `{fault}`"));
+    }
+    Ok(problems)
+}
+
+/// Returns the names that a row may have for the file of a test.
+fn files_of(test: &str) -> Vec<String> {
+    let (group, name) = test.split_once("::").unwrap_or((test, ""));
+    let mut modules: Vec<&str> = name.split("::").filter(|part| *part != "tests").collect();
+    modules.pop();
+    let path = modules.join("/");
+    if group == "suite" {
+        let first = modules.first().copied().unwrap_or_default();
+        return vec![
+            format!("`{first}.rs`"),
+            format!("`{first}/`"),
+            format!("`{path}.rs`"),
+        ];
+    }
+    let path = format!("host/{group}/src/{path}");
+    let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+    vec![
+        format!("`{path}.rs`"),
+        format!("`{path}/tests.rs`"),
+        format!("`{folder}/`"),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finds_promises_without_a_fault_faults_without_a_promise_and_unnamed_tests() {
+        let page = format!(
+            "# S\n\n{HEAD}\n|---|---|---|---|\n| p | b | `a.rs` | `one`, `none` |\n\
+             | q | b | `a.rs` | |\n| r | b | `b.rs` | `three` |\n\n| x |\n"
+        );
+        let tests = ["suite::a::name".to_owned()];
+        let faults = ["one", "two", "three"].map(|fault| (fault, &tests[..]));
+        let problems = problems(&page, &BTreeMap::from(faults)).unwrap();
+        assert_eq!(
+            problems,
+            [
+                "SECURITY.md: there is no fault `none`",
+                "SECURITY.md: no fault proves `q`",
+                "SECURITY.md: the row of `three` names no file of its tests: [\"suite::a::name\"]",
+                "SECURITY.md: no row names the fault `two`",
+            ]
+        );
+    }
+}

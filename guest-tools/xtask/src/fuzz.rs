@@ -1,0 +1,292 @@
+//! `cargo xtask fuzz`: runs all fuzz targets in turns, minimises what they collect, and
+//! keeps the count of hours in `tests/fuzz/README.md`.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use anyhow::{Context as _, Result, ensure};
+
+use crate::environment::cargo_program;
+use crate::{Outcome, workspace};
+
+/// Run all fuzz targets in turns
+///
+/// Needs cargo-fuzz and g++. Adds what it ran to the table in `tests/fuzz/README.md`,
+/// which is to be committed.
+#[derive(clap::Args)]
+pub(super) struct Arguments {
+    /// The hours of all targets together
+    #[arg(long)]
+    hours: f64,
+    /// The targets, by name; all without one
+    targets: Vec<String>,
+}
+
+/// The longest turn of a target in seconds. Every target gets its part even if a run is
+/// ended early.
+const TURN: u64 = 900;
+
+/// The most files of a collected corpus, and the most bytes of one. Guards against: a
+/// disk that fills, and turns that only read what was collected.
+const MOST_FILES: usize = 5_000;
+const MOST_BYTES: u64 = 64 << 10;
+
+/// What was seen of a target.
+#[derive(Debug, Default, Clone, PartialEq)]
+struct Tally {
+    seconds: u64,
+    executions: u64,
+    /// Edges of code that the corpus reaches, at the end.
+    coverage: u64,
+    /// Inputs that broke it.
+    findings: usize,
+}
+
+pub(super) fn execute(arguments: &Arguments) -> Result<Outcome> {
+    let root = workspace::root()?;
+    let known = targets(&root)?;
+    for target in &arguments.targets {
+        ensure!(known.contains(target), "there is no fuzz target `{target}`");
+    }
+    let chosen = match arguments.targets.is_empty() {
+        true => &known,
+        false => &arguments.targets,
+    };
+    let all = (arguments.hours * 3600.0) as u64;
+    let each = all / chosen.len() as u64;
+    ensure!(each > 0, "less than a second for each target");
+    let mut tallies: BTreeMap<&str, Tally> = BTreeMap::new();
+    let mut left = each;
+    while left > 0 {
+        let turn = left.min(TURN);
+        for target in chosen {
+            let seen = run(&root, target, turn)?;
+            println!(
+                "{target:<12} {turn:>5} s, {} executions, coverage {}, {} findings",
+                seen.executions, seen.coverage, seen.findings
+            );
+            let tally = tallies.entry(target).or_default();
+            tally.seconds += seen.seconds;
+            tally.executions += seen.executions;
+            tally.coverage = seen.coverage;
+            tally.findings += seen.findings;
+        }
+        left -= turn;
+    }
+    for target in chosen {
+        minimise(&root, target)?;
+    }
+    let page = root.join("tests/fuzz/README.md");
+    let text = fs::read_to_string(&page).with_context(|| page.display().to_string())?;
+    fs::write(&page, add(&text, &tallies)?).with_context(|| page.display().to_string())?;
+    let findings: usize = tallies.values().map(|tally| tally.findings).sum();
+    match findings {
+        0 => Ok(Outcome::Fine),
+        _ => {
+            println!(
+                "{findings} findings are in tests/fuzz/artifacts; CONTRIBUTING.md says what to do"
+            );
+            Ok(Outcome::Different)
+        }
+    }
+}
+
+fn targets(root: &Path) -> Result<Vec<String>> {
+    let folder = root.join("tests/fuzz/fuzz_targets");
+    let mut names = Vec::new();
+    for entry in fs::read_dir(&folder).with_context(|| folder.display().to_string())? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        names.extend(name.strip_suffix(".rs").map(str::to_owned));
+    }
+    names.sort();
+    Ok(names)
+}
+
+fn cargo_fuzz(root: &Path, verb: &str, target: &str) -> Command {
+    let mut cargo = Command::new(cargo_program());
+    cargo.current_dir(root).args([
+        "fuzz",
+        verb,
+        "--fuzz-dir",
+        "tests/fuzz",
+        "-s",
+        "none",
+        target,
+    ]);
+    cargo
+}
+
+/// Returns the folder of what a target has collected.
+fn collected(root: &Path, target: &str) -> PathBuf {
+    root.join("target/fuzz").join(target)
+}
+
+/// Gives a target a turn.
+fn run(root: &Path, target: &str, seconds: u64) -> Result<Tally> {
+    let folder = collected(root, target);
+    fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+    let before = artifacts(root, target);
+    let log = folder.with_extension("log");
+    let to = File::create(&log).context("cannot make the log")?;
+    let start = Instant::now();
+    cargo_fuzz(root, "run", target)
+        .arg(&folder)
+        .arg(format!("tests/fuzz/corpus/{target}"))
+        .arg("--")
+        .arg(format!("-max_total_time={seconds}"))
+        // An input that takes a minute is a finding.
+        .args(["-print_final_stats=1", "-timeout=60"])
+        .stdin(Stdio::null())
+        .stdout(to.try_clone()?)
+        .stderr(to)
+        .status()
+        .context("cannot run `cargo fuzz`: install cargo-fuzz")?;
+    let said = fs::read(&log).context("cannot read the log")?;
+    let mut seen = read_log(&String::from_utf8_lossy(&said));
+    seen.findings = artifacts(root, target).saturating_sub(before);
+    // With the time of a build, so the turn's own.
+    seen.seconds = start.elapsed().as_secs().min(seconds);
+    ensure!(
+        seen.executions > 0 || seen.findings > 0,
+        "the target `{target}` did not run: see {}",
+        log.display()
+    );
+    Ok(seen)
+}
+
+/// Reads the figures of libFuzzer's output.
+fn read_log(log: &str) -> Tally {
+    let mut seen = Tally::default();
+    for line in log.lines() {
+        if let Some((_, rest)) = line.split_once(" cov: ") {
+            let number = rest.split(' ').next().and_then(|word| word.parse().ok());
+            seen.coverage = number.unwrap_or(seen.coverage);
+        }
+        if let Some(number) = line.strip_prefix("stat::number_of_executed_units:") {
+            seen.executions = number.trim().parse().unwrap_or_default();
+        }
+    }
+    seen
+}
+
+/// Returns the number of inputs that have broken a target.
+fn artifacts(root: &Path, target: &str) -> usize {
+    let folder = root.join("tests/fuzz/artifacts").join(target);
+    fs::read_dir(folder).map_or(0, Iterator::count)
+}
+
+/// Keeps of a collected corpus what reaches different code, within the bounds.
+fn minimise(root: &Path, target: &str) -> Result<()> {
+    let folder = collected(root, target);
+    let done = cargo_fuzz(root, "cmin", target)
+        .arg(&folder)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .context("cannot run `cargo fuzz cmin`")?;
+    if !done.success() {
+        println!("{target:<12} was not minimised: an input of its corpus breaks it");
+    }
+    let mut files = Vec::new();
+    for entry in fs::read_dir(&folder)? {
+        let entry = entry?;
+        files.push((entry.metadata()?.len(), entry.path()));
+    }
+    files.sort();
+    for (number, (bytes, path)) in files.iter().enumerate() {
+        if number >= MOST_FILES || *bytes > MOST_BYTES {
+            fs::remove_file(path)?;
+        }
+    }
+    println!("{target:<12} {} files kept", files.len().min(MOST_FILES));
+    Ok(())
+}
+
+/// The head of the table of hours.
+const HEAD: &str = "| target | hours | executions | coverage | found |\n|---|---|---|---|---|\n";
+
+/// Returns the page with what was run added to its table.
+fn add(page: &str, tallies: &BTreeMap<&str, Tally>) -> Result<String> {
+    let (before, table) = page
+        .split_once(HEAD)
+        .context("tests/fuzz/README.md has no table of hours")?;
+    let rows = table
+        .lines()
+        .take_while(|line| line.starts_with('|'))
+        .count();
+    let mut all: BTreeMap<String, (f64, u64, u64, u64)> = BTreeMap::new();
+    for row in table.lines().take(rows) {
+        let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
+        let [target, hours, executions, coverage, found] = cells[..] else {
+            anyhow::bail!("tests/fuzz/README.md: not a row of the table: {row}");
+        };
+        let number = |text: &str| text.replace(',', "").parse::<u64>();
+        let sums = (
+            hours.parse()?,
+            number(executions)?,
+            number(coverage)?,
+            number(found)?,
+        );
+        all.insert(target.trim_matches('`').to_owned(), sums);
+    }
+    for (target, tally) in tallies {
+        let sums = all.entry((*target).to_owned()).or_default();
+        sums.0 += tally.seconds as f64 / 3600.0;
+        sums.1 += tally.executions;
+        sums.2 = tally.coverage;
+        sums.3 += tally.findings as u64;
+    }
+    let rest = table.lines().skip(rows).map(|line| format!("{line}\n"));
+    let rows = all
+        .iter()
+        .map(|(target, (hours, executions, coverage, found))| {
+            format!("| `{target}` | {hours:.2} | {executions} | {coverage} | {found} |\n")
+        });
+    Ok([before, HEAD]
+        .into_iter()
+        .map(str::to_owned)
+        .chain(rows)
+        .chain(rest)
+        .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_executions_and_the_last_coverage() {
+        let log = "#2\tINITED cov: 17 ft: 18 corp: 1/1b\n#9\tDONE   cov: 40 ft: 50 corp: 2/8b\n\
+                   stat::number_of_executed_units: 900\n";
+        let seen = read_log(log);
+        assert_eq!((seen.executions, seen.coverage), (900, 40));
+    }
+
+    #[test]
+    fn adds_to_the_hours_of_a_target_and_to_the_table() {
+        let page = format!("# F\n\n{HEAD}| `call` | 1.50 | 10 | 3 | 1 |\n\nMore.\n");
+        let tally = Tally {
+            seconds: 1800,
+            executions: 5,
+            coverage: 4,
+            findings: 0,
+        };
+        let tallies = BTreeMap::from([("call", tally.clone()), ("view", tally)]);
+        let rows = "| `call` | 2.00 | 15 | 4 | 1 |\n| `view` | 0.50 | 5 | 4 | 0 |\n";
+        assert_eq!(
+            add(&page, &tallies).unwrap(),
+            format!("# F\n\n{HEAD}{rows}\nMore.\n")
+        );
+    }
+
+    #[test]
+    fn the_page_has_the_table() {
+        let root = workspace::root().unwrap();
+        let page = fs::read_to_string(root.join("tests/fuzz/README.md")).unwrap();
+        assert_eq!(add(&page, &BTreeMap::new()).unwrap(), page);
+    }
+}

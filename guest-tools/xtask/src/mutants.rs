@@ -1,0 +1,162 @@
+//! `cargo xtask mutants`: changes the code of a module in every way that cargo-mutants
+//! knows, one at a time, and lists the changes that no test notices.
+//!
+//! Works in the copy of `cargo xtask faults`. The modules are in `tests/mutants.toml`,
+//! and changes that nobody could tell from the program are in `.cargo/mutants.toml`.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Context as _, Result, ensure};
+use serde::Deserialize;
+
+use crate::environment::cargo_program;
+use crate::faults::{Copy, PATIENCE};
+use crate::{Outcome, workspace};
+
+/// List the changes of a module's code that no test notices
+///
+/// Needs cargo-mutants. The unit tests try every change; the module's part of the
+/// integration tests tries those that they do not catch.
+#[derive(clap::Args)]
+pub(super) struct Arguments {
+    /// The modules; without one, lists them
+    modules: Vec<String>,
+    /// Only one in so many changes: the K-th of N
+    #[arg(long, value_name = "K/N")]
+    shard: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Modules {
+    module: Vec<Module>,
+}
+
+/// A module that promises rest on.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Module {
+    name: String,
+    files: Vec<String>,
+    /// The unit tests of it, by parts of their names.
+    unit: Vec<String>,
+    /// The integration tests of it, by parts of their names.
+    suite: Vec<String>,
+}
+
+/// The longest run of the tests of one change, in seconds. Guards against: a change by
+/// which a test waits forever.
+const RUN: &str = "300";
+
+pub(super) fn execute(arguments: &Arguments) -> Result<Outcome> {
+    let root = workspace::root()?;
+    let modules = read(&root)?;
+    if arguments.modules.is_empty() {
+        for Module { name, files, .. } in &modules {
+            println!("{name}: {}", files.join(", "));
+        }
+        return Ok(Outcome::Fine);
+    }
+    let find = |name: &String| {
+        let found = modules.iter().find(|module| module.name == *name);
+        found.with_context(|| format!("there is no module `{name}`"))
+    };
+    let chosen = arguments.modules.iter().map(find);
+    let chosen = chosen.collect::<Result<Vec<_>>>()?;
+    let copy = Copy::of(&root)?;
+    let mut missed = 0;
+    for module in chosen {
+        missed += try_module(&root, &copy, module, arguments.shard.as_deref())?;
+    }
+    Ok(match missed {
+        0 => Outcome::Fine,
+        _ => Outcome::Different,
+    })
+}
+
+fn read(root: &Path) -> Result<Vec<Module>> {
+    let path = root.join("tests/mutants.toml");
+    let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+    let modules: Modules = toml::from_str(&text).with_context(|| path.display().to_string())?;
+    Ok(modules.module)
+}
+
+/// Tries all changes of a module. Returns how many no test notices.
+fn try_module(root: &Path, copy: &Copy, module: &Module, shard: Option<&str>) -> Result<usize> {
+    let start = Instant::now();
+    let output = root.join("target/mutants").join(&module.name);
+    if output.exists() {
+        fs::remove_dir_all(&output)?;
+    }
+    fs::create_dir_all(&output)?;
+    let run = |iterate: bool, target: &str, filters: &[String]| -> Result<()> {
+        let mut cargo = Command::new(cargo_program());
+        cargo
+            .current_dir(copy.path(""))
+            .env("CARGO_TARGET_DIR", &copy.target)
+            .env("SKILLHOST_TEST_PATIENCE", PATIENCE)
+            .args(["mutants", "--in-place", "--baseline=skip", "--no-shuffle"])
+            // All members, so that dependencies have the features that they have anyway.
+            .args(["--test-workspace=true", "--timeout", RUN, "--output"])
+            .arg(&output)
+            .args(iterate.then_some("--iterate"))
+            .args(shard.into_iter().flat_map(|shard| ["--shard", shard]))
+            .args(module.files.iter().flat_map(|file| ["--file", file]))
+            .args(["--", target, "--"])
+            .args(filters);
+        let status = cargo.status().context("cannot run cargo-mutants")?;
+        // 2 and 3 say that changes were missed or took too long.
+        let is_done = matches!(status.code(), Some(0 | 2 | 3));
+        ensure!(is_done, "cargo-mutants ended with {status}");
+        Ok(())
+    };
+    run(false, "--lib", &module.unit)?;
+    let lists = output.join("mutants.out");
+    let of_unit = lines(&lists, &["caught.txt", "timeout.txt"])?.len();
+    let left = lines(&lists, &["missed.txt"])?.len();
+    if left > 0 && !module.suite.is_empty() {
+        run(true, "--test=suite", &module.suite)?;
+    }
+    let missed = lines(&lists, &["missed.txt"])?;
+    for mutant in &missed {
+        println!("missed: {mutant}");
+    }
+    println!(
+        "{}: {} changes, {of_unit} caught by unit tests, {} by the suite, {} missed, in {} min",
+        module.name,
+        of_unit + left,
+        left - missed.len(),
+        missed.len(),
+        start.elapsed().as_secs() / 60
+    );
+    Ok(missed.len())
+}
+
+/// Returns the lines of files of cargo-mutants.
+fn lines(folder: &Path, names: &[&str]) -> Result<BTreeSet<String>> {
+    let mut lines = BTreeSet::new();
+    for name in names {
+        let text = fs::read_to_string(folder.join(name)).with_context(|| (*name).to_owned())?;
+        lines.extend(text.lines().map(str::to_owned));
+    }
+    Ok(lines)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_file_of_a_module_exists() {
+        let root = workspace::root().unwrap();
+        for module in read(&root).unwrap() {
+            for file in &module.files {
+                let folder = file.trim_end_matches("/**");
+                assert!(root.join(folder).exists(), "{}: {file}", module.name);
+            }
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! What a project says of itself in its language's own file: Cargo.toml,
+//! pyproject.toml, package.json, or the comment at the top of `src/tool.c`.
+//! `sections.rs` writes it into the component.
+
+use serde_json::Value;
+use skillhost::ComponentMetadata;
+
+use super::project::Project;
+use super::{Fault, rust};
+use crate::kit::Language;
+
+const PYPROJECT: &str = "pyproject.toml";
+const PACKAGE: &str = "package.json";
+const C_SOURCE: &str = "src/tool.c";
+
+/// Reads what the project says of itself. What it does not say is left out.
+pub(super) fn read(project: &Project) -> Result<ComponentMetadata, Fault> {
+    let (file, metadata) = match project.language {
+        Language::Rust => ("Cargo.toml", of_cargo(&rust::package(project)?)),
+        Language::Python => (PYPROJECT, of_pyproject(&optional(project, PYPROJECT)?)?),
+        Language::JavaScript => (PACKAGE, of_package(&optional(project, PACKAGE)?)?),
+        Language::C => (C_SOURCE, of_comment(&optional(project, C_SOURCE)?)),
+    };
+    let texts = metadata.sections().into_iter();
+    for (key, text) in texts.chain([("name", &metadata.name)]) {
+        let length = text.as_ref().map_or(0, String::len);
+        if length > ComponentMetadata::MAX_BYTES {
+            return Err(Fault::project(format!(
+                "`{file}`: its {key} has {length} bytes, and a component says at most {} of itself",
+                ComponentMetadata::MAX_BYTES
+            )));
+        }
+    }
+    Ok(metadata)
+}
+
+/// Reads a file that a project need not have.
+fn optional(project: &Project, name: &str) -> Result<String, Fault> {
+    if !project.folder.join(name).exists() {
+        return Ok(String::new());
+    }
+    project.text(name)
+}
+
+fn of_cargo(package: &Value) -> ComponentMetadata {
+    let mut metadata = ComponentMetadata::default();
+    metadata.name = text(&package["name"]);
+    metadata.version = text(&package["version"]);
+    metadata.description = text(&package["description"]);
+    metadata.authors = people(&package["authors"]);
+    metadata.licenses = text(&package["license"]);
+    metadata.source = text(&package["repository"]);
+    metadata
+}
+
+fn of_pyproject(toml: &str) -> Result<ComponentMetadata, Fault> {
+    let parsed: toml::Table = toml::from_str(toml)
+        .map_err(|error| Fault::project(format!("`{PYPROJECT}` is not TOML: {error}")))?;
+    let parsed = serde_json::to_value(parsed).unwrap_or_default();
+    let project = &parsed["project"];
+    // Labels of addresses are compared without case and punctuation.
+    let source = project["urls"].as_object().and_then(|urls| {
+        urls.iter().find_map(|(label, url)| {
+            let label = label.to_lowercase();
+            let is_source = ["source", "repository", "sourcecode", "github"]
+                .contains(&&*label.replace([' ', '-', '_'], ""));
+            is_source.then(|| text(url)).flatten()
+        })
+    });
+    let mut metadata = ComponentMetadata::default();
+    metadata.name = text(&project["name"]);
+    metadata.version = text(&project["version"]);
+    metadata.description = text(&project["description"]);
+    metadata.authors = people(&project["authors"]);
+    metadata.licenses = text(&project["license"]).or_else(|| text(&project["license"]["text"]));
+    metadata.source = source;
+    Ok(metadata)
+}
+
+fn of_package(json: &str) -> Result<ComponentMetadata, Fault> {
+    let package: Value = serde_json::from_str(json)
+        .map_err(|error| Fault::project(format!("`{PACKAGE}` is not JSON: {error}")))?;
+    let authors = [&package["author"], &package["contributors"]];
+    let authors: Vec<String> = authors.into_iter().filter_map(people).collect();
+    let mut metadata = ComponentMetadata::default();
+    metadata.name = text(&package["name"]);
+    metadata.version = text(&package["version"]);
+    metadata.description = text(&package["description"]);
+    metadata.authors = Some(authors.join(", ")).filter(|text| !text.is_empty());
+    metadata.licenses = text(&package["license"]);
+    let repository = &package["repository"];
+    metadata.source = text(repository).or_else(|| text(&repository["url"]));
+    Ok(metadata)
+}
+
+/// Reads the lines `key: value` of the comment at the top of a C file.
+fn of_comment(source: &str) -> ComponentMetadata {
+    let mut metadata = ComponentMetadata::default();
+    let mut in_block = false;
+    for line in source.trim_start_matches('\u{feff}').lines() {
+        let line = line.trim();
+        let (text, ends) = if let Some(text) = line.strip_prefix("//") {
+            (text, false)
+        } else if in_block || line.starts_with("/*") {
+            in_block = true;
+            let text = line.trim_start_matches("/*").trim_start_matches('*');
+            match text.split_once("*/") {
+                Some((text, _)) => (text, true),
+                None => (text, false),
+            }
+        } else {
+            break;
+        };
+        if let Some((key, value)) = text.split_once(':') {
+            let value = Some(value.trim().to_owned()).filter(|value| !value.is_empty());
+            match &*key.trim().to_lowercase() {
+                "name" => metadata.name = value,
+                "version" => metadata.version = value,
+                "description" => metadata.description = value,
+                "author" | "authors" => metadata.authors = value,
+                "license" | "licenses" => metadata.licenses = value,
+                "source" => metadata.source = value,
+                _ => {}
+            }
+        }
+        if ends {
+            break;
+        }
+    }
+    metadata
+}
+
+/// Returns a text that is not empty.
+fn text(value: &Value) -> Option<String> {
+    let text = value.as_str()?.trim();
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+/// Returns the names of people: a text, an object with `name` and `email`, or a list
+/// of these.
+fn people(value: &Value) -> Option<String> {
+    let person = |person: &Value| {
+        let (name, email) = (text(&person["name"]), text(&person["email"]));
+        text(person).or(match (name, email) {
+            (Some(name), Some(email)) => Some(format!("{name} <{email}>")),
+            (name, email) => name.or(email),
+        })
+    };
+    let all: Vec<String> = match value {
+        Value::Array(all) => all.iter().filter_map(person).collect(),
+        one => person(one).into_iter().collect(),
+    };
+    (!all.is_empty()).then(|| all.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn whole() -> ComponentMetadata {
+        let text = |text: &str| Some(text.to_owned());
+        let mut whole = ComponentMetadata::default();
+        whole.name = text("look-up-term");
+        whole.version = text("1.2.3");
+        whole.description = text("Looks a term up.");
+        whole.authors = text("A <a@example.org>, B");
+        whole.licenses = text("MIT");
+        whole.source = text("https://example.org/tool");
+        whole
+    }
+
+    #[test]
+    fn reads_the_same_from_the_file_of_each_language() {
+        let cargo = serde_json::json!({
+            "name": "look-up-term", "version": "1.2.3", "description": "Looks a term up.",
+            "authors": ["A <a@example.org>", "B"], "license": "MIT",
+            "repository": "https://example.org/tool",
+        });
+        assert_eq!(of_cargo(&cargo), whole());
+        let pyproject = r#"[project]
+            name = "look-up-term"
+            version = "1.2.3"
+            description = "Looks a term up."
+            authors = [{ name = "A", email = "a@example.org" }, { name = "B" }]
+            license = "MIT"
+            [project.urls]
+            Homepage = "https://example.org"
+            "Source Code" = "https://example.org/tool"
+        "#;
+        assert_eq!(of_pyproject(pyproject).unwrap(), whole());
+        let package = r#"{"name": "look-up-term", "version": "1.2.3",
+            "description": "Looks a term up.", "author": {"name": "A", "email": "a@example.org"},
+            "contributors": ["B"], "license": "MIT",
+            "repository": {"type": "git", "url": "https://example.org/tool"}}"#;
+        assert_eq!(of_package(package).unwrap(), whole());
+        let lines = "// A tool.\n//\n// name: look-up-term\n// Version: 1.2.3\n\
+            // description: Looks a term up.\n// authors: A <a@example.org>, B\n\
+            // license: MIT\n// source: https://example.org/tool\n\n// version: 9\n";
+        let block = "/* A tool.\n * name: look-up-term\n * version: 1.2.3\n\
+            * description: Looks a term up.\n * authors: A <a@example.org>, B\n\
+            * licenses: MIT\n * source: https://example.org/tool */\n// version: 9\n";
+        for comment in [lines, block] {
+            assert_eq!(of_comment(comment), whole(), "{comment}");
+        }
+    }
+
+    #[test]
+    fn leaves_out_what_a_file_does_not_say() {
+        let none = ComponentMetadata::default();
+        assert_eq!(
+            of_cargo(&serde_json::json!({"authors": [], "license": null})),
+            none
+        );
+        for pyproject in [
+            "",
+            "[build-system]\nrequires = []",
+            "[project]\nauthors = []\nname = 1",
+        ] {
+            assert_eq!(of_pyproject(pyproject).unwrap(), none, "{pyproject}");
+        }
+        for package in [
+            "{}",
+            "[]",
+            r#"{"name": " ", "author": {}, "repository": {}}"#,
+        ] {
+            assert_eq!(of_package(package).unwrap(), none, "{package}");
+        }
+        for source in [
+            "",
+            "int x; // version: 1",
+            "#include <a.h>\n// version: 1",
+            "// a: b",
+        ] {
+            assert_eq!(of_comment(source), none, "{source}");
+        }
+    }
+
+    #[test]
+    fn names_the_file_that_cannot_be_read_and_the_place() {
+        let why = format!("{:?}", of_pyproject("[project]\nname = \n").unwrap_err());
+        assert!(
+            why.contains("`pyproject.toml` is not TOML") && why.contains("line 2"),
+            "{why}"
+        );
+        let why = format!("{:?}", of_package("{\n,}").unwrap_err());
+        assert!(
+            why.contains("`package.json` is not JSON") && why.contains("line 2"),
+            "{why}"
+        );
+    }
+}

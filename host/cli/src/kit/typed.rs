@@ -1,0 +1,63 @@
+//! The projects of `skillhost new --typed`: functions with types of their own. What
+//! they share with the other projects comes from those.
+
+use super::{KitFile, Language};
+
+pub(super) const COMMON: &[KitFile] = files!("guest-tools/kits/typed/common":
+    "cases/terms.json",
+    "wit/terms.wit",
+    "wit/world.wit",
+);
+
+pub(super) const RUST: &[KitFile] = files!("guest-tools/kits/typed/rust":
+    "Cargo.toml",
+    "README.md",
+    "src/lib.rs",
+);
+
+pub(super) const PYTHON: &[KitFile] =
+    files!("guest-tools/kits/typed/python": "README.md", "tool.py");
+
+pub(super) const JAVASCRIPT: &[KitFile] = files!("guest-tools/kits/typed/javascript":
+    "README.md",
+    "src/tool.js",
+    "wit/world.wit",
+);
+
+pub(super) const C: &[KitFile] = files!("guest-tools/kits/typed/c": "README.md", "src/tool.c");
+
+/// The files that come from a language's other project.
+fn is_shared(path: &str) -> bool {
+    const SHARED: [&str; 8] = [
+        ".gitignore",
+        ".npmrc",
+        "package-lock.json",
+        "package.json",
+        "pyproject.toml",
+        "requirements.txt",
+        "src/skillhost-folder.js",
+        "wit/deps/wasi-filesystem/filesystem.wit",
+    ];
+    SHARED.contains(&path)
+}
+
+impl Language {
+    /// Returns the path and the text of each file of a project whose functions have
+    /// types of their own.
+    pub(crate) fn typed_files(self) -> impl Iterator<Item = (String, &'static str)> {
+        let own = match self {
+            Self::Rust => RUST,
+            Self::Python => PYTHON,
+            Self::JavaScript => JAVASCRIPT,
+            Self::C => C,
+        };
+        let shared = self.own().iter().filter(|file| is_shared(file.path));
+        let skill = super::COMMON.iter();
+        let skill = skill.filter(|file| !file.path.starts_with("cases/"));
+        // JavaScript has a world of its own, which imports more.
+        let common = COMMON.iter();
+        let common = common.filter(move |file| own.iter().all(|other| other.path != file.path));
+        let all = own.iter().chain(common).chain(shared).chain(skill);
+        all.map(|file| (file.path.to_owned(), file.text))
+    }
+}

@@ -1,0 +1,151 @@
+//! Processes that read a stranger's component: one that keeps its reader busy without
+//! end, or makes it take all memory, costs that process and nothing else.
+
+use std::ffi::OsStr;
+use std::io::{self, Read as _, Write as _};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use rustix::process::{Resource, Rlimit, Signal};
+
+/// The address space of such a process. Compiling an honest component made from Python
+/// takes a quarter of it.
+const MEMORY: u64 = 8 << 30;
+
+/// A process of the program with one task.
+pub struct ChildProcess<'a> {
+    /// The program to start.
+    pub program: &'a Path,
+    /// The argument that names the task.
+    pub argument: &'a str,
+    /// Its environment.
+    pub environment: Vec<(&'a str, &'a OsStr)>,
+    /// The task in messages, such as `compiling`.
+    pub purpose: &'a str,
+    /// The longest time that it may take.
+    pub time: Duration,
+    /// The most bytes that are taken from it.
+    pub max_output: u64,
+}
+
+impl ChildProcess<'_> {
+    /// Runs it on this input, and returns its output.
+    pub fn run(&self, input: &[u8]) -> anyhow::Result<Vec<u8>> {
+        let Self {
+            program, purpose, ..
+        } = self;
+        let mut child = Command::new(program)
+            .arg(self.argument)
+            .env_clear()
+            .envs(self.environment.iter().copied())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .with_context(|| format!("cannot start `{}` for {purpose} it", program.display()))?;
+        let (to_child, output, errors) =
+            (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let child = Arc::new(Mutex::new(child));
+        let watchdog = Watchdog::start(Arc::clone(&child), self.time);
+        let (answer, message) = thread::scope(|scope| {
+            // A process that gave up does not read. Its exit status says why.
+            scope.spawn(move || to_child.map(|mut to_child| to_child.write_all(input)));
+            let message = scope.spawn(move || read_up_to(errors, 4096));
+            let answer = read_up_to(output, self.max_output);
+            (answer, message.join().unwrap_or_default())
+        });
+        if answer.len() as u64 == self.max_output {
+            kill(&child);
+        }
+        let status = wait(&child)?;
+        if watchdog.stop() {
+            bail!("{purpose} it took longer than {:?}", self.time);
+        }
+        match status.code() {
+            Some(0) => Ok(answer),
+            Some(_) => bail!("{}", String::from_utf8_lossy(&message).trim_end()),
+            None => bail!("the {purpose} process exceeded its limits: {status}"),
+        }
+    }
+}
+
+/// Kills a process after a time, unless it has ended before.
+struct Watchdog {
+    done: mpsc::Sender<()>,
+    thread: thread::JoinHandle<bool>,
+}
+
+impl Watchdog {
+    fn start(child: Arc<Mutex<Child>>, time: Duration) -> Self {
+        let (done, wait) = mpsc::channel();
+        let thread = thread::spawn(move || {
+            let late = wait.recv_timeout(time) == Err(RecvTimeoutError::Timeout);
+            if late {
+                kill(&child);
+            }
+            late
+        });
+        Self { done, thread }
+    }
+
+    /// Stops watching. Returns whether the process was killed.
+    fn stop(self) -> bool {
+        let _ = self.done.send(());
+        self.thread.join().unwrap_or(true)
+    }
+}
+
+/// Waits for a process that has closed its output. The lock is free meanwhile, so
+/// that the watchdog can still kill it: a process can close its output and go on.
+fn wait(child: &Mutex<Child>) -> io::Result<ExitStatus> {
+    loop {
+        if let Some(status) = lock(child).try_wait()? {
+            return Ok(status);
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn kill(child: &Mutex<Child>) {
+    // An error means that the process has ended already.
+    let _ = lock(child).kill();
+}
+
+fn lock(child: &Mutex<Child>) -> std::sync::MutexGuard<'_, Child> {
+    child.lock().unwrap_or_else(|broken| broken.into_inner())
+}
+
+fn read_up_to(from: Option<impl io::Read>, limit: u64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    if let Some(from) = from {
+        // The exit status shows whether the bytes are whole.
+        let _ = from.take(limit).read_to_end(&mut bytes);
+    }
+    bytes
+}
+
+/// Limits this process before it reads a byte of its input. `largest_file` is the most
+/// bytes of a file that it may write.
+pub fn limit_this_process(largest_file: u64) -> anyhow::Result<()> {
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+    for (resource, limit) in [
+        (Resource::As, MEMORY),
+        (Resource::Core, 0),
+        (Resource::Fsize, largest_file),
+    ] {
+        // The limit that this process inherited may be lower already.
+        let inherited = rustix::process::getrlimit(resource).maximum;
+        let limit = Some(inherited.map_or(limit, |inherited| inherited.min(limit)));
+        let limit = Rlimit {
+            current: limit,
+            maximum: limit,
+        };
+        rustix::process::setrlimit(resource, limit)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,172 @@
+//! What a component says of itself: name, version, authors, licence, source and
+//! description, in the custom sections that registries and other tools read. Nobody
+//! vouches for them, and nothing is decided by them. `skillhost build` writes them.
+
+use wasmparser::{Chunk, ComponentName, KnownCustom, Parser, Payload};
+
+/// What a component says of itself. Each text is a stranger's: escape it before a
+/// person reads it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ComponentMetadata {
+    /// Its name.
+    pub name: Option<String>,
+    /// Its version.
+    pub version: Option<String>,
+    /// What it does.
+    pub description: Option<String>,
+    /// Those who made it.
+    pub authors: Option<String>,
+    /// Its licences, as an SPDX expression.
+    pub licenses: Option<String>,
+    /// The address of its source.
+    pub source: Option<String>,
+}
+
+impl ComponentMetadata {
+    /// The most bytes of each text; a longer one is left out. Guards against: a
+    /// section that fills the operator's terminal.
+    pub const MAX_BYTES: usize = 4 << 10;
+
+    /// Returns the texts in sections of their own, each with the section's name.
+    pub fn sections(&self) -> [(&'static str, &Option<String>); 5] {
+        [
+            ("version", &self.version),
+            ("description", &self.description),
+            ("authors", &self.authors),
+            ("licenses", &self.licenses),
+            ("source", &self.source),
+        ]
+    }
+
+    /// Returns the text of the section of this name.
+    fn text(&mut self, section: &str) -> Option<&mut Option<String>> {
+        match section {
+            "version" => Some(&mut self.version),
+            "description" => Some(&mut self.description),
+            "authors" => Some(&mut self.authors),
+            "licenses" => Some(&mut self.licenses),
+            "source" => Some(&mut self.source),
+            _ => None,
+        }
+    }
+
+    /// Reads a component's own sections, not those of what is in it. Of several with
+    /// one name, the last counts. A text that is too long or not UTF-8 is left out.
+    pub(crate) fn read(component: &[u8]) -> Self {
+        let mut metadata = Self::default();
+        let (mut parser, mut rest) = (Parser::new(0), component);
+        while let Ok(Chunk::Parsed { consumed, payload }) = parser.parse(rest, true) {
+            rest = rest.get(consumed..).unwrap_or_default();
+            match payload {
+                Payload::ModuleSection {
+                    unchecked_range, ..
+                }
+                | Payload::ComponentSection {
+                    unchecked_range, ..
+                } => rest = rest.get(unchecked_range.len()..).unwrap_or_default(),
+                Payload::CustomSection(section) => match section.as_known() {
+                    KnownCustom::ComponentName(names) => {
+                        let names = names.into_iter().map_while(Result::ok);
+                        for name in names {
+                            if let ComponentName::Component { name, .. } = name {
+                                metadata.name = bounded(name.as_bytes()).or(metadata.name);
+                            }
+                        }
+                    }
+                    _ => {
+                        if let Some(text) = metadata.text(section.name()) {
+                            *text = bounded(section.data()).or(text.take());
+                        }
+                    }
+                },
+                Payload::End(_) => break,
+                _ => {}
+            }
+        }
+        metadata
+    }
+}
+
+fn bounded(text: &[u8]) -> Option<String> {
+    let text = std::str::from_utf8(text).ok()?.trim();
+    (!text.is_empty() && text.len() <= ComponentMetadata::MAX_BYTES).then(|| text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns a component with these custom sections, and the same in a module of it.
+    fn component(sections: &[(&str, &[u8])]) -> Vec<u8> {
+        let section = |id: u8, content: &[u8], bytes: &mut Vec<u8>| {
+            bytes.push(id);
+            let mut length = content.len();
+            for last in [false, false, false, false, true] {
+                bytes.push((length & 0x7f) as u8 | if last { 0 } else { 0x80 });
+                length >>= 7;
+            }
+            bytes.extend_from_slice(content);
+        };
+        let mut module = b"\0asm\x01\0\0\0".to_vec();
+        section(0, b"\x07version9.9.9", &mut module);
+        let mut bytes = b"\0asm\x0d\0\x01\0".to_vec();
+        section(1, &module, &mut bytes);
+        for (name, data) in sections {
+            let named = [&[name.len() as u8], name.as_bytes(), data].concat();
+            section(0, &named, &mut bytes);
+        }
+        bytes
+    }
+
+    fn name(text: &[u8]) -> Vec<u8> {
+        [&[0, text.len() as u8 + 1, text.len() as u8], text].concat()
+    }
+
+    #[test]
+    fn reads_the_components_own_sections_and_the_last_of_several() {
+        let bytes = component(&[
+            ("component-name", &name(b"look-up")),
+            ("version", b"1.0.0"),
+            ("version", b" 1.2.3\n"),
+            ("authors", b"A <a@example.org>"),
+            ("licenses", b"MIT"),
+            ("source", b"https://example.org"),
+            ("description", "Ä\n\u{1b}[31m".as_bytes()),
+        ]);
+        let text = |text: &str| Some(text.to_owned());
+        let expected = ComponentMetadata {
+            name: text("look-up"),
+            version: text("1.2.3"),
+            description: text("Ä\n\u{1b}[31m"),
+            authors: text("A <a@example.org>"),
+            licenses: text("MIT"),
+            source: text("https://example.org"),
+        };
+        assert_eq!(ComponentMetadata::read(&bytes), expected);
+        for end in 0..bytes.len() {
+            // A part of a component is read as far as it goes.
+            ComponentMetadata::read(&bytes[..end]);
+        }
+    }
+
+    #[test]
+    fn leaves_out_what_it_cannot_read() {
+        let long = vec![b'a'; ComponentMetadata::MAX_BYTES + 1];
+        let cases: [(&str, &[u8]); 6] = [
+            ("version", b""),
+            ("version", b" \n"),
+            ("version", b"\xff"),
+            ("version", &long),
+            ("component-name", b"\0\xff\xff\xff\xff\x0f"),
+            ("component-name", &[0, 2, 1, 0xff]),
+        ];
+        for case in cases {
+            assert_eq!(
+                ComponentMetadata::read(&component(&[case])),
+                ComponentMetadata::default(),
+                "{case:?}"
+            );
+        }
+    }
+}

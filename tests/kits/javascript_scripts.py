@@ -1,0 +1,147 @@
+"""Builds the runner for JavaScript and runs the scripts of tests/scripts-javascript: those of `cases.json`
+in the sandbox and natively, with the same result, and those of `hostile.json` in the sandbox alone."""
+import concurrent.futures
+import hashlib
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import time
+
+import program
+from session import Session
+
+RUNNER = program.REPOSITORY / "guest-tools/runners/javascript"
+CASES = program.REPOSITORY / "tests/scripts-javascript"
+SKILL = "forty-scripts"
+TOOL = "run_skill_javascript"
+GRANT = """
+skills = ["skills"]
+tools = ["tools"]
+compile_time = "5m"
+
+[grants."run_skill_javascript.wasm"]
+skills = ["*"]
+scripts = ["scripts/**"]
+%s
+limits.time = "%s"
+limits.memory = "128MiB"
+"""
+# For hostile scripts: the others have a minute, on a busy machine too.
+SHORT = "2s"
+WRITABLE = 'view = "copy-on-write"'
+
+
+def run():
+    start = time.monotonic()
+    build = subprocess.run([RUNNER / "build"], stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8",
+                           timeout=program.TIME_LIMIT, check=False)
+    assert build.returncode == 0, build.stdout + build.stderr
+    component = RUNNER / "dist" / (TOOL + ".wasm")
+    print("  the runner: built in %.0f s, %.1f MB" % (
+        time.monotonic() - start, component.stat().st_size / 1e6), flush=True)
+    with tempfile.TemporaryDirectory(prefix="kits-") as base:
+        base = pathlib.Path(base)
+        shutil.copytree(CASES / "skill", base / "skills" / SKILL)
+        (base / "tools").mkdir()
+        shutil.copy(component, base / "tools")
+        (base / "skillhost.toml").write_text(GRANT % (WRITABLE, "60s"))
+        (base / "short.toml").write_text(GRANT % (WRITABLE, SHORT))
+        (base / "read-only.toml").write_text(GRANT % ("", "60s"))
+        before = digests(base)
+        compare(base)
+        with Session(base, "--config", "skillhost.toml") as session:
+            arguments(session)
+        with Session(base, "--config", "short.toml") as session:
+            endure(session)
+        with Session(base, "--config", "read-only.toml") as session:
+            text, failed = call(session, "scripts/templates.js")
+            assert not failed and "EROFS" in text and "view = \"copy-on-write\"" in text, text
+        assert digests(base) == before
+
+
+def call(session, script, **more):
+    return session.call(TOOL, {"skill_name": SKILL, "script": script, **more})
+
+
+def compare(base):
+    cases = json.loads((CASES / "cases.json").read_text())
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        for _ in pool.map(lambda case: compare_one(base, case), cases):
+            pass
+    scripts = len({case["script"] for case in cases})
+    assert scripts >= 40, scripts
+    print("  %d scripts in %d calls end as natively" % (scripts, len(cases)), flush=True)
+
+
+def compare_one(base, case):
+    script, args, stdin = case["script"], case.get("args", []), case.get("stdin", "")
+    asked = {"skill_name": SKILL, "script": script, "args": args, "stdin": stdin}
+    # The command line has the record, with the streams apart.
+    result = program.run(base, "call", TOOL, json.dumps(asked), "--output", "json").exits_with(0)
+    found = json.loads(result.stdout)
+    with tempfile.TemporaryDirectory(prefix="native-") as folder:
+        copy = pathlib.Path(folder, SKILL)
+        shutil.copytree(base / "skills" / SKILL, copy)
+        old = digests(copy)
+        native = subprocess.run(["node", script, *args], cwd=copy, input=stdin, capture_output=True,
+                                encoding="utf-8", check=False, timeout=60,
+                                env={"PATH": os.environ["PATH"], "HOME": str(copy), "TMPDIR": folder})
+        new = digests(copy)
+    what = "%s %s: " % (script, args)
+    assert found["exit_code"] == native.returncode, what + "%s\n%s" % (native.returncode, found)
+    assert found["stdout"] == native.stdout, what + "\nin the sandbox:\n%s\nnatively:\n%s" % (
+        found["stdout"], native.stdout)
+    assert bool(found["stderr"]) == bool(native.stderr), what + "%s\n%s" % (found["stderr"], native.stderr)
+    changed = {path: digest for path, digest in new.items() if old.get(path) != digest}
+    told = {file["path"]: file["sha256"] for file in found.get("files", [])}
+    assert told == changed, what + "%s\n%s" % (told, changed)
+    assert found.get("removed", []) == sorted(set(old) - set(new)), what + str(found)
+
+
+def digests(folder):
+    """The digest of each file in a folder."""
+    return {path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+            for path in folder.rglob("*") if path.is_file()}
+
+
+def arguments(session):
+    script = "scripts/stdin_sync.js"
+    for more, message in [
+        ({"script": "../other/x.js"}, "Path traversal detected"),
+        ({"script": "/etc/x.js"}, "Path traversal detected"),
+        ({"script": "scripts/none.js"}, "scripts/none.js: not found. The skill has: "),
+        ({"script": "SKILL.md"}, "not a JavaScript file"),
+        ({"script": "node_modules/tiny-words/lib/shout.cjs"}, "no script of this path"),
+        ({"files": [{"path": "../x", "text": ""}]}, "Path traversal detected"),
+        ({"files": [{"path": "x"}]}, "give either text or base64"),
+        ({"files": [{"path": "x", "base64": "?"}]}, "no text in base64"),
+        ({"files": [{"path": "SKILL.md/x", "text": ""}]}, "cannot be written"),
+    ]:
+        text, failed = session.call(TOOL, {"skill_name": SKILL, "script": script, **more})
+        assert failed and message in text, text
+    given = [{"path": "scripts/lib/folder/other.json", "text": '{"value": "given"}'},
+             {"path": "data/config.json", "base64": "eyJuYW1lIjogImdpdmVuIHRvbyJ9"}]
+    text, failed = call(session, "scripts/common_modules.js", files=given)
+    assert not failed and "other: 'given' } given too" in text, text
+
+
+def endure(session):
+    """Runs hostile scripts. Each ends as it should, and the next call works."""
+    cases = json.loads((CASES / "hostile.json").read_text())
+    for case in cases:
+        given = [{"path": "scripts/lib/format.js", "text": case["source"]}]
+        text, failed = call(session, "scripts/hostile.js", files=given)
+        if "stopped" in case:
+            assert failed and case["stopped"] in text, "%s\n%s" % (case["source"], text)
+        else:
+            code = case["exit_code"]
+            assert not failed and ("[exit code %d" % code in text) == (code != 0), "%s\n%s" % (case["source"], text)
+        for part in case.get("text", []):
+            assert part in text, "%s\nno %r in\n%s" % (case["source"], part, text[-2000:])
+        assert len(text) < 300_000, case["source"]
+        text, failed = call(session, "scripts/stdin_sync.js", stdin="a b")
+        assert not failed and text.startswith("2 words 3 bytes\n"), "after %s\n%s" % (case["source"], text)
+    print("  %d hostile scripts end as they should" % len(cases), flush=True)

@@ -1,0 +1,63 @@
+"""Builds the tool `parity` of a language in a project, and calls it by the one table of calls and
+answers that holds for all languages."""
+import json
+import os
+import shutil
+
+import program
+
+HERE = program.REPOSITORY / "tests/kits/parity"
+SOURCES = {"rust": ("lib.rs", "src/lib.rs"), "python": ("tool.py", "tool.py"),
+           "javascript": ("tool.js", "src/tool.js"), "c": ("tool.c", "src/tool.c")}
+GRANT = """
+[grants."parity.wasm"]
+skills = ["parity-files"]
+environment = { UNIT = "a knot" }
+"""
+
+
+def run(folder, language):
+    source, place = SOURCES[language]
+    shutil.copy(HERE / source, folder / place)
+    shutil.copy(HERE / "cases.json", folder / "parity.json")
+    for old in (folder / "dist").glob("*.wasm"):
+        old.unlink()
+    skill = folder / "skills/parity-files"
+    shutil.copytree(HERE / "skills/parity-files", skill)
+    complete(skill)
+    configuration = folder / "skillhost.toml"
+    settings, _ = configuration.read_text().split("[grants")
+    configuration.write_text(settings + GRANT)
+    program.run(folder, "build").exits_with(0).prints("built `", "dist/parity.wasm`")
+    (folder / "table").mkdir()
+    (folder / "parity.json").rename(folder / "table/parity.json")
+    result = program.run(folder, "test", "dist/parity.wasm", "--cases", "table", "--output", "json")
+    checks = json.loads(result.stdout)["checks"]
+    failed = [check for check in checks if check["outcome"] == "failed"]
+    assert result.code == 0 and not failed, failed
+    cases = sum(check["id"] == "case" for check in checks)
+    assert cases == len(json.loads((HERE / "cases.json").read_text())), cases
+
+    def call(action, path):
+        arguments = {"skill_name": "parity-files", "action": action, "path": path}
+        return program.run(folder, "--log", "info", "call", "parity", json.dumps(arguments))
+
+    # What a case cannot set or see.
+    result = call("variable", "UNIT").exits_with(0)
+    assert result.stdout == "a knot", result.stdout
+    call("log", "a line of 20 letters").exits_with(0).prints("guest: a line of 20 letters")
+    print("  %d calls as in the other languages" % cases, flush=True)
+
+
+def complete(skill):
+    """Makes what a repository cannot hold."""
+    (skill / "empty.txt").touch()
+    (skill / "large.txt").write_text("x" * 65)
+    for name, target in [("to-one", "docs/one.txt"), ("to-docs", "docs"), ("to-itself", "to-itself"),
+                         ("to-outside", "/etc/passwd")]:
+        (skill / name).symlink_to(target)
+    (skill / "more").mkdir()
+    for number in range(13):
+        (skill / "more" / str(number)).touch()
+    (skill / "odd").mkdir()
+    open(os.fsencode(skill / "odd") + b"/\xff", "w").close()

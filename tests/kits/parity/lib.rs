@@ -1,0 +1,56 @@
+//! The tool `parity`, by which the kits of all languages are compared.
+
+use skillhost_guest::{Access, Failure, Output, Tool, log, variable};
+
+/// The most bytes and names that it asks for.
+const BYTES: u64 = 64;
+const NAMES: usize = 12;
+
+skillhost_guest::arguments! {
+    struct Parity {
+        /// Name of the skill
+        skill_name: String,
+        /// What to do
+        action: String,
+        /// A path, or what the action is about
+        path: Option<String>,
+    }
+}
+
+#[derive(skillhost_guest::serde::Serialize)]
+#[serde(crate = "skillhost_guest::serde")]
+struct Record<'a> {
+    path: &'a str,
+}
+
+fn parity(arguments: Parity, access: Access) -> Result<Output, Failure> {
+    let Parity { action, path, .. } = &arguments;
+    let path = path.as_deref().unwrap_or(".");
+    let folder = access.folder()?;
+    match action.as_str() {
+        "list" => Ok(Output::text(folder.list(path, NAMES)?.join("\n"))),
+        "files" => Ok(Output::text(folder.files(path, NAMES)?.join("\n"))),
+        "bytes" => {
+            let bytes = folder.read_bytes(path, BYTES)?;
+            let bytes: Vec<String> = bytes.iter().map(u8::to_string).collect();
+            Ok(Output::text(bytes.join(" ")))
+        }
+        "text" => Ok(Output::text(folder.read_text(path, BYTES)?)),
+        "answer" => folder.answer_file(path, BYTES),
+        "record" => Ok(Output::text("a text").with(&Record { path })),
+        "log" => {
+            log(path);
+            Ok(Output::text("logged"))
+        }
+        "variable" => Ok(Output::text(variable(path).unwrap_or("not set".into()))),
+        "invalid-arguments" => Err(Failure::invalid_arguments(path)),
+        "not-found" => Err(Failure::not_found(path)),
+        "refused" => Err(Failure::refused(path)),
+        "unreadable" => Err(Failure::unreadable(path)),
+        _ => Err(Failure::failed(path)),
+    }
+}
+
+skillhost_guest::export_tools!(
+    Tool::new("parity", "Compare the kits.", parity).in_skill_at("skill_name", "path")
+);

@@ -1,0 +1,85 @@
+// The tool `parity`, by which the kits of all languages are compared.
+
+#include "skillhost_kit.h"
+
+#include <stdio.h>
+#include <string.h>
+
+// The most bytes and names that it asks for.
+#define BYTES 64
+#define NAMES 12
+
+static bool joined(const sh_names *names, sh_answer *answer) {
+    sh_buffer text = {0};
+    for (size_t i = 0; i < names->count; i++) {
+        if (i > 0) sh_append(&text, "\n", 1);
+        sh_append(&text, names->names[i], strlen(names->names[i]));
+    }
+    return sh_answer_text(answer, text.length ? text.bytes : "", text.length);
+}
+
+static bool parity(const char *arguments, const sh_folder *folder, sh_answer *answer) {
+    const char *action = sh_string(arguments, "action"), *path = sh_string(arguments, "path");
+    if (path == NULL) path = ".";
+    sh_names names;
+    char *bytes;
+    size_t size;
+    if (strcmp(action, "list") == 0)
+        return sh_list(folder, path, NAMES, &names, answer) && joined(&names, answer);
+    if (strcmp(action, "files") == 0)
+        return sh_files(folder, path, NAMES, &names, answer) && joined(&names, answer);
+    if (strcmp(action, "bytes") == 0) {
+        if (!sh_read_bytes(folder, path, BYTES, &bytes, &size, answer)) return false;
+        sh_buffer text = {0};
+        for (size_t i = 0; i < size; i++) {
+            char number[8];
+            int length = snprintf(number, sizeof number, "%s%d", i ? " " : "", (unsigned char)bytes[i]);
+            sh_append(&text, number, (size_t)length);
+        }
+        return sh_answer_text(answer, text.length ? text.bytes : "", text.length);
+    }
+    if (strcmp(action, "text") == 0)
+        return sh_read_text(folder, path, BYTES, &bytes, &size, answer) &&
+               sh_answer_text(answer, bytes, size);
+    if (strcmp(action, "answer") == 0) return sh_answer_file(folder, path, BYTES, answer);
+    if (strcmp(action, "record") == 0) {
+        sh_buffer record = {0};
+        sh_append(&record, "{\"path\": ", 9);
+        sh_append_json(&record, path, strlen(path));
+        sh_append(&record, "}", 2);
+        return sh_answer_record(answer, "a text", 6, record.bytes);
+    }
+    if (strcmp(action, "log") == 0) {
+        sh_log("%s", path);
+        return sh_answer_text(answer, "logged", 6);
+    }
+    if (strcmp(action, "variable") == 0) {
+        const char *value = sh_variable(path);
+        if (value == NULL) value = "not set";
+        return sh_answer_text(answer, value, strlen(value));
+    }
+    sh_failure_kind kind = strcmp(action, "invalid-arguments") == 0 ? SH_INVALID_ARGUMENTS
+                         : strcmp(action, "not-found") == 0 ? SH_NOT_FOUND
+                         : strcmp(action, "refused") == 0 ? SH_REFUSED
+                         : strcmp(action, "unreadable") == 0 ? SH_UNREADABLE : SH_FAILED;
+    return sh_fail(answer, kind, "%s", path);
+}
+
+const sh_tool sh_tools[] = {
+    {
+        .name = "parity",
+        .description = "Compare the kits.",
+        .skill = "skill_name",
+        .path = "path",
+        .input =
+            "{\"type\": \"object\","
+            " \"properties\": {"
+            "  \"skill_name\": {\"type\": \"string\", \"description\": \"Name of the skill\"},"
+            "  \"action\": {\"type\": \"string\", \"description\": \"What to do\"},"
+            "  \"path\": {\"type\": \"string\","
+            "   \"description\": \"A path, or what the action is about\"}},"
+            " \"required\": [\"skill_name\", \"action\"]}",
+        .call = parity,
+    },
+};
+const size_t sh_tool_count = sizeof sh_tools / sizeof sh_tools[0];

@@ -1,0 +1,50 @@
+"""The tool `parity`, by which the kits of all languages are compared."""
+
+from typing import Annotated
+
+from skillhost_kit import Failure, Folder, Output, export, log, tool, variable
+
+# The most bytes and names that it asks for.
+BYTES = 64
+NAMES = 12
+
+
+@tool(skill="skill_name", path="path")
+def parity(
+    folder: Folder,
+    skill_name: Annotated[str, "Name of the skill"],
+    action: Annotated[str, "What to do"],
+    path: Annotated[str | None, "A path, or what the action is about"],
+) -> Output:
+    """Compare the kits."""
+    path = "." if path is None else path
+    match action:
+        case "list":
+            return "\n".join(folder.list(path, NAMES))
+        case "files":
+            return "\n".join(folder.files(path, NAMES))
+        case "bytes":
+            return " ".join(map(str, folder.read_bytes(path, BYTES)))
+        case "text":
+            return folder.read_text(path, BYTES)
+        case "answer":
+            return folder.answer_file(path, BYTES)
+        case "record":
+            return Output("a text", {"path": path})
+        case "log":
+            log(path)
+            return "logged"
+        case "variable":
+            return variable(path) or "not set"
+        case "invalid-arguments":
+            raise Failure.invalid_arguments(path)
+        case "not-found":
+            raise Failure.not_found(path)
+        case "refused":
+            raise Failure.refused(path)
+        case "unreadable":
+            raise Failure.unreadable(path)
+    raise Failure.failed(path)
+
+
+Tools = export(parity)

@@ -1,0 +1,13 @@
+const fs = require("fs");
+const path = require("path");
+const file = path.join(__dirname, "..", "data", "sales.csv");
+const parse = (line) => [...line.matchAll(/("([^"]*)"|[^,]*)(,|$)/g)].slice(0, 4).map((m) => m[2] ?? m[1]);
+const [head, ...rows] = fs.readFileSync(file, "utf8").trim().split("\n").map(parse);
+const records = rows.map((row) => Object.fromEntries(head.map((key, i) => [key, row[i]])));
+const by = records.reduce((sum, r) => ({ ...sum, [r.region]: (sum[r.region] ?? 0) + Number(r.amount) }), {});
+console.table(records);
+console.table([["a", 1], ["b", 2]]);
+console.table(records, ["product"]);
+for (const [region, total] of Object.entries(by).sort()) console.log(region.padEnd(8), total.toFixed(2).padStart(8));
+fs.mkdirSync("out", { recursive: true });
+fs.writeFileSync("out/report.json", JSON.stringify(by, null, 2) + "\n");

@@ -1,0 +1,2 @@
+// What the tests put in the place of this module.
+require("./lib/format");

@@ -1,0 +1,1 @@
+exports.name = "a"; const b = require("./cycle-b"); exports.seen = b.name; exports.done = true;

@@ -1,0 +1,1 @@
+const a = require("./cycle-a"); exports.name = "b"; exports.partial = { ...a };

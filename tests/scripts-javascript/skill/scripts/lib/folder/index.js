@@ -1,0 +1,1 @@
+module.exports = { from: "index", other: require("./other.json").value };

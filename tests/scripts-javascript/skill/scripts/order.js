@@ -1,0 +1,14 @@
+console.log("sync");
+setTimeout(() => console.log("timeout 2"), 120);
+setTimeout(() => { console.log("timeout 1"); Promise.resolve().then(() => console.log("micro in timeout")); process.nextTick(() => console.log("tick in timeout")); }, 60);
+setTimeout(() => console.log("timeout 1b"), 60);
+Promise.resolve().then(() => console.log("micro")).then(() => console.log("micro 2"));
+process.nextTick(() => console.log("tick"));
+queueMicrotask(() => console.log("queued"));
+setImmediate(() => console.log("immediate"));
+const timer = setInterval(() => { console.log("interval"); if (++count === 3) clearInterval(timer); }, 170);
+let count = 0;
+const never = setTimeout(() => console.log("never"), 1); clearTimeout(never);
+setTimeout(() => console.log("unref"), 100000).unref();
+process.on("beforeExit", () => console.log("beforeExit"));
+process.on("exit", () => console.log("exit"));

@@ -1,0 +1,160 @@
+//! Processes that a test starts. Each is gone when its test ends, and no test waits for
+//! one without a bound: one that takes too long is killed, which ends every read of its
+//! output, and the test fails with its command line. `watchdog.rs` looks at the clock.
+
+use std::io::{BufRead as _, BufReader, Read};
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Output};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::watchdog;
+
+/// A process of a test. It is killed when this is dropped.
+pub(crate) struct Process {
+    pub(crate) stdin: Option<ChildStdin>,
+    pub(crate) stdout: Option<ChildStdout>,
+    pub(crate) stderr: Option<ChildStderr>,
+    pub(crate) pid: u32,
+    child: Arc<WatchedChild>,
+}
+
+/// What the watchdog knows of a process.
+pub(super) struct WatchedChild {
+    /// The command line.
+    pub(super) command: String,
+    pub(super) started: Instant,
+    child: Mutex<Child>,
+    is_overdue: AtomicBool,
+}
+
+impl WatchedChild {
+    /// Kills the process because it takes too long.
+    pub(super) fn give_up(&self) {
+        self.is_overdue.store(true, Ordering::SeqCst);
+        // One that has ended is no error.
+        let mut child = self.child.lock().unwrap();
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+
+    pub(super) fn is_overdue(&self) -> bool {
+        self.is_overdue.load(Ordering::SeqCst)
+    }
+}
+
+impl Process {
+    #[track_caller]
+    pub(crate) fn start(command: &mut Command) -> Self {
+        let started = command.spawn();
+        let mut child = started.unwrap_or_else(|error| panic!("cannot run {command:?}: {error}"));
+        let child = Self {
+            stdin: child.stdin.take(),
+            stdout: child.stdout.take(),
+            stderr: child.stderr.take(),
+            pid: child.id(),
+            child: Arc::new(WatchedChild {
+                command: shown(command),
+                started: Instant::now(),
+                child: Mutex::new(child),
+                is_overdue: AtomicBool::new(false),
+            }),
+        };
+        watchdog::watch_process(&child.child);
+        child
+    }
+
+    pub(crate) fn try_wait(&self) -> Option<ExitStatus> {
+        self.child.child.lock().unwrap().try_wait().unwrap()
+    }
+
+    /// Waits for the end.
+    #[track_caller]
+    pub(crate) fn wait(&self) -> ExitStatus {
+        loop {
+            let ended = self.try_wait();
+            assert!(
+                !self.child.is_overdue(),
+                "`{}` took longer than {:?} and was killed",
+                self.child.command,
+                watchdog::patience()
+            );
+            match ended {
+                Some(status) => return status,
+                None => thread::sleep(Duration::from_millis(1)),
+            }
+        }
+    }
+
+    /// Closes the input, reads the rest of the output and waits for the end.
+    #[track_caller]
+    pub(crate) fn output(mut self) -> Output {
+        drop(self.stdin.take());
+        let (stdout, stderr) = (all_of(self.stdout.take()), all_of(self.stderr.take()));
+        let (stdout, stderr) = (stdout.join().unwrap(), stderr.join().unwrap());
+        Output {
+            status: self.wait(),
+            stdout,
+            stderr,
+        }
+    }
+
+    /// Reads the first line of stdout, without its end. What follows at once may be lost.
+    #[track_caller]
+    pub(crate) fn first_line(&mut self) -> String {
+        let mut line = String::new();
+        let stdout = self.stdout.as_mut().unwrap();
+        BufReader::new(stdout).read_line(&mut line).unwrap();
+        if line.pop() != Some('\n') {
+            let stderr = all_of(self.stderr.take()).join().unwrap();
+            let stderr = String::from_utf8_lossy(&stderr);
+            panic!("`{}` printed no line: {stderr}", self.child.command);
+        }
+        line
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        let child = self.child.child.lock().unwrap();
+        kill_process(Pid::from_child(&child), signal).unwrap();
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let mut child = self.child.child.lock().unwrap();
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+}
+
+/// Runs a command to its end.
+#[track_caller]
+pub(crate) fn output(command: &mut Command) -> Output {
+    use std::process::Stdio;
+
+    command.stdin(Stdio::null());
+    Process::start(command.stdout(Stdio::piped()).stderr(Stdio::piped())).output()
+}
+
+/// Reads a stream to its end, on a thread of its own.
+fn all_of(stream: Option<impl Read + Send + 'static>) -> JoinHandle<Vec<u8>> {
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        if let Some(mut stream) = stream {
+            stream.read_to_end(&mut bytes).unwrap();
+        }
+        bytes
+    })
+}
+
+/// Returns a command line for people, without its environment, cut if it is long.
+fn shown(command: &Command) -> String {
+    let words = [command.get_program()]
+        .into_iter()
+        .chain(command.get_args());
+    let words: Vec<_> = words.map(|word| word.to_string_lossy()).collect();
+    words.join(" ").chars().take(500).collect()
+}

@@ -1,0 +1,144 @@
+//! A thread that looks at the clock for all tests: it kills a process that a test waits
+//! for too long, and ends the suite, with the test's name, if a test hangs nevertheless.
+//! Not here: the bounds of single waits, which say more.
+
+use std::collections::HashMap;
+use std::io::Write as _;
+use std::sync::{Arc, Mutex, Once, Weak};
+use std::thread::{self, JoinHandle, ThreadId};
+use std::time::{Duration, Instant};
+
+use super::process::WatchedChild;
+
+/// The longest time that a process of a test may take, and that a test waits for one
+/// thing. Guards against: a server that runs where a test expects that it refuses to
+/// start.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// The longest time that a test may take. Guards against: a wait that nobody bounded.
+const TEST_PATIENCE: Duration = Duration::from_secs(300);
+
+/// Set in a process that hangs on purpose: the milliseconds for both.
+pub(crate) const PATIENCE_VARIABLE: &str = "SKILLHOST_TEST_PATIENCE";
+
+/// The tests that run, by their threads: each has one that has its name.
+static TESTS: Mutex<Option<HashMap<ThreadId, RunningTest>>> = Mutex::new(None);
+
+struct RunningTest {
+    name: String,
+    started: Instant,
+    processes: Vec<Weak<WatchedChild>>,
+}
+
+/// Stays as long as the thread of a test.
+struct Watched;
+
+thread_local! {
+    static WATCHED: Watched = begin();
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        with_tests(|tests| tests.remove(&thread::current().id()));
+    }
+}
+
+fn with_tests<T>(run: impl FnOnce(&mut HashMap<ThreadId, RunningTest>) -> T) -> T {
+    let mut tests = TESTS.lock().unwrap_or_else(|error| error.into_inner());
+    run(tests.get_or_insert_default())
+}
+
+fn begin() -> Watched {
+    static CLOCK: Once = Once::new();
+    CLOCK.call_once(|| {
+        thread::spawn(|| {
+            loop {
+                thread::sleep(Duration::from_millis(100));
+                with_tests(check);
+            }
+        });
+    });
+    let thread = thread::current();
+    let name = thread.name().unwrap_or("a thread of a test").to_owned();
+    let test = RunningTest {
+        name,
+        started: Instant::now(),
+        processes: Vec::new(),
+    };
+    with_tests(|tests| tests.insert(thread.id(), test));
+    Watched
+}
+
+/// Watches the test of this thread until the thread ends. What tests share calls this.
+pub(super) fn watch() {
+    WATCHED.with(|_| ());
+}
+
+/// Watches a process of the test of this thread.
+pub(super) fn watch_process(process: &Arc<WatchedChild>) {
+    watch();
+    with_tests(|tests| {
+        let test = tests.get_mut(&thread::current().id()).unwrap();
+        test.processes.retain(|process| process.strong_count() > 0);
+        test.processes.push(Arc::downgrade(process));
+    });
+}
+
+/// Waits for the end of a thread.
+#[track_caller]
+pub(crate) fn join<T>(thread: JoinHandle<T>, what: &str) -> thread::Result<T> {
+    let start = Instant::now();
+    while !thread.is_finished() {
+        assert!(
+            start.elapsed() < patience(),
+            "waited {:?} for {what}",
+            patience()
+        );
+        thread::sleep(Duration::from_millis(1));
+    }
+    thread.join()
+}
+
+/// Returns the longest wait for one thing.
+pub(crate) fn patience() -> Duration {
+    from_environment().unwrap_or(PATIENCE)
+}
+
+fn from_environment() -> Option<Duration> {
+    let milliseconds = std::env::var(PATIENCE_VARIABLE).ok()?;
+    Some(Duration::from_millis(milliseconds.parse().unwrap()))
+}
+
+fn check(tests: &mut HashMap<ThreadId, RunningTest>) {
+    let processes = |test: &RunningTest| -> Vec<Arc<WatchedChild>> {
+        test.processes.iter().filter_map(Weak::upgrade).collect()
+    };
+    for process in tests.values().flat_map(processes) {
+        if process.started.elapsed() > patience() && !process.is_overdue() {
+            process.give_up();
+        }
+    }
+    // A test whose process was killed has time to fail by itself.
+    let patience = from_environment().map_or(TEST_PATIENCE, |patience| 2 * patience);
+    let Some(hung) = tests
+        .values()
+        .find(|test| test.started.elapsed() > patience)
+    else {
+        return;
+    };
+    let commands = processes(hung).into_iter();
+    let commands: String = commands
+        .map(|process| format!(" `{}`", process.command))
+        .collect();
+    // Not `eprintln`, which the test's own output would swallow.
+    let _ = writeln!(
+        std::io::stderr(),
+        "test `{}` hangs: it did not end in {patience:?}; its processes:{commands}",
+        hung.name,
+    );
+    tests
+        .values()
+        .flat_map(processes)
+        .for_each(|process| process.give_up());
+    std::process::exit(101);
+}

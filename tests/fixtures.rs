@@ -152,6 +152,7 @@ fn components_of_every_published_version_answer_under_this_host() {
         let index = Arc::new(MemoryIndex::new());
         let searching = builder().index(Arc::clone(&index) as _);
         let searching = version.host(searching, &skills, "harbours");
+        searching.update_index();
         assert!(index.wait_until_ready(Duration::from_secs(60)));
         let mut answered = BTreeSet::new();
         for case in version.cases() {

@@ -59,14 +59,15 @@ def new(base, language):
     folder = base / "find-word"
     if language == "rust":
         packaged = packaged_sdk(base)
-        for part in ["src", "wit"]:
-            assert files(folder / "sdk" / part) == files(packaged / part), part
+        for part in ["*.rs", "*.wit"]:
+            assert files(folder / "sdk", part) == files(packaged, part), part
     return folder
 
 
-def files(folder):
-    return {path.relative_to(folder): path.read_bytes()
-            for path in folder.rglob("*") if path.is_file()}
+def files(folder, pattern):
+    found = {path.relative_to(folder): path.read_bytes() for path in folder.rglob(pattern)}
+    assert found, "%s has no %s" % (folder, pattern)
+    return found
 
 
 def packaged_sdk(base):

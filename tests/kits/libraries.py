@@ -40,13 +40,15 @@ REFUSED = {
     ],
 }
 
+FASTJSONSCHEMA = "fastjsonschema==2.22.3 \\\n    --hash=sha256:"
 MARKED = '"node_modules/marked": {\n      "version": "18.2.1",\n      "integrity": "sha512-'
 # Mistakes with libraries: the file, a text in it, its replacement, the exit code, and what the
 # build prints.
 MISTAKES = {
     "python": [
-        ("requirements.txt", "--hash=sha256:", "--hash=sha256:0000", 1,
-         ["`pip install` failed", "version and hashes"]),
+        # Other bytes than those that were pinned.
+        ("requirements.txt", FASTJSONSCHEMA, FASTJSONSCHEMA + "0000", 1,
+         ["DO NOT MATCH THE HASHES", "`pip install` failed", "version and hashes"]),
         ("tool.py", "import yaml\n", "import yaml.cyaml\n", 1,
          ["No module named 'yaml._yaml'", "`yaml/_yaml.", "is native code, which a tool cannot run"]),
     ],

@@ -76,10 +76,17 @@ def prepare(base, component):
     (hostile / "scripts/large.py").write_text("#" * (50 << 20))
 
 
+def environment(kind):
+    """The environment that the build of the runner used."""
+    everything = pathlib.Path(os.environ["SKILLHOST_CACHE"], "environments")
+    # A build touches the mark of what it uses.
+    mark = max(everything.glob(kind + "-*/installed"), key=lambda mark: mark.stat().st_mtime)
+    return mark.parent
+
+
 def native_python():
-    """The Python of the build's environment, which has the runner's packages."""
-    name = "python-" + hashlib.sha256(str(RUNNER).encode()).hexdigest()[:32]
-    return pathlib.Path(os.environ["SKILLHOST_CACHE"], "environments", name, "venv/bin/python")
+    """The Python of the build's environment."""
+    return environment("python") / "venv/bin/python"
 
 
 @dataclasses.dataclass
@@ -136,7 +143,9 @@ def compare(base, session):
                 # Without a buffer, what both streams get is in its order.
                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, timeout=60,
                 env={"PATH": os.environ["PATH"], "HOME": str(copy), "TMPDIR": folder,
-                     "LC_ALL": "C.UTF-8", "PYTHONUNBUFFERED": "1"})
+                     "LC_ALL": "C.UTF-8", "PYTHONUNBUFFERED": "1",
+                     # The runner's packages.
+                     "PYTHONPATH": str(environment("libraries") / "libraries")})
             new = digests(copy)
         what = "%s %s" % (script, args)
         expected = native.stdout.replace(str(copy), "/skills/" + skill.name)

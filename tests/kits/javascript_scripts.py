@@ -36,7 +36,7 @@ WRITABLE = 'view = "copy-on-write"'
 
 def run():
     start = time.monotonic()
-    build = subprocess.run([RUNNER / "build"], stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8",
+    build = subprocess.run([RUNNER / "build.sh"], stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8",
                            timeout=program.TIME_LIMIT, check=False)
     assert build.returncode == 0, build.stdout + build.stderr
     component = RUNNER / "dist" / (TOOL + ".wasm")

@@ -3,6 +3,7 @@
 //! call ended, but not what it read.
 
 mod end;
+mod make;
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
@@ -21,6 +22,7 @@ use crate::tool::script::{ScriptLog, ScriptRecord};
 use crate::tool::{CallError, CallOutcome, Output, Stop};
 use crate::trust::Trust;
 use end::LogEnd;
+pub use make::make_audit_log;
 
 /// The path that stands for standard error.
 const STDERR: &str = "-";

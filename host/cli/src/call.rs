@@ -6,15 +6,18 @@ mod example;
 mod output_dir;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 use skillhost::config::Config;
 use skillhost::{CallError, Host, Output, OutputFiles, message};
+use skillhost_confine::broker::Broker;
 
 use crate::exit::Exit;
 use crate::options::CommonOptions;
 use crate::terminal::{self, format_line};
+use crate::wall::{self, Needs, WallArguments};
 use arguments::CallArguments;
 
 /// Call a tool and print what the model would read
@@ -39,6 +42,8 @@ pub(crate) struct CallCommand {
     #[arg(long)]
     transcript: bool,
     #[command(flatten)]
+    wall: WallArguments,
+    #[command(flatten)]
     options: CommonOptions,
 }
 
@@ -52,13 +57,42 @@ enum AnswerFormat {
     Message,
 }
 
+/// A call whose process is confined.
+pub(crate) struct ReadyCall {
+    call: CallCommand,
+    options: CommonOptions,
+    config: Config,
+    /// Writes the files of the answer, if they are wanted and this process cannot.
+    broker: Option<Arc<Broker>>,
+}
+
 impl CallCommand {
-    pub(crate) async fn execute(mut self, before: CommonOptions) -> anyhow::Result<Exit> {
+    /// Reads and starts what the call needs, and confines the process.
+    pub(crate) fn prepare(mut self, before: CommonOptions) -> anyhow::Result<ReadyCall> {
         let options = before.and(std::mem::take(&mut self.options));
         if let Some(folder) = &self.output_dir {
             output_dir::check(folder)?;
         }
-        let mut config = options.configured()?;
+        let config = options.configured()?;
+        let needs = Needs {
+            is_server: false,
+            output: self.output_dir.as_deref(),
+        };
+        let broker = wall::raise(&self.wall, &options, &config, needs)?;
+        Ok(ReadyCall {
+            call: self,
+            options,
+            config,
+            broker,
+        })
+    }
+
+    async fn execute(
+        self,
+        options: CommonOptions,
+        mut config: Config,
+        broker: Option<&Broker>,
+    ) -> anyhow::Result<Exit> {
         let host = options.host_of_one_call(&mut config).await?;
         let arguments = match self.arguments(&host) {
             Ok(arguments) => arguments,
@@ -113,13 +147,13 @@ impl CallCommand {
             }
         }
         match exit {
-            Exit::Ok => self.keep(files.as_ref()),
+            Exit::Ok => self.keep(files.as_ref(), broker),
             exit => Ok(exit),
         }
     }
 
     /// Writes the files that the call made or changed, or says how to.
-    fn keep(&self, files: Option<&OutputFiles>) -> anyhow::Result<Exit> {
+    fn keep(&self, files: Option<&OutputFiles>, broker: Option<&Broker>) -> anyhow::Result<Exit> {
         match (&self.output_dir, files) {
             (None, Some(files)) if files.total > 0 => terminal::complain(format_args!(
                 "the call made or changed {} files, which are gone now; `--output-dir DIR` writes \
@@ -132,7 +166,7 @@ impl CallCommand {
                  \"copy-on-write\"`",
             ),
             (Some(folder), Some(files)) => {
-                if !output_dir::write(files, folder)? {
+                if !output_dir::write(files, folder, broker)? {
                     return Ok(Exit::Failure);
                 }
             }
@@ -171,6 +205,13 @@ impl CallCommand {
             }
         }
         Exit::Usage
+    }
+}
+
+impl ReadyCall {
+    pub(crate) async fn execute(self) -> anyhow::Result<Exit> {
+        let broker = self.broker.as_deref();
+        self.call.execute(self.options, self.config, broker).await
     }
 }
 

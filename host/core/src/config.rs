@@ -7,6 +7,7 @@ mod http;
 mod keys;
 mod limits;
 mod parse;
+mod process;
 mod prompt;
 mod raw;
 mod source;
@@ -28,6 +29,7 @@ use crate::trust::Trust;
 use source::{Reach, Source};
 
 pub use http::{Http, HttpLimits};
+pub use process::Confinement;
 pub use prompt::PromptLimits;
 
 /// The name of a configuration that is found in the current folder.
@@ -83,6 +85,8 @@ pub struct Config {
     pub search_offer: SearchOffer,
     /// The settings of a server over HTTP.
     pub http: Http,
+    /// The extent to which the program confines itself.
+    pub confinement: Confinement,
 }
 
 /// A folder of skills, and the place where it was configured.

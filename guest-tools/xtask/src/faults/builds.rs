@@ -27,13 +27,15 @@ pub(crate) const PATIENCE: &str = "60000";
 
 /// Where tests are: the first part of their names, cargo's options that choose the
 /// targets, and the target's name and kind.
-const GROUPS: [(&str, &str, &str, &str); 6] = [
+const GROUPS: [(&str, &str, &str, &str); 8] = [
     ("suite", "--test=suite", "suite", "test"),
+    ("attempts", "--test=attempts", "attempts", "test"),
+    ("confine", "--lib", "skillhost_confine", "lib"),
     ("core", "--lib", "skillhost", "lib"),
     ("conformance", "--lib", "skillhost_conformance", "lib"),
     ("index", "--lib", "skillhost_index", "lib"),
     ("mcp", "--lib", "skillhost_mcp", "lib"),
-    ("cli", "--bin=skillhost", "skillhost", "bin"),
+    ("cli", "--lib", "skillhost_cli", "lib"),
 ];
 
 /// Splits a test's name after its group.

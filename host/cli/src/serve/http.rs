@@ -8,13 +8,13 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use clap::Args;
-use skillhost::config;
-use skillhost_mcp::http::{HttpOptions, Metrics, Server, Shutdown, Token};
+use skillhost::{HostBuilder, config};
+use skillhost_mcp::http::{HttpOptions, Metrics, Server, Shutdown, Sockets, Token};
 use skillhost_mcp::{Handler, LiveHost};
 
 use super::memory;
 use crate::exit::Exit;
-use crate::options::{self, CommonOptions, TOKEN_VARIABLE, report_problems};
+use crate::options::{self, TOKEN_VARIABLE, report_problems};
 use crate::terminal::{self, format_line};
 
 /// Options of the server; the others are keys of `[http]`.
@@ -66,29 +66,84 @@ impl FromStr for HttpAddress {
     }
 }
 
+/// A server whose sockets are bound.
+pub(crate) struct ReadyHttp {
+    options: HttpOptions,
+    sockets: Sockets,
+    /// The address, as clients name it.
+    shown: String,
+}
+
 impl HttpArguments {
-    pub(crate) async fn execute(
+    /// Reads the token, and binds the sockets.
+    pub(crate) fn prepare(
         self,
         address: HttpAddress,
-        options: &CommonOptions,
-    ) -> anyhow::Result<Exit> {
-        let metrics = Arc::<Metrics>::default();
-        let config = options.configured()?;
-        let builder = options.builder(&config)?.observer(metrics.clone());
-        let shutdown = Shutdown::on_signals()?;
-        let http_options = self.options(config.http)?;
-        let (server, shown) = match address {
+        configured: config::Http,
+    ) -> anyhow::Result<ReadyHttp> {
+        let options = self.options(configured)?;
+        let (sockets, shown) = match address {
             HttpAddress::Localhost(port) => {
-                let server = Server::bind_localhost(port, http_options).await?;
-                let port = server.address().port();
-                (server, format!("localhost:{port}"))
+                let sockets = Sockets::bind_localhost(port)?;
+                let port = sockets.address()?.port();
+                (sockets, format!("localhost:{port}"))
             }
             HttpAddress::Socket(address) => {
-                let server = Server::bind(address, http_options).await?;
-                let address = server.address().to_string();
-                (server, address)
+                Server::check(address, &options)?;
+                let sockets = Sockets::bind(address)?;
+                let address = sockets.address()?.to_string();
+                (sockets, address)
             }
         };
+        Ok(ReadyHttp {
+            options,
+            sockets,
+            shown,
+        })
+    }
+
+    fn options(self, configured: config::Http) -> anyhow::Result<HttpOptions> {
+        let mut options = HttpOptions::default();
+        options.token = self.token(&configured)?;
+        options.allowed_hosts = configured.allowed_hosts;
+        options.allowed_hosts.extend(self.allow_host);
+        options.allowed_origins = configured.allowed_origins;
+        options.allowed_origins.extend(self.allow_origin);
+        options.trusted_proxies = configured.trusted_proxies;
+        options.limits = configured.limits;
+        Ok(options)
+    }
+
+    /// Returns the token. Two of them are an error: a guess could take the wrong
+    /// one.
+    fn token(&self, configured: &config::Http) -> anyhow::Result<Option<Token>> {
+        let named = configured.token_file.as_ref();
+        let file = match (&self.token_file, named) {
+            (Some(file), _) => Some((file, "`--token-file`")),
+            (None, Some(located)) => Some((&located.path, located.place.as_str())),
+            (None, None) => None,
+        };
+        match (file, options::token()) {
+            (Some((_, place)), Some(_)) => {
+                bail!("{place}: `{TOKEN_VARIABLE}` holds a token, too; remove one of the two")
+            }
+            (Some((file, place)), None) => Token::read(file).context(place.to_owned()).map(Some),
+            (None, Some(text)) => {
+                let text = text.to_str().context("it is not UTF-8");
+                let token = text.and_then(Token::new);
+                token.context(format!("`{TOKEN_VARIABLE}`")).map(Some)
+            }
+            (None, None) => Ok(None),
+        }
+    }
+}
+
+impl ReadyHttp {
+    pub(crate) async fn execute(self, builder: HostBuilder) -> anyhow::Result<Exit> {
+        let metrics = Arc::<Metrics>::default();
+        let builder = builder.observer(metrics.clone());
+        let shutdown = Shutdown::on_signals()?;
+        let (server, shown) = (Server::on(self.sockets, self.options).await?, self.shown);
         memory::give_back_large_blocks();
         let live = Arc::new(LiveHost::new(builder));
         let _watching = live
@@ -131,40 +186,5 @@ impl HttpArguments {
             tracing::warn!("{broken_off} connections were broken off with requests in flight");
         }
         Ok(Exit::Ok)
-    }
-
-    fn options(self, configured: config::Http) -> anyhow::Result<HttpOptions> {
-        let mut options = HttpOptions::default();
-        options.token = self.token(&configured)?;
-        options.allowed_hosts = configured.allowed_hosts;
-        options.allowed_hosts.extend(self.allow_host);
-        options.allowed_origins = configured.allowed_origins;
-        options.allowed_origins.extend(self.allow_origin);
-        options.trusted_proxies = configured.trusted_proxies;
-        options.limits = configured.limits;
-        Ok(options)
-    }
-
-    /// Returns the token. Two of them are an error: a guess could take the wrong
-    /// one.
-    fn token(&self, configured: &config::Http) -> anyhow::Result<Option<Token>> {
-        let named = configured.token_file.as_ref();
-        let file = match (&self.token_file, named) {
-            (Some(file), _) => Some((file, "`--token-file`")),
-            (None, Some(located)) => Some((&located.path, located.place.as_str())),
-            (None, None) => None,
-        };
-        match (file, options::token()) {
-            (Some((_, place)), Some(_)) => {
-                bail!("{place}: `{TOKEN_VARIABLE}` holds a token, too; remove one of the two")
-            }
-            (Some((file, place)), None) => Token::read(file).context(place.to_owned()).map(Some),
-            (None, Some(text)) => {
-                let text = text.to_str().context("it is not UTF-8");
-                let token = text.and_then(Token::new);
-                token.context(format!("`{TOKEN_VARIABLE}`")).map(Some)
-            }
-            (None, None) => Ok(None),
-        }
     }
 }

@@ -9,6 +9,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::grants::RawGrant;
 use super::http::{HttpLimits, RawHttp};
+use super::process::RawProcess;
 use super::prompt::{PromptLimits, RawSearch};
 use super::raw::RawConfig;
 use super::source::{Reach, Source, beyond, kind};
@@ -20,12 +21,13 @@ const ANY: &str = "*";
 
 /// Keys that reach beyond the folder of the configuration: what they name, or
 /// what they let in, may lie anywhere.
-pub(super) const REACHING: [&str; 6] = [
+pub(super) const REACHING: [&str; 7] = [
     "home",
     "audit",
     "audit_file",
     "http",
     "hard_links",
+    "process",
     "grants.*.hard_links",
 ];
 
@@ -39,6 +41,7 @@ pub(super) fn of_table(table: &str) -> Option<Vec<&'static str>> {
         ],
         "http" => vec![fields::<RawHttp>(), rows::<HttpLimits>()],
         "prompt" => vec![rows::<PromptLimits>()],
+        "process" => vec![fields::<RawProcess>()],
         "search" => vec![fields::<RawSearch>()],
         "grants.*" => vec![fields::<RawGrant>()],
         "limits" | "grants.*.limits" => vec![rows::<Limits>()],

@@ -9,6 +9,7 @@ use toml::Spanned;
 
 use super::grants::RawGrant;
 use super::http::RawHttp;
+use super::process::RawProcess;
 use super::prompt::RawSearch;
 
 /// The keys of a file, as they are written. Limits are read by their tables: the
@@ -37,6 +38,7 @@ pub(super) struct RawConfig {
     #[serde(rename = "prompt")]
     _prompt: IgnoredAny,
     pub(super) search: RawSearch,
+    pub(super) process: RawProcess,
 }
 
 #[derive(Deserialize, Default)]

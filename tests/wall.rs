@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use serde_json::json;
-use skillhost_confine::broker::{Allowed, AllowedFolder, Broker};
+use skillhost_confine::broker::{Allowed, AllowedFolder, Broker, OutputFolder};
 
-use crate::support::mcp::{Client, NEWEST};
+use crate::support::mcp::{Client, NEWEST, session};
 use crate::support::program::Program;
 
 /// The longest wait for anything.
@@ -154,6 +154,31 @@ fn a_root_that_is_replaced_by_another_link_goes_on_working() {
         );
     }
     client.end();
+}
+
+#[test]
+fn a_root_whose_path_is_not_utf8_and_many_roots_are_served() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let program = program();
+    let odd = program
+        .folder
+        .path()
+        .join(std::ffi::OsStr::from_bytes(b"odd\xff"));
+    fs::rename(program.folder.path().join("skills"), &odd).unwrap();
+    let mut arguments = vec![std::ffi::OsString::from("--skills"), odd.into()];
+    for number in 0..100 {
+        let root = program
+            .folder
+            .path()
+            .join(format!("a-root-with-a-name-{number}"));
+        fs::create_dir(&root).unwrap();
+        arguments.extend(["--skills".into(), root.into()]);
+    }
+    arguments.push("serve".into());
+    let call = session(&[("read_skill", json!({"skill_name": "a"}))]);
+    let run = program.run_with(&arguments, &call);
+    assert_eq!(run.code, 0, "{run:?}");
+    assert!(run.stdout.contains("body"), "{run:?}");
 }
 
 /// Starts a broker for a folder.
@@ -306,7 +331,7 @@ fn the_broker_writes_new_files_in_one_new_folder() {
     let at = |path: &str| program.folder.path().join(path);
     let writer = |folder: &str| {
         let allowed = Allowed {
-            output: Some(at(folder)),
+            output: Some(OutputFolder(at(folder))),
             ..Allowed::default()
         };
         broker(program.folder.path(), allowed)

@@ -27,7 +27,7 @@ use skillhost::config::{Config, Confinement};
 use skillhost::internal::{
     ChildHandle, Delegate, EXPLICIT_CHECKS, look_at_machine, make_audit_log, set_delegate,
 };
-use skillhost_confine::broker::{Allowed, AllowedFolder, Broker, BrokeredChild};
+use skillhost_confine::broker::{Allowed, AllowedFolder, Broker, BrokeredChild, OutputFolder};
 use skillhost_confine::{Profile, Wall, WallReport, link_targets};
 
 use crate::options::{self, CommonOptions};
@@ -176,7 +176,7 @@ fn start_broker(config: &Config, needs: Needs<'_>) -> anyhow::Result<Option<Arc<
     }
     let allowed = Allowed {
         folders: folders(config).collect(),
-        output: needs.output.map(Path::to_owned),
+        output: needs.output.map(|output| OutputFolder(output.to_owned())),
         task: COMPILE_ARGUMENT.to_owned(),
         variables: vec![EXPLICIT_CHECKS.to_owned()],
         time: config.compile_limits.compile_time,

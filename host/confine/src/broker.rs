@@ -15,7 +15,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
@@ -29,7 +29,8 @@ pub use process::run;
 pub const ARGUMENT: &str = "--broker";
 
 /// The longest message. Guards against: a confined process that fills the broker's memory.
-const MAX_MESSAGE: usize = 64 << 10;
+/// The kernel takes a little more at once.
+const MAX_MESSAGE: usize = 160 << 10;
 
 /// Most descriptors of a message: three streams and a socket.
 const MAX_DESCRIPTORS: usize = 4;
@@ -40,7 +41,7 @@ pub struct Allowed {
     /// The folders and files to open in, by whatever their paths lead to at that time.
     pub folders: Vec<AllowedFolder>,
     /// The new folder to write files into.
-    pub output: Option<PathBuf>,
+    pub output: Option<OutputFolder>,
     /// The task of child processes: the program's only argument.
     pub task: String,
     /// The names of the variables that their environment may have.
@@ -49,15 +50,38 @@ pub struct Allowed {
     pub time: Duration,
 }
 
+/// The new folder of a call's files.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct OutputFolder(#[serde(with = "bytes")] pub PathBuf);
+
 /// A folder, or a file, that the broker opens in.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct AllowedFolder {
     /// Its path.
+    #[serde(with = "bytes")]
     pub path: PathBuf,
     /// True if symlinks in it may lead elsewhere.
     pub follows_links: bool,
     /// The number of folders that such a symlink may lie below it.
     pub depth: usize,
+}
+
+/// Paths as bytes: not each is UTF-8.
+mod bytes {
+    use std::ffi::OsString;
+    use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+    use std::path::{Path, PathBuf};
+
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
+        path.as_os_str().as_bytes().serialize(to)
+    }
+
+    pub(super) fn deserialize<'d, D: Deserializer<'d>>(from: D) -> Result<PathBuf, D::Error> {
+        let bytes = Vec::<u8>::deserialize(from)?;
+        Ok(OsString::from_vec(bytes).into())
+    }
 }
 
 /// A request to the broker.
@@ -109,7 +133,13 @@ impl Broker {
                 // A terminal's Ctrl-C is for the process that it serves.
                 .process_group(0)
                 .spawn()?;
-            send(ours.as_fd(), &serde_json::to_vec(allowed)?, &[])?;
+            let message = serde_json::to_vec(allowed)?;
+            ensure!(
+                message.len() <= MAX_MESSAGE,
+                "the paths of {} folders are too long for one message",
+                allowed.folders.len()
+            );
+            send(ours.as_fd(), &message, &[])?;
             Ok(ours)
         };
         let socket = start().context("cannot start the process outside of the wall")?;

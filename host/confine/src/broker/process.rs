@@ -20,7 +20,7 @@ use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use rustix::net::SendFlags;
 
-use super::{Allowed, Request, receive, send};
+use super::{Allowed, OutputFolder, Request, receive, send};
 use crate::{Profile, Wall, link_targets};
 
 /// Most child processes at a time. Guards against: a confined process that starts them
@@ -47,7 +47,7 @@ pub fn run() -> anyhow::Result<()> {
     let allowed: Allowed = serde_json::from_slice(&message).context("cannot begin")?;
     let program = std::env::current_exe()?;
     let mut wall = Wall::default();
-    if let Some(output) = &allowed.output {
+    if let Some(OutputFolder(output)) = &allowed.output {
         wall = wall.make_files(parent(output));
     }
     wall.raise(Profile::Broker)?;
@@ -184,7 +184,7 @@ impl Office {
     }
 
     fn make_output(&mut self) -> io::Result<()> {
-        let folder = self.allowed.output.as_ref().ok_or(Errno::ACCESS)?;
+        let OutputFolder(folder) = self.allowed.output.as_ref().ok_or(Errno::ACCESS)?;
         std::fs::DirBuilder::new().mode(0o777).create(folder)?;
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         self.output = Some(rustix::fs::openat(CWD, folder, flags, Mode::empty())?);

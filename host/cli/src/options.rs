@@ -185,7 +185,9 @@ impl CommonOptions {
                     argument.escape_debug()
                 )
             })?;
-            let grant = Grant::new().limits(config.limits.clone());
+            let grant = Grant::new()
+                .limits(config.limits.clone())
+                .source("`--grant`");
             let grant = grant.skills(skills.split(',')).context("`--grant`")?;
             config.grants.insert(component.to_owned(), grant);
         }

@@ -88,6 +88,11 @@ impl BuildCommand {
     }
 }
 
+/// Refuses a folder that is no project, or of several languages.
+pub(crate) fn check_folder(folder: &Path, language: Option<Language>) -> Result<(), Fault> {
+    Project::open(folder, language).map(drop)
+}
+
 /// Builds the project in `folder`.
 pub(crate) async fn build(
     folder: &Path,
@@ -96,6 +101,7 @@ pub(crate) async fn build(
 ) -> Result<BuiltComponent, Fault> {
     let project = Project::open(folder, language)?;
     wit_check::check(&project)?;
+    let _lock = project.lock()?;
     let component = match project.language {
         Language::Rust => rust::build(&project, purpose)?,
         Language::Python => python::build(&project)?,

@@ -43,6 +43,9 @@ struct LastBuild {
 
 impl DevCommand {
     pub(crate) async fn execute(self) -> anyhow::Result<Exit> {
+        if let Err(fault) = build::check_folder(&self.folder, self.lang) {
+            return Ok(fault.report());
+        }
         let mut files = ProjectFiles::watch(&self.folder)?;
         let mut last = LastBuild::default();
         let mut build = true;

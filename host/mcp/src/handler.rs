@@ -16,7 +16,7 @@ use rmcp::service::{NotificationContext, RequestContext, RoleServer, Subscriptio
 
 use crate::live::LiveHost;
 use crate::room::AnswerRoom;
-use crate::{methods, progress, prompts, resources, skills, tools};
+use crate::{caller, methods, progress, prompts, resources, skills, tools};
 
 /// The instructions of the server as a whole, for a model.
 const INSTRUCTIONS: &str = "Skills are folders with instructions and files for particular kinds of \
@@ -81,9 +81,9 @@ impl ServerHandler for Handler {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let id = context.id.to_string();
+        let caller = caller::of(&context);
         let room = AnswerRoom::of(&context);
-        let call = progress::run(&context, tools::call(&self.live, request, &id, room));
+        let call = progress::run(&context, tools::call(&self.live, request, caller, room));
         match call.await {
             // Nobody reads the answer, and rmcp would log an error.
             Err(_) if context.ct.is_cancelled() => Ok(CallToolResult::default().into()),
@@ -113,8 +113,8 @@ impl ServerHandler for Handler {
         request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        let id = context.id.to_string();
-        progress::run(&context, resources::list(&self.live, request, &id)).await
+        let caller = caller::of(&context);
+        progress::run(&context, resources::list(&self.live, request, caller)).await
     }
 
     async fn list_resource_templates(
@@ -130,9 +130,9 @@ impl ServerHandler for Handler {
         request: ReadResourceRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        let id = context.id.to_string();
+        let caller = caller::of(&context);
         let room = AnswerRoom::of(&context);
-        let read = progress::run(&context, resources::read(&self.live, request, &id, room));
+        let read = progress::run(&context, resources::read(&self.live, request, caller, room));
         Ok(read.await?.into())
     }
 
@@ -141,8 +141,8 @@ impl ServerHandler for Handler {
         request: ReadResourceDirectoryRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceDirectoryResult, ErrorData> {
-        let id = context.id.to_string();
-        progress::run(&context, resources::directory(&self.live, request, &id)).await
+        let caller = caller::of(&context);
+        progress::run(&context, resources::directory(&self.live, request, caller)).await
     }
 
     async fn list_skills(
@@ -150,8 +150,8 @@ impl ServerHandler for Handler {
         request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListSkillsResult, ErrorData> {
-        let id = context.id.to_string();
-        progress::run(&context, skills::list(&self.live, request, &id)).await
+        let caller = caller::of(&context);
+        progress::run(&context, skills::list(&self.live, request, caller)).await
     }
 
     async fn get_skill(
@@ -159,8 +159,8 @@ impl ServerHandler for Handler {
         request: GetSkillRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<GetSkillResult, ErrorData> {
-        let id = context.id.to_string();
-        progress::run(&context, skills::get(&self.live, request, &id)).await
+        let caller = caller::of(&context);
+        progress::run(&context, skills::get(&self.live, request, caller)).await
     }
 
     /// Accepts every kind of change, if folders are watched.

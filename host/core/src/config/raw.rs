@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use toml::Spanned;
 
+use super::audit::RawAudit;
 use super::grants::RawGrant;
 use super::http::RawHttp;
 use super::prompt::RawSearch;
@@ -37,14 +38,6 @@ pub(super) struct RawConfig {
     #[serde(rename = "prompt")]
     _prompt: IgnoredAny,
     pub(super) search: RawSearch,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum RawAudit {
-    #[default]
-    Required,
-    BestEffort,
 }
 
 #[derive(Deserialize)]

@@ -1,6 +1,7 @@
 //! `skillhost.toml`: a file of settings, read and checked. Nothing in it is
 //! guessed, and every error names the file, the line and what would be right.
 
+mod clients;
 mod file;
 mod grants;
 mod http;
@@ -27,6 +28,7 @@ use crate::tool::offer::{ToolSet, Wording};
 use crate::trust::Trust;
 use source::{Reach, Source};
 
+pub use clients::{ClientConfig, ClientLimits};
 pub use http::{Http, HttpLimits};
 pub use prompt::PromptLimits;
 
@@ -83,6 +85,8 @@ pub struct Config {
     pub search_offer: SearchOffer,
     /// The settings of a server over HTTP.
     pub http: Http,
+    /// The clients of such a server, sorted by name.
+    pub clients: Vec<ClientConfig>,
 }
 
 /// A folder of skills, and the place where it was configured.

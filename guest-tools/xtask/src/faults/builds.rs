@@ -27,10 +27,11 @@ pub(crate) const PATIENCE: &str = "60000";
 
 /// Where tests are: the first part of their names, cargo's options that choose the
 /// targets, and the target's name and kind.
-const GROUPS: [(&str, &str, &str, &str); 6] = [
+const GROUPS: [(&str, &str, &str, &str); 7] = [
     ("suite", "--test=suite", "suite", "test"),
     ("core", "--lib", "skillhost", "lib"),
     ("conformance", "--lib", "skillhost_conformance", "lib"),
+    ("identity", "--lib", "skillhost_identity", "lib"),
     ("index", "--lib", "skillhost_index", "lib"),
     ("mcp", "--lib", "skillhost_mcp", "lib"),
     ("cli", "--bin=skillhost", "skillhost", "bin"),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use skillhost::config::Config;
-use skillhost::{HostBuilder, SearchOffer};
+use skillhost::{AuditMode, HostBuilder, SearchOffer};
 use skillhost_identity::{Clients, Token};
 use skillhost_index::MemoryIndex;
 use skillhost_mcp::http::HttpOptions;
@@ -314,6 +314,31 @@ fn a_session_belongs_to_the_client_that_opened_it() {
         let expected = if known { 200 } else { 404 };
         assert_eq!(status(client, id), expected, "{client:?} {id}");
     }
+}
+
+#[test]
+fn the_audit_log_names_the_client_of_each_call() {
+    let folders = teams();
+    let log = folders.outside.join("audit.jsonl");
+    let builder = builder().skills(&folders.root);
+    let builder = builder.audit(&log, AuditMode::Required);
+    let server = TestServer::start(builder, clients(&[("one", ""), ("other", "skills = []")]));
+    for client in [Some("one"), Some("other"), None] {
+        let read = json!({"skill_name": "public-notes"});
+        assert_eq!(call(&server, client, "read_skill", read).status, 200);
+    }
+    let records = std::fs::read_to_string(log).unwrap();
+    let records = records
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap());
+    let named = |record: Value| {
+        record
+            .get("tool")
+            .is_some()
+            .then(|| record["client"].clone())
+    };
+    let named: Vec<Value> = records.filter_map(named).collect();
+    assert_eq!(named, [json!("one"), json!("other"), Value::Null]);
 }
 
 #[test]

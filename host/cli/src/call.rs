@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 use skillhost::config::Config;
-use skillhost::{CallError, Host, Output, OutputFiles, message};
+use skillhost::{CallError, Caller, Host, Output, OutputFiles, Transport, message};
 
 use crate::exit::Exit;
 use crate::options::CommonOptions;
@@ -69,9 +69,12 @@ impl CallCommand {
         }
         let text = arguments.to_string();
         options.prepare_search(&host, &self.tool, &text).await;
-        let id = self.tool_call_id.as_deref();
+        let mut caller = Caller::new(Transport::Cli);
+        if let Some(id) = &self.tool_call_id {
+            caller = caller.id(id);
+        }
         let noted = host.noted_skill(&self.tool, &arguments);
-        let outcome = host.call_with_id(&self.tool, arguments, id).await;
+        let outcome = host.call_from(&caller, &self.tool, arguments).await;
         if let Some(skill) = noted.filter(|_| outcome.is_ok())
             && let Some(note) = host.script_note(&skill).await
         {

@@ -11,6 +11,8 @@ mod scope;
 mod script_note;
 mod scripts;
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
@@ -28,7 +30,7 @@ use crate::tool::audit::{Audit, AuditEntry, CallSubject};
 use crate::tool::grant::{Scope, Terms};
 use crate::tool::observer::{Observation, Observer, Occupancy};
 use crate::tool::offer::DescriptionSource;
-use crate::tool::{CallError, Definition, Failure, FolderRule, Help, Output, Stop};
+use crate::tool::{CallError, Caller, Definition, Failure, FolderRule, Help, Output, Stop};
 
 pub use builder::HostBuilder;
 use components::LoadedComponent;
@@ -184,43 +186,43 @@ impl Host {
     /// `arguments` is the JSON object that the model wrote; see
     /// [`parse_arguments`](crate::parse_arguments) for its text.
     pub async fn call(&self, tool: &str, arguments: Value) -> Result<Output, CallError> {
-        self.call_with_id(tool, arguments, None).await
+        self.call_from(&Caller::default(), tool, arguments).await
     }
 
-    /// Calls a tool as [`Host::call`] does, with the caller's id for the audit log.
-    pub async fn call_with_id(
+    /// Calls a tool as [`Host::call`] does, for a caller whom the audit log names.
+    pub async fn call_from(
         &self,
+        caller: &Caller,
         tool: &str,
         arguments: Value,
-        id: Option<&str>,
     ) -> Result<Output, CallError> {
-        self.run_recorded(self.tool(tool), tool, Ok(arguments), id)
+        self.run_recorded(caller, self.tool(tool), tool, Ok(arguments))
             .await
     }
 
-    /// Calls a tool as [`Host::call_with_id`] does, with the arguments as the model
-    /// wrote them. Arguments that are not JSON are an error of the call, and are in
-    /// the audit log.
+    /// Calls a tool as [`Host::call_from`] does, with the arguments as the model wrote
+    /// them. Arguments that are not JSON are an error of the call, and are in the audit
+    /// log.
     pub(crate) async fn call_json(
         &self,
+        caller: &Caller,
         tool: &str,
         arguments: &str,
-        id: Option<&str>,
     ) -> Result<Output, CallError> {
         let arguments = parse_arguments(arguments);
-        self.run_recorded(self.tool(tool), tool, arguments, id)
+        self.run_recorded(caller, self.tool(tool), tool, arguments)
             .await
     }
 
     /// Calls the tool that reads for resources, which no agent can name.
     pub(crate) async fn call_resources(
         &self,
+        caller: &Caller,
         arguments: Value,
-        id: Option<&str>,
     ) -> Result<Output, CallError> {
         let tool = self.resource_reader().map(|reader| &reader.tool);
         let tool = tool.ok_or_else(|| self.unknown(SKILL_RESOURCES));
-        self.run_recorded(tool, SKILL_RESOURCES, Ok(arguments), id)
+        self.run_recorded(caller, tool, SKILL_RESOURCES, Ok(arguments))
             .await
     }
 
@@ -236,16 +238,24 @@ impl Host {
         reader.is_some_and(|reader| self.may_read(&reader.tool.terms, skill))
     }
 
+    /// Writes a checkpoint of the audit log, if it has records after the last one. At
+    /// the end of the last host with this log there is one in any case.
+    pub fn sign_audit_log(&self) {
+        if let Some(audit) = &self.0.runtime.audit {
+            audit.checkpoint();
+        }
+    }
+
     /// Runs a call, and reports its end to the audit log and the observer.
     async fn run_recorded(
         &self,
+        caller: &Caller,
         found: Result<&ServedTool, CallError>,
         tool: &str,
         arguments: Result<Value, CallError>,
-        id: Option<&str>,
     ) -> Result<Output, CallError> {
         let audit = self.0.runtime.audit.as_ref();
-        let mut entry = audit.map(|audit| audit.begin(tool, id));
+        let mut entry = audit.map(|audit| audit.begin(caller, tool, arguments.as_ref().ok()));
         let name = found.as_ref().ok();
         let name = name.map(|granted| granted.tool.definition.name.as_str());
         let observer = self.0.observer.as_ref();
@@ -253,8 +263,13 @@ impl Host {
         let mut memory = None;
         let mut result = match found.and_then(|granted| Ok((granted, arguments?))) {
             Ok((granted, arguments)) => {
-                let run = self.run(granted, arguments, entry.as_mut(), &mut memory);
-                run.await
+                let meter = entry.as_ref().map(AuditEntry::cpu);
+                let mut run = pin!(self.run(granted, arguments, entry.as_mut(), &mut memory));
+                let poll = poll_fn(|task| match &meter {
+                    Some(meter) => meter.poll(run.as_mut(), task),
+                    None => run.as_mut().poll(task),
+                });
+                poll.await
             }
             Err(error) => Err(error),
         };

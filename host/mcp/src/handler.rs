@@ -17,7 +17,7 @@ use rmcp::service::{NotificationContext, RequestContext, RoleServer, Subscriptio
 use crate::client::ClientView;
 use crate::live::LiveHost;
 use crate::room::AnswerRoom;
-use crate::{methods, progress, prompts, resources, skills, tools};
+use crate::{caller, methods, progress, prompts, resources, skills, tools};
 
 /// The instructions of the server as a whole, for a model.
 const INSTRUCTIONS: &str = "Skills are folders with instructions and files for particular kinds of \
@@ -84,9 +84,9 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let view = ClientView::new(&self.live, &context);
-        let id = context.id.to_string();
+        let caller = caller::of(&context);
         let room = AnswerRoom::of(&context);
-        let call = progress::run(&context, tools::call(&view, request, &id, room));
+        let call = progress::run(&context, tools::call(&view, request, caller, room));
         match call.await {
             // Nobody reads the answer, and rmcp would log an error.
             Err(_) if context.ct.is_cancelled() => Ok(CallToolResult::default().into()),
@@ -119,8 +119,8 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
         let view = ClientView::new(&self.live, &context);
-        let id = context.id.to_string();
-        progress::run(&context, resources::list(&view, request, &id)).await
+        let caller = caller::of(&context);
+        progress::run(&context, resources::list(&view, request, caller)).await
     }
 
     async fn list_resource_templates(
@@ -137,9 +137,9 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
         let view = ClientView::new(&self.live, &context);
-        let id = context.id.to_string();
+        let caller = caller::of(&context);
         let room = AnswerRoom::of(&context);
-        let read = progress::run(&context, resources::read(&view, request, &id, room));
+        let read = progress::run(&context, resources::read(&view, request, caller, room));
         Ok(read.await?.into())
     }
 
@@ -149,8 +149,8 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceDirectoryResult, ErrorData> {
         let view = ClientView::new(&self.live, &context);
-        let id = context.id.to_string();
-        progress::run(&context, resources::directory(&view, request, &id)).await
+        let caller = caller::of(&context);
+        progress::run(&context, resources::directory(&view, request, caller)).await
     }
 
     async fn list_skills(
@@ -159,8 +159,8 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<ListSkillsResult, ErrorData> {
         let view = ClientView::new(&self.live, &context);
-        let id = context.id.to_string();
-        progress::run(&context, skills::list(&view, request, &id)).await
+        let caller = caller::of(&context);
+        progress::run(&context, skills::list(&view, request, caller)).await
     }
 
     async fn get_skill(
@@ -169,8 +169,8 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<GetSkillResult, ErrorData> {
         let view = ClientView::new(&self.live, &context);
-        let id = context.id.to_string();
-        progress::run(&context, skills::get(&view, request, &id)).await
+        let caller = caller::of(&context);
+        progress::run(&context, skills::get(&view, request, caller)).await
     }
 
     /// Accepts every kind of change, if folders are watched.

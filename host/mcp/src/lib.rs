@@ -18,6 +18,8 @@
 mod values;
 mod labels;
 mod room;
+// The party that sent a request, for the audit log.
+mod caller;
 // Pages of tools and prompts.
 mod page;
 // Errors for requests that rmcp could not read.

@@ -29,7 +29,9 @@ use skillhost::Line;
 use skillhost::Stop;
 use skillhost::frontmatter;
 use skillhost::internal::media_type;
-use skillhost::{Contents, EntryKind, OverLimit, ResourceError, SkillFiles, SkillResources};
+use skillhost::{
+    Caller, Contents, EntryKind, OverLimit, ResourceError, SkillFiles, SkillResources,
+};
 
 /// The most resources of a page, of about 200 bytes each. Guards against: a listing
 /// that fills a client's buffers. A client may end after 64 pages.
@@ -45,13 +47,13 @@ const MOST_CHARACTERS: usize = 512;
 pub(crate) async fn list(
     live: &ClientView<'_>,
     request: Option<PaginatedRequestParams>,
-    id: &str,
+    caller: Caller,
 ) -> Result<ListResourcesResult, ErrorData> {
     const LISTING: &str = "resources";
     let place = request.and_then(|request| request.cursor);
     let place = place.map(|cursor| cursor::decode(LISTING, &cursor));
     let [from, after] = place.transpose().map_err(cursor_error)?.unwrap_or_default();
-    let resources = reader(live, id).await?;
+    let resources = reader(live, caller).await?;
     let mut result = ListResourcesResult::default();
     let mut last = String::new();
     let mut skills = skills_from(&resources, &from, MOST_READ + 1).await?;
@@ -123,7 +125,7 @@ pub(crate) fn templates() -> ListResourceTemplatesResult {
 pub(crate) async fn read(
     live: &ClientView<'_>,
     request: ReadResourceRequestParams,
-    id: &str,
+    caller: Caller,
     room: AnswerRoom,
 ) -> Result<ReadResourceResult, ErrorData> {
     let refused = ErrorCode::RESOURCE_NOT_FOUND;
@@ -135,7 +137,7 @@ pub(crate) async fn read(
             &ResourceError::IsDirectory,
         ));
     };
-    let resources = reader(live, id).await?;
+    let resources = reader(live, caller).await?;
     let read = async move {
         let read = resources.read(&uri.skill, &path).await;
         let bytes = read.as_ref().map_or(0, |contents| match contents {
@@ -165,7 +167,7 @@ pub(crate) async fn read(
 pub(crate) async fn directory(
     live: &ClientView<'_>,
     request: ReadResourceDirectoryRequestParams,
-    id: &str,
+    caller: Caller,
 ) -> Result<ReadResourceDirectoryResult, ErrorData> {
     const LISTING: &str = "directory";
     let refused = ErrorCode::INVALID_PARAMS;
@@ -179,7 +181,7 @@ pub(crate) async fn directory(
         }
     });
     let after = place.transpose().map_err(cursor_error)?.unwrap_or_default();
-    let resources = reader(live, id).await?;
+    let resources = reader(live, caller).await?;
     let folder = uri.clone();
     let directory = async move {
         let path = folder.path.as_deref();
@@ -210,9 +212,12 @@ pub(crate) async fn directory(
 }
 
 /// Returns the reader of skills for a request.
-pub(super) async fn reader(live: &ClientView<'_>, id: &str) -> Result<SkillResources, ErrorData> {
+pub(super) async fn reader(
+    live: &ClientView<'_>,
+    caller: Caller,
+) -> Result<SkillResources, ErrorData> {
     let resources = live.host_to_list().await.skill_resources();
-    let resources = resources.map(|resources| resources.with_id(id));
+    let resources = resources.map(|resources| resources.with_caller(caller));
     resources.ok_or_else(|| {
         let message = "this server serves no resources";
         ErrorData::new(ErrorCode::METHOD_NOT_FOUND, message, None)

@@ -22,7 +22,7 @@ use super::live::{LiveHost, run_blocking};
 use super::resources::{
     check_host, cursor, cursor_error, not_found, parse, read_error, reader, skills_from,
 };
-use skillhost::{ResourceError, SkillFiles};
+use skillhost::{Caller, ResourceError, SkillFiles};
 
 /// The most entries of a page. Guards against: a listing that fills a client's
 /// buffers. A client may end after 64 pages.
@@ -47,13 +47,13 @@ pub(crate) fn extension() -> Option<ExtensionCapabilities> {
 pub(crate) async fn list(
     live: &ClientView<'_>,
     request: Option<PaginatedRequestParams>,
-    id: &str,
+    caller: Caller,
 ) -> Result<ListSkillsResult, ErrorData> {
     const LISTING: &str = "skills";
     let place = request.and_then(|request| request.cursor);
     let place = place.map(|cursor| cursor::decode(LISTING, &cursor));
     let [from] = place.transpose().map_err(cursor_error)?.unwrap_or_default();
-    let resources = reader(live, id).await?;
+    let resources = reader(live, caller).await?;
     let mut names = skills_from(&resources, &from, MOST_READ + 1).await?;
     let next = names.split_off(MOST_READ.min(names.len())).pop();
     let mut result = ListSkillsResult::default();
@@ -149,7 +149,7 @@ fn listed(
 pub(crate) async fn get(
     live: &ClientView<'_>,
     request: GetSkillRequestParams,
-    id: &str,
+    caller: Caller,
 ) -> Result<GetSkillResult, ErrorData> {
     let refused = ErrorCode::INVALID_PARAMS;
     let uri = parse(&request.uri, refused)?;
@@ -157,7 +157,7 @@ pub(crate) async fn get(
         let why = "the address of a skill is that of the SKILL.md in its folder";
         return Err(not_found(refused, &request.uri, &why));
     }
-    let resources = reader(live, id).await?;
+    let resources = reader(live, caller).await?;
     let skill = uri.skill.clone();
     let files = async move { resources.manifest(&skill).await };
     let files = live.run(Guest::BuiltIn, files).await?;

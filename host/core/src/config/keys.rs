@@ -7,6 +7,7 @@ use serde::de::value::Error;
 use serde::de::{DeserializeOwned, Deserializer, Error as _, Visitor};
 use toml::de::{DeTable, DeValue};
 
+use super::audit::{self, CheckpointLimits, RawAuditTable};
 use super::clients::{ClientLimits, RawClient};
 use super::grants::RawGrant;
 use super::http::{HttpLimits, RawHttp};
@@ -40,6 +41,7 @@ pub(super) fn of_table(table: &str) -> Option<Vec<&'static str>> {
             rows::<CompileLimits>(),
         ],
         "http" => vec![fields::<RawHttp>(), rows::<HttpLimits>()],
+        audit::KEY => vec![fields::<RawAuditTable>(), rows::<CheckpointLimits>()],
         "clients.*" => vec![fields::<RawClient>(), rows::<ClientLimits>()],
         "prompt" => vec![rows::<PromptLimits>()],
         "search" => vec![fields::<RawSearch>()],
@@ -133,6 +135,8 @@ fn check_table(
         }
         match value.get_ref() {
             DeValue::Table(inner) => check_table(inner, &within, &shown, source)?,
+            // The one key that is a word or a table.
+            DeValue::String(_) if within == audit::KEY => {}
             other if of_table(&within).is_some() => bail!(
                 "{}: `{}` is a table, not {}",
                 place_of_value(),

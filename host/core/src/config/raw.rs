@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use toml::Spanned;
 
+use super::audit::RawAudit;
 use super::clients::RawClient;
 use super::grants::RawGrant;
 use super::http::RawHttp;
@@ -39,14 +40,6 @@ pub(super) struct RawConfig {
     #[serde(rename = "prompt")]
     _prompt: IgnoredAny,
     pub(super) search: RawSearch,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum RawAudit {
-    #[default]
-    Required,
-    BestEffort,
 }
 
 #[derive(Deserialize)]

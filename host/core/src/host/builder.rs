@@ -1,5 +1,6 @@
 //! Building a host: opening folders, loading components, working out grants.
 
+mod audit;
 mod checks;
 mod config;
 mod offer;
@@ -10,6 +11,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
+
+use audit::AuditSettings;
 
 use super::components::{ComponentIntake, IntakeRules, LoadedComponent};
 use super::{Host, Inner, ResourceReader, Runtime, ServedTool};
@@ -23,7 +26,6 @@ use crate::sandbox::granted_skills::GrantedSkills;
 use crate::skill::catalog::{Catalog, SkillsRoot};
 use crate::skill::guard;
 use crate::skill::search::{SearchOffer, SkillIndex};
-use crate::tool::audit::{Audit, AuditMode};
 use crate::tool::grant::{Defaults, Grant};
 use crate::tool::limits::{CompileLimits, Limits, Load};
 use crate::tool::observer::Observer;
@@ -52,7 +54,7 @@ pub struct HostBuilder {
     without_embedded: bool,
     unlimited: bool,
     progress: Option<Arc<ProgressCallback>>,
-    audit: Option<(PathBuf, AuditMode)>,
+    audit: AuditSettings,
     observer: Option<Arc<dyn Observer>>,
     pins: BTreeMap<String, String>,
     require_pins: bool,
@@ -204,14 +206,6 @@ impl HostBuilder {
         self
     }
 
-    /// Records every call in this file: one line of JSON each, appended. A new file
-    /// is for its owner alone; an existing one must be empty or end in such a record.
-    /// `-` is standard error. Default: none.
-    pub fn audit(mut self, file: impl Into<PathBuf>, mode: AuditMode) -> Self {
-        self.audit = Some((file.into(), mode));
-        self
-    }
-
     /// Sets the index that `find_skills` asks. [`Host::update_index`] makes it read the
     /// skills. Default: none, and no `find_skills`.
     pub fn index(mut self, index: Arc<dyn SkillIndex>) -> Self {
@@ -277,12 +271,10 @@ impl HostBuilder {
         let memory = self.most_memory();
         self.check_memory(engine::calls_memory(&self.load))?;
         let engine = EpochEngine::new(&self.load, memory, !self.unlimited)?;
-        let audit = self.audit.as_ref();
-        let audit = audit.map(|(path, mode)| Audit::open(path, *mode, &self.trust));
         let runtime = Runtime {
             engine,
             memory,
-            audit: audit.transpose()?.map(Arc::new),
+            audit: self.audit.open(&self.trust)?,
         };
         self.build_on(runtime, None).await
     }

@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 use super::answer::{AnswerBody, RequestHold, at_shutdown, in_time};
 use super::headers::{METHOD, SESSION_ID};
 use super::places::ConnectionPlace;
-use super::quota::{Peer, RequestQuota};
+use super::quota::{QuotaHolder, RequestQuota};
 use super::reply::{busy, closing, refusal};
 use super::sessions::{MessageKind, Sessions};
 use super::{HttpLimits, HttpOptions, changes, client, reply, sessions};
@@ -83,9 +83,9 @@ impl<S: ServerHandler> Endpoint<S> {
         let connection = connection.filter(|_| client.is_none());
         let address = connection.and_then(|connection| connection.address());
         let permit = quota.take(match (client, address) {
-            (Some(client), _) => Peer::Client(client::key(client)),
-            (None, Some(address)) => Peer::Address(address),
-            (None, None) => Peer::Anybody,
+            (Some(client), _) => QuotaHolder::Client(client::key(client)),
+            (None, Some(address)) => QuotaHolder::Address(address),
+            (None, None) => QuotaHolder::Anybody,
         })?;
         let protection = match connection {
             Some(connection) => Some(connection.protect()?),

@@ -25,9 +25,9 @@ struct Counts {
     by_client: ClientShares,
 }
 
-/// The peer that a request counts for.
+/// The party that a request counts for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Peer {
+pub(super) enum QuotaHolder {
     /// Everybody together: it comes through a balancer, and shows no client.
     Anybody,
     /// An address, on a server without clients.
@@ -39,7 +39,7 @@ pub(super) enum Peer {
 /// The permit of one request, returned when it is dropped.
 pub(super) struct QuotaPermit {
     quota: Arc<RequestQuota>,
-    peer: Peer,
+    holder: QuotaHolder,
 }
 
 impl RequestQuota {
@@ -55,27 +55,27 @@ impl RequestQuota {
     }
 
     /// Takes a permit. None if none is left, or none for this peer.
-    pub(super) fn take(self: &Arc<Self>, peer: Peer) -> Option<QuotaPermit> {
+    pub(super) fn take(self: &Arc<Self>, holder: QuotaHolder) -> Option<QuotaPermit> {
         let mut counts = self.counts();
         if counts.all >= self.most {
             return None;
         }
-        match &peer {
-            Peer::Anybody => {}
-            Peer::Address(address) => {
+        match &holder {
+            QuotaHolder::Anybody => {}
+            QuotaHolder::Address(address) => {
                 let of = counts.by_address.entry(*address).or_default();
                 if *of >= self.most - self.most / OTHERS_PART {
                     return None;
                 }
                 *of += 1;
             }
-            Peer::Client(client) => counts.by_client.take(client).then_some(())?,
+            QuotaHolder::Client(client) => counts.by_client.take(client).then_some(())?,
         }
         counts.all += 1;
         drop(counts);
         Some(QuotaPermit {
             quota: Arc::clone(self),
-            peer,
+            holder,
         })
     }
 
@@ -89,9 +89,9 @@ impl Drop for QuotaPermit {
     fn drop(&mut self) {
         let mut counts = self.quota.counts();
         counts.all -= 1;
-        match &self.peer {
-            Peer::Anybody => {}
-            Peer::Address(address) => {
+        match &self.holder {
+            QuotaHolder::Anybody => {}
+            QuotaHolder::Address(address) => {
                 if let Some(of) = counts.by_address.get_mut(address) {
                     *of -= 1;
                     if *of == 0 {
@@ -99,7 +99,7 @@ impl Drop for QuotaPermit {
                     }
                 }
             }
-            Peer::Client(client) => counts.by_client.give_back(client),
+            QuotaHolder::Client(client) => counts.by_client.give_back(client),
         }
     }
 }
@@ -111,15 +111,16 @@ mod tests {
     #[test]
     fn bounds_each_address_and_all_together() {
         let quota = RequestQuota::new(4, 0);
-        let [one, other, third] = [1, 2, 3].map(|last| Peer::Address([10, 0, 0, last].into()));
+        let [one, other, third] =
+            [1, 2, 3].map(|last| QuotaHolder::Address([10, 0, 0, last].into()));
         let taken = [(); 3].map(|()| quota.take(one.clone()));
         assert!(taken.iter().all(Option::is_some));
         assert!(quota.take(one).is_none());
         let rest = quota.take(other);
         assert!(rest.is_some());
-        assert!(quota.take(third).is_none() && quota.take(Peer::Anybody).is_none());
+        assert!(quota.take(third).is_none() && quota.take(QuotaHolder::Anybody).is_none());
         drop((taken, rest));
-        let free = [(); 4].map(|()| quota.take(Peer::Anybody));
+        let free = [(); 4].map(|()| quota.take(QuotaHolder::Anybody));
         assert!(free.iter().all(Option::is_some));
         drop(free);
         assert!(quota.counts().by_address.is_empty() && quota.counts().all == 0);
@@ -128,7 +129,7 @@ mod tests {
     #[test]
     fn bounds_each_client_and_all_together() {
         let quota = RequestQuota::new(8, 2);
-        let [one, other] = ["one", "other"].map(|name| Peer::Client(Some(name.into())));
+        let [one, other] = ["one", "other"].map(|name| QuotaHolder::Client(Some(name.into())));
         let taken = [(); 6].map(|()| quota.take(one.clone()));
         assert!(taken.iter().all(Option::is_some) && quota.take(one).is_none());
         let rest = [(); 2].map(|()| quota.take(other.clone()));

@@ -2,6 +2,7 @@
 //! guessed, and every error names the file, the line and what would be right.
 
 mod audit;
+mod clients;
 mod file;
 mod grants;
 mod http;
@@ -29,6 +30,7 @@ use crate::trust::Trust;
 use source::{Reach, Source};
 
 pub use audit::{CheckpointLimits, Checkpoints};
+pub use clients::{ClientConfig, ClientLimits};
 pub use http::{Http, HttpLimits};
 pub use prompt::PromptLimits;
 
@@ -87,6 +89,8 @@ pub struct Config {
     pub search_offer: SearchOffer,
     /// The settings of a server over HTTP.
     pub http: Http,
+    /// The clients of such a server, sorted by name.
+    pub clients: Vec<ClientConfig>,
 }
 
 /// A folder of skills, and the place where it was configured.

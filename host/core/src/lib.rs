@@ -87,7 +87,7 @@ pub use component::embedded::SKILL_RESOURCES;
 pub use config::Config;
 pub use host::{Host, HostBuilder};
 pub use tool::audit::{AuditMode, CheckpointSigner};
-pub use tool::grant::{FolderAccess, Grant, PatternError};
+pub use tool::grant::{FolderAccess, Grant, PatternError, Scope};
 pub use tool::limits::{self, Limits, Load};
 pub use tool::offer::{DescriptionSource, ToolSet, Wording};
 pub use trust::{Principal, Trust, TrustError};

@@ -1,9 +1,12 @@
 //! The party that sent a request: what the audit log says of it beside the call.
 //! Nothing here decides whether it may call.
 
+use std::sync::Arc;
+
 use axum::http::request::Parts;
 use rmcp::service::{RequestContext, RoleServer};
 use skillhost::{Caller, Peer, TraceId, Transport};
+use skillhost_identity::Client;
 
 /// The header of a trace, for clients that do not write it into the message.
 const TRACEPARENT: &str = "traceparent";
@@ -19,6 +22,10 @@ pub(crate) fn of(context: &RequestContext<RoleServer>) -> Caller {
     let peer = parts.and_then(|parts| parts.extensions.get::<Peer>());
     if let Some(peer) = peer {
         caller = caller.peer(*peer);
+    }
+    let client = parts.and_then(|parts| parts.extensions.get::<Arc<Client>>());
+    if let Some(name) = client.and_then(|client| client.name()) {
+        caller = caller.client(Arc::clone(name));
     }
     let header = || parts?.headers.get(TRACEPARENT)?.to_str().ok();
     let trace = context.meta.get_traceparent().or_else(header);

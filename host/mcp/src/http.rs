@@ -3,7 +3,8 @@
 //! answers: any of rmcp's, made anew for each request, because nothing is kept
 //! between requests.
 
-mod token;
+mod client;
+mod client_shares;
 mod options;
 mod shutdown;
 mod metrics;
@@ -60,7 +61,7 @@ pub use metrics::Metrics;
 pub use options::HttpOptions;
 pub use shutdown::Shutdown;
 pub use skillhost::config::HttpLimits;
-pub use token::Token;
+pub use skillhost_identity::{Clients, Token};
 
 /// The time in which a peer can read that its request was broken off or its stream
 /// ended.
@@ -91,18 +92,23 @@ impl Server {
     /// If the address is not loopback and there is no token, or it stands for
     /// every address and there are no allowed hosts; if an option is not valid;
     /// or if the system refuses.
-    pub async fn bind(address: SocketAddr, options: HttpOptions) -> anyhow::Result<Self> {
+    pub async fn bind(address: SocketAddr, mut options: HttpOptions) -> anyhow::Result<Self> {
+        if let Some(token) = options.token.take() {
+            options.clients = options.clients.and_unnamed(token)?;
+        }
         let cannot = || format!("cannot serve at `{address}`");
         ensure!(
-            options.token.is_some() || address.ip().to_canonical().is_loopback(),
+            !options.clients.is_empty() || address.ip().to_canonical().is_loopback(),
             "{}: it is reachable from other machines but without a token; set `token_file` in \
-             `[http]`, or `SKILLHOST_HTTP_TOKEN`",
+             `[http]`, or `SKILLHOST_HTTP_TOKEN`, or a client in `[clients.NAME]`",
             cannot()
         );
         let (hosts, origins) = (&options.allowed_hosts, &options.allowed_origins);
         let peers = Peers::new(hosts, origins, address).with_context(cannot)?;
         let connections = options.limits.connections;
-        let places = Places::new(connections, &options.trusted_proxies).with_context(cannot)?;
+        let clients = options.clients.len();
+        let places = Places::new(connections, clients, &options.trusted_proxies);
+        let places = places.with_context(cannot)?;
         let thread = IoThread::start().with_context(cannot)?;
         let listener = thread.run(TcpListener::bind(address)).await;
         let listener = listener.with_context(cannot)?.with_context(cannot)?;
@@ -218,7 +224,7 @@ impl Server {
         ));
         let gate = Arc::new(Gate {
             peers,
-            token: options.token,
+            clients: options.clients,
         });
         let scrape = {
             let (metrics, occupancy) = (Arc::clone(&metrics), occupancy.clone());
@@ -234,7 +240,7 @@ impl Server {
         let guarded = Router::new()
             .route("/mcp", any(endpoint::answer::<S>))
             .with_state(endpoint)
-            .route("/metrics", get(scrape))
+            .route(gate::METRICS, get(scrape))
             .route_layer(from_fn_with_state(gate, gate::admit));
         let router = guarded
             .route("/healthz", get("ok\n"))

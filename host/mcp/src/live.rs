@@ -410,7 +410,7 @@ async fn offer(host: &Host) -> Option<Offer> {
 
 /// Returns whether a host offers the prompt: whether a skill would be in it.
 pub(crate) fn has_prompt(host: &Host) -> bool {
-    let mut skills = host.catalog().skills();
+    let mut skills = host.skills();
     skills.any(|skill| prompt::has_any(&[skill]))
 }
 

@@ -22,7 +22,8 @@ use self::cursor::BadCursor;
 use self::uri::SkillUri;
 use super::batches::{Batches, Reading};
 use super::calls::Guest;
-use super::live::{LiveHost, run_blocking};
+use super::client::ClientView;
+use super::live::run_blocking;
 use super::room::AnswerRoom;
 use skillhost::Line;
 use skillhost::Stop;
@@ -44,7 +45,7 @@ const MOST_CHARACTERS: usize = 512;
 /// Returns a page of all files of all skills, sorted by the bytes of skill and
 /// path.
 pub(crate) async fn list(
-    live: &LiveHost,
+    live: &ClientView<'_>,
     request: Option<PaginatedRequestParams>,
     caller: Caller,
 ) -> Result<ListResourcesResult, ErrorData> {
@@ -122,7 +123,7 @@ pub(crate) fn templates() -> ListResourceTemplatesResult {
 
 /// Reads a file: as text if all of it is UTF-8, otherwise as base64.
 pub(crate) async fn read(
-    live: &LiveHost,
+    live: &ClientView<'_>,
     request: ReadResourceRequestParams,
     caller: Caller,
     room: AnswerRoom,
@@ -164,7 +165,7 @@ pub(crate) async fn read(
 
 /// Returns a page of a folder's entries, sorted by name.
 pub(crate) async fn directory(
-    live: &LiveHost,
+    live: &ClientView<'_>,
     request: ReadResourceDirectoryRequestParams,
     caller: Caller,
 ) -> Result<ReadResourceDirectoryResult, ErrorData> {
@@ -211,7 +212,10 @@ pub(crate) async fn directory(
 }
 
 /// Returns the reader of skills for a request.
-pub(super) async fn reader(live: &LiveHost, caller: Caller) -> Result<SkillResources, ErrorData> {
+pub(super) async fn reader(
+    live: &ClientView<'_>,
+    caller: Caller,
+) -> Result<SkillResources, ErrorData> {
     let resources = live.host_to_list().await.skill_resources();
     let resources = resources.map(|resources| resources.with_caller(caller));
     resources.ok_or_else(|| {

@@ -16,6 +16,7 @@ use rmcp::model::{
 use self::entry::{Entry, Fault, NOT_A_NAME, is_name};
 use super::batches::{Batches, Reading};
 use super::calls::Guest;
+use super::client::ClientView;
 use super::faults::SkillFault;
 use super::live::{LiveHost, run_blocking};
 use super::resources::{
@@ -44,7 +45,7 @@ pub(crate) fn extension() -> Option<ExtensionCapabilities> {
 
 /// Returns a page of the skills that every client takes, sorted by name.
 pub(crate) async fn list(
-    live: &LiveHost,
+    live: &ClientView<'_>,
     request: Option<PaginatedRequestParams>,
     caller: Caller,
 ) -> Result<ListSkillsResult, ErrorData> {
@@ -98,8 +99,11 @@ pub(crate) async fn list(
     match skills.into_rest().or(next) {
         Some(next) => result.next_cursor = Some(cursor::encode(LISTING, [&next])),
         None => {
-            let resources = resources.clone();
-            faults.summarize(&run_blocking(move || resources.skills()).await?);
+            // Of all clients: what one does not see is no fault.
+            let all = LiveHost::host_to_list(live).await.skill_resources();
+            if let Some(all) = all {
+                faults.summarize(&run_blocking(move || all.skills()).await?);
+            }
         }
     }
     Ok(result)
@@ -143,7 +147,7 @@ fn listed(
 
 /// Returns one skill, by the address of its SKILL.md.
 pub(crate) async fn get(
-    live: &LiveHost,
+    live: &ClientView<'_>,
     request: GetSkillRequestParams,
     caller: Caller,
 ) -> Result<GetSkillResult, ErrorData> {

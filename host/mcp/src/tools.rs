@@ -20,7 +20,8 @@ use rmcp::model::{
 use serde_json::{Map, Value};
 
 use super::calls::Guest;
-use super::live::{LiveHost, run_blocking};
+use super::client::ClientView;
+use super::live::run_blocking;
 use super::room::AnswerRoom;
 use super::{outputs, page, values};
 use skillhost::{CallError, Caller, Definition, Output};
@@ -31,7 +32,7 @@ const RECORD_VALUES: usize = 200_000;
 
 /// Returns the current tools.
 pub(crate) async fn list(
-    live: &LiveHost,
+    live: &ClientView<'_>,
     request: Option<PaginatedRequestParams>,
 ) -> Result<ListToolsResult, ErrorData> {
     let host = live.host_to_list().await;
@@ -49,7 +50,7 @@ pub(crate) async fn list(
 /// Calls a tool. Failures, limits and grants give a result; only an unknown tool
 /// is an error of the protocol.
 pub(crate) async fn call(
-    live: &LiveHost,
+    live: &ClientView<'_>,
     request: CallToolRequestParams,
     caller: Caller,
     room: AnswerRoom,

@@ -8,8 +8,10 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use clap::Args;
-use skillhost::config;
-use skillhost_mcp::http::{HttpOptions, Metrics, Server, Shutdown, Token};
+use skillhost::Host;
+use skillhost::config::{self, ClientConfig};
+use skillhost_identity::{Clients, Token};
+use skillhost_mcp::http::{HttpOptions, Metrics, Server, Shutdown};
 use skillhost_mcp::{Handler, LiveHost};
 
 use super::memory;
@@ -76,7 +78,12 @@ impl HttpArguments {
         let config = options.configured()?;
         let builder = options.builder(&config)?.observer(metrics.clone());
         let shutdown = Shutdown::on_signals()?;
-        let http_options = self.options(config.http)?;
+        let clients = Clients::read(&config.clients)?;
+        for warning in Clients::warnings(&config.clients) {
+            terminal::complain(warning);
+        }
+        let http_options = self.options(config.http, clients)?;
+        let configured = config.clients;
         let (server, shown) = match address {
             HttpAddress::Localhost(port) => {
                 let server = Server::bind_localhost(port, http_options).await?;
@@ -122,7 +129,9 @@ impl HttpArguments {
                 broken_off
             }
             host = live.load() => {
-                report_problems(&host?);
+                let host = host?;
+                report_problems(&host);
+                report_scopes(&host, &configured);
                 served.await
             }
         };
@@ -133,8 +142,9 @@ impl HttpArguments {
         Ok(Exit::Ok)
     }
 
-    fn options(self, configured: config::Http) -> anyhow::Result<HttpOptions> {
+    fn options(self, configured: config::Http, clients: Clients) -> anyhow::Result<HttpOptions> {
         let mut options = HttpOptions::default();
+        options.clients = clients;
         options.token = self.token(&configured)?;
         options.allowed_hosts = configured.allowed_hosts;
         options.allowed_hosts.extend(self.allow_host);
@@ -165,6 +175,20 @@ impl HttpArguments {
                 token.context(format!("`{TOKEN_VARIABLE}`")).map(Some)
             }
             (None, None) => Ok(None),
+        }
+    }
+}
+
+/// Reports the patterns of clients that fit no tool and no skill.
+fn report_scopes(host: &Host, clients: &[ClientConfig]) {
+    for client in clients {
+        for (kind, pattern) in host.unmatched(&client.scope) {
+            terminal::complain(format_args!(
+                "{}: `{}` in `{kind}` of `{}` fits none of the {kind} that there are",
+                client.place,
+                pattern,
+                client.table()
+            ));
         }
     }
 }

@@ -8,6 +8,7 @@ use serde::de::{DeserializeOwned, Deserializer, Error as _, Visitor};
 use toml::de::{DeTable, DeValue};
 
 use super::audit::{self, CheckpointLimits, RawAuditTable};
+use super::clients::{ClientLimits, RawClient};
 use super::grants::RawGrant;
 use super::http::{HttpLimits, RawHttp};
 use super::prompt::{PromptLimits, RawSearch};
@@ -21,11 +22,12 @@ const ANY: &str = "*";
 
 /// Keys that reach beyond the folder of the configuration: what they name, or
 /// what they let in, may lie anywhere.
-pub(super) const REACHING: [&str; 6] = [
+pub(super) const REACHING: [&str; 7] = [
     "home",
     "audit",
     "audit_file",
     "http",
+    "clients",
     "hard_links",
     "grants.*.hard_links",
 ];
@@ -40,11 +42,12 @@ pub(super) fn of_table(table: &str) -> Option<Vec<&'static str>> {
         ],
         "http" => vec![fields::<RawHttp>(), rows::<HttpLimits>()],
         audit::KEY => vec![fields::<RawAuditTable>(), rows::<CheckpointLimits>()],
+        "clients.*" => vec![fields::<RawClient>(), rows::<ClientLimits>()],
         "prompt" => vec![rows::<PromptLimits>()],
         "search" => vec![fields::<RawSearch>()],
         "grants.*" => vec![fields::<RawGrant>()],
         "limits" | "grants.*.limits" => vec![rows::<Limits>()],
-        "grants" | "grants.*.environment" | "pins" | "descriptions" => vec![vec![ANY]],
+        "clients" | "grants" | "grants.*.environment" | "pins" | "descriptions" => vec![vec![ANY]],
         _ => return None,
     };
     Some(keys.concat())

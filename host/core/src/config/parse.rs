@@ -43,6 +43,12 @@ impl Source<'_> {
             let grant = grant.into_inner().grant(limits).context(place)?;
             anyhow::Ok((component, grant))
         });
+        let tables = table_in(table, "clients");
+        let clients = raw.clients.into_iter().map(|(name, client)| {
+            let place = self.place(client.span().start);
+            let client = client.into_inner().client(name, place, tables, self)?;
+            client.check().map(|()| client)
+        });
         let pins = raw.pins.into_iter().map(|(file, pin)| {
             let place = self.place(pin.span().start);
             let pin = pin.into_inner();
@@ -84,6 +90,7 @@ impl Source<'_> {
             prompt: limits::read_in(table, PromptLimits::KEY, Default::default(), self)?,
             search_offer: raw.search.offer(),
             http: raw.http.http(http_limits, |path| self.path(path)),
+            clients: clients.collect::<anyhow::Result<_>>()?,
             limits,
         })
     }

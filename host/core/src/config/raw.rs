@@ -8,6 +8,7 @@ use serde::de::IgnoredAny;
 use toml::Spanned;
 
 use super::audit::RawAudit;
+use super::clients::RawClient;
 use super::grants::RawGrant;
 use super::http::RawHttp;
 use super::prompt::RawSearch;
@@ -35,6 +36,7 @@ pub(super) struct RawConfig {
     _limits: IgnoredAny,
     pub(super) grants: BTreeMap<String, Spanned<RawGrant>>,
     pub(super) http: RawHttp,
+    pub(super) clients: BTreeMap<String, Spanned<RawClient>>,
     #[serde(rename = "prompt")]
     _prompt: IgnoredAny,
     pub(super) search: RawSearch,

@@ -410,7 +410,7 @@ impl HostBuilder {
             })
             .next()
             .map(resource_reader);
-        Ok(Host(Arc::new(Inner {
+        let inner = Arc::new(Inner {
             catalog,
             runtime,
             observer: self.observer,
@@ -422,7 +422,8 @@ impl HostBuilder {
             index,
             search_offer: self.search_offer,
             prompt_budget: self.prompt_limits.budget,
-        })))
+        });
+        Ok(Host(inner, None))
     }
 
     /// Returns the folders of skills, in their order.

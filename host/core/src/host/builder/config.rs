@@ -36,6 +36,7 @@ impl HostBuilder {
             prompt,
             search_offer,
             http: _,
+            clients: _,
         } = config;
         let tools = tools.iter().map(|tools| Ok(tools.folder()?.to_owned()));
         Ok(Self {

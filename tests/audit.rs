@@ -1,17 +1,26 @@
 //! The audit log: one record per call, without what the call read, and no answer
 //! without a record.
 
+mod chain;
+mod program;
+
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use skillhost::{AuditMode, CallError, Host, Stop};
+use skillhost::{AuditMode, CallError, Caller, Host, Peer, Stop, TraceId, Transport};
+
+use skillhost_mcp::http::HttpOptions;
 
 use crate::support::folders::Folders;
+use crate::support::http::{Client, Request, TestServer};
 use crate::support::program::Program;
 use crate::support::{block_on, build, builder, builder_with_guests, call};
+
+/// The header of a trace.
+const TRACE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
 fn host(folders: &Folders, mode: AuditMode) -> Host {
     folders.write("a/SKILL.md", "secret text\n");
@@ -68,8 +77,9 @@ fn every_call_leaves_one_record() {
             Some("trap"),
         ),
     ];
+    let caller = Caller::default().id("id-1");
     for (tool, arguments, ..) in &calls {
-        let _ = block_on(host.call_with_id(tool, arguments.clone(), Some("id-1")));
+        let _ = block_on(host.call_from(&caller, tool, arguments.clone()));
     }
     block_on(async {
         let waiting = host.call("raw_sleep", json!({"skill_name": "a", "path": "p"}));
@@ -98,6 +108,110 @@ fn every_call_leaves_one_record() {
         (&given_up["outcome"], &given_up["skill"]),
         (&json!("cancelled"), &json!("a"))
     );
+}
+
+#[test]
+fn a_record_names_the_caller_and_what_the_call_cost() {
+    let folders = Folders::new();
+    let host = host(&folders, AuditMode::Required);
+    let caller = Caller::new(Transport::Http)
+        .client("ci\u{1b}[2J")
+        .peer(Peer::Address("192.0.2.1:4000".parse().unwrap()))
+        .id("x".repeat(2000))
+        .trace(TraceId::from_traceparent(TRACE).unwrap());
+    let arguments = json!({"skill_name": "a"});
+    block_on(host.call_from(&caller, "read_skill", arguments.clone())).unwrap();
+    block_on(host.call("read_skill", arguments)).unwrap();
+    let [named, unnamed] = &records(&log(&folders))[..] else {
+        panic!("there are two records");
+    };
+    assert_eq!(named["client"], "ci\u{1b}[2J");
+    assert_eq!(named["peer"], "192.0.2.1:4000");
+    assert_eq!(named["transport"], "http");
+    assert_eq!(named["trace"], "0af7651916cd43dd8448eb211c80319c");
+    assert_eq!(named["id"], "x".repeat(1024));
+    let cpu = named["cpu_us"].as_u64().unwrap();
+    assert!(
+        cpu > 0 && cpu <= named["duration_us"].as_u64().unwrap() + 1_000,
+        "{named}"
+    );
+    assert_eq!(unnamed["transport"], "embedded");
+    for none in ["client", "peer", "trace"] {
+        assert_eq!(unnamed.get(none), None);
+    }
+    // Two calls of one process have the same beginning of their own ids.
+    let ids = [named, unnamed].map(|record| {
+        let (run, number) = record["call"].as_str().unwrap().split_once('-').unwrap();
+        (run.to_owned(), number.parse::<u64>().unwrap())
+    });
+    assert_eq!((&ids[0].0, ids[0].1 + 1), (&ids[1].0, ids[1].1));
+}
+
+#[test]
+fn over_http_a_record_has_the_peer_and_the_trace() {
+    let folders = Folders::new();
+    folders.write("a/SKILL.md", "# A\n");
+    let builder = builder().skills(&folders.root);
+    let builder = builder.audit(log(&folders), AuditMode::Required);
+    let server = TestServer::start(builder, HttpOptions::default());
+    let mut client = Client::connect(server.address);
+    let read = Request::call(7, "read_skill", json!({"skill_name": "a"}));
+    let traced = read.clone().with("traceparent", TRACE);
+    // A resource is read by a call too.
+    let resource = json!({"jsonrpc": "2.0", "id": 8, "method": "resources/read", "params": {
+        "uri": "skill://a/SKILL.md", "_meta": {"traceparent": TRACE},
+    }});
+    let resource = Request::post(resource.to_string()).with("MCP-Protocol-Version", "2025-11-25");
+    for request in [&read, &traced, &resource] {
+        assert_eq!(client.ask(request).status, 200);
+    }
+    let records = records(&log(&folders));
+    let expected = [("7", false), ("7", true), ("8", true)];
+    assert_eq!(records.len(), expected.len());
+    for (record, (id, has_trace)) in records.iter().zip(expected) {
+        assert_eq!(
+            (&record["transport"], &record["id"]),
+            (&json!("http"), &json!(id))
+        );
+        assert_eq!(record["peer"], client.address().to_string());
+        let trace = has_trace.then_some("0af7651916cd43dd8448eb211c80319c");
+        assert_eq!(record["trace"].as_str(), trace, "{record}");
+    }
+}
+
+#[test]
+fn the_digests_of_arguments_and_answers_are_keyed() {
+    let folders = Folders::new();
+    let read = |file: &str| json!({"skill_name": "a", "file_path": file});
+    for _ in 0..2 {
+        let host = host(&folders, AuditMode::Required);
+        for file in ["SKILL.md", "SKILL.md", "none"] {
+            let _ = call(&host, "read_file_in_skill", read(file));
+        }
+    }
+    call(
+        &host(&folders, AuditMode::Required),
+        "list_skills",
+        json!({"none": 1}),
+    )
+    .unwrap_err();
+    let records = records(&log(&folders));
+    let digests = |at: usize| {
+        ["arguments_hmac", "answer_hmac"].map(|key| records[at][key].as_str().unwrap_or_default())
+    };
+    assert!(digests(0).iter().all(|digest| digest.len() == 64));
+    // The same call has the same digests, until the key of the process has gone.
+    assert_eq!(digests(0), digests(1));
+    for other in [2, 3] {
+        assert!(
+            digests(0)
+                .iter()
+                .zip(digests(other))
+                .all(|(one, other)| *one != other)
+        );
+    }
+    // A refused call has no answer of the tool.
+    assert!(digests(6)[0].len() == 64 && digests(6)[1].is_empty());
 }
 
 #[test]
@@ -160,6 +274,26 @@ fn a_call_that_cannot_be_recorded_fails_unless_the_operator_allows_it() {
     }
 }
 
+#[test]
+fn a_call_that_cannot_be_recorded_is_in_the_metrics() {
+    let folders = Folders::new();
+    folders.write("a/SKILL.md", "# A\n");
+    let builder = builder().skills(&folders.root);
+    let builder = builder.audit(log(&folders), AuditMode::Required);
+    let server = TestServer::start(builder, HttpOptions::default());
+    replace_descriptor(&log(&folders), Path::new("/dev/full"));
+    let read = Request::call(1, "read_skill", json!({"skill_name": "a"}));
+    let answer = Client::once(server.address, &read);
+    assert!(
+        answer.text().contains("could not be recorded"),
+        "{answer:?}"
+    );
+    let metrics = Client::once(server.address, &Request::get("/metrics")).body;
+    let line =
+        "skillhost_calls_total{tool=\"read_skill\",outcome=\"stopped\",reason=\"not-recorded\"} 1";
+    assert!(metrics.lines().any(|shown| shown == line), "{metrics}");
+}
+
 /// Makes the descriptor that is open on one file be open on another.
 fn replace_descriptor(file: &Path, other: &Path) {
     use std::os::fd::{FromRawFd as _, IntoRawFd as _};
@@ -202,4 +336,5 @@ fn the_command_line_records_with_the_callers_id() {
         (&records[0]["id"], &records[0]["outcome"]),
         (&json!("c1"), &json!("output"))
     );
+    assert_eq!(records[0]["transport"], "cli");
 }

@@ -3,6 +3,7 @@
 
 mod access;
 mod answers;
+mod clients;
 mod endings;
 mod hostile_requests;
 mod limits;

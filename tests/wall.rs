@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use serde_json::json;
-use skillhost_confine::broker::{Allowed, AllowedFolder, Broker, OutputFolder};
+use skillhost_confine::broker::{Allowed, AllowedFolder, Broker, LogPath, OutputFolder};
 
 use crate::support::mcp::{Client, NEWEST, session};
 use crate::support::program::Program;
@@ -322,6 +322,47 @@ fn the_broker_starts_one_task_with_a_bound_and_ends_it() {
     }
     let running: Vec<_> = (0..17).map(|_| start(Vec::new())).collect();
     assert_eq!(running.iter().filter(|started| started.is_ok()).count(), 16);
+}
+
+#[test]
+fn the_broker_opens_the_audit_log_by_its_name_and_no_other_file() {
+    let program = Program::new();
+    let at = |path: &str| program.folder.path().join(path);
+    let without = broker(program.folder.path(), Allowed::default());
+    assert!(without.open_log().is_err());
+    let allowed = Allowed {
+        log: Some(LogPath(at("log"))),
+        ..Allowed::default()
+    };
+    let broker = broker(program.folder.path(), allowed);
+    for rotated in ["log.1", "log.2"] {
+        let mut log = fs::File::from(broker.open_log().unwrap());
+        log.write_all(rotated.as_bytes()).unwrap();
+        assert_eq!(fs::read_to_string(at("log")).unwrap(), rotated);
+        fs::rename(at("log"), at(rotated)).unwrap();
+    }
+    symlink("log.1", at("log")).unwrap();
+    assert!(broker.open_log().is_err());
+    assert_eq!(fs::read_to_string(at("log.1")).unwrap(), "log.1");
+}
+
+#[test]
+fn a_server_goes_on_with_an_audit_log_that_was_renamed() {
+    let program = program();
+    let at = |path: &str| program.folder.path().join(path);
+    let arguments = ["--skills", "skills", "--audit", "audit.jsonl"];
+    let mut client = Client::start(program.folder.path(), &arguments, NEWEST);
+    for rotated in ["1", "2"] {
+        let result = client.call("read_skill", json!({"skill_name": "a"}));
+        assert_eq!(result["isError"], false, "{result}");
+        assert!(
+            fs::read_to_string(at("audit.jsonl"))
+                .unwrap()
+                .contains("read_skill")
+        );
+        fs::rename(at("audit.jsonl"), at(rotated)).unwrap();
+    }
+    client.end();
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Tools and prompts: listings, calls, answers and failures.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -280,9 +280,11 @@ fn the_audit_record_of_a_call_has_the_request_id() {
     let number = client.send("tools/call", params);
     client.answer(number);
     let records = std::fs::read_to_string(program.folder.path().join("audit.jsonl")).unwrap();
-    let ids: Vec<Value> = records
+    let records: Vec<Value> = records
         .lines()
-        .map(|line| serde_json::from_str::<BTreeMap<String, Value>>(line).unwrap()["id"].clone())
+        .map(|line| serde_json::from_str(line).unwrap())
         .collect();
+    let ids: Vec<&Value> = records.iter().map(|record| &record["id"]).collect();
     assert_eq!(ids, ["an id", &number.to_string()]);
+    assert!(records.iter().all(|record| record["transport"] == "stdio"));
 }

@@ -3,7 +3,9 @@
 use std::fs;
 
 use serde_json::{Value, json};
-use skillhost::{AuditMode, CallError, Grant, Limits, ResourceError, SKILL_RESOURCES, Stop};
+use skillhost::{
+    AuditMode, CallError, Caller, Grant, Limits, ResourceError, SKILL_RESOURCES, Stop,
+};
 
 use super::{MIB, host, manifest, paths, read, resources};
 use crate::support::folders::{CANARY, Folders};
@@ -107,7 +109,10 @@ fn every_read_of_a_resource_is_recorded() {
     let log = folders.outside.join("audit.jsonl");
     let builder = builder().skills(&folders.root);
     let host = build(builder.audit(&log, AuditMode::Required));
-    let resources = host.skill_resources().unwrap().with_id("7");
+    let resources = host
+        .skill_resources()
+        .unwrap()
+        .with_caller(Caller::default().id("7"));
     read(&resources, "SKILL.md").unwrap();
     read(&resources, "none").unwrap_err();
     manifest(&resources);

@@ -235,6 +235,11 @@ impl Client {
         Self::over(stream)
     }
 
+    /// Returns the address that the server sees.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.stream.local_addr().unwrap()
+    }
+
     /// Sends one request on a new connection.
     pub(crate) fn once(address: SocketAddr, request: &Request) -> Answer {
         Self::connect(address).ask(request)

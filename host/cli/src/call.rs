@@ -11,11 +11,11 @@ use std::sync::Arc;
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 use skillhost::config::Config;
-use skillhost::{CallError, Host, Output, OutputFiles, message};
+use skillhost::{CallError, Caller, Host, HostBuilder, Output, OutputFiles, Transport, message};
 use skillhost_confine::broker::Broker;
 
 use crate::exit::Exit;
-use crate::options::CommonOptions;
+use crate::options::{CommonOptions, report_problems};
 use crate::terminal::{self, format_line};
 use crate::wall::{self, Needs, WallArguments};
 use arguments::CallArguments;
@@ -62,6 +62,7 @@ pub(crate) struct ReadyCall {
     call: CallCommand,
     options: CommonOptions,
     config: Config,
+    builder: HostBuilder,
     /// Writes the files of the answer, if they are wanted and this process cannot.
     broker: Option<Arc<Broker>>,
 }
@@ -73,7 +74,10 @@ impl CallCommand {
         if let Some(folder) = &self.output_dir {
             output_dir::check(folder)?;
         }
-        let config = options.configured()?;
+        let mut config = options.configured()?;
+        // It reserves nothing for more calls.
+        config.load.calls = 1;
+        let builder = options.builder(&config)?;
         let needs = Needs {
             is_server: false,
             output: self.output_dir.as_deref(),
@@ -83,6 +87,7 @@ impl CallCommand {
             call: self,
             options,
             config,
+            builder,
             broker,
         })
     }
@@ -90,10 +95,12 @@ impl CallCommand {
     async fn execute(
         self,
         options: CommonOptions,
-        mut config: Config,
+        config: Config,
+        builder: HostBuilder,
         broker: Option<&Broker>,
     ) -> anyhow::Result<Exit> {
-        let host = options.host_of_one_call(&mut config).await?;
+        let host = builder.build().await?;
+        report_problems(&host);
         let arguments = match self.arguments(&host) {
             Ok(arguments) => arguments,
             Err(error) => return Ok(self.refused(&host, &config, &error)),
@@ -103,9 +110,12 @@ impl CallCommand {
         }
         let text = arguments.to_string();
         options.prepare_search(&host, &self.tool, &text).await;
-        let id = self.tool_call_id.as_deref();
+        let mut caller = Caller::new(Transport::Cli);
+        if let Some(id) = &self.tool_call_id {
+            caller = caller.id(id);
+        }
         let noted = host.noted_skill(&self.tool, &arguments);
-        let outcome = host.call_with_id(&self.tool, arguments, id).await;
+        let outcome = host.call_from(&caller, &self.tool, arguments).await;
         if let Some(skill) = noted.filter(|_| outcome.is_ok())
             && let Some(note) = host.script_note(&skill).await
         {
@@ -210,8 +220,15 @@ impl CallCommand {
 
 impl ReadyCall {
     pub(crate) async fn execute(self) -> anyhow::Result<Exit> {
-        let broker = self.broker.as_deref();
-        self.call.execute(self.options, self.config, broker).await
+        let Self {
+            call,
+            options,
+            config,
+            builder,
+            broker,
+        } = self;
+        let broker = broker.as_deref();
+        call.execute(options, config, builder, broker).await
     }
 }
 

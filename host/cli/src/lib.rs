@@ -28,6 +28,7 @@ mod wall;
 
 // The other verbs.
 
+mod audit;
 mod call;
 mod check;
 mod dev;
@@ -78,6 +79,7 @@ enum Verb {
     AddLibrary(build::AddLibraryCommand),
     Test(test::TestCommand),
     Serve(serve::ServeCommand),
+    Audit(audit::AuditCommand),
 }
 
 /// Runs the program. `observer` learns how every call over stdio ends; the program
@@ -193,6 +195,7 @@ impl Verb {
             Self::Dev(dev) => dev.execute().await,
             Self::AddLibrary(library) => Ok(library.execute()),
             Self::Test(test) => test.execute(options).await,
+            Self::Audit(audit) => audit.execute(),
             Self::Call(_) | Self::Serve(_) => unreachable!("`prepare` has made a task of it"),
         }
     }

@@ -9,7 +9,7 @@ use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use serde_json::{Value, json};
 use skillhost::exchange::{self, Format, MessageError};
-use skillhost::{Host, message, parse_arguments};
+use skillhost::{Caller, Host, Transport, message, parse_arguments};
 
 use crate::exit::Exit;
 use crate::options::{CommonOptions, Starter};
@@ -90,7 +90,7 @@ impl RespondCommand {
                 terminal::say(&message::call_line(&call.name, &arguments));
             }
         }
-        let answers = exchange::run(host, calls).await;
+        let answers = exchange::run_from(&Caller::new(Transport::Cli), host, calls).await;
         if self.transcript {
             let results = answers.iter().map(|answer| &answer.text);
             for line in results.flat_map(|text| message::result_lines(text)) {

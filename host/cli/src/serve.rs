@@ -42,7 +42,7 @@ impl ServeCommand {
         let config = options.configured()?;
         let builder = options.builder(&config)?;
         let http = match self.http.address {
-            Some(address) => Some(self.http.prepare(address, config.http.clone())?),
+            Some(address) => Some(self.http.prepare(address, &config)?),
             None => None,
         };
         let needs = Needs {

@@ -6,7 +6,8 @@
 //!
 //! | what | where |
 //! |---|---|
-//! | the configuration and the token are read | the verb |
+//! | the configuration, tokens and keys are read | the verb |
+//! | the program and the socket that get checkpoints of the audit log | `CommonOptions::builder` |
 //! | the server's sockets are bound | `serve/http.rs` |
 //! | what the machine is asked once: its memory, the page map, `/proc/self/fd` | [`look_at_machine`] |
 //! | the cache folder and the audit log are made, if they are missing | [`raise`] |
@@ -27,7 +28,9 @@ use skillhost::config::{Config, Confinement};
 use skillhost::internal::{
     ChildHandle, Delegate, EXPLICIT_CHECKS, look_at_machine, make_audit_log, set_delegate,
 };
-use skillhost_confine::broker::{Allowed, AllowedFolder, Broker, BrokeredChild, OutputFolder};
+use skillhost_confine::broker::{
+    Allowed, AllowedFolder, Broker, BrokeredChild, LogPath, OutputFolder,
+};
 use skillhost_confine::{Profile, Wall, WallReport, link_targets};
 
 use crate::options::{self, CommonOptions};
@@ -146,11 +149,17 @@ fn wall(options: &CommonOptions, config: &Config) -> Wall {
         let _ = DirBuilder::new().recursive(true).mode(0o700).create(&cache);
         wall = wall.keep_files(cache);
     }
-    if let Some(audit) = &config.audit_file {
-        let _ = make_audit_log(&audit.path, &options.trusted());
-        wall = wall.write_file(&audit.path);
+    if let Some(log) = audit_file(config) {
+        let _ = make_audit_log(log, &options.trusted());
+        wall = wall.write_file(log);
     }
     wall
+}
+
+/// Returns the file of the audit log, if it is one.
+fn audit_file(config: &Config) -> Option<&Path> {
+    let file = config.audit_file.as_ref()?.path.as_path();
+    (file != Path::new("-")).then_some(file)
 }
 
 /// Returns the folders that are read, by the paths that the operator gave.
@@ -177,6 +186,7 @@ fn start_broker(config: &Config, needs: Needs<'_>) -> anyhow::Result<Option<Arc<
     let allowed = Allowed {
         folders: folders(config).collect(),
         output: needs.output.map(|output| OutputFolder(output.to_owned())),
+        log: audit_file(config).map(|log| LogPath(log.to_owned())),
         task: COMPILE_ARGUMENT.to_owned(),
         variables: vec![EXPLICIT_CHECKS.to_owned()],
         time: config.compile_limits.compile_time,
@@ -191,6 +201,10 @@ struct Outside(Arc<Broker>);
 impl Delegate for Outside {
     fn open(&self, handle: BorrowedFd<'_>) -> io::Result<OwnedFd> {
         self.0.open(handle)
+    }
+
+    fn open_log(&self) -> io::Result<OwnedFd> {
+        self.0.open_log()
     }
 
     fn start(

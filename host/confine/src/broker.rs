@@ -42,6 +42,8 @@ pub struct Allowed {
     pub folders: Vec<AllowedFolder>,
     /// The new folder to write files into.
     pub output: Option<OutputFolder>,
+    /// The audit log.
+    pub log: Option<LogPath>,
     /// The task of child processes: the program's only argument.
     pub task: String,
     /// The names of the variables that their environment may have.
@@ -53,6 +55,10 @@ pub struct Allowed {
 /// The new folder of a call's files.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct OutputFolder(#[serde(with = "bytes")] pub PathBuf);
+
+/// The path of an audit log.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct LogPath(#[serde(with = "bytes")] pub PathBuf);
 
 /// A folder, or a file, that the broker opens in.
 #[derive(Debug, Serialize, Deserialize)]
@@ -89,6 +95,8 @@ mod bytes {
 enum Request {
     /// To open what the descriptor beside it leads to.
     Open,
+    /// To open the audit log, or to make it.
+    OpenLog,
     /// To start a child process, with the streams and the socket beside it.
     Start { environment: Vec<(String, String)> },
     /// To make the output folder.
@@ -156,6 +164,16 @@ impl Broker {
     /// If it does not, or the system refuses.
     pub fn open(&self, handle: BorrowedFd<'_>) -> io::Result<OwnedFd> {
         self.ask(&Request::Open, &[handle])?
+            .ok_or_else(|| Errno::BADMSG.into())
+    }
+
+    /// Opens the audit log to read and append, or makes it.
+    ///
+    /// # Errors
+    ///
+    /// If there is none to open, or the system refuses.
+    pub fn open_log(&self) -> io::Result<OwnedFd> {
+        self.ask(&Request::OpenLog, &[])?
             .ok_or_else(|| Errno::BADMSG.into())
     }
 

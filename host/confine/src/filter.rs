@@ -91,6 +91,7 @@ const SERVING: &[c_long] = &[
     libc::SYS_epoll_pwait,
     libc::SYS_eventfd2,
     libc::SYS_faccessat,
+    libc::SYS_faccessat2,
     libc::SYS_fadvise64,
     libc::SYS_fdatasync,
     libc::SYS_flock,
@@ -153,6 +154,7 @@ const BROKER: &[c_long] = &[
     libc::SYS_dup3,
     libc::SYS_execve,
     libc::SYS_faccessat,
+    libc::SYS_faccessat2,
     libc::SYS_fcntl,
     libc::SYS_getcwd,
     libc::SYS_getdents64,
@@ -273,8 +275,12 @@ const COMMANDS: &[i32] = &[
     libc::F_GET_SEALS,
 ];
 
-/// The options of `prctl`: names of threads and of memory. Guards against: the others.
-const OPTIONS: &[i32] = &[libc::PR_SET_NAME, libc::PR_SET_VMA];
+/// The options of `prctl`: names of threads and of memory, and what the kernel told this
+/// process at its start. Guards against: the others.
+const OPTIONS: &[i32] = &[libc::PR_SET_NAME, libc::PR_SET_VMA, PR_GET_AUXV];
+
+/// From the kernel's prctl.h; libc does not name it for every library.
+const PR_GET_AUXV: i32 = 0x4155_5856;
 
 /// The bits of `clone` that make namespaces, or a task that is no thread of this process.
 const NAMESPACES: i32 = libc::CLONE_NEWNS

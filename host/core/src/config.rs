@@ -1,6 +1,8 @@
 //! `skillhost.toml`: a file of settings, read and checked. Nothing in it is
 //! guessed, and every error names the file, the line and what would be right.
 
+mod audit;
+mod clients;
 mod file;
 mod grants;
 mod http;
@@ -28,6 +30,8 @@ use crate::tool::offer::{ToolSet, Wording};
 use crate::trust::Trust;
 use source::{Reach, Source};
 
+pub use audit::{CheckpointLimits, Checkpoints};
+pub use clients::{ClientConfig, ClientLimits};
 pub use http::{Http, HttpLimits};
 pub use process::Confinement;
 pub use prompt::PromptLimits;
@@ -66,6 +70,8 @@ pub struct Config {
     pub audit_file: Option<ConfiguredPath>,
     /// The fate of a call that cannot be recorded in it.
     pub audit: AuditMode,
+    /// The signatures in it.
+    pub checkpoints: Checkpoints,
     /// The calls that run and wait at a time.
     pub load: Load,
     /// The limits of compiling a component file.
@@ -85,6 +91,8 @@ pub struct Config {
     pub search_offer: SearchOffer,
     /// The settings of a server over HTTP.
     pub http: Http,
+    /// The clients of such a server, sorted by name.
+    pub clients: Vec<ClientConfig>,
     /// The extent to which the program confines itself.
     pub confinement: Confinement,
 }

@@ -14,6 +14,9 @@ pub trait Delegate: Send + Sync {
     /// Opens a file or folder for reading by an `O_PATH` descriptor of it.
     fn open(&self, handle: BorrowedFd<'_>) -> io::Result<OwnedFd>;
 
+    /// Opens the audit log to read and append, or makes it, if it was renamed.
+    fn open_log(&self) -> io::Result<OwnedFd>;
+
     /// Starts the program's child process for a task, on these streams: its stdin, stdout
     /// and stderr.
     fn start(

@@ -47,7 +47,7 @@ use crate::host::Host;
 use crate::tool::Definition;
 
 pub use mcp::mcp_tools;
-pub use running::run;
+pub use running::{run, run_from};
 pub use strict::NotStrict;
 
 /// The most bytes of a message. Guards against: a stream without an end. A whole API

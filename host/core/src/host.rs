@@ -7,9 +7,12 @@ mod definitions;
 mod grants;
 mod help;
 pub(crate) mod resources;
+mod scope;
 mod script_note;
 mod scripts;
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
@@ -24,18 +27,18 @@ use crate::skill::search::{SearchOffer, SkillIndex};
 use crate::text::suggest;
 use crate::tool::arguments::parse_arguments;
 use crate::tool::audit::{Audit, AuditEntry, CallSubject};
-use crate::tool::grant::Terms;
+use crate::tool::grant::{Scope, Terms};
 use crate::tool::observer::{Observation, Observer, Occupancy};
 use crate::tool::offer::DescriptionSource;
-use crate::tool::{CallError, Definition, Failure, FolderRule, Help, Output, Stop};
+use crate::tool::{CallError, Caller, Definition, Failure, FolderRule, Help, Output, Stop};
 
 pub use builder::HostBuilder;
 use components::LoadedComponent;
 
 /// Skills and tools, ready to answer calls. It is cheap to clone; all clones are
-/// the same host.
+/// the same host, and so is what a caller with a [scope](Host::in_scope) sees of it.
 #[derive(Clone)]
-pub struct Host(Arc<Inner>);
+pub struct Host(Arc<Inner>, Option<Arc<Scope>>);
 
 struct Inner {
     catalog: Arc<Catalog>,
@@ -109,8 +112,7 @@ impl Host {
     /// Returns the tools as their components define them, without the skills'
     /// names.
     pub fn tools(&self) -> impl Iterator<Item = &Definition> {
-        let tools = self.0.tools.iter();
-        tools.map(|granted| &granted.tool.definition)
+        self.served_tools().map(|granted| &granted.tool.definition)
     }
 
     /// Asks a tool's component for its definitions again, in a sandbox of its own.
@@ -128,7 +130,7 @@ impl Host {
         Ok(!sandbox.exports_functions())
     }
 
-    /// Returns the skills.
+    /// Returns all skills, in whatever scope.
     pub fn catalog(&self) -> &Catalog {
         &self.0.catalog
     }
@@ -184,70 +186,76 @@ impl Host {
     /// `arguments` is the JSON object that the model wrote; see
     /// [`parse_arguments`](crate::parse_arguments) for its text.
     pub async fn call(&self, tool: &str, arguments: Value) -> Result<Output, CallError> {
-        self.call_with_id(tool, arguments, None).await
+        self.call_from(&Caller::default(), tool, arguments).await
     }
 
-    /// Calls a tool as [`Host::call`] does, with the caller's id for the audit log.
-    pub async fn call_with_id(
+    /// Calls a tool as [`Host::call`] does, for a caller whom the audit log names.
+    pub async fn call_from(
         &self,
+        caller: &Caller,
         tool: &str,
         arguments: Value,
-        id: Option<&str>,
     ) -> Result<Output, CallError> {
-        self.run_recorded(self.tool(tool), tool, Ok(arguments), id)
+        self.run_recorded(caller, self.tool(tool), tool, Ok(arguments))
             .await
     }
 
-    /// Calls a tool as [`Host::call_with_id`] does, with the arguments as the model
-    /// wrote them. Arguments that are not JSON are an error of the call, and are in
-    /// the audit log.
+    /// Calls a tool as [`Host::call_from`] does, with the arguments as the model wrote
+    /// them. Arguments that are not JSON are an error of the call, and are in the audit
+    /// log.
     pub(crate) async fn call_json(
         &self,
+        caller: &Caller,
         tool: &str,
         arguments: &str,
-        id: Option<&str>,
     ) -> Result<Output, CallError> {
         let arguments = parse_arguments(arguments);
-        self.run_recorded(self.tool(tool), tool, arguments, id)
+        self.run_recorded(caller, self.tool(tool), tool, arguments)
             .await
     }
 
     /// Calls the tool that reads for resources, which no agent can name.
     pub(crate) async fn call_resources(
         &self,
+        caller: &Caller,
         arguments: Value,
-        id: Option<&str>,
     ) -> Result<Output, CallError> {
-        let reader = self.0.resources.as_ref();
-        let tool = reader.map(|reader| &reader.tool);
+        let tool = self.resource_reader().map(|reader| &reader.tool);
         let tool = tool.ok_or_else(|| self.unknown(SKILL_RESOURCES));
-        self.run_recorded(tool, SKILL_RESOURCES, Ok(arguments), id)
+        self.run_recorded(caller, tool, SKILL_RESOURCES, Ok(arguments))
             .await
     }
 
     /// Returns the most bytes of a file that resources can have; none if they are
     /// switched off.
     pub(crate) fn resource_bytes(&self) -> Option<usize> {
-        let resources = self.0.resources.as_ref();
-        resources.map(|resources| resources.max_bytes)
+        self.resource_reader().map(|reader| reader.max_bytes)
     }
 
     /// Checks that the files of the skill of this name may be read as resources.
     pub(crate) fn resources_allow(&self, skill: &str) -> bool {
-        let resources = self.0.resources.as_ref();
-        resources.is_some_and(|resources| resources.tool.terms.skills.allow(skill))
+        let reader = self.resource_reader();
+        reader.is_some_and(|reader| self.may_read(&reader.tool.terms, skill))
+    }
+
+    /// Writes a checkpoint of the audit log, if it has records after the last one. At
+    /// the end of the last host with this log there is one in any case.
+    pub fn sign_audit_log(&self) {
+        if let Some(audit) = &self.0.runtime.audit {
+            audit.checkpoint();
+        }
     }
 
     /// Runs a call, and reports its end to the audit log and the observer.
     async fn run_recorded(
         &self,
+        caller: &Caller,
         found: Result<&ServedTool, CallError>,
         tool: &str,
         arguments: Result<Value, CallError>,
-        id: Option<&str>,
     ) -> Result<Output, CallError> {
         let audit = self.0.runtime.audit.as_ref();
-        let mut entry = audit.map(|audit| audit.begin(tool, id));
+        let mut entry = audit.map(|audit| audit.begin(caller, tool, arguments.as_ref().ok()));
         let name = found.as_ref().ok();
         let name = name.map(|granted| granted.tool.definition.name.as_str());
         let observer = self.0.observer.as_ref();
@@ -255,8 +263,13 @@ impl Host {
         let mut memory = None;
         let mut result = match found.and_then(|granted| Ok((granted, arguments?))) {
             Ok((granted, arguments)) => {
-                let run = self.run(granted, arguments, entry.as_mut(), &mut memory);
-                run.await
+                let meter = entry.as_ref().map(AuditEntry::cpu);
+                let mut run = pin!(self.run(granted, arguments, entry.as_mut(), &mut memory));
+                let poll = poll_fn(|task| match &meter {
+                    Some(meter) => meter.poll(run.as_mut(), task),
+                    None => run.as_mut().poll(task),
+                });
+                poll.await
             }
             Err(error) => Err(error),
         };
@@ -360,7 +373,7 @@ impl Host {
             arguments: given,
             folder,
             terms,
-            skills: skills.clone(),
+            skills: skills.within(self.1.as_ref()),
             scripts,
             is_traced: tracer.is_some(),
             slot,
@@ -403,15 +416,13 @@ impl Host {
     }
 
     fn tool(&self, name: &str) -> Result<&ServedTool, CallError> {
-        let tools = &self.0.tools;
-        tools
-            .iter()
+        self.served_tools()
             .find(|granted| granted.tool.definition.name == name)
             .ok_or_else(|| self.unknown(name))
     }
 
     fn unknown(&self, name: &str) -> CallError {
-        let names = self.0.tools.iter();
+        let names = self.served_tools();
         CallError::UnknownTool {
             name: name.chars().take(64).collect(),
             nearest: suggest::nearest(
@@ -441,10 +452,15 @@ impl Host {
                 let path = path.unwrap_or_default();
                 let found = self.0.catalog.folder_of_path(path, terms.hard_links);
                 match found.as_ref().map(|open| open.skill.as_deref()) {
-                    Ok(None) if !terms.home => Ok(Err(FolderError::NoHome)),
+                    Ok(None) if !terms.home || !self.sees_home() => Ok(Err(FolderError::NoHome)),
+                    Ok(Some(skill)) if !self.sees_skill(skill) => Ok(Err(FolderError::Unknown)),
                     Ok(Some(skill)) if !terms.skills.allow(skill) => Err(not_granted(skill)),
                     _ => Ok(found),
                 }
+            }
+            // As if it did not exist.
+            (Some(name), _) if Skill::is_name(name) && !self.sees_skill(name) => {
+                Ok(Err(FolderError::Unknown))
             }
             // A name that no skill can have is the tool's to answer.
             (Some(name), _) if Skill::is_name(name) && !terms.skills.allow(name) => {

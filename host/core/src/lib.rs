@@ -48,7 +48,7 @@
 //! |---|---|
 //! | build a host | [`HostBuilder`], [`ToolSet`], [`Wording`], [`Grant`], [`Limits`], [`Load`], [`Trust`], [`Config`] |
 //! | list its tools | [`Host::definitions`], [`Definition`] |
-//! | call a tool | [`Host::call`], [`Output`], [`OutputFiles`], [`CallError`], [`parse_arguments`] |
+//! | call a tool | [`Host::call`], [`Caller`], [`Output`], [`OutputFiles`], [`CallError`], [`parse_arguments`] |
 //! | observe calls | [`Observer`], [`CallEnd`], [`CallOutcome`], [`CallTrace`], [`Host::occupancy`] |
 //! | see what tools may do | [`Host::grants`], [`Host::problems`], [`EffectiveGrant`] |
 //! | inspect a component | [`inspect()`], [`Inspector`], [`Inspection`], [`ComponentMetadata`] |
@@ -88,8 +88,8 @@ pub use component::compile::{COMPILE_ARGUMENT, Compilation, compile_component};
 pub use component::embedded::SKILL_RESOURCES;
 pub use config::Config;
 pub use host::{Host, HostBuilder};
-pub use tool::audit::AuditMode;
-pub use tool::grant::{FolderAccess, Grant, PatternError};
+pub use tool::audit::{AuditMode, CheckpointSigner};
+pub use tool::grant::{FolderAccess, Grant, PatternError, Scope};
 pub use tool::limits::{self, Limits, Load};
 pub use tool::offer::{DescriptionSource, ToolSet, Wording};
 pub use trust::{Principal, Trust, TrustError};
@@ -97,8 +97,8 @@ pub use trust::{Principal, Trust, TrustError};
 // Listing tools and calling them.
 pub use tool::arguments::{MAX_ARGUMENTS, parse_arguments};
 pub use tool::{
-    CallError, Definition, Failure, FailureKind, FolderRule, Form, Help, Output, OutputFile,
-    OutputFiles, Stop, message,
+    CallError, Caller, Definition, Failure, FailureKind, FolderRule, Form, Help, Output,
+    OutputFile, OutputFiles, Peer, Stop, TraceId, Transport, message,
 };
 
 // Observing calls, and inspecting hosts and components.
@@ -130,9 +130,11 @@ pub mod internal {
     pub use crate::component::read as read_component;
     pub use crate::delegate::{ChildHandle, Delegate, opened_or_asked, set as set_delegate};
     pub use crate::sandbox::engine::{look_at_machine, processors};
+    pub use crate::text::digest::hex;
     pub use crate::text::digest::sha256_hex;
     pub use crate::text::media_type;
     pub use crate::text::suggest::nearest;
     pub use crate::tool::arguments::{check_arguments, validator};
+    pub use crate::tool::audit::chain;
     pub use crate::tool::audit::make_audit_log;
 }

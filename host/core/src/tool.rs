@@ -3,6 +3,7 @@
 
 pub(crate) mod arguments;
 pub(crate) mod audit;
+mod caller;
 mod definition;
 pub(crate) mod grant;
 mod help;
@@ -17,6 +18,7 @@ pub(crate) mod script;
 mod stop;
 mod trace;
 
+pub use caller::{Caller, Peer, TraceId, Transport};
 pub use definition::{Definition, FolderRule, Form};
 pub use help::Help;
 pub use outcome::{CallError, CallOutcome, Failure, FailureKind, Output, RefusalKind};

@@ -14,9 +14,10 @@ use rmcp::model::{
 };
 use rmcp::service::{NotificationContext, RequestContext, RoleServer, SubscriptionContext};
 
+use crate::client::ClientView;
 use crate::live::LiveHost;
 use crate::room::AnswerRoom;
-use crate::{methods, progress, prompts, resources, skills, tools};
+use crate::{caller, methods, progress, prompts, resources, skills, tools};
 
 /// The instructions of the server as a whole, for a model.
 const INSTRUCTIONS: &str = "Skills are folders with instructions and files for particular kinds of \
@@ -73,7 +74,8 @@ impl ServerHandler for Handler {
         request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        progress::run(&context, tools::list(&self.live, request)).await
+        let view = ClientView::new(&self.live, &context);
+        progress::run(&context, tools::list(&view, request)).await
     }
 
     async fn call_tool(
@@ -81,9 +83,10 @@ impl ServerHandler for Handler {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let id = context.id.to_string();
+        let view = ClientView::new(&self.live, &context);
+        let caller = caller::of(&context);
         let room = AnswerRoom::of(&context);
-        let call = progress::run(&context, tools::call(&self.live, request, &id, room));
+        let call = progress::run(&context, tools::call(&view, request, caller, room));
         match call.await {
             // Nobody reads the answer, and rmcp would log an error.
             Err(_) if context.ct.is_cancelled() => Ok(CallToolResult::default().into()),
@@ -96,7 +99,8 @@ impl ServerHandler for Handler {
         request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
-        progress::run(&context, prompts::list(&self.live, request)).await
+        let view = ClientView::new(&self.live, &context);
+        progress::run(&context, prompts::list(&view, request)).await
     }
 
     async fn get_prompt(
@@ -104,7 +108,8 @@ impl ServerHandler for Handler {
         request: GetPromptRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
-        let prompt = progress::run(&context, prompts::get(&self.live, request));
+        let view = ClientView::new(&self.live, &context);
+        let prompt = progress::run(&context, prompts::get(&view, request));
         Ok(prompt.await?.into())
     }
 
@@ -113,8 +118,9 @@ impl ServerHandler for Handler {
         request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        let id = context.id.to_string();
-        progress::run(&context, resources::list(&self.live, request, &id)).await
+        let view = ClientView::new(&self.live, &context);
+        let caller = caller::of(&context);
+        progress::run(&context, resources::list(&view, request, caller)).await
     }
 
     async fn list_resource_templates(
@@ -130,9 +136,10 @@ impl ServerHandler for Handler {
         request: ReadResourceRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        let id = context.id.to_string();
+        let view = ClientView::new(&self.live, &context);
+        let caller = caller::of(&context);
         let room = AnswerRoom::of(&context);
-        let read = progress::run(&context, resources::read(&self.live, request, &id, room));
+        let read = progress::run(&context, resources::read(&view, request, caller, room));
         Ok(read.await?.into())
     }
 
@@ -141,8 +148,9 @@ impl ServerHandler for Handler {
         request: ReadResourceDirectoryRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceDirectoryResult, ErrorData> {
-        let id = context.id.to_string();
-        progress::run(&context, resources::directory(&self.live, request, &id)).await
+        let view = ClientView::new(&self.live, &context);
+        let caller = caller::of(&context);
+        progress::run(&context, resources::directory(&view, request, caller)).await
     }
 
     async fn list_skills(
@@ -150,8 +158,9 @@ impl ServerHandler for Handler {
         request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListSkillsResult, ErrorData> {
-        let id = context.id.to_string();
-        progress::run(&context, skills::list(&self.live, request, &id)).await
+        let view = ClientView::new(&self.live, &context);
+        let caller = caller::of(&context);
+        progress::run(&context, skills::list(&view, request, caller)).await
     }
 
     async fn get_skill(
@@ -159,8 +168,9 @@ impl ServerHandler for Handler {
         request: GetSkillRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<GetSkillResult, ErrorData> {
-        let id = context.id.to_string();
-        progress::run(&context, skills::get(&self.live, request, &id)).await
+        let view = ClientView::new(&self.live, &context);
+        let caller = caller::of(&context);
+        progress::run(&context, skills::get(&view, request, caller)).await
     }
 
     /// Accepts every kind of change, if folders are watched.

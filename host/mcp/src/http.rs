@@ -3,7 +3,8 @@
 //! answers: any of rmcp's, made anew for each request, because nothing is kept
 //! between requests.
 
-mod token;
+mod client;
+mod client_shares;
 mod options;
 mod shutdown;
 mod metrics;
@@ -60,7 +61,7 @@ pub use metrics::Metrics;
 pub use options::HttpOptions;
 pub use shutdown::Shutdown;
 pub use skillhost::config::HttpLimits;
-pub use token::Token;
+pub use skillhost_identity::{Clients, Token};
 
 /// The time in which a peer can read that its request was broken off or its stream
 /// ended.
@@ -112,14 +113,18 @@ impl Server {
     pub fn check(address: SocketAddr, options: &HttpOptions) -> anyhow::Result<()> {
         let cannot = || cannot_serve(address);
         ensure!(
-            options.token.is_some() || address.ip().to_canonical().is_loopback(),
+            options.token.is_some()
+                || !options.clients.is_empty()
+                || address.ip().to_canonical().is_loopback(),
             "{}: it is reachable from other machines but without a token; set `token_file` in \
-             `[http]`, or `SKILLHOST_HTTP_TOKEN`",
+             `[http]`, or `SKILLHOST_HTTP_TOKEN`, or a client in `[clients.NAME]`",
             cannot()
         );
         let (hosts, origins) = (&options.allowed_hosts, &options.allowed_origins);
         Peers::new(hosts, origins, address).with_context(cannot)?;
-        Places::new(options.limits.connections, &options.trusted_proxies).with_context(cannot)?;
+        let clients = options.clients.len() + usize::from(options.token.is_some());
+        let connections = options.limits.connections;
+        Places::new(connections, clients, &options.trusted_proxies).with_context(cannot)?;
         Ok(())
     }
 
@@ -128,14 +133,19 @@ impl Server {
     /// # Errors
     ///
     /// Those of [`Server::check`], or if the system refuses.
-    pub async fn on(sockets: Sockets, options: HttpOptions) -> anyhow::Result<Self> {
+    pub async fn on(sockets: Sockets, mut options: HttpOptions) -> anyhow::Result<Self> {
         let address = sockets.address()?;
         let cannot = || cannot_serve(address);
         Self::check(address, &options)?;
+        if let Some(token) = options.token.take() {
+            options.clients = options.clients.and_unnamed(token)?;
+        }
         let (hosts, origins) = (&options.allowed_hosts, &options.allowed_origins);
         let peers = Peers::new(hosts, origins, address).with_context(cannot)?;
         let connections = options.limits.connections;
-        let places = Places::new(connections, &options.trusted_proxies).with_context(cannot)?;
+        let clients = options.clients.len();
+        let places = Places::new(connections, clients, &options.trusted_proxies);
+        let places = places.with_context(cannot)?;
         let thread = IoThread::start().with_context(cannot)?;
         let listeners = thread.run(async { Listeners::new(sockets) }).await;
         Ok(Self {
@@ -228,7 +238,7 @@ impl Server {
         ));
         let gate = Arc::new(Gate {
             peers,
-            token: options.token,
+            clients: options.clients,
         });
         let scrape = {
             let (metrics, occupancy) = (Arc::clone(&metrics), occupancy.clone());
@@ -244,7 +254,7 @@ impl Server {
         let guarded = Router::new()
             .route("/mcp", any(endpoint::answer::<S>))
             .with_state(endpoint)
-            .route("/metrics", get(scrape))
+            .route(gate::METRICS, get(scrape))
             .route_layer(from_fn_with_state(gate, gate::admit));
         let router = guarded
             .route("/healthz", get("ok\n"))

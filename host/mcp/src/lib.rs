@@ -18,10 +18,10 @@
 mod values;
 mod labels;
 mod room;
+// The party that sent a request, for the audit log.
+mod caller;
 // Pages of tools and prompts.
 mod page;
-// Cancelling a request's work, and reporting its progress.
-mod progress;
 // Errors for requests that rmcp could not read.
 mod methods;
 // Faults of skills that were already logged.
@@ -30,6 +30,10 @@ mod faults;
 mod calls;
 // The current host, its replacement, and notifications of changes.
 mod live;
+// The client of a request: what it sees, and its turn.
+mod client;
+// A request's work: its turn, its end when it is cancelled, reports of its progress.
+mod progress;
 // Many skills for a page, several at a time.
 mod batches;
 // Folders that are watched for changes.

@@ -230,11 +230,14 @@ impl LiveHost {
         Ok(())
     }
 
-    /// Stops the calls that still run and waits until they are recorded. For the
-    /// end of a server.
+    /// Stops the calls that still run and waits until they are recorded and signed.
+    /// For the end of a server.
     pub async fn stop(&self) {
         if let Some(calls) = self.calls.get() {
             calls.stop().await;
+        }
+        if let Some(host) = self.loaded() {
+            host.sign_audit_log();
         }
     }
 
@@ -407,7 +410,7 @@ async fn offer(host: &Host) -> Option<Offer> {
 
 /// Returns whether a host offers the prompt: whether a skill would be in it.
 pub(crate) fn has_prompt(host: &Host) -> bool {
-    let mut skills = host.catalog().skills();
+    let mut skills = host.skills();
     skills.any(|skill| prompt::has_any(&[skill]))
 }
 

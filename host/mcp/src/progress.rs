@@ -1,5 +1,5 @@
-//! The work of a request: stopped when the client cancels it, with reports of
-//! progress if the client asked for them.
+//! The work of a request: begun when its client's turn comes, stopped when the client
+//! cancels it, with reports of progress if the client asked for them.
 
 use std::pin::{Pin, pin};
 use std::time::{Duration, Instant};
@@ -7,10 +7,12 @@ use std::time::{Duration, Instant};
 use rmcp::model::{ErrorData, ProgressNotificationParam, ProgressToken};
 use rmcp::service::{RequestContext, RoleServer};
 
+use crate::client;
+
 /// The time before the first report, and between reports.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Does the work of a request. When the request is cancelled, the work is
+/// Does the work of a request once its client has its turn. When the request is cancelled, the work is
 /// dropped, and its sandbox with it. Nobody reads the error then.
 ///
 /// The work is boxed at once, because it is large and is moved several times.
@@ -21,6 +23,7 @@ pub(crate) fn run<'a, T: Send + 'a>(
     let work: Pin<Box<dyn Future<Output = _> + Send + 'a>> = Box::pin(work);
     async move {
         let work = async {
+            let _share = client::enter(client::of(context)).await?;
             match context.meta.get_progress_token() {
                 Some(token) => run_reported(context, token, work).await,
                 None => work.await,

@@ -6,7 +6,8 @@ use rmcp::model::{
     Prompt, PromptMessage, Role,
 };
 
-use super::live::{LiveHost, has_prompt, run_blocking};
+use super::client::ClientView;
+use super::live::{has_prompt, run_blocking};
 use super::page;
 use skillhost::prompt;
 
@@ -17,7 +18,7 @@ const DESCRIPTION: &str = "The skills that there are, each with when and how to 
 
 /// Returns the prompts.
 pub(crate) async fn list(
-    live: &LiveHost,
+    live: &ClientView<'_>,
     request: Option<PaginatedRequestParams>,
 ) -> Result<ListPromptsResult, ErrorData> {
     let host = live.host_to_list().await;
@@ -35,7 +36,7 @@ pub(crate) async fn list(
 
 /// Returns a prompt.
 pub(crate) async fn get(
-    live: &LiveHost,
+    live: &ClientView<'_>,
     request: GetPromptRequestParams,
 ) -> Result<GetPromptResult, ErrorData> {
     let unknown = || ErrorData::invalid_params("unknown prompt", None);

@@ -22,13 +22,16 @@ use self::cursor::BadCursor;
 use self::uri::SkillUri;
 use super::batches::{Batches, Reading};
 use super::calls::Guest;
-use super::live::{LiveHost, run_blocking};
+use super::client::ClientView;
+use super::live::run_blocking;
 use super::room::AnswerRoom;
 use skillhost::Line;
 use skillhost::Stop;
 use skillhost::frontmatter;
 use skillhost::internal::media_type;
-use skillhost::{Contents, EntryKind, OverLimit, ResourceError, SkillFiles, SkillResources};
+use skillhost::{
+    Caller, Contents, EntryKind, OverLimit, ResourceError, SkillFiles, SkillResources,
+};
 
 /// The most resources of a page, of about 200 bytes each. Guards against: a listing
 /// that fills a client's buffers. A client may end after 64 pages.
@@ -42,15 +45,15 @@ const MOST_CHARACTERS: usize = 512;
 /// Returns a page of all files of all skills, sorted by the bytes of skill and
 /// path.
 pub(crate) async fn list(
-    live: &LiveHost,
+    live: &ClientView<'_>,
     request: Option<PaginatedRequestParams>,
-    id: &str,
+    caller: Caller,
 ) -> Result<ListResourcesResult, ErrorData> {
     const LISTING: &str = "resources";
     let place = request.and_then(|request| request.cursor);
     let place = place.map(|cursor| cursor::decode(LISTING, &cursor));
     let [from, after] = place.transpose().map_err(cursor_error)?.unwrap_or_default();
-    let resources = reader(live, id).await?;
+    let resources = reader(live, caller).await?;
     let mut result = ListResourcesResult::default();
     let mut last = String::new();
     let mut skills = skills_from(&resources, &from, MOST_READ + 1).await?;
@@ -120,9 +123,9 @@ pub(crate) fn templates() -> ListResourceTemplatesResult {
 
 /// Reads a file: as text if all of it is UTF-8, otherwise as base64.
 pub(crate) async fn read(
-    live: &LiveHost,
+    live: &ClientView<'_>,
     request: ReadResourceRequestParams,
-    id: &str,
+    caller: Caller,
     room: AnswerRoom,
 ) -> Result<ReadResourceResult, ErrorData> {
     let refused = ErrorCode::RESOURCE_NOT_FOUND;
@@ -134,7 +137,7 @@ pub(crate) async fn read(
             &ResourceError::IsDirectory,
         ));
     };
-    let resources = reader(live, id).await?;
+    let resources = reader(live, caller).await?;
     let read = async move {
         let read = resources.read(&uri.skill, &path).await;
         let bytes = read.as_ref().map_or(0, |contents| match contents {
@@ -162,9 +165,9 @@ pub(crate) async fn read(
 
 /// Returns a page of a folder's entries, sorted by name.
 pub(crate) async fn directory(
-    live: &LiveHost,
+    live: &ClientView<'_>,
     request: ReadResourceDirectoryRequestParams,
-    id: &str,
+    caller: Caller,
 ) -> Result<ReadResourceDirectoryResult, ErrorData> {
     const LISTING: &str = "directory";
     let refused = ErrorCode::INVALID_PARAMS;
@@ -178,7 +181,7 @@ pub(crate) async fn directory(
         }
     });
     let after = place.transpose().map_err(cursor_error)?.unwrap_or_default();
-    let resources = reader(live, id).await?;
+    let resources = reader(live, caller).await?;
     let folder = uri.clone();
     let directory = async move {
         let path = folder.path.as_deref();
@@ -209,9 +212,12 @@ pub(crate) async fn directory(
 }
 
 /// Returns the reader of skills for a request.
-pub(super) async fn reader(live: &LiveHost, id: &str) -> Result<SkillResources, ErrorData> {
+pub(super) async fn reader(
+    live: &ClientView<'_>,
+    caller: Caller,
+) -> Result<SkillResources, ErrorData> {
     let resources = live.host_to_list().await.skill_resources();
-    let resources = resources.map(|resources| resources.with_id(id));
+    let resources = resources.map(|resources| resources.with_caller(caller));
     resources.ok_or_else(|| {
         let message = "this server serves no resources";
         ErrorData::new(ErrorCode::METHOD_NOT_FOUND, message, None)

@@ -16,12 +16,13 @@ use rmcp::model::{
 use self::entry::{Entry, Fault, NOT_A_NAME, is_name};
 use super::batches::{Batches, Reading};
 use super::calls::Guest;
+use super::client::ClientView;
 use super::faults::SkillFault;
 use super::live::{LiveHost, run_blocking};
 use super::resources::{
     check_host, cursor, cursor_error, not_found, parse, read_error, reader, skills_from,
 };
-use skillhost::{ResourceError, SkillFiles};
+use skillhost::{Caller, ResourceError, SkillFiles};
 
 /// The most entries of a page. Guards against: a listing that fills a client's
 /// buffers. A client may end after 64 pages.
@@ -44,15 +45,15 @@ pub(crate) fn extension() -> Option<ExtensionCapabilities> {
 
 /// Returns a page of the skills that every client takes, sorted by name.
 pub(crate) async fn list(
-    live: &LiveHost,
+    live: &ClientView<'_>,
     request: Option<PaginatedRequestParams>,
-    id: &str,
+    caller: Caller,
 ) -> Result<ListSkillsResult, ErrorData> {
     const LISTING: &str = "skills";
     let place = request.and_then(|request| request.cursor);
     let place = place.map(|cursor| cursor::decode(LISTING, &cursor));
     let [from] = place.transpose().map_err(cursor_error)?.unwrap_or_default();
-    let resources = reader(live, id).await?;
+    let resources = reader(live, caller).await?;
     let mut names = skills_from(&resources, &from, MOST_READ + 1).await?;
     let next = names.split_off(MOST_READ.min(names.len())).pop();
     let mut result = ListSkillsResult::default();
@@ -98,8 +99,11 @@ pub(crate) async fn list(
     match skills.into_rest().or(next) {
         Some(next) => result.next_cursor = Some(cursor::encode(LISTING, [&next])),
         None => {
-            let resources = resources.clone();
-            faults.summarize(&run_blocking(move || resources.skills()).await?);
+            // Of all clients: what one does not see is no fault.
+            let all = LiveHost::host_to_list(live).await.skill_resources();
+            if let Some(all) = all {
+                faults.summarize(&run_blocking(move || all.skills()).await?);
+            }
         }
     }
     Ok(result)
@@ -143,9 +147,9 @@ fn listed(
 
 /// Returns one skill, by the address of its SKILL.md.
 pub(crate) async fn get(
-    live: &LiveHost,
+    live: &ClientView<'_>,
     request: GetSkillRequestParams,
-    id: &str,
+    caller: Caller,
 ) -> Result<GetSkillResult, ErrorData> {
     let refused = ErrorCode::INVALID_PARAMS;
     let uri = parse(&request.uri, refused)?;
@@ -153,7 +157,7 @@ pub(crate) async fn get(
         let why = "the address of a skill is that of the SKILL.md in its folder";
         return Err(not_found(refused, &request.uri, &why));
     }
-    let resources = reader(live, id).await?;
+    let resources = reader(live, caller).await?;
     let skill = uri.skill.clone();
     let files = async move { resources.manifest(&skill).await };
     let files = live.run(Guest::BuiltIn, files).await?;

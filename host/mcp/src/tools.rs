@@ -20,10 +20,11 @@ use rmcp::model::{
 use serde_json::{Map, Value};
 
 use super::calls::Guest;
-use super::live::{LiveHost, run_blocking};
+use super::client::ClientView;
+use super::live::run_blocking;
 use super::room::AnswerRoom;
 use super::{outputs, page, values};
-use skillhost::{CallError, Definition, Output};
+use skillhost::{CallError, Caller, Definition, Output};
 
 /// The most values in a record that is sent as structured content.
 /// Guards against: a record of brackets, which takes fifty times its size once read.
@@ -31,7 +32,7 @@ const RECORD_VALUES: usize = 200_000;
 
 /// Returns the current tools.
 pub(crate) async fn list(
-    live: &LiveHost,
+    live: &ClientView<'_>,
     request: Option<PaginatedRequestParams>,
 ) -> Result<ListToolsResult, ErrorData> {
     let host = live.host_to_list().await;
@@ -49,9 +50,9 @@ pub(crate) async fn list(
 /// Calls a tool. Failures, limits and grants give a result; only an unknown tool
 /// is an error of the protocol.
 pub(crate) async fn call(
-    live: &LiveHost,
+    live: &ClientView<'_>,
     request: CallToolRequestParams,
-    id: &str,
+    caller: Caller,
     room: AnswerRoom,
 ) -> Result<CallToolResult, ErrorData> {
     let host = live.host().await;
@@ -62,11 +63,11 @@ pub(crate) async fn call(
         true => Guest::BuiltIn,
         false => Guest::Stranger,
     };
-    let (name, id) = (request.name, id.to_owned());
+    let name = request.name;
     let arguments = Value::Object(request.arguments.unwrap_or_default());
     let noted = host.noted_skill(&name, &arguments);
     let call = async move {
-        let called = host.call_with_id(&name, arguments, Some(&id)).await;
+        let called = host.call_from(&caller, &name, arguments).await;
         let note = match noted.filter(|_| called.is_ok()) {
             Some(skill) => host.script_note(&skill).await,
             None => None,

@@ -16,12 +16,18 @@ const FOLDER: &str = "/etc/skillhost";
 const STRINGS: [&str; 5] = ["home", "audit_file", "audit", "offer", "wording"];
 const BOOLEANS: [&str; 3] = ["hard_links", "require_pins", "require_components"];
 const LISTS: [&str; 4] = ["skills", "tools", "disabled_tools", "offer"];
-const TABLES: [&str; 5] = ["limits", "pins", "grants", "http", "descriptions"];
+const TABLES: [&str; 6] = ["limits", "pins", "grants", "http", "audit", "descriptions"];
 const HTTP: [&str; 4] = [
     "token_file",
     "allowed_hosts",
     "allowed_origins",
     "trusted_proxies",
+];
+const AUDIT: [&str; 4] = [
+    "mode",
+    "key_file",
+    "checkpoint_command",
+    "checkpoint_socket",
 ];
 const GRANT: [&str; 6] = [
     "skills",
@@ -89,6 +95,8 @@ fn taken(config: &Config, text: &str) {
         check_limits(&Limits::default(), grant.get("limits"), &[], text);
     }
     check_limits(&config.http.limits, table.get("http"), &HTTP, text);
+    let audit = table.get("audit").filter(|audit| audit.is_table());
+    check_limits(&config.checkpoints.limits, audit, &AUDIT, text);
     check_limits(&config.load, None, &[], text);
     check_limits(&config.compile_limits, None, &[], text);
     for pin in config.pins.values() {
@@ -106,6 +114,8 @@ fn taken(config: &Config, text: &str) {
         .iter()
         .chain(&config.home)
         .chain(&config.audit_file)
+        .chain(&config.checkpoints.key_file)
+        .chain(&config.checkpoints.socket)
         .chain(&config.http.token_file);
     for path in roots.chain(others.map(|ConfiguredPath { path, .. }| path)) {
         assert!(path.is_absolute(), "{path:?}: {text:?}");

@@ -27,12 +27,14 @@ pub(crate) const PATIENCE: &str = "60000";
 
 /// Where tests are: the first part of their names, cargo's options that choose the
 /// targets, and the target's name and kind.
-const GROUPS: [(&str, &str, &str, &str); 8] = [
+const GROUPS: &[(&str, &str, &str, &str)] = &[
     ("suite", "--test=suite", "suite", "test"),
+    ("audit", "--lib", "skillhost_audit", "lib"),
     ("attempts", "--test=attempts", "attempts", "test"),
     ("confine", "--lib", "skillhost_confine", "lib"),
     ("core", "--lib", "skillhost", "lib"),
     ("conformance", "--lib", "skillhost_conformance", "lib"),
+    ("identity", "--lib", "skillhost_identity", "lib"),
     ("index", "--lib", "skillhost_index", "lib"),
     ("mcp", "--lib", "skillhost_mcp", "lib"),
     ("cli", "--lib", "skillhost_cli", "lib"),

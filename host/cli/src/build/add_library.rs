@@ -156,6 +156,11 @@ fn add_python(
         .map_err(|fault| {
             fault
                 .fix(
+                    "`from versions: none` means that the registry has no library of this name, or \
+                     none with a wheel. Its name there may not be that of its import: `import yaml` \
+                     is `pyyaml`",
+                )
+                .fix(
                     "only libraries with wheels can be pinned: others run a script when they are \
                      installed, which builds native code or downloads more",
                 )

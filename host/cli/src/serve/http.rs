@@ -8,8 +8,10 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use clap::Args;
-use skillhost::{HostBuilder, config};
-use skillhost_mcp::http::{HttpOptions, Metrics, Server, Shutdown, Sockets, Token};
+use skillhost::config::{self, ClientConfig, Config};
+use skillhost::{Host, HostBuilder};
+use skillhost_identity::{Clients, Token};
+use skillhost_mcp::http::{HttpOptions, Metrics, Server, Shutdown, Sockets};
 use skillhost_mcp::{Handler, LiveHost};
 
 use super::memory;
@@ -69,6 +71,8 @@ impl FromStr for HttpAddress {
 /// A server whose sockets are bound.
 pub(crate) struct ReadyHttp {
     options: HttpOptions,
+    /// The clients, as configured.
+    clients: Vec<ClientConfig>,
     sockets: Sockets,
     /// The address, as clients name it.
     shown: String,
@@ -79,9 +83,13 @@ impl HttpArguments {
     pub(crate) fn prepare(
         self,
         address: HttpAddress,
-        configured: config::Http,
+        config: &Config,
     ) -> anyhow::Result<ReadyHttp> {
-        let options = self.options(configured)?;
+        let clients = Clients::read(&config.clients)?;
+        for warning in Clients::warnings(&config.clients) {
+            terminal::complain(warning);
+        }
+        let options = self.options(config.http.clone(), clients)?;
         let (sockets, shown) = match address {
             HttpAddress::Localhost(port) => {
                 let sockets = Sockets::bind_localhost(port)?;
@@ -97,13 +105,15 @@ impl HttpArguments {
         };
         Ok(ReadyHttp {
             options,
+            clients: config.clients.clone(),
             sockets,
             shown,
         })
     }
 
-    fn options(self, configured: config::Http) -> anyhow::Result<HttpOptions> {
+    fn options(self, configured: config::Http, clients: Clients) -> anyhow::Result<HttpOptions> {
         let mut options = HttpOptions::default();
+        options.clients = clients;
         options.token = self.token(&configured)?;
         options.allowed_hosts = configured.allowed_hosts;
         options.allowed_hosts.extend(self.allow_host);
@@ -143,7 +153,13 @@ impl ReadyHttp {
         let metrics = Arc::<Metrics>::default();
         let builder = builder.observer(metrics.clone());
         let shutdown = Shutdown::on_signals()?;
-        let (server, shown) = (Server::on(self.sockets, self.options).await?, self.shown);
+        let Self {
+            options,
+            clients,
+            sockets,
+            shown,
+        } = self;
+        let server = Server::on(sockets, options).await?;
         memory::give_back_large_blocks();
         let live = Arc::new(LiveHost::new(builder));
         let _watching = live
@@ -177,7 +193,9 @@ impl ReadyHttp {
                 broken_off
             }
             host = live.load() => {
-                report_problems(&host?);
+                let host = host?;
+                report_problems(&host);
+                report_scopes(&host, &clients);
                 served.await
             }
         };
@@ -186,5 +204,19 @@ impl ReadyHttp {
             tracing::warn!("{broken_off} connections were broken off with requests in flight");
         }
         Ok(Exit::Ok)
+    }
+}
+
+/// Reports the patterns of clients that fit no tool and no skill.
+fn report_scopes(host: &Host, clients: &[ClientConfig]) {
+    for client in clients {
+        for (kind, pattern) in host.unmatched(&client.scope) {
+            terminal::complain(format_args!(
+                "{}: `{}` in `{kind}` of `{}` fits none of the {kind} that there are",
+                client.place,
+                pattern,
+                client.table()
+            ));
+        }
     }
 }

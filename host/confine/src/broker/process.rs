@@ -20,7 +20,7 @@ use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use rustix::net::SendFlags;
 
-use super::{Allowed, OutputFolder, Request, receive, send};
+use super::{Allowed, LogPath, OutputFolder, Request, receive, send};
 use crate::{Profile, Wall, link_targets};
 
 /// Most child processes at a time. Guards against: a confined process that starts them
@@ -49,6 +49,9 @@ pub fn run() -> anyhow::Result<()> {
     let mut wall = Wall::default();
     if let Some(OutputFolder(output)) = &allowed.output {
         wall = wall.make_files(parent(output));
+    }
+    if let Some(LogPath(log)) = &allowed.log {
+        wall = wall.make_files(parent(log));
     }
     wall.raise(Profile::Broker)?;
     let mut office = Office {
@@ -104,6 +107,7 @@ impl Office {
                 let [handle] = take(descriptors)?;
                 self.open(handle.as_fd()).map(Some)
             }
+            Request::OpenLog => self.open_log().map(Some),
             Request::Start { environment } => {
                 self.start(environment, take(descriptors)?).map(|()| None)
             }
@@ -126,6 +130,14 @@ impl Office {
         }
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
         Ok(rustix::fs::open(link, flags, Mode::empty())?)
+    }
+
+    /// Opens the audit log by its name. Whoever asked checks whose it is.
+    fn open_log(&self) -> io::Result<OwnedFd> {
+        let LogPath(log) = self.allowed.log.as_ref().ok_or(Errno::ACCESS)?;
+        let flags = OFlags::RDWR | OFlags::APPEND | OFlags::CREATE | OFlags::CLOEXEC;
+        let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+        Ok(rustix::fs::open(log, flags, Mode::RUSR | Mode::WUSR)?)
     }
 
     /// Checks whether a path, without symlinks, lies in a folder that is allowed now.

@@ -7,6 +7,8 @@ use serde::de::value::Error;
 use serde::de::{DeserializeOwned, Deserializer, Error as _, Visitor};
 use toml::de::{DeTable, DeValue};
 
+use super::audit::{self, CheckpointLimits, RawAuditTable};
+use super::clients::{ClientLimits, RawClient};
 use super::grants::RawGrant;
 use super::http::{HttpLimits, RawHttp};
 use super::process::RawProcess;
@@ -21,11 +23,12 @@ const ANY: &str = "*";
 
 /// Keys that reach beyond the folder of the configuration: what they name, or
 /// what they let in, may lie anywhere.
-pub(super) const REACHING: [&str; 7] = [
+pub(super) const REACHING: [&str; 8] = [
     "home",
     "audit",
     "audit_file",
     "http",
+    "clients",
     "hard_links",
     "process",
     "grants.*.hard_links",
@@ -40,12 +43,14 @@ pub(super) fn of_table(table: &str) -> Option<Vec<&'static str>> {
             rows::<CompileLimits>(),
         ],
         "http" => vec![fields::<RawHttp>(), rows::<HttpLimits>()],
+        audit::KEY => vec![fields::<RawAuditTable>(), rows::<CheckpointLimits>()],
+        "clients.*" => vec![fields::<RawClient>(), rows::<ClientLimits>()],
         "prompt" => vec![rows::<PromptLimits>()],
         "process" => vec![fields::<RawProcess>()],
         "search" => vec![fields::<RawSearch>()],
         "grants.*" => vec![fields::<RawGrant>()],
         "limits" | "grants.*.limits" => vec![rows::<Limits>()],
-        "grants" | "grants.*.environment" | "pins" | "descriptions" => vec![vec![ANY]],
+        "clients" | "grants" | "grants.*.environment" | "pins" | "descriptions" => vec![vec![ANY]],
         _ => return None,
     };
     Some(keys.concat())
@@ -133,6 +138,8 @@ fn check_table(
         }
         match value.get_ref() {
             DeValue::Table(inner) => check_table(inner, &within, &shown, source)?,
+            // The one key that is a word or a table.
+            DeValue::String(_) if within == audit::KEY => {}
             other if of_table(&within).is_some() => bail!(
                 "{}: `{}` is a table, not {}",
                 place_of_value(),

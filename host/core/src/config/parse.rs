@@ -7,11 +7,10 @@ use anyhow::{Context as _, bail};
 use toml::Spanned;
 use toml::de::DeTable;
 
-use super::raw::{RawAudit, RawConfig, RawOffer, RawRoot, RawToolSet, RawWording};
+use super::raw::{RawConfig, RawOffer, RawRoot, RawToolSet, RawWording};
 use super::source::{Reach, Source, beyond, lies_within, table_in};
-use super::{Config, ConfiguredPath, ConfiguredRoot, PromptLimits, grants, keys, limits};
+use super::{Config, ConfiguredPath, ConfiguredRoot, PromptLimits, audit, grants, keys, limits};
 use crate::skill::catalog::{MAX_DEPTH, SkillsRoot};
-use crate::tool::audit::AuditMode;
 use crate::tool::limits::{CompileLimits, LimitSet as _, Limits, Load};
 use crate::tool::offer::{ToolSet, Wording};
 
@@ -31,6 +30,7 @@ impl Source<'_> {
         keys::check(table, self)?;
         let limits = self.limits(table, Limits::default())?;
         let http_limits = limits::read_in(table, "http", Default::default(), self)?;
+        let checkpoint_limits = limits::read_in(table, audit::KEY, Default::default(), self)?;
         let raw: RawConfig = toml::from_str(self.text).map_err(syntax)?;
         let granted = table_in(table, "grants");
         let grants = raw.grants.into_iter().map(|(component, grant)| {
@@ -42,6 +42,12 @@ impl Source<'_> {
             };
             let grant = grant.into_inner().grant(limits).context(place)?;
             anyhow::Ok((component, grant))
+        });
+        let tables = table_in(table, "clients");
+        let clients = raw.clients.into_iter().map(|(name, client)| {
+            let place = self.place(client.span().start);
+            let client = client.into_inner().client(name, place, tables, self)?;
+            client.check().map(|()| client)
         });
         let pins = raw.pins.into_iter().map(|(file, pin)| {
             let place = self.place(pin.span().start);
@@ -71,10 +77,10 @@ impl Source<'_> {
             help: raw.help,
             hard_links: raw.hard_links,
             audit_file: raw.audit_file.map(|file| self.audit_file(file)),
-            audit: match raw.audit {
-                RawAudit::Required => AuditMode::Required,
-                RawAudit::BestEffort => AuditMode::BestEffort,
-            },
+            audit: raw.audit.mode(),
+            checkpoints: raw
+                .audit
+                .checkpoints(checkpoint_limits, self, |path| self.path(path))?,
             pins: pins.collect::<anyhow::Result<_>>()?,
             require_pins: raw.require_pins,
             require_components: raw.require_components,
@@ -85,6 +91,7 @@ impl Source<'_> {
             search_offer: raw.search.offer(),
             confinement: raw.process.confine,
             http: raw.http.http(http_limits, |path| self.path(path)),
+            clients: clients.collect::<anyhow::Result<_>>()?,
             limits,
         })
     }

@@ -7,6 +7,8 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use toml::Spanned;
 
+use super::audit::RawAudit;
+use super::clients::RawClient;
 use super::grants::RawGrant;
 use super::http::RawHttp;
 use super::process::RawProcess;
@@ -35,18 +37,11 @@ pub(super) struct RawConfig {
     _limits: IgnoredAny,
     pub(super) grants: BTreeMap<String, Spanned<RawGrant>>,
     pub(super) http: RawHttp,
+    pub(super) clients: BTreeMap<String, Spanned<RawClient>>,
     #[serde(rename = "prompt")]
     _prompt: IgnoredAny,
     pub(super) search: RawSearch,
     pub(super) process: RawProcess,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum RawAudit {
-    #[default]
-    Required,
-    BestEffort,
 }
 
 #[derive(Deserialize)]

@@ -135,7 +135,7 @@ fn names_each_problem_with_its_line() {
         ),
         (
             "xyz = 1",
-            "`skillhost.toml`, line 1: unknown key `xyz`; the keys here are skills, tools, home, disabled_tools, offer, wording, descriptions, help, hard_links, audit_file, audit, pins, require_pins, require_components, limits, grants, http, prompt, search, process, calls, queue, calls_per_tool, calls_memory, stack, compile_time",
+            "`skillhost.toml`, line 1: unknown key `xyz`; the keys here are skills, tools, home, disabled_tools, offer, wording, descriptions, help, hard_links, audit_file, audit, pins, require_pins, require_components, limits, grants, http, clients, prompt, search, process, calls, queue, calls_per_tool, calls_memory, stack, compile_time",
         ),
         (
             "\nlimits = [\"1s\", \"1MiB\"]",
@@ -240,9 +240,17 @@ fn each_key_that_reaches_beyond_the_folder_exists() {
 /// Guards against: a key that no page mentions.
 #[test]
 fn the_pages_show_each_key() {
-    let pages = [read_page("guide.md"), read_page("serving.md")].concat();
+    let pages = ["guide.md", "serving.md", "clients.md"];
+    let pages = pages.map(read_page).concat();
     for table in [
-        "", "limits", "grants.*", "http", "process", "prompt", "search",
+        "",
+        "limits",
+        "grants.*",
+        "http",
+        "process",
+        "clients.*",
+        "prompt",
+        "search",
     ] {
         for key in keys::of_table(table).unwrap() {
             let is_shown = |line: &str| {

@@ -7,7 +7,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::{Answer, Call};
 use crate::host::Host;
-use crate::tool::{CallError, message};
+use crate::tool::{CallError, Caller, message};
 
 /// Calls of a message that run at a time, or as many as one tool may. Guards against:
 /// a message that finds the host busy with its own calls or keeps it busy for others,
@@ -24,6 +24,12 @@ const ANSWERS_BYTES: usize = 64 << 20;
 /// audit log. Dropping the future stops the calls. Needs a
 /// tokio runtime with a timer; one with several threads computes in parallel.
 pub async fn run(host: &Host, calls: Vec<Call>) -> Vec<Answer> {
+    run_from(&Caller::default(), host, calls).await
+}
+
+/// Runs the calls as [`run`] does, for a caller whom the audit log names beside their
+/// ids.
+pub async fn run_from(caller: &Caller, host: &Host, calls: Vec<Call>) -> Vec<Answer> {
     let at_a_time = CONCURRENT.min(host.calls_per_tool()).max(1);
     let mut answers = Vec::with_capacity(calls.len());
     let mut bytes = 0;
@@ -34,9 +40,11 @@ pub async fn run(host: &Host, calls: Vec<Call>) -> Vec<Answer> {
             && let Some(call) = waiting.next()
         {
             let (host, id, name) = (host.clone(), call.id.clone(), call.name.clone());
+            let mut caller = caller.clone();
+            caller.id.clone_from(&id);
             let task = tokio::spawn(async move {
-                let id = call.id.as_deref();
-                let outcome = host.call_json(&call.name, &call.arguments, id).await;
+                let outcome = host.call_json(&caller, &call.name, &call.arguments);
+                let outcome = outcome.await;
                 let help = outcome.as_ref().err().and_then(CallError::model_help);
                 let help = help.map(str::to_owned);
                 (outcome.is_err(), help, message::model_text(outcome))

@@ -1,5 +1,6 @@
 //! Building a host: opening folders, loading components, working out grants.
 
+mod audit;
 mod checks;
 mod config;
 mod offer;
@@ -12,6 +13,8 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
+
+use audit::AuditSettings;
 
 use super::components::{ComponentIntake, IntakeRules, LoadedComponent};
 use super::{Host, Inner, ResourceReader, Runtime, ServedTool};
@@ -26,7 +29,6 @@ use crate::skill::catalog::{Catalog, SkillsRoot};
 use crate::skill::entries::EntryCursor;
 use crate::skill::guard;
 use crate::skill::search::{SearchOffer, SkillIndex};
-use crate::tool::audit::{Audit, AuditMode};
 use crate::tool::grant::{Defaults, Grant};
 use crate::tool::limits::{CompileLimits, Limits, Load};
 use crate::tool::observer::Observer;
@@ -55,7 +57,7 @@ pub struct HostBuilder {
     without_embedded: bool,
     unlimited: bool,
     progress: Option<Arc<ProgressCallback>>,
-    audit: Option<(PathBuf, AuditMode)>,
+    audit: AuditSettings,
     observer: Option<Arc<dyn Observer>>,
     pins: BTreeMap<String, String>,
     require_pins: bool,
@@ -207,14 +209,6 @@ impl HostBuilder {
         self
     }
 
-    /// Records every call in this file: one line of JSON each, appended. A new file
-    /// is for its owner alone; an existing one must be empty or end in such a record.
-    /// `-` is standard error. Default: none.
-    pub fn audit(mut self, file: impl Into<PathBuf>, mode: AuditMode) -> Self {
-        self.audit = Some((file.into(), mode));
-        self
-    }
-
     /// Sets the index that `find_skills` asks. [`Host::update_index`] makes it read the
     /// skills. Default: none, and no `find_skills`.
     pub fn index(mut self, index: Arc<dyn SkillIndex>) -> Self {
@@ -280,12 +274,10 @@ impl HostBuilder {
         let memory = self.most_memory();
         self.check_memory(engine::calls_memory(&self.load))?;
         let engine = EpochEngine::new(&self.load, memory, !self.unlimited)?;
-        let audit = self.audit.as_ref();
-        let audit = audit.map(|(path, mode)| Audit::open(path, *mode, &self.trust));
         let runtime = Runtime {
             engine,
             memory,
-            audit: audit.transpose()?.map(Arc::new),
+            audit: self.audit.open(&self.trust)?,
         };
         self.build_on(runtime, None).await
     }
@@ -421,7 +413,7 @@ impl HostBuilder {
             })
             .next()
             .map(resource_reader);
-        Ok(Host(Arc::new(Inner {
+        let inner = Arc::new(Inner {
             catalog,
             runtime,
             observer: self.observer,
@@ -433,7 +425,8 @@ impl HostBuilder {
             index,
             search_offer: self.search_offer,
             prompt_budget: self.prompt_limits.budget,
-        })))
+        });
+        Ok(Host(inner, None))
     }
 
     /// Returns the folders of skills, in their order.

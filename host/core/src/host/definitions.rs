@@ -2,6 +2,7 @@
 //! section of a prompt. Both are bounded for any catalog.
 
 use std::cell::LazyCell;
+use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
@@ -24,10 +25,8 @@ impl Host {
     /// [offer](crate::HostBuilder::search_offer) says. A schema lists no more than
     /// 200 skills.
     pub fn definitions(&self) -> Vec<Definition> {
-        let names = LazyCell::new(|| self.0.catalog.shared_names(Freshness::Now));
-        self.0
-            .tools
-            .iter()
+        let names = LazyCell::new(|| self.names(Freshness::Now));
+        self.served_tools()
             .filter_map(|served| {
                 let ServedTool { tool, terms, .. } = served;
                 let mut definition = tool.definition.clone();
@@ -66,7 +65,20 @@ impl Host {
     /// [budget](crate::HostBuilder::prompt_budget). Reads no more skills than fit.
     pub fn prompt(&self, style: prompt::Style) -> prompt::Section {
         let onward = prompt::Onward::of(|tool| self.tool(tool).is_ok());
-        prompt::section(&self.0.catalog, style, self.0.prompt_budget, onward)
+        let names = self.names(Freshness::Now).to_vec();
+        prompt::section_of(&self.0.catalog, names, style, self.0.prompt_budget, onward)
+    }
+
+    /// Returns the names of the skills that a caller may know of.
+    fn names(&self, freshness: Freshness) -> Arc<Vec<String>> {
+        let names = self.0.catalog.shared_names(freshness);
+        match &self.1 {
+            None => names,
+            Some(scope) => {
+                let seen = names.iter().filter(|name| scope.allows_skill(name));
+                Arc::new(seen.cloned().collect())
+            }
+        }
     }
 
     /// Makes the index read the skills that have changed, in the background: all, at

@@ -118,7 +118,7 @@ impl FailedCall<'_> {
         let starts = |other: &&str| other.chars().next().map(|c| c.to_ascii_lowercase()) == first;
         let compared = names.iter().map(String::as_str);
         let compared = compared.filter(|other| all || starts(other));
-        let compared = compared.filter(|other| self.served.terms.skills.allow(other));
+        let compared = compared.filter(|other| self.may_read(other));
         let mut nearest = suggest::nearest(name, compared.take(MOST_COMPARED));
         nearest.retain(|name| self.catalog().has(name));
         match nearest.is_empty() {
@@ -289,9 +289,7 @@ impl FailedCall<'_> {
     /// Names the skills, if they are few, else the tool that does.
     fn which_skills(&self) -> Option<Vec<String>> {
         let names = self.catalog().shared_names(Freshness::Recent);
-        let known = names
-            .iter()
-            .filter(|name| self.served.terms.skills.allow(name));
+        let known = names.iter().filter(|name| self.may_read(name));
         let mut names: Vec<String> = known.take(FEW_SKILLS + 1).cloned().collect();
         if names.len() <= FEW_SKILLS {
             names.retain(|name| self.catalog().has(name));
@@ -322,7 +320,7 @@ impl FailedCall<'_> {
     /// Opens the folder of a skill, if the grant allows it.
     fn open(&self, skill: &str) -> Option<CallFolder> {
         let terms = &self.served.terms;
-        let allowed = terms.skills.allow(skill);
+        let allowed = self.may_read(skill);
         let opened = allowed.then(|| self.catalog().skill(skill, terms.hard_links));
         opened?.ok()
     }
@@ -331,9 +329,14 @@ impl FailedCall<'_> {
         open.folder.lookup(path.as_ref(), true).is_ok()
     }
 
+    /// Checks that the tool's grant, and the caller's scope, allow a skill.
+    fn may_read(&self, skill: &str) -> bool {
+        self.host.may_read(&self.served.terms, skill)
+    }
+
     /// Checks that there is a skill of this name, and that the grant allows it.
     fn may_know(&self, skill: &str) -> bool {
-        self.served.terms.skills.allow(skill) && self.catalog().has(skill)
+        self.may_read(skill) && self.catalog().has(skill)
     }
 
     /// Checks that a built-in tool is served and may read the same skill.

@@ -11,14 +11,14 @@ use serde_json::{Value, json};
 
 use crate::host::Host;
 use crate::skill::catalog::Freshness;
-use crate::tool::{CallError, Failure, Output, Stop};
+use crate::tool::{CallError, Caller, Failure, Output, Stop};
 
 /// A reader of skills' files; see [`Host::skill_resources`]. It is cheap to clone.
 #[derive(Clone)]
 pub struct SkillResources {
     host: Host,
     max_bytes: usize,
-    id: Option<String>,
+    caller: Caller,
 }
 
 /// The contents of a file.
@@ -166,15 +166,16 @@ impl Host {
         Some(SkillResources {
             max_bytes: self.resource_bytes()?,
             host: self.clone(),
-            id: None,
+            caller: Caller::default(),
         })
     }
 }
 
 impl SkillResources {
-    /// Sets the caller's id, which the audit log has for what it reads.
-    pub fn with_id(mut self, id: impl Into<String>) -> Self {
-        self.id = Some(id.into());
+    /// Sets the caller, whom the audit log names for what is read.
+    #[must_use]
+    pub fn with_caller(mut self, caller: Caller) -> Self {
+        self.caller = caller;
         self
     }
 
@@ -243,7 +244,7 @@ impl SkillResources {
     }
 
     async fn call(&self, arguments: Value) -> Result<Output, ResourceError> {
-        let called = self.host.call_resources(arguments, self.id.as_deref());
+        let called = self.host.call_resources(&self.caller, arguments);
         called.await.map_err(|error| self.error(error))
     }
 

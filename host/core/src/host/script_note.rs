@@ -93,8 +93,7 @@ impl Host {
 
     /// Returns the tools that judge scripts, of components that may start some.
     fn judges(&self) -> impl Iterator<Item = &ServedTool> {
-        let tools = self.0.tools.iter();
-        tools.filter(|served| {
+        self.served_tools().filter(|served| {
             !served.terms.scripts.is_empty() && served.tool.definition.name.starts_with(JUDGING)
         })
     }
@@ -102,7 +101,7 @@ impl Host {
     /// Checks whether a skill has scripts that a component may start.
     fn has_scripts_for(&self, judge: &ServedTool, skill: &str) -> bool {
         let terms = &judge.terms;
-        if !terms.skills.allow(skill) {
+        if !self.may_read(terms, skill) {
             return false;
         }
         let Ok(open) = self.0.catalog.skill(skill, terms.hard_links) else {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::skill::catalog::{Catalog, Freshness, ScanStep, Skill};
 use crate::skill::search::{Coverage, SkillIndex};
 use crate::tool::Stop;
-use crate::tool::grant::Skills;
+use crate::tool::grant::{Scope, Skills};
 use crate::tool::limits::Limits;
 
 /// The longest time that a scan runs before it lets others run. Guards against: a
@@ -21,7 +21,7 @@ const MAX_QUERY: usize = 16 * 1024;
 /// every skill.
 const MAX_HITS: usize = 100;
 
-/// A catalog, filtered by a grant.
+/// A catalog, filtered by a grant, and by the scope of a caller that has one.
 #[derive(Clone, Default)]
 pub(crate) struct GrantedSkills(Option<Arc<Inner>>);
 
@@ -29,6 +29,7 @@ struct Inner {
     catalog: Arc<Catalog>,
     index: Option<Arc<dyn SkillIndex>>,
     granted: Skills,
+    scope: Option<Arc<Scope>>,
 }
 
 /// Some of the skills, in the order of their names.
@@ -65,6 +66,20 @@ impl GrantedSkills {
             catalog,
             index,
             granted,
+            scope: None,
+        })))
+    }
+
+    /// Returns the same skills as a caller with this scope sees them.
+    pub(crate) fn within(&self, scope: Option<&Arc<Scope>>) -> Self {
+        let (Some(inner), Some(scope)) = (&self.0, scope) else {
+            return self.clone();
+        };
+        Self(Some(Arc::new(Inner {
+            catalog: Arc::clone(&inner.catalog),
+            index: inner.index.clone(),
+            granted: inner.granted.clone(),
+            scope: Some(Arc::clone(scope)),
         })))
     }
 
@@ -74,7 +89,7 @@ impl GrantedSkills {
         let Some(inner) = self.0.as_deref() else {
             return Ok(Vec::new());
         };
-        let mut scan = inner.catalog.scan(|name| inner.granted.allow(name));
+        let mut scan = inner.catalog.scan(|name| inner.allow(name));
         let (mut skills, mut count) = (Vec::new(), Count::default());
         let mut since = Instant::now();
         while let Some(step) = scan.step() {
@@ -130,13 +145,18 @@ impl GrantedSkills {
 }
 
 impl Inner {
+    fn allow(&self, name: &str) -> bool {
+        let scope = self.scope.as_ref();
+        self.granted.allow(name) && scope.is_none_or(|scope| scope.allows_skill(name))
+    }
+
     fn page(&self, from: Option<&str>, limit: usize, limits: &Limits) -> Result<SkillPage, Stop> {
         let freshness = match from {
             None => Freshness::Now,
             Some(_) => Freshness::Recent,
         };
         let names = self.catalog.shared_names(freshness);
-        let is_granted = |name: &&String| self.granted.allow(name);
+        let is_granted = |name: &&String| self.allow(name);
         let total = names.iter().filter(is_granted).count();
         if total > limits.directory_entries {
             return Err(Stop::DirectoryEntries(limits.directory_entries));
@@ -166,7 +186,7 @@ impl Inner {
             return Ok(FoundSkills::default());
         };
         let query = &query[..query.floor_char_boundary(MAX_QUERY)];
-        let allowed = |name: &str| self.granted.allow(name);
+        let allowed = |name: &str| self.allow(name);
         let found = index.search(query, limit.min(MAX_HITS), &allowed);
         let (mut hits, mut count) = (Vec::new(), Count::default());
         for hit in found.hits.into_iter().take(limit.min(MAX_HITS)) {

@@ -89,7 +89,18 @@ impl Section {
 /// says each thing once, then cuts descriptions to a common length, and then leaves
 /// out the last skills by name. The section itself says how many, and what to call.
 pub fn section(catalog: &Catalog, style: Style, budget: usize, onward: Onward) -> Section {
-    let mut names = catalog.names().into_iter();
+    section_of(catalog, catalog.names(), style, budget, onward)
+}
+
+/// Returns the section for the skills of these names, sorted.
+pub(crate) fn section_of(
+    catalog: &Catalog,
+    names: Vec<String>,
+    style: Style,
+    budget: usize,
+    onward: Onward,
+) -> Section {
+    let mut names = names.into_iter();
     let mut skills = Vec::new();
     let mut least = cost(style.frame().0) + cost(style.frame().1);
     let mut next = None;

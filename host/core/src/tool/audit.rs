@@ -1,38 +1,39 @@
 //! The audit log: one line of JSON per call, appended to a file that only its
 //! owner can read, or to standard error. A record says what was asked and how the
-//! call ended, but not what it read.
+//! call ended, but not what it read. In a file, each record names the one before.
 
+pub mod chain;
+mod checkpoint;
+mod digest;
 mod end;
+mod log_file;
 mod make;
+mod record;
 
-use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
-use std::sync::{Arc, Mutex};
-use std::time::{Instant, SystemTime};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, bail};
-use rustix::fs::OFlags;
-use rustix::io::Errno;
-use serde::Serialize;
-use serde_json::ser::Formatter;
+use anyhow::Context as _;
+use rustix::time::{ClockId, clock_gettime};
+use serde_json::Value;
 
-use crate::tool::script::{ScriptLog, ScriptRecord};
-use crate::tool::{CallError, CallOutcome, Output, Stop};
+use crate::tool::script::ScriptLog;
+use crate::tool::{CallError, CallOutcome, Caller, Output, Stop};
 use crate::trust::Trust;
-use end::LogEnd;
+use digest::DigestKey;
+use log_file::LogFile;
+use record::{EventRecord, LONGEST, Record, to_json, truncate};
+
+pub use checkpoint::CheckpointSigner;
 pub use make::make_audit_log;
 
 /// The path that stands for standard error.
 const STDERR: &str = "-";
-
-/// The longest value that a record carries, in characters. Guards against: a caller
-/// that fills the disk with names.
-const LONGEST: usize = 1024;
-
-/// The outcome in a record which says that the one before it is torn.
-const TORN: &str = "torn";
 
 /// The fate of a call whose record cannot be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -45,25 +46,30 @@ pub enum AuditMode {
 }
 
 /// An open audit log.
-#[derive(Debug)]
 pub(crate) struct Audit {
     destination: Destination,
     mode: AuditMode,
+    /// The key of the digests of arguments and answers.
+    key: DigestKey,
+    /// A number by lot, which the ids of this log's calls begin with.
+    run: u64,
+    calls: AtomicU64,
 }
 
 /// The place that records go to.
-#[derive(Debug)]
 enum Destination {
-    File(Mutex<LogFile>),
+    File(Mutex<SignedLog>),
     Stderr,
 }
 
-/// A file that records are appended to.
-#[derive(Debug)]
-struct LogFile {
-    file: File,
-    /// True if a record may have been cut short at its end: the disk was full.
-    torn: bool,
+/// A file, and the checkpoints in it.
+struct SignedLog {
+    file: LogFile,
+    signer: Option<Arc<dyn CheckpointSigner>>,
+    /// Records after the last checkpoint.
+    unsigned: u64,
+    /// The time at which there must be one.
+    due: Option<Instant>,
 }
 
 /// The record of one call. It is written even if the caller gives up.
@@ -73,41 +79,13 @@ pub(crate) struct AuditEntry {
     /// The script that the call runs, if it runs one.
     script: Option<ScriptLog>,
     start: Instant,
+    cpu: CpuMeter,
     written: bool,
 }
 
-#[derive(Serialize, Default)]
-struct Record {
-    /// The time at which the call began, UTC.
-    time: String,
-    /// The caller's id for the call.
-    id: Option<String>,
-    tool: String,
-    /// SHA-256 of the component.
-    component: Option<String>,
-    skill: Option<String>,
-    /// The path as the caller gave it.
-    path: Option<String>,
-    /// `output`, `failed`, `refused`, `stopped` or `cancelled`. `torn` belongs to
-    /// no call: it says that the line before is cut short.
-    outcome: &'static str,
-    /// The kind of failure, refusal or stop.
-    reason: Option<&'static str>,
-    /// Bytes of the answer.
-    bytes: usize,
-    duration_us: u64,
-    /// The most memory that the guest had, in bytes.
-    memory: usize,
-    /// The script, for a call that started one.
-    #[serde(flatten)]
-    script: Option<ScriptRecord>,
-    /// The files that the call made or changed in a copy-on-write view, and their
-    /// bytes.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    changed_files: Option<usize>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    changed_bytes: Option<u64>,
-}
+/// Counts the time of processors that a call takes in this process.
+#[derive(Clone, Default)]
+pub(crate) struct CpuMeter(Arc<AtomicU64>);
 
 /// The component, skill and path of a call, which are known once it is routed.
 pub(crate) struct CallSubject<'a> {
@@ -120,131 +98,145 @@ impl Audit {
     /// Opens a log for appending; `-` is standard error. An existing file must
     /// belong to the user alone and be an audit log already: a program would read
     /// records that were appended to its configuration.
-    pub(crate) fn open(path: &Path, mode: AuditMode, trust: &Trust) -> anyhow::Result<Self> {
+    pub(crate) fn open(
+        path: &Path,
+        mode: AuditMode,
+        trust: &Trust,
+        signer: Option<Arc<dyn CheckpointSigner>>,
+    ) -> anyhow::Result<Self> {
+        let (mut key, mut run) = ([0; 32], [0; 8]);
+        for lot in [&mut key[..], &mut run[..]] {
+            getrandom::fill(lot).context("the system has no random numbers")?;
+        }
+        if let Some(signer) = &signer {
+            key = signer.digest_key();
+        }
         let destination = match path == Path::new(STDERR) {
             true => Destination::Stderr,
-            false => Self::open_file(path, trust)
-                .with_context(|| format!("cannot use the audit log `{}`", path.display()))?,
+            false => Destination::File(Mutex::new(SignedLog {
+                file: LogFile::open(path, trust)
+                    .with_context(|| format!("cannot use the audit log `{}`", path.display()))?,
+                signer,
+                unsigned: 0,
+                due: None,
+            })),
         };
-        Ok(Self { destination, mode })
+        Ok(Self {
+            destination,
+            mode,
+            key: DigestKey::new(&key),
+            run: u64::from_ne_bytes(run),
+            calls: AtomicU64::new(0),
+        })
     }
 
-    fn open_file(path: &Path, trust: &Trust) -> anyhow::Result<Destination> {
-        trust.check_parent(path)?;
-        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
-        let mut file = OpenOptions::new()
-            .read(true)
-            .append(true)
-            .create(true)
-            .mode(0o600)
-            .custom_flags(flags.bits().cast_signed())
-            .open(path)
-            .map_err(|error| match Errno::from_io_error(&error) {
-                Some(Errno::LOOP) => anyhow::anyhow!("it is a symlink; name the file itself"),
-                _ => error.into(),
-            })?;
-        let metadata = file.metadata()?;
-        if !metadata.is_file() {
-            bail!("it is not a regular file");
-        }
-        let (owner, mode) = (metadata.uid(), metadata.mode() & 0o7777);
-        if !trust.has_user(owner) || mode & 0o077 != 0 {
-            bail!(
-                "it belongs to user {owner} and has mode {mode:04o}; it must belong to the user \
-                 who runs skillhost, or to one that `--trust` names, and nobody else may read or \
-                 write it (mode 0600)"
-            );
-        }
-        let torn = match end::read(&mut file)? {
-            LogEnd::Whole => false,
-            LogEnd::Torn => {
-                tracing::warn!(
-                    "the last record of the audit log `{}` is torn; it is closed",
-                    path.display()
-                );
-                true
-            }
-            LogEnd::Foreign => bail!(
-                "it ends in a line that is no audit record: name a new file, an empty one, or an \
-                 audit log"
-            ),
-        };
-        let mut log = LogFile { file, torn };
-        if torn {
-            log.append(&[])?;
-        }
-        Ok(Destination::File(Mutex::new(log)))
-    }
-
-    /// Begins the record of a call.
-    pub(crate) fn begin(self: &Arc<Self>, tool: &str, id: Option<&str>) -> AuditEntry {
+    /// Begins the record of a call. The arguments are as the caller gave them; there
+    /// are none if they are not JSON.
+    pub(crate) fn begin(
+        self: &Arc<Self>,
+        caller: &Caller,
+        tool: &str,
+        arguments: Option<&Value>,
+    ) -> AuditEntry {
+        let number = self.calls.fetch_add(1, Ordering::Relaxed);
+        let call = format!("{:016x}-{number}", self.run);
+        let mut record = Record::begin(CallOutcome::Cancelled.name(), caller, call, tool);
+        record.arguments_hmac = arguments.map(|arguments| self.key.of_arguments(arguments));
         AuditEntry {
             audit: Arc::clone(self),
-            record: Record {
-                id: id.map(truncate),
-                tool: truncate(tool),
-                ..Record::new(CallOutcome::Cancelled.name())
-            },
+            record,
             script: None,
             start: Instant::now(),
+            cpu: CpuMeter::default(),
             written: false,
         }
     }
 
-    fn append(&self, record: &Record) -> io::Result<()> {
-        let line = to_line(record)?;
-        match &self.destination {
-            Destination::File(log) => {
-                let mut log = log.lock().unwrap_or_else(|broken| broken.into_inner());
-                log.append(&line)
-            }
-            Destination::Stderr => io::stderr().lock().write_all(&line),
-        }
-    }
-}
-
-impl LogFile {
-    /// Appends a line, in one write. Closes a torn record before it with a note:
-    /// else this record would be part of that one.
-    fn append(&mut self, line: &[u8]) -> io::Result<()> {
-        let closed;
-        let bytes = match self.torn {
-            true => {
-                closed = [b"\n", &*to_line(&Record::new(TORN))?, line].concat();
-                &closed
-            }
-            false => line,
+    fn append(self: &Arc<Self>, record: &Record) -> io::Result<()> {
+        let mut line = to_json(record)?;
+        let Some(mut log) = self.log() else {
+            line.push(b'\n');
+            return io::stderr().lock().write_all(&line);
         };
-        self.torn = true;
-        self.file.write_all(bytes)?;
-        self.torn = false;
+        log.file.append(line)?;
+        let Some(signer) = &log.signer else {
+            return Ok(());
+        };
+        let (records, time) = (signer.records(), signer.time());
+        log.unsigned += 1;
+        match log.due {
+            // The timer is late, or went with its runtime.
+            Some(due) if Instant::now() > due => log.checkpoint(),
+            _ if log.unsigned >= records => log.checkpoint(),
+            Some(_) => {}
+            None => {
+                log.due = Some(Instant::now() + time);
+                self.checkpoint_after(time);
+            }
+        }
         Ok(())
     }
-}
 
-impl Record {
-    /// Creates a record of this moment.
-    fn new(outcome: &'static str) -> Self {
-        Self {
-            time: humantime::format_rfc3339_millis(SystemTime::now()).to_string(),
-            outcome,
-            ..Self::default()
+    /// Writes a checkpoint, unless there is one after the last record.
+    pub(crate) fn checkpoint(&self) {
+        if let Some(mut log) = self.log() {
+            log.checkpoint();
+        }
+    }
+
+    fn checkpoint_after(self: &Arc<Self>, time: Duration) {
+        let audit = Arc::downgrade(self);
+        // Without a runtime, a later record or the end has it.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move {
+                tokio::time::sleep(time).await;
+                if let Some(audit) = audit.upgrade() {
+                    audit.checkpoint();
+                }
+            });
+        }
+    }
+
+    /// Returns the file, if records go to one.
+    fn log(&self) -> Option<MutexGuard<'_, SignedLog>> {
+        match &self.destination {
+            Destination::File(log) => Some(log.lock().unwrap_or_else(|broken| broken.into_inner())),
+            Destination::Stderr => None,
         }
     }
 }
 
-/// Returns a record as a line of the log.
-fn to_line(record: &Record) -> io::Result<Vec<u8>> {
-    let mut line = Vec::with_capacity(256);
-    let mut serializer = serde_json::Serializer::with_formatter(&mut line, Ascii);
-    record
-        .serialize(&mut serializer)
-        .map_err(io::Error::other)?;
-    line.push(b'\n');
-    Ok(line)
+impl Drop for Audit {
+    fn drop(&mut self) {
+        self.checkpoint();
+    }
+}
+
+impl SignedLog {
+    /// Writes a checkpoint. One that cannot be written is tried again after the next
+    /// record.
+    fn checkpoint(&mut self) {
+        let Some(signer) = self.signer.as_ref().filter(|_| self.unsigned > 0) else {
+            return;
+        };
+        let written = to_json(&EventRecord::checkpoint(signer.key_id()))
+            .and_then(|record| self.file.append_signed(record, |bytes| signer.sign(bytes)));
+        match written {
+            Ok(line) => {
+                signer.publish(&line);
+                (self.unsigned, self.due) = (0, None);
+            }
+            Err(error) => tracing::error!("cannot write a checkpoint of the audit log: {error}"),
+        }
+    }
 }
 
 impl AuditEntry {
+    /// Returns the meter of the call's time of processors.
+    pub(crate) fn cpu(&self) -> CpuMeter {
+        self.cpu.clone()
+    }
+
     /// Sets what is known of the call once it is routed.
     pub(crate) fn set_subject(&mut self, subject: &CallSubject<'_>) {
         self.record.component = Some(subject.component.to_owned());
@@ -272,6 +264,7 @@ impl AuditEntry {
         let outcome = CallOutcome::of(result);
         (self.record.outcome, self.record.reason) = (outcome.name(), outcome.reason());
         self.record.bytes = answer_bytes(result);
+        self.record.answer_hmac = self.audit.key.of_answer(result);
         if let Ok(Output {
             files: Some(files), ..
         }) = result
@@ -286,6 +279,7 @@ impl AuditEntry {
         self.written = true;
         self.record.duration_us =
             u64::try_from(self.start.elapsed().as_micros()).unwrap_or(u64::MAX);
+        self.record.cpu_us = Some(self.cpu.0.load(Ordering::Relaxed) / 1_000);
         self.record.script = self.script.as_ref().and_then(|log| log.record(LONGEST));
         let Err(error) = self.audit.append(&self.record) else {
             return Ok(());
@@ -316,29 +310,24 @@ fn answer_bytes(result: &Result<Output, CallError>) -> usize {
     }
 }
 
-fn truncate(value: &str) -> String {
-    value.chars().take(LONGEST).collect()
+impl CpuMeter {
+    /// Polls a future on this thread's time.
+    pub(crate) fn poll<F: Future + ?Sized>(
+        &self,
+        work: Pin<&mut F>,
+        task: &mut Context<'_>,
+    ) -> Poll<F::Output> {
+        let start = thread_time();
+        let polled = work.poll(task);
+        let taken = thread_time().saturating_sub(start).as_nanos();
+        let taken = u64::try_from(taken).unwrap_or(u64::MAX);
+        self.0.fetch_add(taken, Ordering::Relaxed);
+        polled
+    }
 }
 
-/// Formats JSON with everything but printable ASCII escaped: no record can move a
-/// cursor or turn a line's direction when somebody looks at the file.
-struct Ascii;
-
-impl Formatter for Ascii {
-    fn write_string_fragment<W: ?Sized + io::Write>(
-        &mut self,
-        out: &mut W,
-        fragment: &str,
-    ) -> io::Result<()> {
-        for c in fragment.chars() {
-            if matches!(c, ' '..='~') {
-                write!(out, "{c}")?;
-            } else {
-                for unit in c.encode_utf16(&mut [0; 2]) {
-                    write!(out, "\\u{unit:04x}")?;
-                }
-            }
-        }
-        Ok(())
-    }
+/// Returns the time of processors that this thread has taken.
+fn thread_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::try_from(time).unwrap_or_default()
 }

@@ -2,6 +2,7 @@
 //! Nothing that an agent can call changes a grant.
 
 mod pattern;
+mod scope;
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use crate::tool::offer::DescriptionSource;
 use pattern::{PathPattern, Pattern};
 
 pub use pattern::PatternError;
+pub use scope::Scope;
 
 /// The skills, limits and powers of a component's tools. A built-in tool may read every skill unless
 /// its grant says otherwise. The tools of any other component may read the
@@ -25,11 +27,12 @@ pub struct Grant {
     pub(crate) limits: Option<Limits>,
     pub(crate) environment: Vec<(String, String)>,
     pub(crate) scripts: Scripts,
+    pub(crate) source: Option<&'static str>,
 }
 
 /// A set of skills, by name.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Skills(Vec<Pattern>);
+pub(crate) struct Skills(Arc<[Pattern]>);
 
 /// A set of scripts, by their paths in a skill.
 #[derive(Debug, Clone, Default)]
@@ -147,6 +150,12 @@ impl Grant {
         self
     }
 
+    /// Sets where it is written, for messages. Default: the configuration.
+    pub fn source(mut self, name: &'static str) -> Self {
+        self.source = Some(name);
+        self
+    }
+
     /// Sets an environment variable that calls see.
     pub fn environment(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.environment.push((name.into(), value.into()));
@@ -188,7 +197,7 @@ impl Grant {
 
 impl Skills {
     pub(crate) fn all() -> Self {
-        Self(vec![Pattern::all()])
+        Self(Arc::new([Pattern::all()]))
     }
 
     pub(crate) fn new<S: AsRef<str>>(

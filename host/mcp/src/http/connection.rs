@@ -26,6 +26,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument as _;
 
+use skillhost::Peer;
+
 use super::HttpLimits;
 use super::listeners::Listeners;
 use super::metrics::Metrics;
@@ -183,9 +185,14 @@ impl HttpConnection {
             ending,
         } = self;
         let router = TowerToHyperService::new(router);
+        let peer = stream.peer_addr().ok().map(Peer::Address);
         let service = service_fn(move |mut request: axum::http::Request<Incoming>| {
             place.set_requested();
             request.extensions_mut().insert(Arc::clone(&place));
+            // A peer that has gone has no address.
+            if let Some(peer) = peer {
+                request.extensions_mut().insert(peer);
+            }
             router.call(request)
         });
         // Answers are small: send each at once.

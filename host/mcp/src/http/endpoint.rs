@@ -16,16 +16,17 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::json;
 use serde_json::value::RawValue;
+use skillhost_identity::Client;
 use tokio::sync::watch::Receiver;
 use tokio_util::sync::CancellationToken;
 
 use super::answer::{AnswerBody, RequestHold, at_shutdown, in_time};
 use super::headers::{METHOD, SESSION_ID};
 use super::places::ConnectionPlace;
-use super::quota::RequestQuota;
+use super::quota::{QuotaHolder, RequestQuota};
 use super::reply::{busy, closing, refusal};
 use super::sessions::{MessageKind, Sessions};
-use super::{HttpLimits, HttpOptions, changes, reply};
+use super::{HttpLimits, HttpOptions, changes, client, reply, sessions};
 use crate::live::Changes;
 use crate::room::Room;
 use crate::{labels, values};
@@ -40,8 +41,6 @@ pub(super) struct Endpoint<S> {
     streams: Arc<RequestQuota>,
     /// The bytes that answers may still take.
     room: Arc<AtomicUsize>,
-    /// True if every request here has shown a token.
-    admitted: bool,
     sessions: Arc<Sessions>,
     changes: Option<Receiver<Changes>>,
     limits: HttpLimits,
@@ -61,10 +60,9 @@ impl<S: ServerHandler> Endpoint<S> {
         let limits = options.limits.clone();
         Self {
             service,
-            requests: RequestQuota::new(limits.requests),
-            streams: RequestQuota::new(limits.streams),
+            requests: RequestQuota::new(limits.requests, options.clients.len()),
+            streams: RequestQuota::new(limits.streams, options.clients.len()),
             room: Arc::new(AtomicUsize::new(limits.answers)),
-            admitted: options.token.is_some(),
             sessions,
             changes,
             limits,
@@ -79,11 +77,16 @@ impl<S: ServerHandler> Endpoint<S> {
         &self,
         quota: &Arc<RequestQuota>,
         connection: Option<&Arc<ConnectionPlace>>,
+        client: Option<&Arc<Client>>,
     ) -> Option<RequestHold> {
-        // A peer with the token has no bound of its own, and is protected.
-        let connection = connection.filter(|_| !self.admitted);
+        // A connection with a client is protected.
+        let connection = connection.filter(|_| client.is_none());
         let address = connection.and_then(|connection| connection.address());
-        let permit = quota.take(address)?;
+        let permit = quota.take(match (client, address) {
+            (Some(client), _) => QuotaHolder::Client(client::key(client)),
+            (None, Some(address)) => QuotaHolder::Address(address),
+            (None, None) => QuotaHolder::Anybody,
+        })?;
         let protection = match connection {
             Some(connection) => Some(connection.protect()?),
             None => None,
@@ -92,6 +95,7 @@ impl<S: ServerHandler> Endpoint<S> {
             _permit: permit,
             _protection: protection,
             _in_flight: None,
+            client: client.cloned(),
             room: Room::new(&self.room),
         })
     }
@@ -103,13 +107,20 @@ pub(super) async fn answer<S: ServerHandler>(
     mut request: Request,
 ) -> Response {
     let connection = request.extensions_mut().remove::<Arc<ConnectionPlace>>();
+    let client = client::of(request.extensions()).cloned();
+    if let Some(client) = &client
+        && !sessions::has_own(request.headers(), client)
+    {
+        return refusal(StatusCode::NOT_FOUND, "no such session\n");
+    }
     let changes = endpoint.changes.as_ref();
     if request.method() == Method::POST {
-        return endpoint.answer_message(request, connection).await;
+        return endpoint.answer_message(request, connection, client).await;
     }
     let is_stream = request.method() == Method::GET && changes::is_requested(request.headers());
     if let Some(changes) = changes.filter(|_| is_stream) {
-        let Some(hold) = endpoint.hold(&endpoint.streams, connection.as_ref()) else {
+        let Some(hold) = endpoint.hold(&endpoint.streams, connection.as_ref(), client.as_ref())
+        else {
             return busy();
         };
         let end = at_shutdown(endpoint.ending.clone());
@@ -128,6 +139,7 @@ impl<S: ServerHandler> Endpoint<S> {
         &self,
         request: Request,
         connection: Option<Arc<ConnectionPlace>>,
+        client: Option<Arc<Client>>,
     ) -> Response {
         let method = request.headers().get(METHOD);
         let is_subscription = method.is_some_and(|method| method == LISTEN);
@@ -135,7 +147,7 @@ impl<S: ServerHandler> Endpoint<S> {
             true => &self.streams,
             false => &self.requests,
         };
-        let Some(mut hold) = self.hold(quota, connection.as_ref()) else {
+        let Some(mut hold) = self.hold(quota, connection.as_ref(), client.as_ref()) else {
             return busy();
         };
         let (mut parts, body) = request.into_parts();
@@ -143,13 +155,19 @@ impl<S: ServerHandler> Endpoint<S> {
             Ok(body) => body,
             Err(refused) => return refused,
         };
+        if let Some(client) = &client {
+            client.count_bytes(body.len());
+        }
         let is_json = is_json(&parts.headers);
         let (mut session_id, mut in_flight) = (None, None);
         if is_json {
             if let Some(why) = find_excess(&body) {
                 return malformed(&body, Some(&why));
             }
-            match self.sessions.classify(&parts.headers, &body) {
+            match self
+                .sessions
+                .classify(&parts.headers, &body, client.as_deref())
+            {
                 MessageKind::Handshake(id) => session_id = Some(id),
                 MessageKind::Request(request) => in_flight = Some(request),
                 MessageKind::Other => {}

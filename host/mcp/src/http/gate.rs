@@ -1,4 +1,4 @@
-//! The gate before tools and metrics: host and origin first, then the token. Every
+//! The gate before tools and metrics: host and origin first, then the client. Every
 //! answer is counted here, refusals too.
 
 use std::sync::Arc;
@@ -7,27 +7,31 @@ use axum::extract::{Request, State};
 use axum::http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
     ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS,
-    TRANSFER_ENCODING, VARY, WWW_AUTHENTICATE,
+    AUTHORIZATION, TRANSFER_ENCODING, VARY, WWW_AUTHENTICATE,
 };
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
+use skillhost_identity::{Clients, Refusal};
 
+use super::client;
 use super::headers::SESSION_ID;
 use super::metrics::Metrics;
 use super::peers::{PeerError, Peers};
 use super::places::ConnectionPlace;
 use super::reply::{busy, closing, refusal};
-use super::token::{Token, TokenCheck};
 
 /// The most characters of a path in the log. Guards against: a peer that floods
 /// the log.
 const MOST_CHARACTERS: usize = 64;
 
+/// The path of the metrics, which tell of all clients.
+pub(super) const METRICS: &str = "/metrics";
+
 /// The checks of the gate.
 pub(super) struct Gate {
     pub(super) peers: Peers,
-    pub(super) token: Option<Token>,
+    pub(super) clients: Clients,
 }
 
 /// Passes a request on, or refuses it.
@@ -37,13 +41,13 @@ pub(super) async fn admit(State(gate): State<Arc<Gate>>, request: Request, next:
         Err(why) => return peer_refusal(why),
     };
     let Some(origin) = cross_origin else {
-        return gate.with_token(request, next).await;
+        return gate.with_client(request, next).await;
     };
     // An allowed page of another server: its browser sends a preflight first, which
     // cannot show the token, and needs headers with every answer.
     let mut answer = match *request.method() {
         Method::OPTIONS => preflight(&request),
-        _ => gate.with_token(request, next).await,
+        _ => gate.with_client(request, next).await,
     };
     let headers = answer.headers_mut();
     headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
@@ -53,31 +57,47 @@ pub(super) async fn admit(State(gate): State<Arc<Gate>>, request: Request, next:
 }
 
 impl Gate {
-    async fn with_token(&self, request: Request, next: Next) -> Response {
-        let shown = self
-            .token
-            .as_ref()
-            .map(|token| token.check(request.headers()));
-        let challenge = match shown {
-            None => return next.run(request).await,
-            Some(TokenCheck::Right) => {
+    async fn with_client(&self, mut request: Request, next: Next) -> Response {
+        if self.clients.is_empty() {
+            return next.run(request).await;
+        }
+        let shown = request.headers().get_all(AUTHORIZATION).iter();
+        let refusal = match self.clients.identify(shown.map(HeaderValue::as_bytes)) {
+            Ok(client) => {
                 let connection = request.extensions().get::<Arc<ConnectionPlace>>();
-                return match connection.is_none_or(|connection| connection.admit()) {
-                    true => next.run(request).await,
-                    // The places that are left are for probes.
-                    false => closing(busy()),
-                };
+                let key = client::key(client);
+                if !connection.is_none_or(|connection| connection.admit(key)) {
+                    // The places that are left are for others.
+                    return closing(busy());
+                }
+                if request.uri().path() == METRICS && !client.reads_metrics() {
+                    return forbidden();
+                }
+                let client = Arc::clone(client);
+                request.extensions_mut().insert(client);
+                return next.run(request).await;
             }
-            Some(TokenCheck::Wrong) => "Bearer error=\"invalid_token\"",
-            Some(TokenCheck::Missing) => "Bearer",
+            Err(refusal) => refusal,
         };
+        tracing::info!("refused a request: {refusal}");
         if let Some(connection) = request.extensions().get::<Arc<ConnectionPlace>>() {
             connection.reject();
         }
+        let challenge = match refusal {
+            Refusal::Missing => "Bearer",
+            _ => "Bearer error=\"invalid_token\"",
+        };
         let headers = [(WWW_AUTHENTICATE, challenge)];
         let text = "the bearer token is missing or wrong\n";
         (StatusCode::UNAUTHORIZED, headers, text).into_response()
     }
+}
+
+/// Answers a client that may not read the metrics.
+fn forbidden() -> Response {
+    let headers = [(WWW_AUTHENTICATE, "Bearer error=\"insufficient_scope\"")];
+    let text = "this client may not read the metrics\n";
+    (StatusCode::FORBIDDEN, headers, text).into_response()
 }
 
 fn peer_refusal(why: PeerError) -> Response {
@@ -119,7 +139,7 @@ fn is_framed_once(headers: &HeaderMap) -> bool {
 pub(super) async fn count(metrics: Arc<Metrics>, request: Request, next: Next) -> Response {
     let endpoint = match request.uri().path() {
         "/mcp" => "mcp",
-        "/metrics" => "metrics",
+        METRICS => "metrics",
         "/healthz" => "healthz",
         "/readyz" => "readyz",
         _ => "other",

@@ -1,17 +1,20 @@
-//! The settings of a server: its token, its names and its limits.
+//! The settings of a server: its clients, its names and its limits.
 
 use skillhost::config::HttpLimits;
 
-use super::Token;
+use super::{Clients, Token};
 
 /// The settings of a [server](super::Server). By default it serves only this
 /// machine, without a token.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct HttpOptions {
-    /// The token that requests for `/mcp` and `/metrics` must show. A server that
-    /// other machines can reach needs one. Default: none.
+    /// The token of the client without a name, who may use everything. A server that
+    /// other machines can reach needs one, or [clients](Self::clients). Default: none.
     pub token: Option<Token>,
+    /// The clients with names, each with its tokens, its scope and its share. Default:
+    /// none.
+    pub clients: Clients,
     /// The names that requests may have as `Host`, with a port or without, besides
     /// the address itself, and `localhost` if that is loopback. Default: none.
     pub allowed_hosts: Vec<String>,

@@ -13,6 +13,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use anyhow::Context as _;
 use tokio_util::sync::CancellationToken;
 
+use super::client::ClientKey;
+use super::client_shares::ClientShares;
 use super::network::Network;
 
 /// The most places that protected connections leave to others, and the part of all
@@ -35,7 +37,6 @@ pub(super) struct Places {
     table: Mutex<PlaceTable>,
 }
 
-#[derive(Default)]
 struct PlaceTable {
     /// Counts events, to order connections by age.
     events: u64,
@@ -45,6 +46,8 @@ struct PlaceTable {
     /// address that has a share.
     order: BTreeMap<Rank, u64>,
     shares: HashMap<IpAddr, BTreeMap<Rank, u64>>,
+    /// Connections whose last request showed a client.
+    clients: ClientShares,
 }
 
 /// The order of eviction: by stage, then by age.
@@ -65,8 +68,8 @@ struct PlaceEntry {
     /// None for a trusted proxy, which connects for many.
     address: Option<IpAddr>,
     rank: Rank,
-    /// True if its last request showed the token.
-    admitted: bool,
+    /// The client that its last request showed.
+    admitted: Option<ClientKey>,
     /// The requests that protect it, on a server without a token.
     working: usize,
     evicted: CancellationToken,
@@ -84,7 +87,12 @@ pub(super) struct ConnectionPlace {
 pub(super) struct Protection(Arc<ConnectionPlace>);
 
 impl Places {
-    pub(super) fn new(most: usize, trusted: &[String]) -> anyhow::Result<Arc<Self>> {
+    /// Returns the places of a server with so many clients.
+    pub(super) fn new(
+        most: usize,
+        clients: usize,
+        trusted: &[String],
+    ) -> anyhow::Result<Arc<Self>> {
         let trusted = trusted.iter().map(|text| {
             Network::parse(text).with_context(|| {
                 format!(
@@ -97,7 +105,14 @@ impl Places {
         Ok(Arc::new(Self {
             most,
             trusted: trusted.collect::<anyhow::Result<_>>()?,
-            table: Mutex::default(),
+            table: Mutex::new(PlaceTable {
+                events: 0,
+                connections: HashMap::new(),
+                protected: 0,
+                order: BTreeMap::new(),
+                shares: HashMap::new(),
+                clients: ClientShares::new(most - reserve(most), clients),
+            }),
         }))
     }
 
@@ -122,7 +137,7 @@ impl Places {
         let entry = PlaceEntry {
             address,
             rank: (Stage::Silent, id),
-            admitted: false,
+            admitted: None,
             working: 0,
             evicted: evicted.clone(),
         };
@@ -160,11 +175,19 @@ impl Places {
             return false;
         };
         let before = entry.is_protected();
+        let client = entry.admitted.clone();
         change(&mut entry, event);
-        let reserve = RESERVE.min(self.most / RESERVED_PART);
-        let fits = before || !entry.is_protected() || table.protected + reserve < self.most;
+        let reserve = reserve(self.most);
+        let mut fits = before || !entry.is_protected() || table.protected + reserve < self.most;
+        if client != entry.admitted {
+            client.iter().for_each(|it| table.clients.give_back(it));
+            let now = entry.admitted.as_ref();
+            if fits && !now.is_none_or(|now| table.clients.take(now)) {
+                fits = false;
+            }
+        }
         if !fits {
-            entry.admitted = false;
+            entry.admitted = None;
             entry.working = 0;
         }
         table.insert(id, entry);
@@ -175,6 +198,11 @@ impl Places {
         let table = self.table.lock();
         table.unwrap_or_else(|broken| broken.into_inner())
     }
+}
+
+/// Returns the places that protected connections leave to others.
+fn reserve(all: usize) -> usize {
+    RESERVE.min(all / RESERVED_PART)
 }
 
 /// Returns the share of one address.
@@ -223,7 +251,7 @@ impl PlaceTable {
 
 impl PlaceEntry {
     fn is_protected(&self) -> bool {
-        self.admitted || self.working > 0
+        self.admitted.is_some() || self.working > 0
     }
 }
 
@@ -257,13 +285,13 @@ impl ConnectionPlace {
     /// Marks that the request did not show the token.
     pub(super) fn reject(&self) {
         self.places
-            .change(self.id, |entry, _| entry.admitted = false);
+            .change(self.id, |entry, _| entry.admitted = None);
     }
 
-    /// Marks that the request showed the token. Returns false if no more places can
-    /// be protected.
-    pub(super) fn admit(&self) -> bool {
-        let change = |entry: &mut PlaceEntry, _| entry.admitted = true;
+    /// Marks that the request showed this client. Returns false if no more places can
+    /// be protected, or none of this client's.
+    pub(super) fn admit(&self, client: ClientKey) -> bool {
+        let change = |entry: &mut PlaceEntry, _| entry.admitted = Some(client);
         self.places.change(self.id, change)
     }
 
@@ -279,7 +307,10 @@ impl ConnectionPlace {
 
 impl Drop for ConnectionPlace {
     fn drop(&mut self) {
-        self.places.table().remove(self.id);
+        let mut table = self.places.table();
+        if let Some(client) = table.remove(self.id).and_then(|entry| entry.admitted) {
+            table.clients.give_back(&client);
+        }
     }
 }
 
@@ -298,7 +329,7 @@ mod tests {
 
     fn places(most: usize, trusted: &[&str]) -> Arc<Places> {
         let trusted: Vec<_> = trusted.iter().map(|text| (*text).to_owned()).collect();
-        Places::new(most, &trusted).unwrap()
+        Places::new(most, 1, &trusted).unwrap()
     }
 
     fn address(last: u8) -> IpAddr {
@@ -317,7 +348,7 @@ mod tests {
             .map(|peer| Arc::new(places.take(address(peer)).unwrap()))
             .collect();
         connections[0].set_requested();
-        assert!(connections[0].admit());
+        assert!(connections[0].admit(None));
         connections[1].set_requested();
         connections[4].set_begun();
         let protection = connections[2].protect().unwrap();
@@ -355,22 +386,22 @@ mod tests {
                 .collect();
             let admitted = connections.iter().filter(|place| {
                 place.set_requested();
-                place.admit()
+                place.admit(None)
             });
             assert_eq!(admitted.count(), protected, "{most}");
             assert_eq!(places.take(address(1)).is_some(), protected < most);
             // A protected connection stays so between two requests.
             connections[0].set_requested();
             if protected < most {
-                assert!(!connections[most - 1].admit());
+                assert!(!connections[most - 1].admit(None));
             }
-            assert!(connections[0].admit());
+            assert!(connections[0].admit(None));
             // Without the token, it gives way to another.
             connections[0].set_requested();
             connections[0].reject();
             if protected < most {
-                assert!(connections[most - 1].admit());
-                assert!(!connections[0].admit());
+                assert!(connections[most - 1].admit(None));
+                assert!(!connections[0].admit(None));
             }
         }
     }
@@ -408,7 +439,7 @@ mod tests {
         drop(protection);
         for _ in 0..100 {
             let place = Arc::new(places.take(address(1)).unwrap());
-            assert!(place.admit());
+            assert!(place.admit(None));
         }
         let table = places.table();
         assert!(table.connections.is_empty() && table.order.is_empty());
@@ -418,7 +449,7 @@ mod tests {
     #[test]
     fn refuses_a_trusted_proxy_that_is_no_network_and_names_it() {
         for wrong in ["", "10.0.0.0/33", "10.0.0.0/+8", "a.example", "*"] {
-            let error = Places::new(1, &[wrong.to_owned()]).err().unwrap();
+            let error = Places::new(1, 0, &[wrong.to_owned()]).err().unwrap();
             assert!(error.to_string().contains(&format!("`{wrong}`")), "{error}");
         }
     }

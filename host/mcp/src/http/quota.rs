@@ -1,8 +1,11 @@
-//! A bound on requests at a time: of all peers, and of one address.
+//! A bound on requests at a time: of all peers, of one address, and of one client.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
+
+use super::client::ClientKey;
+use super::client_shares::ClientShares;
 
 /// One address leaves one part in so many to others. Guards against: one peer that
 /// takes all. It leaves no more because, without a token, all programs of a
@@ -15,45 +18,64 @@ pub(super) struct RequestQuota {
     counts: Mutex<Counts>,
 }
 
-#[derive(Default)]
 struct Counts {
     all: usize,
     /// Of each address that has a share.
     by_address: HashMap<IpAddr, usize>,
+    by_client: ClientShares,
+}
+
+/// The party that a request counts for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum QuotaHolder {
+    /// Everybody together: it comes through a balancer, and shows no client.
+    Anybody,
+    /// An address, on a server without clients.
+    Address(IpAddr),
+    /// A client.
+    Client(ClientKey),
 }
 
 /// The permit of one request, returned when it is dropped.
 pub(super) struct QuotaPermit {
     quota: Arc<RequestQuota>,
-    address: Option<IpAddr>,
+    holder: QuotaHolder,
 }
 
 impl RequestQuota {
-    pub(super) fn new(most: usize) -> Arc<Self> {
+    pub(super) fn new(most: usize, clients: usize) -> Arc<Self> {
         Arc::new(Self {
             most,
-            counts: Mutex::default(),
+            counts: Mutex::new(Counts {
+                all: 0,
+                by_address: HashMap::new(),
+                by_client: ClientShares::new(most, clients),
+            }),
         })
     }
 
-    /// Takes a permit. None if none is left, or none for this address.
-    pub(super) fn take(self: &Arc<Self>, address: Option<IpAddr>) -> Option<QuotaPermit> {
+    /// Takes a permit. None if none is left, or none for this peer.
+    pub(super) fn take(self: &Arc<Self>, holder: QuotaHolder) -> Option<QuotaPermit> {
         let mut counts = self.counts();
         if counts.all >= self.most {
             return None;
         }
-        if let Some(address) = address {
-            let of = counts.by_address.entry(address).or_default();
-            if *of >= self.most - self.most / OTHERS_PART {
-                return None;
+        match &holder {
+            QuotaHolder::Anybody => {}
+            QuotaHolder::Address(address) => {
+                let of = counts.by_address.entry(*address).or_default();
+                if *of >= self.most - self.most / OTHERS_PART {
+                    return None;
+                }
+                *of += 1;
             }
-            *of += 1;
+            QuotaHolder::Client(client) => counts.by_client.take(client).then_some(())?,
         }
         counts.all += 1;
         drop(counts);
         Some(QuotaPermit {
             quota: Arc::clone(self),
-            address,
+            holder,
         })
     }
 
@@ -67,13 +89,17 @@ impl Drop for QuotaPermit {
     fn drop(&mut self) {
         let mut counts = self.quota.counts();
         counts.all -= 1;
-        if let Some(address) = self.address
-            && let Some(of) = counts.by_address.get_mut(&address)
-        {
-            *of -= 1;
-            if *of == 0 {
-                counts.by_address.remove(&address);
+        match &self.holder {
+            QuotaHolder::Anybody => {}
+            QuotaHolder::Address(address) => {
+                if let Some(of) = counts.by_address.get_mut(address) {
+                    *of -= 1;
+                    if *of == 0 {
+                        counts.by_address.remove(address);
+                    }
+                }
             }
+            QuotaHolder::Client(client) => counts.by_client.give_back(client),
         }
     }
 }
@@ -84,19 +110,31 @@ mod tests {
 
     #[test]
     fn bounds_each_address_and_all_together() {
-        let quota = RequestQuota::new(4);
-        let [one, other, third]: [Option<IpAddr>; 3] =
-            [1, 2, 3].map(|last| Some([10, 0, 0, last].into()));
-        let taken = [(); 3].map(|()| quota.take(one));
+        let quota = RequestQuota::new(4, 0);
+        let [one, other, third] =
+            [1, 2, 3].map(|last| QuotaHolder::Address([10, 0, 0, last].into()));
+        let taken = [(); 3].map(|()| quota.take(one.clone()));
         assert!(taken.iter().all(Option::is_some));
         assert!(quota.take(one).is_none());
         let rest = quota.take(other);
         assert!(rest.is_some());
-        assert!(quota.take(third).is_none() && quota.take(None).is_none());
+        assert!(quota.take(third).is_none() && quota.take(QuotaHolder::Anybody).is_none());
         drop((taken, rest));
-        let free = [(); 4].map(|()| quota.take(None));
+        let free = [(); 4].map(|()| quota.take(QuotaHolder::Anybody));
         assert!(free.iter().all(Option::is_some));
         drop(free);
         assert!(quota.counts().by_address.is_empty() && quota.counts().all == 0);
+    }
+
+    #[test]
+    fn bounds_each_client_and_all_together() {
+        let quota = RequestQuota::new(8, 2);
+        let [one, other] = ["one", "other"].map(|name| QuotaHolder::Client(Some(name.into())));
+        let taken = [(); 6].map(|()| quota.take(one.clone()));
+        assert!(taken.iter().all(Option::is_some) && quota.take(one).is_none());
+        let rest = [(); 2].map(|()| quota.take(other.clone()));
+        assert!(rest.iter().all(Option::is_some) && quota.take(other.clone()).is_none());
+        drop(taken);
+        assert!(quota.take(other).is_some());
     }
 }

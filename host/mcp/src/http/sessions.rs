@@ -1,8 +1,10 @@
 //! Sessions of clients with a handshake. Such a client cancels a call by another
 //! request, and not by closing the connection. It gets a session id at its
 //! handshake and sends it with every request, so that a cancellation finds the
-//! call. Nothing else is kept: no request needs a session id, and none is refused
-//! for it.
+//! call. Nothing else is kept: no request needs a session id.
+//!
+//! The id of a client with a name says whose it is, so that no other client can use
+//! it, whichever instance of the server it asks.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -17,6 +19,7 @@ use rmcp::model::RequestId;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
+use skillhost_identity::Client;
 use tokio_util::sync::CancellationToken;
 
 use super::headers::{METHOD, SESSION_ID};
@@ -24,6 +27,10 @@ use super::headers::{METHOD, SESSION_ID};
 /// The most bytes of a session id. Guards against: a peer that makes keys of large
 /// headers.
 const SESSION_ID_BYTES: usize = 64;
+
+/// The digits of a session id, and of the mark of its owner behind them.
+const LABEL_DIGITS: usize = 32;
+const MARK_DIGITS: usize = 16;
 
 /// The requests in flight, by session id and request id.
 pub(super) struct Sessions {
@@ -81,7 +88,12 @@ impl Sessions {
 
     /// Classifies a message. A cancellation is passed on to its request. A message
     /// of a revision without sessions names its method in a header and is not read.
-    pub(super) fn classify(self: &Arc<Self>, headers: &HeaderMap, body: &[u8]) -> MessageKind {
+    pub(super) fn classify(
+        self: &Arc<Self>,
+        headers: &HeaderMap,
+        body: &[u8],
+        client: Option<&Client>,
+    ) -> MessageKind {
         if headers.contains_key(METHOD) {
             return MessageKind::Other;
         }
@@ -90,7 +102,7 @@ impl Sessions {
             return MessageKind::Other;
         };
         match (session, head.method.as_deref()) {
-            (None, Some("initialize")) => MessageKind::Handshake(self.new_id()),
+            (None, Some("initialize")) => MessageKind::Handshake(self.new_id(client)),
             (Some(session), Some(method)) if session.len() <= SESSION_ID_BYTES => {
                 self.classify_in(session, method, &head)
             }
@@ -134,23 +146,52 @@ impl Sessions {
     }
 
     /// Returns a session id that is new and cannot be guessed.
-    fn new_id(&self) -> HeaderValue {
+    fn new_id(&self, client: Option<&Client>) -> HeaderValue {
         let number = self.issued.fetch_add(1, Ordering::Relaxed);
         let digest = Sha256::new()
             .chain_update(self.secret)
             .chain_update(number.to_le_bytes())
             .finalize();
-        let hex: String = digest[..16]
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
-        HeaderValue::try_from(hex).unwrap_or(HeaderValue::from_static(""))
+        let mut id = hex(&digest[..LABEL_DIGITS / 2]);
+        if let Some(name) = client.and_then(Client::name) {
+            id.push_str(&owner_mark(&id, name));
+        }
+        HeaderValue::try_from(id).unwrap_or(HeaderValue::from_static(""))
     }
 
     fn in_flight(&self) -> MutexGuard<'_, HashMap<RequestKey, CancellationToken>> {
         let in_flight = self.in_flight.lock();
         in_flight.unwrap_or_else(|broken| broken.into_inner())
     }
+}
+
+/// Checks that the session id of a request, if it has one, can be that of this client.
+pub(super) fn has_own(headers: &HeaderMap, client: &Client) -> bool {
+    let mut ids = headers.get_all(SESSION_ID).iter();
+    ids.all(|id| {
+        let id = id.to_str().unwrap_or_default();
+        match (client.name(), id.split_at_checked(LABEL_DIGITS)) {
+            (Some(name), Some((label, mark))) => mark == owner_mark(label, name),
+            (Some(_), None) => false,
+            // Without a name, it is only a label, but none of a client with a name.
+            (None, _) => id.len() != LABEL_DIGITS + MARK_DIGITS,
+        }
+    })
+}
+
+/// Returns what a session id says of the client whose it is. It is no secret: a client
+/// can make only marks of its own that the server takes.
+fn owner_mark(label: &str, name: &str) -> String {
+    let digest = Sha256::new()
+        .chain_update("session")
+        .chain_update(label)
+        .chain_update(name)
+        .finalize();
+    hex(&digest[..MARK_DIGITS / 2])
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 impl Drop for CancellableRequest {

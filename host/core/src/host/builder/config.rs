@@ -1,6 +1,7 @@
 //! A builder set up by a configuration.
 
 use super::HostBuilder;
+use super::audit::AuditSettings;
 use crate::config::Config;
 use crate::tool::grant::Defaults;
 
@@ -25,6 +26,7 @@ impl HostBuilder {
             limits,
             audit_file,
             audit,
+            checkpoints,
             load,
             compile_limits,
             pins,
@@ -34,6 +36,7 @@ impl HostBuilder {
             prompt,
             search_offer,
             http: _,
+            clients: _,
             confinement: _,
         } = config;
         let tools = tools.iter().map(|tools| Ok(tools.folder()?.to_owned()));
@@ -55,7 +58,11 @@ impl HostBuilder {
                 limits: limits.clone(),
             },
             load: load.clone(),
-            audit: audit_file.as_ref().map(|file| (file.path.clone(), *audit)),
+            audit: AuditSettings {
+                file: audit_file.as_ref().map(|file| (file.path.clone(), *audit)),
+                key: checkpoints.key_file.as_ref().map(|file| file.place.clone()),
+                ..AuditSettings::default()
+            },
             pins: pins.clone(),
             require_pins: *require_pins,
             require_components: require_components.unwrap_or(false),

@@ -1,21 +1,25 @@
 //! The end of a file that is to be an audit log: it must be one already, or
 //! empty. Guards against: a configuration that names a file of another program,
-//! which would then read names that callers chose.
+//! which would then read names that callers chose. The end also says where the chain
+//! of its records goes on.
 
 use std::fs::File;
-use std::io::{self, Read as _, Seek as _, SeekFrom};
+use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
+use sha2::{Digest as _, Sha256};
 
-/// The bytes at the end of a file that the check reads. A record has five texts of
+use super::chain::Link;
+
+/// The bytes at the end of a file that the check reads. A record has six texts of
 /// 1,024 characters, each of 12 bytes at most, and little else.
 const TAIL: u64 = 128 << 10;
 
 /// The beginning of every record; `0` stands for any digit.
 const START: &[u8] = b"{\"time\":\"0000-00-00T00:00:00.000Z\",\"id\":";
 
-/// The end of a file.
+/// The kinds of ends that a file can have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LogEnd {
     /// A line of a log, or nothing because the file is empty.
@@ -24,6 +28,18 @@ pub(super) enum LogEnd {
     Torn,
     /// Something else.
     Foreign,
+}
+
+/// The end of a file, and what is in its chain.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct ChainEnd {
+    pub(super) end: LogEnd,
+    /// The link of the next record. None if no record of the file is in a chain.
+    pub(super) next: Option<Link>,
+    /// The bytes up to the end of the last such record.
+    pub(super) chained: u64,
+    /// True if that record only lacks its line feed.
+    pub(super) is_unended: bool,
 }
 
 /// The fields that every record has, besides others.
@@ -35,14 +51,124 @@ struct RequiredFields {
     outcome: String,
 }
 
-/// Reads the end of a file.
-pub(super) fn read(file: &mut File) -> io::Result<LogEnd> {
-    let size = file.metadata()?.len();
+/// Reads the end of a file of this size.
+pub(super) fn read(mut file: &File, size: u64) -> io::Result<ChainEnd> {
     let skipped = size.saturating_sub(TAIL);
     file.seek(SeekFrom::Start(skipped))?;
     let mut tail = Vec::new();
-    file.take(TAIL).read_to_end(&mut tail)?;
-    Ok(classify(&tail, skipped > 0))
+    file.take(size - skipped).read_to_end(&mut tail)?;
+    let end = classify(&tail, skipped > 0);
+    match last_link(&tail, skipped) {
+        None if skipped > 0 && end != LogEnd::Foreign => {
+            // Records of a version without a chain, or nothing else for long.
+            find_last_link(file, size, end)
+        }
+        found => Ok(ChainEnd::new(end, found.unwrap_or_default())),
+    }
+}
+
+/// Returns SHA-256 of a part of a file, and of bytes after it.
+pub(super) fn digest(mut file: &File, from: u64, to: u64, then: &[u8]) -> io::Result<[u8; 32]> {
+    file.seek(SeekFrom::Start(from))?;
+    let mut digest = Sha256::new();
+    let copied = io::copy(&mut file.take(to - from), &mut DigestWriter(&mut digest))?;
+    match copied == to - from {
+        true => Ok(digest.chain_update(then).finalize().into()),
+        false => Err(io::ErrorKind::UnexpectedEof.into()),
+    }
+}
+
+struct DigestWriter<'a>(&'a mut Sha256);
+
+impl io::Write for DigestWriter<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.update(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The last record of a chain in bytes.
+#[derive(Default)]
+struct LastLink {
+    next: Option<Link>,
+    end: u64,
+    is_unended: bool,
+}
+
+impl ChainEnd {
+    fn new(end: LogEnd, last: LastLink) -> Self {
+        Self {
+            end,
+            next: last.next,
+            chained: last.end,
+            is_unended: last.is_unended,
+        }
+    }
+}
+
+/// Finds the last record of a chain in the end of a file, which starts at this byte.
+fn last_link(tail: &[u8], start: u64) -> Option<LastLink> {
+    let mut end = tail.len();
+    let mut rest = tail;
+    loop {
+        let (before, line) = match rest.iter().rposition(|byte| *byte == b'\n') {
+            Some(at) => (Some(at), &rest[at + 1..]),
+            None => (None, rest),
+        };
+        let is_whole = start == 0 || before.is_some();
+        if let Some(link) = Link::of(line).filter(|_| is_whole && begins(line, START)) {
+            let last = LastLink {
+                next: Some(link.after(line)),
+                // With its line feed.
+                end: start + end as u64 + 1,
+                is_unended: false,
+            };
+            if end < tail.len() {
+                return Some(last);
+            }
+            // The end of the file: a record without its line feed, or a part of a longer
+            // one that only looks like it.
+            let earlier = before.and_then(|at| last_link(&tail[..=at], start));
+            return match earlier {
+                Some(earlier) if earlier.next != Some(link) => Some(earlier),
+                _ => Some(LastLink {
+                    end: last.end - 1,
+                    is_unended: true,
+                    ..last
+                }),
+            };
+        }
+        end = before?;
+        rest = &tail[..end];
+    }
+}
+
+/// Finds the last record of a chain in a whole file.
+fn find_last_link(mut file: &File, size: u64, end: LogEnd) -> io::Result<ChainEnd> {
+    file.seek(SeekFrom::Start(0))?;
+    let mut reader = BufReader::new(file.take(size));
+    let (mut last, mut at, mut line) = (LastLink::default(), 0, Vec::new());
+    loop {
+        line.clear();
+        let read = (&mut reader).take(TAIL).read_until(b'\n', &mut line)?;
+        if read == 0 {
+            return Ok(ChainEnd::new(end, last));
+        }
+        at += read as u64;
+        if let Some(record) = line.strip_suffix(b"\n")
+            && let Some(link) = Link::of(record).filter(|_| begins(record, START))
+        {
+            last = LastLink {
+                next: Some(link.after(record)),
+                end: at,
+                is_unended: false,
+            };
+        }
+    }
 }
 
 /// Returns how bytes end. `is_cut` says that more of the file stands before them.

@@ -30,6 +30,8 @@ pub struct PatternError {
 enum PatternFault {
     #[error("is no name and no pattern of skills: no skill can have such a name")]
     Skill,
+    #[error("is no name and no pattern of tools: no tool can have such a name")]
+    Tool,
     #[error(
         "is no pattern of scripts: it is a path inside the skill, such as `scripts/**/*.py`, \
          without `.`, `..`, and a `/` at its ends"
@@ -51,6 +53,18 @@ impl Pattern {
             false => Err(PatternError {
                 pattern: text.to_owned(),
                 fault: PatternFault::Skill,
+            }),
+        }
+    }
+
+    /// Returns a pattern of tools' names.
+    pub(super) fn of_tools(text: &str) -> Result<Self, PatternError> {
+        let is_of_pattern = |byte: u8| byte.is_ascii_alphanumeric() || b"_-*?".contains(&byte);
+        match !text.is_empty() && text.bytes().all(is_of_pattern) {
+            true => Ok(Self(text.to_owned())),
+            false => Err(PatternError {
+                pattern: text.to_owned(),
+                fault: PatternFault::Tool,
             }),
         }
     }

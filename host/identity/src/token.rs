@@ -1,5 +1,4 @@
-//! The bearer token that every request for tools or metrics must show, if one is
-//! set. Only its digest is kept.
+//! A bearer token. Only its digest is kept.
 
 use std::fmt;
 use std::fs::OpenOptions;
@@ -8,8 +7,6 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
 use anyhow::{Context as _, bail, ensure};
-use axum::http::HeaderMap;
-use axum::http::header::AUTHORIZATION;
 use rustix::fs::OFlags;
 use sha2::{Digest as _, Sha256};
 
@@ -17,21 +14,10 @@ use sha2::{Digest as _, Sha256};
 /// guessed, and a file that is something else.
 const LENGTH: std::ops::RangeInclusive<usize> = 16..=4096;
 
-/// A secret that peers must know.
-#[derive(Clone)]
+/// A secret that a client shows.
+#[derive(Clone, PartialEq, Eq)]
 pub struct Token {
     digest: [u8; 32],
-}
-
-/// The result of checking a request for the token.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum TokenCheck {
-    /// It shows the token.
-    Right,
-    /// It shows something else.
-    Wrong,
-    /// It shows nothing.
-    Missing,
 }
 
 impl Token {
@@ -94,30 +80,18 @@ impl Token {
         Self::new(&text)
     }
 
-    /// Checks a request's headers for the token, in constant time: whole digests
-    /// are compared.
-    pub(super) fn check(&self, headers: &HeaderMap) -> TokenCheck {
-        let mut values = headers.get_all(AUTHORIZATION).iter();
-        let Some(value) = values.next() else {
-            return TokenCheck::Missing;
-        };
-        let credentials = value.as_bytes();
-        let scheme = b"bearer ";
-        let is_bearer = credentials
-            .get(..scheme.len())
-            .is_some_and(|start| start.eq_ignore_ascii_case(scheme));
-        if values.next().is_some() || !is_bearer {
-            return TokenCheck::Wrong;
-        }
-        let shown = digest(credentials[scheme.len()..].trim_ascii());
+    /// Returns a token by its SHA-256.
+    pub fn of_digest(digest: [u8; 32]) -> Self {
+        Self { digest }
+    }
+
+    /// Checks that a text is the token, in constant time: whole digests are compared.
+    pub(crate) fn is(&self, shown: &[u8; 32]) -> bool {
         let differing = shown
             .iter()
             .zip(&self.digest)
             .fold(0, |sum, (a, b)| sum | (a ^ b));
-        match std::hint::black_box(differing) {
-            0 => TokenCheck::Right,
-            _ => TokenCheck::Wrong,
-        }
+        std::hint::black_box(differing) == 0
     }
 }
 
@@ -127,7 +101,8 @@ impl fmt::Debug for Token {
     }
 }
 
-fn digest(text: &[u8]) -> [u8; 32] {
+/// Returns what is kept of a token's text.
+pub(crate) fn digest(text: &[u8]) -> [u8; 32] {
     Sha256::digest(text).into()
 }
 
@@ -138,7 +113,6 @@ fn is_token_byte(byte: u8) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use axum::http::HeaderValue;
 
     #[test]
     fn checks_length_and_characters_of_a_token() {
@@ -155,35 +129,12 @@ mod tests {
     #[test]
     fn accepts_only_the_token_itself() {
         let token = Token::new("0123456789abcdef").unwrap();
-        let shown = |values: &[&str]| {
-            let mut headers = HeaderMap::new();
-            for value in values {
-                headers.append(AUTHORIZATION, HeaderValue::from_str(value).unwrap());
-            }
-            token.check(&headers)
-        };
-        assert_eq!(shown(&[]), TokenCheck::Missing);
-        for right in ["Bearer 0123456789abcdef", "bearer  0123456789abcdef"] {
-            assert_eq!(shown(&[right]), TokenCheck::Right, "{right}");
-        }
-        for wrong in [
-            "",
-            "Bearer",
-            "Bearer ",
-            "Bearer 0123456789abcdeF",
-            "Bearer 0123456789abcdef0",
-            "Bearer 0123456789abcde",
-            "Basic 0123456789abcdef",
-            "0123456789abcdef",
-        ] {
-            assert_eq!(shown(&[wrong]), TokenCheck::Wrong, "{wrong}");
-        }
-        let right = "Bearer 0123456789abcdef";
-        assert_eq!(shown(&[right, right]), TokenCheck::Wrong);
+        assert!(token.is(&digest(b"0123456789abcdef")));
+        assert_eq!(token, Token::of_digest(digest(b"0123456789abcdef")));
         // Digests that differ in a few bits are none the better.
         for number in 0..5_000 {
-            let wrong = format!("Bearer 0123456789{number:06}");
-            assert_eq!(shown(&[&wrong]), TokenCheck::Wrong, "{wrong}");
+            let wrong = format!("0123456789{number:06}");
+            assert!(!token.is(&digest(wrong.as_bytes())), "{wrong}");
         }
     }
 }

@@ -1,0 +1,141 @@
+//! Finds records in a log: those of a client, a tool, a skill, an outcome, a time.
+//! Records of versions without a chain are found too.
+
+use std::borrow::Cow;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::SystemTime;
+
+use serde::Deserialize;
+use skillhost::internal::chain::CHECKPOINT;
+
+use crate::files;
+use crate::lines::Piece;
+
+/// A choice of records. Each condition that is set must hold.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct Filter {
+    /// The client's name.
+    pub client: Option<String>,
+    /// The tool's name.
+    pub tool: Option<String>,
+    /// The skill's name.
+    pub skill: Option<String>,
+    /// The outcome. Without one, checkpoints are left out.
+    pub outcome: Option<String>,
+    /// The first moment.
+    pub since: Option<Moment>,
+    /// The last moment.
+    pub until: Option<Moment>,
+}
+
+/// A moment as records have it, in UTC.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Moment(String);
+
+impl FromStr for Moment {
+    type Err = String;
+
+    /// Reads a time such as `2026-11-23T08:00:00Z`, `2026-11-23 08:00:00` or a duration
+    /// before now such as `2h`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let time = humantime::parse_rfc3339_weak(text).ok();
+        let before = || {
+            let before = humantime::parse_duration(text).ok()?;
+            SystemTime::now().checked_sub(before)
+        };
+        let time = time.or_else(before);
+        let time = time.ok_or(
+            "expected a time in UTC such as 2026-11-23T08:00:00Z, or how long ago it was, such \
+             as 2h",
+        )?;
+        Ok(Self(humantime::format_rfc3339_millis(time).to_string()))
+    }
+}
+
+/// The fields of a record that a person reads. Callers chose some of them: escape them.
+#[derive(Debug, Deserialize)]
+#[non_exhaustive]
+pub struct CallRecord<'a> {
+    /// The time.
+    #[serde(borrow)]
+    pub time: Cow<'a, str>,
+    /// The caller's id for the call.
+    #[serde(borrow)]
+    pub id: Option<Cow<'a, str>>,
+    /// The client's name.
+    #[serde(borrow)]
+    pub client: Option<Cow<'a, str>>,
+    /// The other end of the connection.
+    #[serde(borrow)]
+    pub peer: Option<Cow<'a, str>>,
+    /// The tool. Empty for a record that belongs to no call.
+    #[serde(borrow)]
+    pub tool: Cow<'a, str>,
+    /// The skill.
+    #[serde(borrow)]
+    pub skill: Option<Cow<'a, str>>,
+    /// The path as the caller gave it.
+    #[serde(borrow)]
+    pub path: Option<Cow<'a, str>>,
+    /// The outcome.
+    #[serde(borrow)]
+    pub outcome: Cow<'a, str>,
+    /// The kind of failure, refusal or stop.
+    #[serde(borrow)]
+    pub reason: Option<Cow<'a, str>>,
+    /// Microseconds from the call's start to its end.
+    pub duration_us: Option<u64>,
+    /// Bytes of the answer.
+    pub bytes: Option<u64>,
+}
+
+impl Filter {
+    fn takes(&self, record: &CallRecord<'_>) -> bool {
+        let is = |wanted: &Option<String>, found: Option<&str>| {
+            wanted.as_deref().is_none_or(|wanted| found == Some(wanted))
+        };
+        let is_hidden = self.outcome.is_none() && record.outcome == CHECKPOINT;
+        let time = &*record.time;
+        is(&self.client, record.client.as_deref())
+            && is(&self.tool, Some(&*record.tool))
+            && is(&self.skill, record.skill.as_deref())
+            && is(&self.outcome, Some(&*record.outcome))
+            && self.since.as_ref().is_none_or(|since| time >= &*since.0)
+            && self.until.as_ref().is_none_or(|until| time <= &*until.0)
+            && !is_hidden
+    }
+}
+
+/// Calls a function with each record that a filter takes, and its line, until it
+/// returns false. The files may be given in any order. Returns the number of lines that
+/// are no records.
+pub fn find(
+    files: &[PathBuf],
+    filter: &Filter,
+    mut each: impl FnMut(&CallRecord<'_>, &str) -> anyhow::Result<bool>,
+) -> anyhow::Result<u64> {
+    let mut others = 0;
+    for part in files::open(files)? {
+        let goes_on = part.read(|piece| {
+            let line = match piece {
+                Piece::Line(line) => str::from_utf8(line).ok(),
+                Piece::Part(..) => None,
+            };
+            let read = line.and_then(|line| Some((serde_json::from_str(line).ok()?, line)));
+            match read {
+                Some((record, line)) if filter.takes(&record) => each(&record, line),
+                Some(_) => Ok(true),
+                None => {
+                    others += 1;
+                    Ok(true)
+                }
+            }
+        })?;
+        if !goes_on {
+            break;
+        }
+    }
+    Ok(others)
+}

@@ -1,0 +1,251 @@
+//! The keys of checkpoints: Ed25519, in the files that openssl reads and writes. A
+//! private key is PKCS#8 in PEM, a public one SubjectPublicKeyInfo in PEM.
+
+use std::fmt;
+use std::fs::OpenOptions;
+use std::io::{Read, Write};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::Path;
+
+use anyhow::{Context as _, bail, ensure};
+use ed25519_dalek::pkcs8::spki::der::pem::LineEnding;
+use ed25519_dalek::pkcs8::{
+    DecodePrivateKey as _, DecodePublicKey as _, EncodePrivateKey as _, EncodePublicKey as _,
+    KeypairBytes,
+};
+use ed25519_dalek::{Signature, Signer as _, SigningKey, VerifyingKey};
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use rustix::fs::OFlags;
+use sha2::{Digest as _, Sha256};
+use skillhost::internal::hex;
+
+/// The most bytes of a key's file. Guards against: a file that is something else.
+const FILE_BYTES: u64 = 16 << 10;
+
+/// Bytes of a public key's digest in its name.
+const ID_BYTES: usize = 8;
+
+/// What is hashed before a private key to get the key of the digests of arguments and
+/// answers. It tells nothing of the private key.
+const DIGESTS: &[u8] = b"skillhost audit digests\0";
+
+/// A key that signs.
+pub struct PrivateKey(SigningKey);
+
+/// A key that verifies.
+#[derive(Debug, Clone)]
+pub struct PublicKey {
+    key: VerifyingKey,
+    id: String,
+}
+
+impl PrivateKey {
+    /// Makes a key by lot.
+    pub fn generate() -> anyhow::Result<Self> {
+        let mut secret = [0; 32];
+        getrandom::fill(&mut secret).context("the system has no random numbers")?;
+        Ok(Self(SigningKey::from_bytes(&secret)))
+    }
+
+    /// Reads a key from a file. The file must belong to the user of this process or to
+    /// root, and nobody else may read or write it.
+    pub fn read(path: &Path) -> anyhow::Result<Self> {
+        Self::read_checked(path)
+            .with_context(|| format!("cannot use the key file `{}`", path.display()))
+    }
+
+    fn read_checked(path: &Path) -> anyhow::Result<Self> {
+        // Opening a FIFO must not wait.
+        let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
+        let file = OpenOptions::new()
+            .read(true)
+            .custom_flags(flags.bits().cast_signed())
+            .open(path)?;
+        let metadata = file.metadata()?;
+        ensure!(metadata.is_file(), "it is not a regular file");
+        let owner = metadata.uid();
+        if owner != rustix::process::geteuid().as_raw() && owner != 0 {
+            bail!("it belongs to another user");
+        }
+        ensure!(
+            metadata.mode() & 0o077 == 0,
+            "users other than its owner may read or write it; set its mode to 0600"
+        );
+        let mut text = String::new();
+        file.take(FILE_BYTES).read_to_string(&mut text)?;
+        let key = SigningKey::from_pkcs8_pem(&text).ok();
+        key.map(Self).context(
+            "it is no private key of Ed25519 in PEM (PKCS#8); `skillhost audit new-key FILE` makes \
+             one",
+        )
+    }
+
+    /// Writes the key to a new file that only its owner can read.
+    pub fn write(&self, path: &Path) -> anyhow::Result<()> {
+        // Without the public key, which older readers do not know there.
+        let bytes = KeypairBytes {
+            secret_key: self.0.to_bytes(),
+            public_key: None,
+        };
+        let text = bytes.to_pkcs8_pem(LineEnding::LF);
+        let text = text.map_err(|error| anyhow::anyhow!("cannot write the key: {error}"))?;
+        let cannot = || format!("cannot make the key file `{}`", path.display());
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(path)
+            .with_context(cannot)?;
+        file.write_all(text.as_bytes())
+            .and_then(|()| file.sync_all())
+            .with_context(cannot)
+    }
+
+    /// Returns the key that verifies what this one signs.
+    pub fn public(&self) -> PublicKey {
+        PublicKey::new(self.0.verifying_key())
+    }
+
+    /// Returns the signature of bytes.
+    pub(crate) fn sign(&self, message: &[u8]) -> [u8; 64] {
+        self.0.sign(message).to_bytes()
+    }
+
+    /// Returns the digest that the audit log has of arguments or of an answer, in hex.
+    pub fn digest(&self, mut of: impl Read) -> std::io::Result<String> {
+        let mut block = [0; 64];
+        block[..32].copy_from_slice(&self.digest_key());
+        let mut digest = DigestWriter(Hmac::new(&block.into()));
+        std::io::copy(&mut of, &mut digest)?;
+        Ok(hex(&digest.0.finalize().into_bytes()))
+    }
+
+    /// Returns the key of digests, which follows from this one.
+    pub(crate) fn digest_key(&self) -> [u8; 32] {
+        let digest = Sha256::new().chain_update(DIGESTS);
+        digest.chain_update(self.0.as_bytes()).finalize().into()
+    }
+}
+
+/// A digest of all that is written to it.
+struct DigestWriter(Hmac<Sha256>);
+
+impl Write for DigestWriter {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.update(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl fmt::Debug for PrivateKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PrivateKey(…)")
+    }
+}
+
+impl PublicKey {
+    fn new(key: VerifyingKey) -> Self {
+        let digest = Sha256::digest(key.as_bytes());
+        Self {
+            key,
+            id: hex(&digest[..ID_BYTES]),
+        }
+    }
+
+    /// Reads a key from a file.
+    pub fn read(path: &Path) -> anyhow::Result<Self> {
+        Self::read_checked(path)
+            .with_context(|| format!("cannot use the key file `{}`", path.display()))
+    }
+
+    fn read_checked(path: &Path) -> anyhow::Result<Self> {
+        let mut text = String::new();
+        let file = std::fs::File::open(path)?;
+        file.take(FILE_BYTES).read_to_string(&mut text)?;
+        ensure!(
+            !text.contains("PRIVATE KEY"),
+            "it is a private key, which only the host needs; `openssl pkey -in FILE -pubout` \
+             writes the public one"
+        );
+        let key = VerifyingKey::from_public_key_pem(&text).ok();
+        let key = key.filter(|key| !key.is_weak());
+        key.map(Self::new)
+            .context("it is no public key of Ed25519 in PEM")
+    }
+
+    /// Returns the key as PEM.
+    pub fn to_pem(&self) -> anyhow::Result<String> {
+        let text = self.key.to_public_key_pem(LineEnding::LF);
+        text.map_err(|error| anyhow::anyhow!("cannot write the key: {error}"))
+    }
+
+    /// Returns the name of the key, which stands in each checkpoint: the first bytes of
+    /// SHA-256 of the key, in hex.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Checks a signature.
+    pub(crate) fn verifies(&self, message: &[u8], signature: &[u8; 64]) -> bool {
+        let signature = Signature::from_bytes(signature);
+        self.key.verify_strict(message, &signature).is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_key_is_read_from_its_file_and_from_openssls() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("key");
+        let key = PrivateKey::generate().unwrap();
+        key.write(&path).unwrap();
+        assert!(key.write(&path).is_err(), "an existing file is replaced");
+        let read = PrivateKey::read(&path).unwrap();
+        assert_eq!(read.public().id(), key.public().id());
+        let public = folder.path().join("public");
+        fs::write(&public, key.public().to_pem().unwrap()).unwrap();
+        let public = PublicKey::read(&public).unwrap();
+        assert!(public.verifies(b"text", &read.sign(b"text")));
+        assert!(!public.verifies(b"texu", &read.sign(b"text")));
+        // `openssl genpkey -algorithm ed25519`, and `openssl pkey -pubout` of it.
+        let private = "-----BEGIN PRIVATE KEY-----\n\
+                       MC4CAQAwBQYDK2VwBCIEINTuctv5E1hK1bbY8fdp+K06/nwoy/HU++CXqI9EdVhC\n\
+                       -----END PRIVATE KEY-----\n";
+        let openssl = folder.path().join("openssl");
+        fs::write(&openssl, private).unwrap();
+        fs::set_permissions(&openssl, fs::Permissions::from_mode(0o600)).unwrap();
+        let openssl = PrivateKey::read(&openssl).unwrap();
+        assert_eq!(
+            openssl.public().to_pem().unwrap().lines().nth(1),
+            Some("MCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=")
+        );
+    }
+
+    #[test]
+    fn refuses_files_that_others_can_read_or_that_are_no_key() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("key");
+        PrivateKey::generate().unwrap().write(&path).unwrap();
+        let public = PublicKey::read(&path).unwrap_err();
+        assert!(format!("{public:#}").contains("it is a private key"));
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        let readable = PrivateKey::read(&path).unwrap_err();
+        assert!(format!("{readable:#}").contains("0600"), "{readable:#}");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        fs::write(&path, "-----BEGIN PRIVATE KEY-----\n").unwrap();
+        let other = PrivateKey::read(&path).unwrap_err();
+        assert!(format!("{other:#}").contains("new-key"), "{other:#}");
+        assert!(PublicKey::read(&folder.path().join("none")).is_err());
+        assert!(PrivateKey::read(folder.path()).is_err());
+    }
+}

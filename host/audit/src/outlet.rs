@@ -1,0 +1,150 @@
+//! The places that checkpoints are sent to: a process that reads them from its standard
+//! input, and a Unix socket. Both are opened at the start. Sending never waits: what a
+//! reader does not take is kept up to a bound.
+
+use std::io::{self, Write};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+
+/// The most bytes that wait for a reader. Guards against: one that does not read, and
+/// takes the host's memory.
+const WAITING_BYTES: usize = 64 << 10;
+
+/// The longest that the end of the host waits for a reader. Guards against: one that
+/// does not read, and keeps the host from ending.
+const END_TIME: Duration = Duration::from_secs(2);
+
+/// A place that checkpoints are sent to.
+pub(crate) struct Outlet {
+    /// Its name in messages.
+    name: String,
+    sink: Sink,
+    waiting: Vec<u8>,
+    is_broken: bool,
+}
+
+enum Sink {
+    Process(Child, Option<ChildStdin>),
+    Socket(UnixStream),
+}
+
+impl Outlet {
+    /// Starts a program, without these variables of the environment.
+    pub(crate) fn start(command: &[String], without: &[&str]) -> anyhow::Result<Self> {
+        let (program, arguments) = command.split_first().context("there is no program")?;
+        let mut command = Command::new(program);
+        command.args(arguments).stdin(Stdio::piped());
+        // The host's own output is its protocol's.
+        command.stdout(Stdio::null());
+        for variable in without {
+            command.env_remove(variable);
+        }
+        let mut child = command
+            .spawn()
+            .with_context(|| format!("cannot start `{program}`"))?;
+        let stdin = child.stdin.take().context("it has no standard input")?;
+        do_not_wait(&stdin)?;
+        Ok(Self {
+            name: format!("`checkpoint_command` `{program}`"),
+            sink: Sink::Process(child, Some(stdin)),
+            waiting: Vec::new(),
+            is_broken: false,
+        })
+    }
+
+    /// Connects to a socket.
+    pub(crate) fn connect(path: &Path) -> anyhow::Result<Self> {
+        let socket = UnixStream::connect(path)
+            .with_context(|| format!("cannot connect to `{}`", path.display()))?;
+        socket.set_nonblocking(true)?;
+        Ok(Self {
+            name: format!("`checkpoint_socket` `{}`", path.display()),
+            sink: Sink::Socket(socket),
+            waiting: Vec::new(),
+            is_broken: false,
+        })
+    }
+
+    /// Sends a line, or keeps it until the reader takes it.
+    pub(crate) fn send(&mut self, line: &[u8]) {
+        if self.is_broken {
+            tracing::error!("a checkpoint was not sent: {} has ended", self.name);
+            return;
+        }
+        if self.waiting.len() + line.len() > WAITING_BYTES {
+            tracing::error!("a checkpoint was not sent: {} does not read", self.name);
+        } else {
+            self.waiting.extend_from_slice(line);
+        }
+        self.flush();
+    }
+
+    fn flush(&mut self) {
+        while !self.waiting.is_empty() {
+            match self.sink.write(&self.waiting) {
+                Ok(written) => drop(self.waiting.drain(..written)),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    tracing::error!("a checkpoint was not sent to {}: {error}", self.name);
+                    self.is_broken = true;
+                    return;
+                }
+            }
+        }
+    }
+}
+
+impl Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Process(_, Some(stdin)) => stdin.write(bytes),
+            Self::Process(_, None) => Err(io::ErrorKind::BrokenPipe.into()),
+            Self::Socket(socket) => socket.write(bytes),
+        }
+    }
+
+    /// Waits until more can be written.
+    fn wait(&self, time: Duration) {
+        let fd = match self {
+            Self::Process(_, Some(stdin)) => stdin.as_fd(),
+            Self::Process(_, None) => return,
+            Self::Socket(socket) => socket.as_fd(),
+        };
+        let mut ready = [PollFd::from_borrowed_fd(fd, PollFlags::OUT)];
+        let time = Timespec::try_from(time).ok();
+        let _ = poll(&mut ready, time.as_ref());
+    }
+}
+
+impl Drop for Outlet {
+    fn drop(&mut self) {
+        let start = Instant::now();
+        self.flush();
+        while !self.waiting.is_empty()
+            && !self.is_broken
+            && let Some(left) = END_TIME.checked_sub(start.elapsed())
+        {
+            self.sink.wait(left);
+            self.flush();
+        }
+        if let Sink::Process(child, stdin) = &mut self.sink {
+            // It reads the end of its input, and ends by itself, sooner or later.
+            drop(stdin.take());
+            let _ = child.try_wait();
+        }
+    }
+}
+
+fn do_not_wait(stdin: &ChildStdin) -> anyhow::Result<()> {
+    let flags = fcntl_getfl(stdin)?;
+    fcntl_setfl(stdin, flags | OFlags::NONBLOCK)?;
+    Ok(())
+}

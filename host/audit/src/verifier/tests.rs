@@ -1,0 +1,328 @@
+//! Every change of a log is tried: each byte, each removal, each swap, each cut.
+
+use sha2::{Digest as _, Sha256};
+use skillhost::internal::chain::{SIGNATURE, TORN};
+use skillhost::internal::hex;
+
+use super::*;
+use crate::key::PrivateKey;
+
+const TIME: &str = "2026-11-23T08:00:00.000Z";
+
+/// A log of a thousand records, of which the last one is a checkpoint.
+struct Log {
+    lines: Vec<Vec<u8>>,
+    key: PublicKey,
+    /// The check before each line.
+    before: Vec<Verifier>,
+}
+
+impl Log {
+    fn new() -> Self {
+        let key = PrivateKey::generate().unwrap();
+        let id = key.public().id().to_owned();
+        let mut lines = Vec::new();
+        let mut kept = KeptCheckpoints::default();
+        let mut link = Link::FIRST;
+        for number in 0..1_000 {
+            let mut line;
+            if number % 100 == 99 {
+                line = format!(
+                    "{{\"time\":\"{TIME}\",\"id\":null,\"tool\":\"\",\"outcome\":\"checkpoint\",\
+                     \"key\":\"{id}\"}}"
+                )
+                .into_bytes();
+                link.seal_signed(&mut line, |message| key.sign(message));
+                kept.add(&line, &[key.public()]).unwrap();
+            } else {
+                line = format!(
+                    "{{\"time\":\"{TIME}\",\"id\":\"{number}\",\"call\":\"0123456789abcdef-7\",\
+                     \"transport\":\"http\",\"tool\":\"read_skill\",\"component\":null,\
+                     \"skill\":\"a\\u00e9\",\"path\":null,\"outcome\":\"output\",\"reason\":null,\
+                     \"bytes\":12,\"duration_us\":100,\"memory\":65536}}"
+                )
+                .into_bytes();
+                link.seal(&mut line);
+            }
+            link = link.after(&line);
+            lines.push(line);
+        }
+        let mut verifier = Verifier::new(&[key.public()], kept);
+        verifier.file("log");
+        let before = lines.iter().map(|line| {
+            let before = verifier.clone();
+            verifier.line(line);
+            before
+        });
+        let before = before.collect();
+        let report = verifier.finish();
+        assert_eq!(report.problems, []);
+        assert_eq!(
+            (report.records, report.checkpoints, report.kept),
+            (1_000, 10, 10)
+        );
+        assert_eq!((report.proven, report.unproven), (Some(999), 0));
+        Self {
+            key: key.public(),
+            lines,
+            before,
+        }
+    }
+
+    /// Returns whether a change is found: these bytes stand in the place of a line, and
+    /// after them come the lines from this one on.
+    fn finds(&self, at: usize, bytes: &[u8], then: usize) -> bool {
+        let mut verifier = self.before[at].clone();
+        let mut rest = bytes;
+        while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
+            verifier.line(&rest[..end]);
+            rest = &rest[end + 1..];
+        }
+        // What is left belongs to the line after it.
+        let mut rest = rest.to_vec();
+        for line in &self.lines[then.min(self.lines.len())..] {
+            rest.extend_from_slice(line);
+            verifier.line(&rest);
+            rest.clear();
+            if !verifier.report.problems.is_empty() {
+                return true;
+            }
+        }
+        if !rest.is_empty() {
+            verifier.part(&rest, false);
+        }
+        !verifier.finish().problems.is_empty()
+    }
+}
+
+fn ended(line: &[u8]) -> Vec<u8> {
+    [line, b"\n"].concat()
+}
+
+#[test]
+fn finds_every_change_of_a_byte() {
+    let log = Log::new();
+    for (at, line) in log.lines.iter().enumerate() {
+        let mut bytes = ended(line);
+        for place in 0..bytes.len() {
+            let right = bytes[place];
+            // Another bit at each place, and every other value in some lines.
+            let others: Vec<u8> = match at {
+                3 | 99 => (0..=255).filter(|other| *other != right).collect(),
+                _ => vec![right ^ (1 << (place % 8))],
+            };
+            for other in others {
+                bytes[place] = other;
+                assert!(
+                    log.finds(at, &bytes, at + 1),
+                    "line {at}, byte {place}: {other}"
+                );
+            }
+            bytes[place] = right;
+        }
+    }
+}
+
+#[test]
+fn finds_every_byte_that_is_removed_or_added() {
+    let log = Log::new();
+    for at in [0, 1, 98, 99, 100, 500, 998, 999] {
+        let whole = ended(&log.lines[at]);
+        for place in 0..whole.len() {
+            let mut bytes = whole.clone();
+            bytes.remove(place);
+            // Of two same bytes side by side, it does not matter which one goes.
+            assert!(
+                log.finds(at, &bytes, at + 1),
+                "line {at}, byte {place} removed"
+            );
+            for added in [b' ', b'0', b'\n', b'"'] {
+                if at == 999 && added == b'\n' && place + 1 == whole.len() {
+                    // After the last checkpoint.
+                    continue;
+                }
+                let mut bytes = whole.clone();
+                bytes.insert(place, added);
+                assert!(
+                    log.finds(at, &bytes, at + 1),
+                    "line {at}, byte {place} added"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn finds_every_removal_swap_and_repetition_of_records() {
+    let log = Log::new();
+    let count = log.lines.len();
+    for at in 0..count {
+        // Lines up to any other are removed.
+        for then in at + 1..=count {
+            assert!(log.finds(at, b"", then), "lines {at} to {then} removed");
+        }
+        // Any other line stands in its place: swapped, moved or repeated.
+        for other in (0..count).filter(|other| *other != at) {
+            assert!(
+                log.finds(at, &ended(&log.lines[other]), at + 1),
+                "{other} in the place of {at}"
+            );
+        }
+        assert!(
+            log.finds(at, &ended(&log.lines[at]), at),
+            "line {at} repeated"
+        );
+    }
+}
+
+#[test]
+fn finds_every_cut_before_a_checkpoint_that_was_kept() {
+    let log = Log::new();
+    let without = Verifier::new(&[log.key.clone()], KeptCheckpoints::default());
+    for at in 0..log.lines.len() {
+        let line = ended(&log.lines[at]);
+        for end in 0..line.len() {
+            assert!(
+                log.finds(at, &line[..end], usize::MAX),
+                "cut in line {at} at {end}"
+            );
+        }
+        // The log alone says only that its end is not proven.
+        let mut verifier = Verifier {
+            kept: Arc::clone(&without.kept),
+            ..log.before[at].clone()
+        };
+        verifier.part(&line[..20], false);
+        let report = verifier.finish();
+        assert_eq!(report.problems, [], "{at}");
+        assert_eq!((report.records, report.torn_bytes), (at as u64, 20));
+        let proven = (at / 100 * 100).checked_sub(1).map(|last| last as u64);
+        assert_eq!((report.proven, report.unproven), (proven, at as u64 % 100));
+    }
+}
+
+#[test]
+fn vouches_for_a_torn_record_only_as_it_was() {
+    let log = Log::new();
+    let torn = [&log.lines[7][..40], b"\n"].concat();
+    let event = |bytes: &[u8]| {
+        let digest: [u8; 32] = Sha256::digest(bytes).into();
+        let mut line = format!(
+            "{{\"time\":\"{TIME}\",\"id\":null,\"tool\":\"\",\"outcome\":\"{TORN}\",\
+             \"gap_bytes\":{},\"gap_sha256\":\"{}\"}}",
+            bytes.len(),
+            hex(&digest)
+        )
+        .into_bytes();
+        log.before[7].next.unwrap().seal(&mut line);
+        line
+    };
+    let check = |gap: &[u8], event: &[u8]| {
+        let mut verifier = log.before[7].clone();
+        for line in gap.split_inclusive(|byte| *byte == b'\n') {
+            verifier.line(line.strip_suffix(b"\n").unwrap());
+        }
+        verifier.line(event);
+        verifier.kept = Arc::default();
+        verifier.finish()
+    };
+    let right = check(&torn, &event(&torn));
+    assert_eq!(
+        (right.problems, right.vouched_bytes),
+        (vec![], torn.len() as u64)
+    );
+    let more = [&torn[..], &torn[..]].concat();
+    assert_eq!(check(&more, &event(&more)).problems, []);
+    for (gap, event) in [
+        (&b""[..], event(&torn)),
+        (&more, event(&torn)),
+        (&b"{\"time\":\"\n"[..], event(&torn)),
+        (&torn, log.lines[7].clone()),
+        (&ended(&log.lines[3])[..], log.lines[7].clone()),
+    ] {
+        assert_eq!(check(gap, &event).problems.len(), 1);
+    }
+}
+
+#[test]
+fn names_the_place_and_the_problem() {
+    let log = Log::new();
+    let problem = |at: usize, bytes: &[u8], then: usize| {
+        let mut verifier = log.before[at].clone();
+        for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+            verifier.line(line.strip_suffix(b"\n").unwrap());
+        }
+        for line in &log.lines[then..] {
+            verifier.line(line);
+        }
+        let report = verifier.finish();
+        assert_eq!(report.problems.len(), 1, "{:?}", report.problems);
+        let problem = &report.problems[0];
+        assert_eq!(&*problem.file, "log");
+        (problem.line, problem.sequence, problem.problem.clone())
+    };
+    let changed = String::from_utf8(ended(&log.lines[5])).unwrap();
+    let changed = changed.replace("read_skill", "read_skull");
+    for (found, line, sequence, words) in [
+        (
+            problem(5, changed.as_bytes(), 6),
+            7,
+            6,
+            "one of the two was changed",
+        ),
+        (problem(5, b"", 6), 6, 6, "record 5 is missing before it"),
+        (
+            problem(5, b"", 9),
+            6,
+            9,
+            "records 5 to 8 are missing before it",
+        ),
+        (
+            problem(5, &ended(&log.lines[5]), 5),
+            7,
+            5,
+            "record 5 is repeated or out of order",
+        ),
+    ] {
+        assert_eq!((found.0, found.1), (line, Some(sequence)));
+        assert!(found.2.contains(words), "{}", found.2);
+    }
+    // The head of a log is missing.
+    let mut verifier = Verifier::new(&[log.key.clone()], KeptCheckpoints::default());
+    log.lines[10..].iter().for_each(|line| verifier.line(line));
+    let report = verifier.finish();
+    assert!(
+        report.problems[0]
+            .problem
+            .contains("its beginning is missing")
+    );
+    // Another key has signed.
+    let other = PrivateKey::generate().unwrap().public();
+    let mut verifier = Verifier::new(&[other], KeptCheckpoints::default());
+    log.lines.iter().for_each(|line| verifier.line(line));
+    let report = verifier.finish();
+    assert_eq!((report.problems.len(), report.proven), (10, None));
+    assert!(report.problems[0].problem.contains("another key"));
+    assert!(!report.is_proven());
+}
+
+#[test]
+fn a_signature_by_somebody_else_is_wrong() {
+    let log = Log::new();
+    for signature in [[0; SIGNATURE], [7; SIGNATURE]] {
+        let mut verifier = log.before[99].clone();
+        let id = log.key.id();
+        let mut line = format!(
+            "{{\"time\":\"{TIME}\",\"id\":null,\"tool\":\"\",\"outcome\":\"checkpoint\",\
+             \"key\":\"{id}\"}}"
+        )
+        .into_bytes();
+        verifier.next.unwrap().seal_signed(&mut line, |_| signature);
+        verifier.line(&line);
+        let problems = &verifier.report.problems;
+        assert!(
+            problems[0].problem.contains("the signature is wrong"),
+            "{problems:?}"
+        );
+    }
+}

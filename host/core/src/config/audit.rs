@@ -1,0 +1,140 @@
+//! `audit`: the fate of calls that cannot be recorded, or the table `[audit]` with that
+//! and the checkpoints of the log. What signs them is the crate `skillhost-audit`.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::bail;
+use serde::Deserialize;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserializer, MapAccess, Visitor};
+use toml::Spanned;
+
+use super::ConfiguredPath;
+use super::source::Source;
+use crate::tool::audit::AuditMode;
+use crate::tool::limits::{DAY, declare};
+
+/// The name of the table.
+pub(super) const KEY: &str = "audit";
+
+/// The checkpoints of the audit log: records with a signature.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Checkpoints {
+    /// The file with the key that signs them. None: there are none.
+    pub key_file: Option<ConfiguredPath>,
+    /// The program that gets each checkpoint on its standard input, and its arguments.
+    /// Empty: none.
+    pub command: Vec<String>,
+    /// The Unix socket that gets each checkpoint.
+    pub socket: Option<ConfiguredPath>,
+    /// How often there is one.
+    pub limits: CheckpointLimits,
+}
+
+declare! {
+    /// The limits of what stands in the audit log without a signature after it.
+    CheckpointLimits in "audit", "most of the log would be signatures" {
+        /// Records after which there is a checkpoint.
+        checkpoint_records: usize, Count "1000" in 1, u32::MAX;
+        against "records that can be changed because nothing signs them yet"
+
+        /// Longest time from a record to a checkpoint.
+        checkpoint_time: Duration, Time "10s" in 100, DAY;
+        against "the same, on a host with few calls"
+    }
+}
+
+/// The value of `audit`, as it is written.
+#[derive(Default)]
+pub(super) struct RawAudit(RawAuditTable);
+
+/// The keys of the table, as they are written, but for the limits.
+#[derive(Deserialize, Default)]
+#[serde(default, expecting = "expected a table of settings")]
+pub(super) struct RawAuditTable {
+    mode: RawMode,
+    key_file: Option<Spanned<PathBuf>>,
+    checkpoint_command: Option<Spanned<Vec<String>>>,
+    checkpoint_socket: Option<Spanned<PathBuf>>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "snake_case")]
+enum RawMode {
+    #[default]
+    Required,
+    BestEffort,
+}
+
+impl<'de> Deserialize<'de> for RawAudit {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(ModeOrTable)
+    }
+}
+
+struct ModeOrTable;
+
+impl<'de> Visitor<'de> for ModeOrTable {
+    type Value = RawAudit;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("\"required\", \"best_effort\" or a table of settings")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, mode: &str) -> Result<RawAudit, E> {
+        let mode = RawMode::deserialize(serde::de::value::StrDeserializer::<E>::new(mode))?;
+        Ok(RawAudit(RawAuditTable {
+            mode,
+            ..RawAuditTable::default()
+        }))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, table: A) -> Result<RawAudit, A::Error> {
+        RawAuditTable::deserialize(MapAccessDeserializer::new(table)).map(RawAudit)
+    }
+}
+
+impl RawAudit {
+    pub(super) fn mode(&self) -> AuditMode {
+        match self.0.mode {
+            RawMode::Required => AuditMode::Required,
+            RawMode::BestEffort => AuditMode::BestEffort,
+        }
+    }
+
+    /// Returns the checkpoints. Refuses places for checkpoints that nobody signs.
+    pub(super) fn checkpoints(
+        self,
+        limits: CheckpointLimits,
+        source: &Source<'_>,
+        path: impl Fn(Spanned<PathBuf>) -> ConfiguredPath,
+    ) -> anyhow::Result<Checkpoints> {
+        let Self(table) = self;
+        let command = table.checkpoint_command.as_ref();
+        let command = command.map(|command| ("checkpoint_command", command.span().start));
+        let socket = table.checkpoint_socket.as_ref();
+        let socket = socket.map(|socket| ("checkpoint_socket", socket.span().start));
+        if let (None, Some((key, at))) = (&table.key_file, command.or(socket)) {
+            bail!(
+                "{}: `{key}` needs `key_file`, the key that signs checkpoints",
+                source.place(at)
+            );
+        }
+        let command = match table.checkpoint_command {
+            Some(command) if command.get_ref().first().is_none_or(String::is_empty) => bail!(
+                "{}: `checkpoint_command` is a program and its arguments, such as [\"logger\"]",
+                source.place(command.span().start)
+            ),
+            command => command.map(Spanned::into_inner).unwrap_or_default(),
+        };
+        Ok(Checkpoints {
+            key_file: table.key_file.map(&path),
+            command,
+            socket: table.checkpoint_socket.map(&path),
+            limits,
+        })
+    }
+}

@@ -1,0 +1,354 @@
+//! The tables `[clients.NAME]`: who may ask a server, for what, and how much. Here they
+//! are read; the crate `skillhost-identity` tells clients apart.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Context as _, bail, ensure};
+use serde::Deserialize;
+use toml::Spanned;
+use toml::de::DeTable;
+use toml::value::{Datetime, Offset};
+
+use super::ConfiguredPath;
+use super::limits;
+use super::source::{Source, table_in};
+use crate::tool::grant::Scope;
+use crate::tool::limits::declare;
+
+/// The most characters of a client's name. Guards against: a name that fills records.
+const NAME_CHARACTERS: usize = 64;
+
+/// A client: how it shows who it is, and what it may do.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct ClientConfig {
+    /// The name by which the operator knows it.
+    pub name: String,
+    /// The place of its table, for messages.
+    pub place: String,
+    /// The files that hold its tokens.
+    pub token_files: Vec<ConfiguredPath>,
+    /// SHA-256 of its other tokens.
+    pub token_digests: Vec<[u8; 32]>,
+    /// The tools and skills that it may use.
+    pub scope: Arc<Scope>,
+    /// True if it may read the metrics.
+    pub metrics: bool,
+    /// The time from which on it is refused.
+    pub expires: Option<SystemTime>,
+    /// Its share of the server.
+    pub limits: ClientLimits,
+}
+
+declare! {
+    /// The share that one client has of the server.
+    ClientLimits in "clients.*", "no request would be answered" {
+        /// Requests of the client that are worked on at a time. Its others wait.
+        calls: u32, Count "4" in 1, u32::MAX;
+        against "a client that keeps all others waiting"
+
+        /// Requests of the client in a minute. More are refused until some time has
+        /// passed.
+        calls_per_minute: Option<u32>, Count "no bound" in 1, u32::MAX;
+        against "a client that never stops asking"
+
+        /// Bytes of the client's requests and answers in a minute. Once there were more,
+        /// requests are refused until some time has passed.
+        bytes_per_minute: Option<usize>, Bytes "no bound" in 1 << 10, u64::MAX;
+        against "a client that copies whole catalogs"
+    }
+}
+
+/// The keys of the table, as they are written, but for the limits.
+#[derive(Deserialize, Default)]
+#[serde(default, expecting = "expected a table that says who the client is")]
+pub(super) struct RawClient {
+    token_file: Option<Spanned<OneOrMore<PathBuf>>>,
+    token_sha256: Option<Spanned<OneOrMore<String>>>,
+    tools: Option<Vec<String>>,
+    skills: Option<Vec<String>>,
+    metrics: bool,
+    expires: Option<Spanned<Datetime>>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "expected a string, or a list of strings")]
+enum OneOrMore<T> {
+    One(T),
+    More(Vec<T>),
+}
+
+impl<T> OneOrMore<T> {
+    fn into_all(self) -> Vec<T> {
+        match self {
+            Self::One(one) => vec![one],
+            Self::More(more) => more,
+        }
+    }
+}
+
+impl RawClient {
+    /// Reads a client. `tables` is the table of all clients.
+    pub(super) fn client(
+        self,
+        name: String,
+        place: String,
+        tables: Option<&DeTable<'_>>,
+        source: &Source<'_>,
+    ) -> anyhow::Result<ClientConfig> {
+        check_name(&name).with_context(|| place.clone())?;
+        let mut token_files = Vec::new();
+        if let Some(files) = self.token_file {
+            let place = source.place(files.span().start);
+            let files = files.into_inner().into_all().into_iter();
+            token_files.extend(files.map(|file| ConfiguredPath {
+                path: source.folder.join(file),
+                place: place.clone(),
+            }));
+        }
+        let mut token_digests = Vec::new();
+        if let Some(digests) = self.token_sha256 {
+            let place = source.place(digests.span().start);
+            for digest in digests.into_inner().into_all() {
+                token_digests.push(read_digest(&digest).with_context(|| place.clone())?);
+            }
+        }
+        let expires = match self.expires {
+            None => None,
+            Some(time) => {
+                let place = source.place(time.span().start);
+                Some(read_time(time.get_ref()).context(place)?)
+            }
+        };
+        let mut scope = Scope::new();
+        if let Some(tools) = self.tools {
+            scope = scope.tools(tools).with_context(|| place.clone())?;
+        }
+        if let Some(skills) = self.skills {
+            scope = scope.skills(skills).with_context(|| place.clone())?;
+        }
+        let limits = match tables.and_then(|tables| table_in(tables, &name)) {
+            Some(table) => limits::read(table, ClientLimits::default(), source)?,
+            None => ClientLimits::default(),
+        };
+        Ok(ClientConfig {
+            name,
+            place,
+            token_files,
+            token_digests,
+            scope: Arc::new(scope),
+            metrics: self.metrics,
+            expires,
+            limits,
+        })
+    }
+}
+
+impl ClientConfig {
+    /// Returns the client's table, for messages.
+    pub fn table(&self) -> String {
+        format!("[clients.{}]", self.name)
+    }
+
+    /// Refuses a client that nobody can be.
+    pub(super) fn check(&self) -> anyhow::Result<()> {
+        ensure!(
+            !self.token_files.is_empty() || !self.token_digests.is_empty(),
+            "{}: nobody can be the client `{}`: its table has neither `token_file` nor \
+             `token_sha256`",
+            self.place,
+            self.name
+        );
+        Ok(())
+    }
+}
+
+/// Checks a name: it stands in records, logs and metrics.
+fn check_name(name: &str) -> anyhow::Result<()> {
+    let is_of_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    if name.is_empty() || name.len() > NAME_CHARACTERS || !name.bytes().all(is_of_name) {
+        bail!(
+            "`{}` is not the name of a client: 1 to {NAME_CHARACTERS} letters, digits, `-`, `_` \
+             and `.`",
+            name.escape_debug()
+        );
+    }
+    Ok(())
+}
+
+fn read_digest(hex: &str) -> anyhow::Result<[u8; 32]> {
+    let wrong = "`token_sha256` is the SHA-256 of a token, 64 digits in hex";
+    let digits = hex.as_bytes();
+    ensure!(
+        digits.len() == 64 && digits.iter().all(u8::is_ascii_hexdigit),
+        wrong
+    );
+    let mut digest = [0; 32];
+    for (byte, pair) in digest.iter_mut().zip(digits.chunks(2)) {
+        *byte = u8::from_str_radix(str::from_utf8(pair)?, 16)?;
+    }
+    Ok(digest)
+}
+
+/// Reads a time. A date alone stands for its first moment in UTC.
+fn read_time(time: &Datetime) -> anyhow::Result<SystemTime> {
+    let wrong = "`expires` is a date such as 2027-01-31, or a time such as 2027-01-31T18:00:00Z";
+    let date = time.date.context(wrong)?;
+    let (clock, minutes) = match (time.time, time.offset) {
+        (None, None) => ("00:00:00".to_owned(), 0),
+        (Some(clock), Some(offset)) => {
+            let minutes = match offset {
+                Offset::Z => 0,
+                Offset::Custom { minutes } => minutes,
+            };
+            let second = clock.second.unwrap_or_default();
+            let clock = format!("{:02}:{:02}:{second:02}", clock.hour, clock.minute);
+            (clock, minutes)
+        }
+        _ => bail!(wrong),
+    };
+    let time = humantime::parse_rfc3339(&format!("{date}T{clock}Z")).context(wrong)?;
+    let offset = Duration::from_secs(u64::from(minutes.unsigned_abs()) * 60);
+    let time = match minutes > 0 {
+        true => time.checked_sub(offset),
+        false => time.checked_add(offset),
+    };
+    time.context(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::config::Config;
+
+    const DIGEST: &str = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
+
+    fn parse(text: &str) -> Result<Vec<ClientConfig>, String> {
+        let config = Config::parse(text, "skillhost.toml", Path::new("/etc"));
+        config
+            .map(|config| config.clients)
+            .map_err(|error| format!("{error:#}"))
+    }
+
+    #[test]
+    fn reads_clients_with_their_tokens_scopes_and_shares() {
+        let text = format!(
+            "[clients.ci]\ntoken_file = [\"a\", \"/b\"]\ntoken_sha256 = \"{DIGEST}\"\n\
+             tools = [\"read_*\"]\nskills = [\"public-*\"]\ncalls = 2\ncalls_per_minute = 30\n\
+             bytes_per_minute = \"1MiB\"\nexpires = 2027-01-31\nmetrics = true\n\
+             [clients.other]\ntoken_file = \"c\"\n"
+        );
+        let clients = parse(&text).unwrap();
+        let [ci, other] = &clients[..] else {
+            panic!("{clients:?}");
+        };
+        assert_eq!(ci.name, "ci");
+        let files: Vec<_> = ci.token_files.iter().map(|file| &*file.path).collect();
+        assert_eq!(files, [Path::new("/etc/a"), Path::new("/b")]);
+        assert_eq!(ci.token_files[0].place, "`skillhost.toml`, line 2");
+        assert_eq!((ci.token_digests.len(), ci.token_digests[0][0]), (1, 0x9f));
+        assert!(ci.scope.allows_tool("read_skill") && !ci.scope.allows_tool("list_skills"));
+        assert!(ci.scope.allows_skill("public-a") && !ci.scope.allows_skill("a"));
+        let limits = (ci.limits.calls, ci.limits.calls_per_minute);
+        assert_eq!(limits, (2, Some(30)));
+        assert_eq!(ci.limits.bytes_per_minute, Some(1 << 20));
+        let expires = humantime::format_rfc3339(ci.expires.unwrap()).to_string();
+        assert_eq!(expires, "2027-01-31T00:00:00Z");
+        assert!(ci.metrics && !other.metrics);
+        assert_eq!((other.limits.clone(), other.expires), Default::default());
+        assert!(other.scope.allows_tool("x") && other.scope.allows_skill("x"));
+    }
+
+    #[test]
+    fn reads_times_with_an_offset() {
+        for (text, expected) in [
+            ("2027-01-31T18:00:00Z", "2027-01-31T18:00:00Z"),
+            ("2027-01-31T18:00:00+02:00", "2027-01-31T16:00:00Z"),
+            ("2027-01-31T18:00:30.5-00:30", "2027-01-31T18:30:30Z"),
+        ] {
+            let text = format!("[clients.a]\ntoken_file = \"t\"\nexpires = {text}");
+            let expires = parse(&text).unwrap()[0].expires.unwrap();
+            assert_eq!(humantime::format_rfc3339(expires).to_string(), expected);
+        }
+    }
+
+    #[test]
+    fn refuses_clients_that_cannot_be_meant() {
+        let key = "token_file = \"t\"";
+        for (text, reason) in [
+            (
+                "[clients.a]".to_owned(),
+                "line 1: nobody can be the client `a`",
+            ),
+            (
+                "[clients.a]\ntoken_file = []".into(),
+                "neither `token_file` nor",
+            ),
+            (
+                format!("[clients.\"ä\"]\n{key}"),
+                "is not the name of a client",
+            ),
+            (
+                format!("[clients.\"\"]\n{key}"),
+                "is not the name of a client",
+            ),
+            (
+                format!("[clients.\"a b\"]\n{key}"),
+                "is not the name of a client",
+            ),
+            (
+                format!("[clients.{}]\n{key}", "x".repeat(65)),
+                "1 to 64 letters",
+            ),
+            (
+                format!("[clients.a]\ntoken_sha256 = \"{}\"", &DIGEST[1..]),
+                "line 2: `token_sha256` is the SHA-256",
+            ),
+            (
+                format!("[clients.a]\ntoken_sha256 = \"+{}\"", &DIGEST[1..]),
+                "64 digits in hex",
+            ),
+            (
+                "[clients.a]\ntoken = \"secret\"".into(),
+                "line 2: unknown key `clients.a.token`; did you mean `token_file`?",
+            ),
+            (
+                format!("[clients.a]\n{key}\ncalls = 0"),
+                "line 3: `calls` is at least 1",
+            ),
+            (
+                format!("[clients.a]\n{key}\nbytes_per_minute = 1"),
+                "`bytes_per_minute` is at least 1 KiB",
+            ),
+            (
+                format!("[clients.a]\n{key}\ntools = [\"a b\"]"),
+                "no pattern of tools",
+            ),
+            (
+                format!("[clients.a]\n{key}\nskills = [\"../a\"]"),
+                "no pattern of skills",
+            ),
+            (
+                format!("[clients.a]\n{key}\nexpires = 10:00:00"),
+                "line 3: `expires` is a date",
+            ),
+            (
+                format!("[clients.a]\n{key}\nexpires = 2027-01-31T10:00:00"),
+                "`expires` is a date",
+            ),
+            (format!("[clients.a]\n{key}\nexpires = \"soon\""), "line 3"),
+            ("clients = []".into(), "`clients` is a table, not a list"),
+            (
+                "clients.a = 1".into(),
+                "`clients.a` is a table, not a number",
+            ),
+        ] {
+            let error = parse(&text).unwrap_err();
+            assert!(error.contains(reason), "{text}: {error}");
+        }
+    }
+}

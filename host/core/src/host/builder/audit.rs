@@ -1,0 +1,52 @@
+//! The builder's settings of the audit log.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::bail;
+
+use super::HostBuilder;
+use crate::tool::audit::{Audit, AuditMode, CheckpointSigner};
+use crate::trust::Trust;
+
+/// The audit log of a builder.
+#[derive(Clone, Default)]
+pub(super) struct AuditSettings {
+    pub(super) file: Option<(PathBuf, AuditMode)>,
+    /// The place where a key for checkpoints was configured.
+    pub(super) key: Option<String>,
+    pub(super) signer: Option<Arc<dyn CheckpointSigner>>,
+}
+
+impl HostBuilder {
+    /// Records every call in this file: one line of JSON each, appended. A new file
+    /// is for its owner alone; an existing one must be empty or end in such a record.
+    /// `-` is standard error. Default: none.
+    pub fn audit(mut self, file: impl Into<PathBuf>, mode: AuditMode) -> Self {
+        self.audit.file = Some((file.into(), mode));
+        self
+    }
+
+    /// Sets what signs the checkpoints of the [audit](HostBuilder::audit) log. Default:
+    /// nothing, and there are none. A configuration that names a key needs it.
+    pub fn audit_signer(mut self, signer: Arc<dyn CheckpointSigner>) -> Self {
+        self.audit.signer = Some(signer);
+        self
+    }
+}
+
+impl AuditSettings {
+    /// Opens the log.
+    pub(super) fn open(&self, trust: &Trust) -> anyhow::Result<Option<Arc<Audit>>> {
+        let Some((path, mode)) = &self.file else {
+            return Ok(None);
+        };
+        if let (Some(place), None) = (&self.key, &self.signer) {
+            bail!(
+                "{place}: this program does not sign the audit log (`HostBuilder::audit_signer`)"
+            );
+        }
+        let audit = Audit::open(path, *mode, trust, self.signer.clone())?;
+        Ok(Some(Arc::new(audit)))
+    }
+}

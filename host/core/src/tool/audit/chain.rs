@@ -1,0 +1,193 @@
+//! The chain of records: each names its number and the digest of the record before,
+//! so that none can be changed, removed or moved without a trace. The last fields of
+//! a line are those of the chain; a checkpoint has its signature after them.
+//!
+//! The writer and the verifier, which is the crate `skillhost-audit`, share this.
+
+use sha2::{Digest as _, Sha256};
+
+use crate::text::digest::hex;
+
+/// The outcome of a record that says that what is before it is torn.
+pub const TORN: &str = "torn";
+/// The outcome of the first record of a file that goes on with a chain: another file
+/// is before it, or records of a version without a chain.
+pub const CONTINUED: &str = "continued";
+/// The outcome of a record with a signature.
+pub const CHECKPOINT: &str = "checkpoint";
+
+/// Bytes of an Ed25519 signature.
+pub const SIGNATURE: usize = 64;
+
+const SEQUENCE_KEY: &[u8] = b",\"sequence\":";
+const PREVIOUS_KEY: &[u8] = b",\"previous\":\"";
+const SIGNATURE_KEY: &[u8] = b",\"signature\":\"";
+const END: &[u8] = b"\"}";
+
+/// The place of a record in the chain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Link {
+    /// The number of the record, from 0.
+    pub sequence: u64,
+    /// SHA-256 of the line before it, line feed included. Zeros for the first record.
+    pub previous: [u8; 32],
+}
+
+impl Link {
+    /// The link of the first record.
+    pub const FIRST: Self = Self {
+        sequence: 0,
+        previous: [0; 32],
+    };
+
+    /// Adds the link to a record, which is a JSON object on a line without an end.
+    pub fn seal(self, record: &mut Vec<u8>) {
+        // The fields stand before the object's end.
+        record.pop();
+        record.extend_from_slice(SEQUENCE_KEY);
+        record.extend_from_slice(self.sequence.to_string().as_bytes());
+        record.extend_from_slice(PREVIOUS_KEY);
+        record.extend_from_slice(hex(&self.previous).as_bytes());
+        record.extend_from_slice(END);
+    }
+
+    /// Adds the link to a checkpoint, and its signature over all that is before.
+    pub fn seal_signed(self, record: &mut Vec<u8>, sign: impl FnOnce(&[u8]) -> [u8; SIGNATURE]) {
+        self.seal(record);
+        record.pop();
+        let signature = sign(record);
+        record.extend_from_slice(SIGNATURE_KEY);
+        record.extend_from_slice(hex(&signature).as_bytes());
+        record.extend_from_slice(END);
+    }
+
+    /// Returns the link of the record after this one, whose line is given without its
+    /// line feed.
+    pub fn after(self, line: &[u8]) -> Self {
+        let digest = Sha256::new().chain_update(line).chain_update(b"\n");
+        Self {
+            // A number that no log reaches, in a line that somebody made up.
+            sequence: self.sequence.saturating_add(1),
+            previous: digest.finalize().into(),
+        }
+    }
+
+    /// Reads the link of a line without its line feed. None if the line does not end
+    /// as a record of the chain does, byte for byte.
+    pub fn of(line: &[u8]) -> Option<Self> {
+        match Signed::of(line) {
+            Some(Signed { link, .. }) => Some(link),
+            None => Self::at_end(line.strip_suffix(END)?),
+        }
+    }
+
+    /// Reads the link at the end of a line, which lacks its last two bytes.
+    fn at_end(line: &[u8]) -> Option<Self> {
+        let (rest, previous) = line.split_at_checked(line.len().checked_sub(64)?)?;
+        let previous = from_hex(previous)?;
+        let rest = rest.strip_suffix(PREVIOUS_KEY)?;
+        let digits = rest.iter().rev().take_while(|byte| byte.is_ascii_digit());
+        let (rest, digits) = rest.split_at(rest.len() - digits.count());
+        if !rest.ends_with(SEQUENCE_KEY) || digits.len() > 1 && digits[0] == b'0' {
+            return None;
+        }
+        Some(Self {
+            sequence: str::from_utf8(digits).ok()?.parse().ok()?,
+            previous,
+        })
+    }
+}
+
+/// A line that ends in a signature.
+pub struct Signed<'a> {
+    /// Its link.
+    pub link: Link,
+    /// What is signed.
+    pub message: &'a [u8],
+    /// The signature.
+    pub signature: [u8; SIGNATURE],
+}
+
+impl<'a> Signed<'a> {
+    /// Reads a line without its line feed. None if it has no signature.
+    pub fn of(line: &'a [u8]) -> Option<Self> {
+        let line = line.strip_suffix(END)?;
+        let (rest, signature) = line.split_at_checked(line.len().checked_sub(2 * SIGNATURE)?)?;
+        let message = rest.strip_suffix(SIGNATURE_KEY)?;
+        Some(Self {
+            link: Link::at_end(message.strip_suffix(b"\"")?)?,
+            message,
+            signature: from_hex(signature)?,
+        })
+    }
+}
+
+/// Reads bytes in hex, in lower case alone: a value has one spelling.
+pub fn from_hex<const N: usize>(text: &[u8]) -> Option<[u8; N]> {
+    let digit = |byte: u8| match byte {
+        b'0'..=b'9' => Some(byte - b'0'),
+        b'a'..=b'f' => Some(byte - b'a' + 10),
+        _ => None,
+    };
+    if text.len() != 2 * N {
+        return None;
+    }
+    let mut bytes = [0; N];
+    for (byte, pair) in bytes.iter_mut().zip(text.chunks_exact(2)) {
+        *byte = digit(pair[0])? << 4 | digit(pair[1])?;
+    }
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_has_the_link_that_it_was_sealed_with() {
+        for sequence in [0, 7, 10, u64::MAX - 1] {
+            let link = Link {
+                sequence,
+                previous: [0xa5; 32],
+            };
+            let mut line = b"{\"time\":\"t\"}".to_vec();
+            link.seal(&mut line);
+            assert_eq!(Link::of(&line), Some(link));
+            assert!(serde_json::from_slice::<serde_json::Value>(&line).is_ok());
+            let mut signed = b"{\"time\":\"t\"}".to_vec();
+            link.seal_signed(&mut signed, |message| {
+                assert_eq!(message, &line[..line.len() - 1]);
+                [0x3c; SIGNATURE]
+            });
+            assert!(serde_json::from_slice::<serde_json::Value>(&signed).is_ok());
+            assert_eq!(Link::of(&signed), Some(link));
+            let read = Signed::of(&signed).unwrap();
+            assert_eq!((read.link, read.signature), (link, [0x3c; SIGNATURE]));
+            assert_eq!(read.message, &line[..line.len() - 1]);
+            assert!(Signed::of(&line).is_none());
+        }
+    }
+
+    #[test]
+    fn a_link_has_one_spelling() {
+        let mut line = b"{\"time\":\"t\"}".to_vec();
+        Link::FIRST.seal(&mut line);
+        let line = String::from_utf8(line).unwrap();
+        for wrong in [
+            line.replace("\"sequence\":0", "\"sequence\":00"),
+            line.replace("\"sequence\":0", "\"sequence\":"),
+            line.replace("\"sequence\":0", "\"sequence\":18446744073709551616"),
+            line.replace("\"sequence\":0", "\"sequence\": 0"),
+            line.replace("\"previous\":\"0", "\"previous\":\"A"),
+            line.replace("\"previous\":\"0", "\"previous\":\""),
+            line.replace("\"}", "\" }"),
+            line[..line.len() - 1].to_owned(),
+            format!("{line} "),
+            "{}".to_owned(),
+            String::new(),
+        ] {
+            assert_ne!(wrong, line);
+            assert_eq!(Link::of(wrong.as_bytes()), None, "{wrong}");
+        }
+    }
+}

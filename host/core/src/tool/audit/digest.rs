@@ -1,0 +1,83 @@
+//! Keyed digests of what a call was asked and what it answered. A plain digest of a
+//! short text could be guessed by trying texts; these need the key.
+
+use std::borrow::Cow;
+use std::io;
+
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use serde::Serialize;
+use serde_json::Value;
+use sha2::Sha256;
+
+use crate::text::digest::hex;
+use crate::tool::{CallError, Form, Output};
+
+/// The key of the digests of one log: HMAC-SHA-256.
+#[derive(Clone)]
+pub(super) struct DigestKey(Hmac<Sha256>);
+
+/// A digest, which a record has in hex.
+#[derive(Serialize)]
+pub(super) struct KeyedDigest(String);
+
+impl DigestKey {
+    /// Creates a key from its bytes.
+    pub(super) fn new(key: &[u8; 32]) -> Self {
+        // A shorter key counts as one of a block, with zeros.
+        let mut block = [0; 64];
+        block[..key.len()].copy_from_slice(key);
+        Self(Hmac::new(&block.into()))
+    }
+
+    /// Returns the digest of a call's arguments: of their JSON without white space, with
+    /// the properties in the caller's order.
+    pub(super) fn of_arguments(&self, arguments: &Value) -> KeyedDigest {
+        let mut digest = DigestWriter(self.0.clone());
+        // Neither the writer nor a value of JSON can fail.
+        let _ = serde_json::to_writer(io::BufWriter::new(&mut digest), arguments);
+        digest.end()
+    }
+
+    /// Returns the digest of an answer: of what the model reads, then of each file that
+    /// the call changed, path and bytes, with a NUL before each. None if the host did not
+    /// let the tool answer.
+    pub(super) fn of_answer(&self, result: &Result<Output, CallError>) -> Option<KeyedDigest> {
+        let text: Cow<'_, str> = match result {
+            Ok(output) if output.model_reads == Form::Record => output.record_json().into(),
+            Ok(output) => output.text().into(),
+            Err(error @ CallError::Failed(_)) => error.model_text().into(),
+            Err(_) => return None,
+        };
+        let mut digest = DigestWriter(self.0.clone());
+        digest.0.update(text.as_bytes());
+        let files = result.as_ref().ok().and_then(Output::files);
+        for file in files.iter().flat_map(|files| &files.files) {
+            let bytes = file.bytes.as_deref().unwrap_or_default();
+            for part in [file.path.as_bytes(), bytes] {
+                digest.0.update(b"\0");
+                digest.0.update(part);
+            }
+        }
+        Some(digest.end())
+    }
+}
+
+/// A digest of all that is written to it.
+struct DigestWriter(Hmac<Sha256>);
+
+impl DigestWriter {
+    fn end(self) -> KeyedDigest {
+        KeyedDigest(hex(&self.0.finalize().into_bytes()))
+    }
+}
+
+impl io::Write for DigestWriter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.update(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,186 @@
+//! A record of the audit log: its fields, and its line of JSON. What is asked of a call
+//! stands in it, bounded and escaped; what was read does not.
+
+use std::io;
+use std::time::SystemTime;
+
+use serde::Serialize;
+use serde_json::ser::Formatter;
+
+use super::chain::CHECKPOINT;
+use super::digest::KeyedDigest;
+use crate::text::digest::hex;
+use crate::tool::Caller;
+use crate::tool::script::ScriptRecord;
+
+/// The longest value that a record carries, in characters. Guards against: a caller
+/// that fills the disk with names.
+pub(super) const LONGEST: usize = 1024;
+
+/// The record of one call.
+#[derive(Serialize, Default)]
+pub(super) struct Record {
+    /// The time at which the call began, UTC.
+    time: String,
+    /// The caller's id for the call.
+    id: Option<String>,
+    /// The host's own id for the call: a number of the process, drawn by lot, and one
+    /// of the call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    call: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    client: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    peer: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    transport: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trace: Option<String>,
+    tool: String,
+    /// SHA-256 of the component.
+    pub(super) component: Option<String>,
+    pub(super) skill: Option<String>,
+    /// The path as the caller gave it.
+    pub(super) path: Option<String>,
+    /// `output`, `failed`, `refused`, `stopped` or `cancelled`.
+    pub(super) outcome: &'static str,
+    /// The kind of failure, refusal or stop.
+    pub(super) reason: Option<&'static str>,
+    /// Bytes of the answer.
+    pub(super) bytes: usize,
+    pub(super) duration_us: u64,
+    /// The time of processors in this process.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) cpu_us: Option<u64>,
+    /// The most memory that the guest had, in bytes.
+    pub(super) memory: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) arguments_hmac: Option<KeyedDigest>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) answer_hmac: Option<KeyedDigest>,
+    /// The script, for a call that started one.
+    #[serde(flatten)]
+    pub(super) script: Option<ScriptRecord>,
+    /// The files that the call made or changed in a copy-on-write view, and their
+    /// bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) changed_files: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) changed_bytes: Option<u64>,
+}
+
+impl Record {
+    /// Creates a record of this moment.
+    pub(super) fn new(outcome: &'static str) -> Self {
+        Self {
+            time: now(),
+            outcome,
+            ..Self::default()
+        }
+    }
+
+    /// Creates the record of a call that begins.
+    pub(super) fn begin(outcome: &'static str, caller: &Caller, call: String, tool: &str) -> Self {
+        Self {
+            id: caller.id.as_deref().map(truncate),
+            call: Some(call),
+            client: caller.client.as_deref().map(truncate),
+            peer: caller.peer.map(|peer| peer.to_string()),
+            transport: Some(caller.transport.name()),
+            trace: caller.trace.map(|trace| trace.to_string()),
+            tool: truncate(tool),
+            ..Self::new(outcome)
+        }
+    }
+}
+
+/// A record that belongs to no call: `torn`, `continued` or `checkpoint`.
+#[derive(Serialize)]
+pub(super) struct EventRecord<'a> {
+    time: String,
+    id: Option<&'a str>,
+    tool: &'a str,
+    outcome: &'a str,
+    /// The bytes between the last record of the chain and this one, and their SHA-256.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gap_bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gap_sha256: Option<String>,
+    /// The name of the key of a checkpoint.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<&'a str>,
+}
+
+impl<'a> EventRecord<'a> {
+    fn new(outcome: &'a str) -> Self {
+        Self {
+            time: now(),
+            id: None,
+            tool: "",
+            outcome,
+            gap_bytes: None,
+            gap_sha256: None,
+            key: None,
+        }
+    }
+
+    /// Creates a record of this moment, after bytes that are no records of the chain.
+    pub(super) fn after_gap(outcome: &'a str, bytes: u64, digest: &[u8; 32]) -> Self {
+        let is_gap = bytes > 0;
+        Self {
+            gap_bytes: is_gap.then_some(bytes),
+            gap_sha256: is_gap.then(|| hex(digest)),
+            ..Self::new(outcome)
+        }
+    }
+
+    /// Creates a checkpoint of this moment.
+    pub(super) fn checkpoint(key: &'a str) -> Self {
+        Self {
+            key: Some(key),
+            ..Self::new(CHECKPOINT)
+        }
+    }
+}
+
+/// Returns a record as JSON on a line without an end.
+pub(super) fn to_json(record: &impl Serialize) -> io::Result<Vec<u8>> {
+    // Room for the chain and a line feed.
+    let mut line = Vec::with_capacity(1280);
+    let mut serializer = serde_json::Serializer::with_formatter(&mut line, Ascii);
+    record
+        .serialize(&mut serializer)
+        .map_err(io::Error::other)?;
+    Ok(line)
+}
+
+fn now() -> String {
+    humantime::format_rfc3339_millis(SystemTime::now()).to_string()
+}
+
+pub(super) fn truncate(value: &str) -> String {
+    value.chars().take(LONGEST).collect()
+}
+
+/// Formats JSON with everything but printable ASCII escaped: no record can move a
+/// cursor or turn a line's direction when somebody looks at the file.
+struct Ascii;
+
+impl Formatter for Ascii {
+    fn write_string_fragment<W: ?Sized + io::Write>(
+        &mut self,
+        out: &mut W,
+        fragment: &str,
+    ) -> io::Result<()> {
+        for c in fragment.chars() {
+            if matches!(c, ' '..='~') {
+                write!(out, "{c}")?;
+            } else {
+                for unit in c.encode_utf16(&mut [0; 2]) {
+                    write!(out, "\\u{unit:04x}")?;
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,84 @@
+//! One client of a server: its name, what it may use, and its share.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use skillhost::Scope;
+use skillhost::config::ClientConfig;
+
+use crate::shares::{Share, ShareError, Shares};
+
+/// A client that has shown who it is.
+#[derive(Debug)]
+pub struct Client {
+    name: Option<Arc<str>>,
+    /// None: everything.
+    scope: Option<Arc<Scope>>,
+    reads_metrics: bool,
+    expires: Option<SystemTime>,
+    shares: Option<Shares>,
+}
+
+impl Client {
+    /// Returns the client without a name, who has the server's one token. It may use
+    /// everything.
+    pub(crate) fn unnamed() -> Self {
+        Self {
+            name: None,
+            scope: None,
+            reads_metrics: true,
+            expires: None,
+            shares: None,
+        }
+    }
+
+    pub(crate) fn new(config: &ClientConfig) -> Self {
+        let scope = Some(&config.scope).filter(|scope| !scope.is_everything());
+        Self {
+            name: Some(config.name.as_str().into()),
+            scope: scope.cloned(),
+            reads_metrics: config.metrics,
+            expires: config.expires,
+            shares: Some(Shares::new(&config.limits)),
+        }
+    }
+
+    /// Returns the name by which the operator knows the client.
+    pub fn name(&self) -> Option<&Arc<str>> {
+        self.name.as_ref()
+    }
+
+    /// Returns the tools and skills that it may use. None: everything.
+    pub fn scope(&self) -> Option<&Arc<Scope>> {
+        self.scope.as_ref()
+    }
+
+    /// Checks that it may read the metrics, which tell of all clients.
+    pub fn reads_metrics(&self) -> bool {
+        self.reads_metrics
+    }
+
+    /// Checks that its time has passed.
+    pub(crate) fn is_expired(&self, now: impl FnOnce() -> SystemTime) -> bool {
+        self.expires.is_some_and(|expires| expires <= now())
+    }
+
+    /// Waits until a request of the client may be worked on.
+    ///
+    /// # Errors
+    ///
+    /// If the client has used up its share of this minute.
+    pub async fn enter(&self) -> Result<Share, ShareError> {
+        match &self.shares {
+            Some(shares) => shares.enter().await,
+            None => Ok(Share::unbounded()),
+        }
+    }
+
+    /// Counts bytes of a request or an answer against the client's share.
+    pub fn count_bytes(&self, bytes: usize) {
+        if let Some(shares) = &self.shares {
+            shares.count_bytes(bytes);
+        }
+    }
+}

@@ -1,0 +1,321 @@
+//! The clients of a server, and the check of what a request shows. A refusal tells the
+//! operator why; the peer learns nothing of that.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use anyhow::{Context as _, ensure};
+use skillhost::config::ClientConfig;
+
+use crate::client::Client;
+use crate::token::{Token, digest};
+
+/// The clients of a server. Without any, everybody may ask.
+#[derive(Debug, Clone, Default)]
+pub struct Clients {
+    clients: Vec<Arc<Client>>,
+    tokens: Vec<ClientToken>,
+}
+
+/// A token, and the client that shows it.
+#[derive(Debug, Clone)]
+struct ClientToken {
+    token: Token,
+    client: Arc<Client>,
+    /// The place where it was configured, for messages.
+    place: String,
+}
+
+/// The reason why a request is refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// It shows nothing.
+    Missing,
+    /// It shows something that is not a bearer token, or several things.
+    Malformed,
+    /// No client has the token.
+    Unknown,
+    /// The client's time has passed.
+    Expired(Arc<str>),
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Missing => f.write_str("it shows no token"),
+            Self::Malformed => f.write_str("its `Authorization` is not one bearer token"),
+            Self::Unknown => f.write_str("no client has its token"),
+            Self::Expired(name) => write!(f, "`expires` of `[clients.{name}]` has passed"),
+        }
+    }
+}
+
+impl Clients {
+    /// Reads the tokens of configured clients.
+    ///
+    /// # Errors
+    ///
+    /// If a file cannot be read, others have access to it, or its text is not a token;
+    /// or if two clients have the same token.
+    pub fn read(configured: &[ClientConfig]) -> anyhow::Result<Self> {
+        let mut clients = Self::default();
+        for config in configured {
+            let client = Arc::new(Client::new(config));
+            for file in &config.token_files {
+                let place = &file.place;
+                let token = Token::read(&file.path)
+                    .with_context(|| format!("{place}: `token_file` of `{}`", config.table()))?;
+                clients.add_token(token, &client, place)?;
+            }
+            for digest in &config.token_digests {
+                clients.add_token(Token::of_digest(*digest), &client, &config.place)?;
+            }
+            clients.clients.push(client);
+        }
+        Ok(clients)
+    }
+
+    /// Adds the client without a name, which has this token and may use everything.
+    ///
+    /// # Errors
+    ///
+    /// If a client with a name has the same token.
+    pub fn and_unnamed(mut self, token: Token) -> anyhow::Result<Self> {
+        let client = Arc::new(Client::unnamed());
+        self.add_token(token, &client, "the token of `[http]`")?;
+        self.clients.push(client);
+        Ok(self)
+    }
+
+    fn add_token(&mut self, token: Token, client: &Arc<Client>, place: &str) -> anyhow::Result<()> {
+        let same = self.tokens.iter().find(|known| known.token == token);
+        if let Some(same) = same {
+            ensure!(
+                Arc::ptr_eq(&same.client, client),
+                "{place}: this token is also that of {} ({}); each client needs a token of its own",
+                described(&same.client),
+                same.place
+            );
+            return Ok(());
+        }
+        self.tokens.push(ClientToken {
+            token,
+            client: Arc::clone(client),
+            place: place.to_owned(),
+        });
+        Ok(())
+    }
+
+    /// Checks that there are none, and everybody may ask.
+    pub fn is_empty(&self) -> bool {
+        self.clients.is_empty()
+    }
+
+    /// Returns the number of clients.
+    pub fn len(&self) -> usize {
+        self.clients.len()
+    }
+
+    /// Returns the client that a request shows by its `Authorization` headers. Every
+    /// token is compared, so that the time tells nothing.
+    pub fn identify<'h>(
+        &self,
+        mut authorization: impl Iterator<Item = &'h [u8]>,
+    ) -> Result<&Arc<Client>, Refusal> {
+        let credentials = authorization.next().ok_or(Refusal::Missing)?;
+        let scheme = b"bearer ";
+        let is_bearer = credentials
+            .get(..scheme.len())
+            .is_some_and(|start| start.eq_ignore_ascii_case(scheme));
+        if authorization.next().is_some() || !is_bearer {
+            return Err(Refusal::Malformed);
+        }
+        let shown = digest(credentials[scheme.len()..].trim_ascii());
+        let mut found = None;
+        for known in &self.tokens {
+            if known.token.is(&shown) {
+                found = Some(&known.client);
+            }
+        }
+        let client = found.ok_or(Refusal::Unknown)?;
+        match client.name() {
+            Some(name) if client.is_expired(SystemTime::now) => {
+                Err(Refusal::Expired(Arc::clone(name)))
+            }
+            _ => Ok(client),
+        }
+    }
+
+    /// Returns what the operator should know of configured clients: those whose time has
+    /// passed.
+    pub fn warnings(configured: &[ClientConfig]) -> Vec<String> {
+        let now = SystemTime::now();
+        let expired = configured
+            .iter()
+            .filter(|config| config.expires.is_some_and(|expires| expires <= now));
+        expired
+            .map(|config| {
+                format!(
+                    "{}: `expires` of `{}` has passed; its requests are refused",
+                    config.place,
+                    config.table()
+                )
+            })
+            .collect()
+    }
+}
+
+fn described(client: &Client) -> String {
+    match client.name() {
+        Some(name) => format!("`[clients.{name}]`"),
+        None => "`[http]`".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::path::Path;
+
+    use skillhost::Config;
+
+    use super::*;
+
+    const TOKEN: &str = "0123456789abcdef";
+
+    /// Returns clients by a configuration in a folder.
+    fn read(folder: &Path, text: &str) -> Result<Clients, String> {
+        let config = Config::parse(text, "skillhost.toml", folder).unwrap();
+        Clients::read(&config.clients).map_err(|error| format!("{error:#}"))
+    }
+
+    fn write(folder: &Path, name: &str, text: &str, mode: u32) {
+        let path = folder.join(name);
+        std::fs::write(&path, text).unwrap();
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    fn identify(clients: &Clients, shown: &[&str]) -> Result<Option<Arc<str>>, Refusal> {
+        let shown = shown.iter().map(|value| value.as_bytes());
+        clients.identify(shown).map(|client| client.name().cloned())
+    }
+
+    #[test]
+    fn tells_clients_apart_by_any_of_their_tokens() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        write(folder, "old", "old-token-of-client-a\n", 0o600);
+        write(folder, "new", "new-token-of-client-a\n", 0o400);
+        let digest = skillhost::internal::sha256_hex(b"token-of-client-b");
+        let text = format!(
+            "[clients.a]\ntoken_file = [\"old\", \"new\", \"old\"]\n\
+             [clients.b]\ntoken_sha256 = \"{digest}\"\n"
+        );
+        let clients = read(folder, &text).unwrap();
+        let clients = clients.and_unnamed(Token::new(TOKEN).unwrap()).unwrap();
+        assert_eq!(clients.len(), 3);
+        for (token, name) in [
+            ("old-token-of-client-a", Some("a")),
+            ("new-token-of-client-a", Some("a")),
+            ("token-of-client-b", Some("b")),
+            (TOKEN, None),
+        ] {
+            let shown = identify(&clients, &[&format!("Bearer {token}")]);
+            assert_eq!(shown.unwrap().as_deref(), name, "{token}");
+        }
+        let unnamed = format!("bearer  {TOKEN}");
+        assert_eq!(identify(&clients, &[&unnamed]), Ok(None));
+    }
+
+    #[test]
+    fn refuses_everything_else() {
+        let token = Token::new(TOKEN).unwrap();
+        let clients = Clients::default().and_unnamed(token).unwrap();
+        let long = format!("Bearer {}", "x".repeat(1 << 20));
+        let longer = format!("Bearer {TOKEN}0");
+        let right = format!("Bearer {TOKEN}");
+        for (shown, refusal) in [
+            (&[][..], Refusal::Missing),
+            (&[""], Refusal::Malformed),
+            (&["Bearer"], Refusal::Malformed),
+            (&["Basic 0123456789abcdef"], Refusal::Malformed),
+            (&[TOKEN], Refusal::Malformed),
+            (&[&*right, &*right], Refusal::Malformed),
+            (&[&*right, "Basic eDp5"], Refusal::Malformed),
+            (&["Bearer "], Refusal::Unknown),
+            (&["Bearer 0123456789abcdeF"], Refusal::Unknown),
+            (&["Bearer 0123456789abcde"], Refusal::Unknown),
+            (&["Bearer 0123456789abcdef, Bearer x"], Refusal::Unknown),
+            (&["Bearer 0123456789äbcdef"], Refusal::Unknown),
+            (&["Bearer \u{ff10}123456789abcdef"], Refusal::Unknown),
+            (&[&*longer], Refusal::Unknown),
+            (&[&*long], Refusal::Unknown),
+        ] {
+            assert_eq!(identify(&clients, shown), Err(refusal), "{shown:?}");
+        }
+    }
+
+    #[test]
+    fn refuses_a_client_whose_time_has_passed_and_warns_of_it() {
+        let digest = skillhost::internal::sha256_hex(TOKEN.as_bytes());
+        let text = |expires: &str| {
+            format!("[clients.a]\ntoken_sha256 = \"{digest}\"\nexpires = {expires}\n")
+        };
+        for (expires, is_expired) in [("2001-01-01", true), ("2901-01-01", false)] {
+            let config = Config::parse(&text(expires), "s.toml", Path::new("/")).unwrap();
+            let clients = Clients::read(&config.clients).unwrap();
+            let shown = identify(&clients, &[&format!("Bearer {TOKEN}")]);
+            match is_expired {
+                true => assert_eq!(shown, Err(Refusal::Expired("a".into()))),
+                false => assert_eq!(shown.unwrap().as_deref(), Some("a")),
+            }
+            let warnings = Clients::warnings(&config.clients);
+            assert_eq!(warnings.len(), usize::from(is_expired));
+            for warning in warnings {
+                assert!(warning.contains("`expires` of `[clients.a]`"), "{warning}");
+            }
+        }
+    }
+
+    #[test]
+    fn refuses_token_files_and_tokens_that_cannot_be_meant() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        write(folder, "good", TOKEN, 0o600);
+        write(folder, "same", &format!(" {TOKEN}\n"), 0o600);
+        write(folder, "open", "another-token-of-a", 0o640);
+        write(folder, "short", "0123456789abcde", 0o600);
+        write(folder, "unicode", "0123456789äbcdef", 0o600);
+        write(folder, "two", "0123456789abcdef\n0123456789abcdef\n", 0o600);
+        let digest = skillhost::internal::sha256_hex(TOKEN.as_bytes());
+        for (file, reason) in [
+            ("none", "line 2: `token_file` of `[clients.a]`"),
+            ("open", "users other than its owner may read or write it"),
+            ("short", "between 16 and 4096 characters"),
+            ("unicode", "letters, digits and"),
+            ("two", "letters, digits and"),
+            (".", "it is not a regular file"),
+        ] {
+            let error = read(folder, &format!("[clients.a]\ntoken_file = \"{file}\"\n"));
+            let error = error.unwrap_err();
+            assert!(error.contains(reason), "{file}: {error}");
+        }
+        for second in [
+            "token_file = \"same\"",
+            &format!("token_sha256 = \"{digest}\""),
+        ] {
+            let text = format!("[clients.a]\ntoken_file = \"good\"\n[clients.b]\n{second}\n");
+            let error = read(folder, &text).unwrap_err();
+            let reason = "this token is also that of `[clients.a]` (`skillhost.toml`, line 2)";
+            assert!(error.contains(reason), "{error}");
+        }
+        let one = read(folder, "[clients.a]\ntoken_file = \"good\"\n").unwrap();
+        let error = one.and_unnamed(Token::new(TOKEN).unwrap()).unwrap_err();
+        assert!(
+            error.to_string().contains("the token of `[http]`"),
+            "{error}"
+        );
+    }
+}

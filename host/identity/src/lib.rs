@@ -1,0 +1,20 @@
+//! Who is asking: the clients of a server, told apart by what they show, each with its
+//! scope and its share.
+//!
+//! Not here: HTTP, and what a client may do beyond its scope, which grants decide.
+
+// The order is that of the layers, lowest first.
+
+// A secret that a client shows.
+mod token;
+// The part of the server that one client has.
+mod shares;
+// One client.
+mod client;
+// All clients, and the check of what a request shows.
+mod clients;
+
+pub use client::Client;
+pub use clients::{Clients, Refusal};
+pub use shares::{Share, ShareError};
+pub use token::Token;

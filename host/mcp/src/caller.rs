@@ -1,0 +1,36 @@
+//! The party that sent a request: what the audit log says of it beside the call.
+//! Nothing here decides whether it may call.
+
+use std::sync::Arc;
+
+use axum::http::request::Parts;
+use rmcp::service::{RequestContext, RoleServer};
+use skillhost::{Caller, Peer, TraceId, Transport};
+use skillhost_identity::Client;
+
+/// The header of a trace, for clients that do not write it into the message.
+const TRACEPARENT: &str = "traceparent";
+
+/// Returns the caller of a request, with the request's id.
+pub(crate) fn of(context: &RequestContext<RoleServer>) -> Caller {
+    let parts = context.extensions.get::<Parts>();
+    let transport = match parts {
+        Some(_) => Transport::Http,
+        None => Transport::Stdio,
+    };
+    let mut caller = Caller::new(transport).id(context.id.to_string());
+    let peer = parts.and_then(|parts| parts.extensions.get::<Peer>());
+    if let Some(peer) = peer {
+        caller = caller.peer(*peer);
+    }
+    let client = parts.and_then(|parts| parts.extensions.get::<Arc<Client>>());
+    if let Some(name) = client.and_then(|client| client.name()) {
+        caller = caller.client(Arc::clone(name));
+    }
+    let header = || parts?.headers.get(TRACEPARENT)?.to_str().ok();
+    let trace = context.meta.get_traceparent().or_else(header);
+    if let Some(trace) = trace.and_then(TraceId::from_traceparent) {
+        caller = caller.trace(trace);
+    }
+    caller
+}

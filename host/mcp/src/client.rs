@@ -1,0 +1,77 @@
+//! The client that sent a request: what it sees of the host, and its turn. A transport
+//! that tells clients apart puts the client into the request's extensions; any other
+//! request has none, and sees everything.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use axum::http::request::Parts;
+use rmcp::model::{ErrorCode, ErrorData};
+use rmcp::service::{RequestContext, RoleServer};
+use serde_json::json;
+use skillhost::Host;
+use skillhost_identity::{Client, Share, ShareError};
+
+use crate::live::LiveHost;
+
+/// The code for a request that the server could answer later, from the range that
+/// JSON-RPC leaves to servers.
+const TRY_LATER: ErrorCode = ErrorCode(-32029);
+
+/// Returns the client of a request.
+pub(crate) fn of(context: &RequestContext<RoleServer>) -> Option<&Arc<Client>> {
+    let parts = context.extensions.get::<Parts>();
+    parts.and_then(|parts| parts.extensions.get::<Arc<Client>>())
+}
+
+/// Waits until the request may be worked on.
+pub(crate) async fn enter(client: Option<&Arc<Client>>) -> Result<Option<Share>, ErrorData> {
+    let Some(client) = client else {
+        return Ok(None);
+    };
+    let entered = client.enter().await.map(Some);
+    entered.map_err(|error: ShareError| {
+        let data = json!({"retryAfter": error.seconds()});
+        ErrorData::new(TRY_LATER, error.to_string(), Some(data))
+    })
+}
+
+/// The current host, as the client of a request sees it.
+pub(crate) struct ClientView<'a> {
+    live: &'a LiveHost,
+    client: Option<&'a Arc<Client>>,
+}
+
+impl<'a> ClientView<'a> {
+    pub(crate) fn new(live: &'a LiveHost, context: &'a RequestContext<RoleServer>) -> Self {
+        Self {
+            live,
+            client: of(context),
+        }
+    }
+
+    /// Returns the host, once it is loaded.
+    pub(crate) async fn host(&self) -> Host {
+        self.seen(self.live.host().await)
+    }
+
+    /// Returns the host, once its offer is known.
+    pub(crate) async fn host_to_list(&self) -> Host {
+        self.seen(self.live.host_to_list().await)
+    }
+
+    fn seen(&self, host: Host) -> Host {
+        match self.client.and_then(|client| client.scope()) {
+            Some(scope) => host.in_scope(scope),
+            None => host,
+        }
+    }
+}
+
+impl Deref for ClientView<'_> {
+    type Target = LiveHost;
+
+    fn deref(&self) -> &LiveHost {
+        self.live
+    }
+}

@@ -1,0 +1,114 @@
+//! What clients may take of something that all share. Half of it is divided among them in
+//! equal parts, which nobody else takes; the other half is for those who ask first.
+//! Guards against: one client that leaves nothing to others.
+
+use std::collections::HashMap;
+
+use super::client::ClientKey;
+
+/// The part of the whole that is divided is one in so many.
+const DIVIDED_PART: usize = 2;
+
+/// The units that clients have taken.
+pub(super) struct ClientShares {
+    /// The units of each client that nobody else takes.
+    own: usize,
+    /// The units for whoever asks first.
+    common: usize,
+    common_taken: usize,
+    taken: HashMap<ClientKey, usize>,
+}
+
+impl ClientShares {
+    /// Divides so many units among so many clients.
+    pub(super) fn new(most: usize, clients: usize) -> Self {
+        let clients = clients.max(1);
+        let own = most / DIVIDED_PART / clients;
+        Self {
+            own,
+            common: most - own * clients,
+            common_taken: 0,
+            taken: HashMap::new(),
+        }
+    }
+
+    /// Takes a unit for a client. Returns false if none is left for it.
+    pub(super) fn take(&mut self, client: &ClientKey) -> bool {
+        let taken = self.taken.get(client).copied().unwrap_or_default();
+        if taken >= self.own {
+            if self.common_taken >= self.common {
+                return false;
+            }
+            self.common_taken += 1;
+        }
+        self.taken.insert(client.clone(), taken + 1);
+        true
+    }
+
+    /// Gives a unit of a client back.
+    pub(super) fn give_back(&mut self, client: &ClientKey) {
+        if let Some(taken) = self.taken.get_mut(client) {
+            if *taken > self.own {
+                self.common_taken -= 1;
+            }
+            *taken -= 1;
+            if *taken == 0 {
+                self.taken.remove(client);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(name: &str) -> ClientKey {
+        Some(name.into())
+    }
+
+    fn take_all(shares: &mut ClientShares, client: &ClientKey) -> usize {
+        (0..1000).take_while(|_| shares.take(client)).count()
+    }
+
+    #[test]
+    fn a_client_that_takes_all_it_can_leaves_others_their_part() {
+        for (most, clients, greedy, other) in [
+            (128, 2, 96, 32),
+            (128, 10, 74, 6),
+            (1, 3, 1, 0),
+            (0, 2, 0, 0),
+        ] {
+            let mut shares = ClientShares::new(most, clients);
+            let about = format!("{most} {clients}");
+            assert_eq!(take_all(&mut shares, &key("greedy")), greedy, "{about}");
+            assert_eq!(take_all(&mut shares, &None), other, "{about}");
+        }
+    }
+
+    #[test]
+    fn a_client_without_others_takes_everything() {
+        for most in [0, 1, 7, 128] {
+            let mut shares = ClientShares::new(most, 1);
+            assert_eq!(take_all(&mut shares, &None), most);
+        }
+    }
+
+    #[test]
+    fn what_is_given_back_can_be_taken_by_anybody_as_before() {
+        let mut shares = ClientShares::new(8, 2);
+        let (one, other) = (key("one"), key("other"));
+        for _ in 0..3 {
+            assert_eq!(take_all(&mut shares, &one), 6);
+            assert_eq!(take_all(&mut shares, &other), 2);
+            shares.give_back(&one);
+            assert!(shares.take(&other) && !shares.take(&one));
+            (0..5).for_each(|_| shares.give_back(&one));
+            (0..3).for_each(|_| shares.give_back(&other));
+            assert!(shares.taken.is_empty() && shares.common_taken == 0);
+        }
+        // What nobody took is not given back.
+        shares.give_back(&one);
+        assert_eq!(take_all(&mut shares, &one), 6);
+    }
+}

@@ -1,0 +1,534 @@
+//! Clients with names: what each sees, its sessions, and its share.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use skillhost::config::Config;
+use skillhost::{AuditMode, HostBuilder, SearchOffer};
+use skillhost_identity::{Clients, Token};
+use skillhost_index::MemoryIndex;
+use skillhost_mcp::http::HttpOptions;
+
+use super::{TOKEN, options, wait_until};
+use crate::support::folders::Folders;
+use crate::support::http::{Answer, Client, Request, TestServer};
+use crate::support::program::Program;
+use crate::support::{builder, builder_with_guests};
+
+/// Returns the token of a client in these tests.
+fn token_of(client: &str) -> String {
+    format!("token-of-the-client-{client}")
+}
+
+/// Returns clients with these tables, each with its [token](token_of), and the client
+/// without a name.
+fn clients(tables: &[(&str, &str)]) -> HttpOptions {
+    let table = |(name, keys): &(&str, &str)| {
+        let digest = skillhost::internal::sha256_hex(token_of(name).as_bytes());
+        format!("[clients.{name}]\ntoken_sha256 = \"{digest}\"\n{keys}\n")
+    };
+    let text: String = tables.iter().map(table).collect();
+    let config = Config::parse(&text, "skillhost.toml", Path::new("/")).unwrap();
+    options(|options| {
+        options.clients = Clients::read(&config.clients).unwrap();
+        options.token = Token::new(TOKEN).ok();
+    })
+}
+
+/// Returns skills of two teams.
+fn teams() -> Folders {
+    let folders = Folders::new();
+    for (skill, word) in [("public-notes", "meadow"), ("secret-plans", "volcano")] {
+        let text = format!("---\nname: {skill}\ndescription: Of the {word}.\n---\n# {word}\n");
+        folders.write(&format!("{skill}/SKILL.md"), &text);
+        folders.write(&format!("{skill}/more/{word}.md"), "more\n");
+    }
+    folders
+}
+
+fn serve_teams(
+    options: HttpOptions,
+    change: impl FnOnce(HostBuilder) -> HostBuilder,
+) -> (TestServer, Folders) {
+    let folders = teams();
+    let builder = builder_with_guests()
+        .skills(&folders.root)
+        .search_offer(SearchOffer::Always)
+        .index(Arc::new(MemoryIndex::new()));
+    (TestServer::start(change(builder), options), folders)
+}
+
+fn as_client(request: Request, client: &str) -> Request {
+    request.with("Authorization", &format!("Bearer {}", token_of(client)))
+}
+
+/// Sends a request of a method, as a client or as the one without a name.
+fn ask(server: &TestServer, client: Option<&str>, method: &str, params: Value) -> Answer {
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+    let request = Request::post(body.to_string()).with("MCP-Protocol-Version", "2025-11-25");
+    let request = match client {
+        Some(client) => as_client(request, client),
+        None => request.with("Authorization", &format!("Bearer {TOKEN}")),
+    };
+    Client::once(server.address, &request)
+}
+
+fn call(server: &TestServer, client: Option<&str>, tool: &str, arguments: Value) -> Answer {
+    let params = json!({"name": tool, "arguments": arguments});
+    ask(server, client, "tools/call", params)
+}
+
+#[test]
+fn a_client_sees_its_skills_and_no_others_by_any_way() {
+    let scope = "skills = [\"public-*\"]";
+    let (server, _folders) = serve_teams(clients(&[("guest", scope)]), |builder| builder);
+    let secret = ["secret", "volcano"];
+    let asked: [(&str, Value); 12] = [
+        ("tools/list", json!({})),
+        ("prompts/get", json!({"name": "skills"})),
+        ("resources/list", json!({})),
+        ("skills/list", json!({})),
+        (
+            "tools/call",
+            json!({"name": "list_skills", "arguments": {}}),
+        ),
+        (
+            "tools/call",
+            json!({"name": "list_skills", "arguments": {"limit": 100}}),
+        ),
+        (
+            "tools/call",
+            json!({"name": "list_skills", "arguments": {"query": "plans"}}),
+        ),
+        (
+            "tools/call",
+            json!({"name": "find_skills", "arguments": {"query": "the plans"}}),
+        ),
+        // Help for wrong names is of its own skills.
+        (
+            "tools/call",
+            json!({"name": "read_skill", "arguments": {"skill_name": "secre-plans"}}),
+        ),
+        (
+            "tools/call",
+            json!({"name": "read_skill", "arguments": {"skill_name": "x"}}),
+        ),
+        (
+            "tools/call",
+            json!({"name": "read_skill_file", "arguments":
+                {"skill_name": "public-notes", "path": "../secre-plans/more/x.md"}}),
+        ),
+        (
+            "tools/call",
+            json!({"name": "count_lines", "arguments": {"skill_name": "secre-plans", "path": "x"}}),
+        ),
+    ];
+    for (method, params) in asked {
+        let about = format!("{method} {params}");
+        wait_until("the index is behind", || {
+            let all = ask(&server, None, method, params.clone()).body;
+            let is_search = about.contains("quer");
+            !is_search || all.contains("secret-plans")
+        });
+        let all = ask(&server, None, method, params.clone());
+        let own = ask(&server, Some("guest"), method, params.clone());
+        assert_eq!((all.status, own.status), (200, 200), "{about}");
+        let echoed = params.to_string();
+        let shows = |body: &str, word: &str| body.contains(word) && !echoed.contains(word);
+        for word in secret {
+            assert!(!shows(&own.body, word), "{about}: {}", own.body);
+        }
+        if method != "tools/call" {
+            assert!(all.body.contains("secret-plans"), "{about}: {}", all.body);
+            assert!(own.body.contains("public-notes"), "{about}: {}", own.body);
+        }
+    }
+}
+
+#[test]
+fn a_skill_out_of_scope_answers_as_one_that_does_not_exist() {
+    let scope = "skills = [\"public-*\"]";
+    let (server, folders) = serve_teams(clients(&[("guest", scope)]), |builder| builder);
+    let root = folders.root.display().to_string();
+    let asked: [(&str, Value); 11] = [
+        (
+            "tools/call",
+            json!({"name": "read_skill", "arguments": {"skill_name": "NAME"}}),
+        ),
+        (
+            "tools/call",
+            json!({"name": "get_skill", "arguments": {"skill_name": "NAME"}}),
+        ),
+        (
+            "tools/call",
+            json!({"name": "read_file_in_skill", "arguments":
+                {"skill_name": "NAME", "file_path": "SKILL.md"}}),
+        ),
+        (
+            "tools/call",
+            json!({"name": "read_skill_file", "arguments": {"skill_name": "NAME", "path": "SKILL.md"}}),
+        ),
+        (
+            "tools/call",
+            json!({"name": "read_skill_file", "arguments": {"path": format!("{root}/NAME/SKILL.md")}}),
+        ),
+        (
+            "tools/call",
+            json!({"name": "list_files_in_skill", "arguments": {"skill_name": "NAME"}}),
+        ),
+        (
+            "tools/call",
+            json!({"name": "count_lines", "arguments": {"skill_name": "NAME", "path": "SKILL.md"}}),
+        ),
+        ("resources/read", json!({"uri": "skill://NAME/SKILL.md"})),
+        ("resources/read", json!({"uri": "skill://NAME/none"})),
+        ("resources/directory/read", json!({"uri": "skill://NAME"})),
+        ("skills/get", json!({"uri": "skill://NAME/SKILL.md"})),
+    ];
+    for (method, params) in asked {
+        let of = |name: &str| {
+            let params = params.to_string().replace("NAME", name);
+            let params = serde_json::from_str(&params).unwrap();
+            let answer = ask(&server, Some("guest"), method, params);
+            (answer.status, answer.body.replace(name, "NAME"))
+        };
+        assert_eq!(of("secret-plans"), of("secret-plant"), "{method} {params}");
+        let (_, own) = of("public-notes");
+        assert!(own != of("secret-plans").1, "{method} {params}: {own}");
+    }
+}
+
+#[test]
+fn a_client_sees_its_tools_and_no_others() {
+    let reader = "tools = [\"read_skill\", \"count_*\"]";
+    let tables = [("reader", reader), ("nothing", "tools = []\nskills = []")];
+    let (server, _folders) = serve_teams(clients(&tables), |builder| builder);
+    let tools = |client: &str| {
+        let listed = ask(&server, Some(client), "tools/list", json!({})).json();
+        let tools = listed["result"]["tools"].as_array().unwrap().clone();
+        let name = |tool: Value| tool["name"].as_str().unwrap().to_owned();
+        tools.into_iter().map(name).collect::<Vec<_>>()
+    };
+    assert_eq!(tools("reader"), ["read_skill", "count_lines"]);
+    assert_eq!(tools("nothing"), [""; 0]);
+    for (client, tool) in [
+        ("reader", "list_skills"),
+        ("reader", "read_skill_fil"),
+        ("reader", "skill-resources"),
+        ("nothing", "read_skill"),
+    ] {
+        let answer = call(
+            &server,
+            Some(client),
+            tool,
+            json!({"skill_name": "public-notes"}),
+        );
+        let unknown = call(&server, Some(client), "no_such", json!({}));
+        let code = |answer: &Answer| answer.json()["error"]["code"].clone();
+        assert_eq!(code(&answer), code(&unknown), "{client} {tool}: {answer:?}");
+        assert!(!answer.body.contains("list_files"), "{answer:?}");
+    }
+    let read = call(
+        &server,
+        Some("reader"),
+        "read_skill",
+        json!({"skill_name": "secret-plans"}),
+    );
+    assert_eq!(read.text(), "# volcano\n");
+    // Files as resources are the tool `skill-resources`.
+    let uri = json!({"uri": "skill://public-notes/SKILL.md"});
+    for method in ["resources/read", "skills/get"] {
+        let refused = ask(&server, Some("reader"), method, uri.clone()).json();
+        assert_eq!(
+            refused["error"]["message"],
+            "this server serves no resources"
+        );
+        assert!(ask(&server, None, method, uri.clone()).json()["error"].is_null());
+    }
+    let prompts = ask(&server, Some("nothing"), "prompts/list", json!({})).json();
+    assert_eq!(prompts["result"]["prompts"], json!([]));
+}
+
+#[test]
+fn a_client_without_all_skills_has_no_home_folder() {
+    let tables = [
+        ("guest", "skills = [\"public-*\"]"),
+        ("all", "tools = [\"read_*\"]"),
+    ];
+    let (server, _folders) = {
+        let folders = teams();
+        let builder = builder().skills(&folders.root).home(&folders.root);
+        (TestServer::start(builder, clients(&tables)), folders)
+    };
+    let path = json!({"path": "secret-plans/SKILL.md"});
+    let read = |client| call(&server, Some(client), "read_skill_file", path.clone()).body;
+    assert!(read("all").contains("volcano"), "{}", read("all"));
+    assert!(!read("guest").contains("volcano"), "{}", read("guest"));
+}
+
+#[test]
+fn a_session_belongs_to_the_client_that_opened_it() {
+    let (server, _folders) = serve_teams(clients(&[("one", ""), ("other", "")]), |builder| builder);
+    let params = json!({
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"},
+    });
+    let open = |client: Option<&str>| {
+        let answer = ask(&server, client, "initialize", params.clone());
+        answer.header("mcp-session-id").unwrap().to_owned()
+    };
+    let (of_one, of_other, of_nobody) = (open(Some("one")), open(Some("other")), open(None));
+    let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}).to_string();
+    let status = |client: Option<&str>, id: &str| {
+        let token = client.map_or(TOKEN.to_owned(), token_of);
+        let list = Request::post(list.clone()).with("Mcp-Session-Id", id);
+        let listen = Request::get("/mcp").with("Accept", "text/event-stream");
+        let listen = listen.with("Mcp-Session-Id", id);
+        let status = |request: Request| {
+            let request = request.with("Authorization", &format!("Bearer {token}"));
+            let mut connection = Client::connect(server.address);
+            connection.send(&request.bytes());
+            let head = connection.head().unwrap();
+            head[9..12].parse::<u16>().unwrap()
+        };
+        let answered = status(list);
+        assert_eq!(status(listen), answered, "{client:?} {id}");
+        answered
+    };
+    let mut changed = of_one.clone().into_bytes();
+    changed[0] ^= 1;
+    let changed = String::from_utf8(changed).unwrap();
+    for (client, id, known) in [
+        (Some("one"), &of_one, true),
+        (Some("other"), &of_other, true),
+        (None, &of_nobody, true),
+        (Some("other"), &of_one, false),
+        (Some("one"), &of_other, false),
+        (Some("one"), &of_nobody, false),
+        (None, &of_one, false),
+        (Some("one"), &changed, false),
+        (Some("one"), &String::new(), false),
+    ] {
+        let expected = if known { 200 } else { 404 };
+        assert_eq!(status(client, id), expected, "{client:?} {id}");
+    }
+}
+
+#[test]
+fn the_audit_log_names_the_client_of_each_call() {
+    let folders = teams();
+    let log = folders.outside.join("audit.jsonl");
+    let builder = builder().skills(&folders.root);
+    let builder = builder.audit(&log, AuditMode::Required);
+    let server = TestServer::start(builder, clients(&[("one", ""), ("other", "skills = []")]));
+    for client in [Some("one"), Some("other"), None] {
+        let read = json!({"skill_name": "public-notes"});
+        assert_eq!(call(&server, client, "read_skill", read).status, 200);
+    }
+    let records = std::fs::read_to_string(log).unwrap();
+    let records = records
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap());
+    let named = |record: Value| {
+        record
+            .get("tool")
+            .is_some()
+            .then(|| record["client"].clone())
+    };
+    let named: Vec<Value> = records.filter_map(named).collect();
+    assert_eq!(named, [json!("one"), json!("other"), Value::Null]);
+}
+
+#[test]
+fn only_a_client_that_may_reads_the_metrics() {
+    let tables = [("scraper", "metrics = true\ntools = []"), ("other", "")];
+    let (server, _folders) = serve_teams(clients(&tables), |builder| builder);
+    let metrics = Request::get("/metrics");
+    for (client, status) in [("scraper", 200), ("other", 403)] {
+        let answer = Client::once(server.address, &as_client(metrics.clone(), client));
+        assert_eq!(answer.status, status, "{client}");
+    }
+    let unnamed = metrics.with("Authorization", &format!("Bearer {TOKEN}"));
+    assert_eq!(Client::once(server.address, &unnamed).status, 200);
+}
+
+#[test]
+fn a_client_past_its_minute_is_told_when_to_try_again() {
+    let tables = [
+        ("few", "calls_per_minute = 3"),
+        ("small", "bytes_per_minute = \"2KiB\""),
+        ("free", ""),
+    ];
+    let (server, folders) = serve_teams(clients(&tables), |builder| builder);
+    folders.write("public-notes/large.md", "x".repeat(10_000));
+    let read = |client: &str| {
+        let arguments = json!({"skill_name": "public-notes", "file_path": "large.md"});
+        call(&server, Some(client), "read_file_in_skill", arguments)
+    };
+    for (client, answered, word) in [("few", 3, "requests"), ("small", 1, "bytes")] {
+        for _ in 0..answered {
+            assert_eq!(read(client).text().len(), 10_000, "{client}");
+        }
+        let refused = read(client).json();
+        let error = &refused["error"];
+        assert_eq!(error["code"], -32029, "{refused}");
+        assert!(
+            error["message"].as_str().unwrap().contains(word),
+            "{refused}"
+        );
+        assert!(
+            error["data"]["retryAfter"].as_u64().unwrap() >= 1,
+            "{refused}"
+        );
+    }
+    assert_eq!(read("free").text().len(), 10_000);
+}
+
+#[test]
+fn requests_past_those_at_a_time_wait_and_can_be_cancelled() {
+    let tables = [("narrow", "calls = 1"), ("other", "")];
+    let (server, _folders) = serve_teams(clients(&tables), |builder| builder);
+    let endless = |id| {
+        let arguments = json!({"skill_name": "public-notes", "path": "p"});
+        as_client(Request::call(id, "raw_sleep", arguments), "narrow")
+    };
+    let mut first = Client::connect(server.address);
+    first.send(&endless(1).bytes());
+    wait_until("no call runs", || server.host.occupancy().running == 1);
+    let mut second = Client::connect(server.address);
+    second.send(&endless(2).bytes());
+    let read = json!({"skill_name": "public-notes"});
+    let answered = call(&server, Some("other"), "read_skill", read.clone());
+    assert_eq!(answered.text(), "# meadow\n");
+    assert_eq!(server.host.occupancy().running, 1);
+    // One that is gone while it waits leaves its turn to others.
+    drop(second);
+    drop(first);
+    let answered = call(&server, Some("narrow"), "read_skill", read);
+    assert_eq!(answered.text(), "# meadow\n");
+}
+
+#[test]
+fn a_client_that_takes_every_place_leaves_others_theirs() {
+    let mut options = clients(&[("greedy", ""), ("other", "")]);
+    options.token = None;
+    options.limits.requests = 8;
+    options.limits.connections = 32;
+    let (server, _folders) = serve_teams(options, |builder| builder);
+    let arguments = json!({"skill_name": "public-notes", "path": "p"});
+    let endless = as_client(Request::call(1, "raw_sleep", arguments), "greedy");
+    let mut greedy = Vec::new();
+    for _ in 0..40 {
+        let mut connection = Client::connect(server.address);
+        if connection.try_send(&endless.bytes()).is_ok() {
+            greedy.push(connection);
+        }
+    }
+    wait_until("not all its calls run", || {
+        server.host.occupancy().running == 4
+    });
+    for _ in 0..20 {
+        let read = json!({"skill_name": "public-notes"});
+        let answer = call(&server, Some("other"), "read_skill", read);
+        assert_eq!(
+            (answer.status, answer.text()),
+            (200, "# meadow\n".to_owned())
+        );
+    }
+    drop(greedy);
+}
+
+#[test]
+fn the_program_names_the_setting_of_a_client_that_cannot_be_meant() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let program = Program::new();
+    program.write("skills/a/SKILL.md", "# A\n");
+    let token = |name: &str, text: &str, mode| {
+        program.write(name, text);
+        let path = program.folder.path().join(name);
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    token("one", TOKEN, 0o600);
+    token("same", TOKEN, 0o600);
+    token("open", "a-token-that-others-read", 0o644);
+    token("short", "too-short", 0o600);
+    let arguments = ["serve", "--config", "c.toml", "--http", "127.0.0.1:0"];
+    for (text, extra, reason) in [
+        ("[clients.a]\n", &[][..], "nobody can be the client `a`"),
+        (
+            "[clients.a]\ntoken_file = \"one\"\n[clients.b]\ntoken_file = \"same\"\n",
+            &[],
+            "`c.toml`, line 4: this token is also that of `[clients.a]`",
+        ),
+        (
+            "[clients.a]\ntoken_file = \"open\"\n",
+            &[],
+            "`token_file` of `[clients.a]`",
+        ),
+        (
+            "[clients.a]\ntoken_file = \"open\"\n",
+            &[],
+            "set its mode to 0600",
+        ),
+        (
+            "[clients.a]\ntoken_file = \"short\"\n",
+            &[],
+            "between 16 and 4096",
+        ),
+        (
+            "[clients.a]\ntoken_file = \"one\"\n",
+            &["--token-file", "same"],
+            "the token of `[http]`: this token is also that of `[clients.a]`",
+        ),
+    ] {
+        program.write("c.toml", text);
+        let run = program.run(&[&arguments, extra].concat());
+        assert_eq!(run.code, 4, "{text}: {run:?}");
+        assert!(run.stderr.contains(reason), "{text}: {}", run.stderr);
+    }
+}
+
+#[test]
+fn the_program_warns_of_scopes_that_fit_nothing_and_of_clients_past_their_time() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let program = Program::new();
+    program.write("skills/a/SKILL.md", "# A\n");
+    program.write("t", TOKEN);
+    let path = program.folder.path().join("t");
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).unwrap();
+    program.write(
+        "c.toml",
+        "skills = [\"skills\"]\n[clients.old]\ntoken_file = \"t\"\nexpires = 2001-01-01\n\
+         tools = [\"read_*\", \"reed_*\"]\nskills = [\"a\", \"zebra\"]\n",
+    );
+    let mut server = super::program::ServerProcess::new(&program, &["--config", "c.toml"], None);
+    wait_until("not ready", || {
+        Client::once(server.address, &Request::get("/readyz")).status == 200
+    });
+    let read = Request::call(1, "read_skill", json!({"skill_name": "a"}));
+    let read = read.with("Authorization", &format!("Bearer {TOKEN}"));
+    let refused = Client::once(server.address, &read);
+    assert_eq!(refused.status, 401);
+    // The peer learns nothing of why.
+    assert_eq!(refused.body, "the bearer token is missing or wrong\n");
+    server.signal();
+    assert_eq!(server.wait(), Some(0));
+    let mut log = String::new();
+    let stderr = server.child.stderr.as_mut().unwrap();
+    std::io::Read::read_to_string(stderr, &mut log).unwrap();
+    for line in [
+        "`expires` of `[clients.old]` has passed",
+        "`reed_*` in `tools` of `[clients.old]` fits none of the tools that there are",
+        "`zebra` in `skills` of `[clients.old]` fits none of the skills that there are",
+    ] {
+        assert!(log.contains(line), "{line}: {log}");
+    }
+    assert!(
+        !log.contains("`read_*`") && !log.contains("`a` in"),
+        "{log}"
+    );
+}

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use skillhost::internal::chain::Link;
 use skillhost::{AuditMode, Config, Host};
 use skillhost_audit::{KeptCheckpoints, LogSigner, PrivateKey, PublicKey, Report, verify};
 use tempfile::TempDir;
@@ -250,6 +251,45 @@ fn a_log_that_is_cut_while_the_host_runs_shows_the_gap() {
 }
 
 #[test]
+fn a_host_does_not_go_on_with_a_chain_that_others_made() {
+    let log = SignedLog::new(AT_THE_END);
+    // Another tool in the last record or the one before, and perhaps a record more.
+    for (changed, more) in [(2, 0), (1, 0), (2, 1), (1, 3)] {
+        let host = log.host();
+        record(&host, 3);
+        let text = fs::read_to_string(&log.path).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        let mut link = Link::of(lines[changed].as_bytes()).unwrap();
+        let mut forged: String = lines[..changed]
+            .iter()
+            .flat_map(|line| [*line, "\n"])
+            .collect();
+        let last = [lines[2]].repeat(more);
+        for line in lines[changed..].iter().chain(&last) {
+            let (fields, _) = line.split_once(",\"sequence\"").unwrap();
+            let mut line = format!("{fields}}}")
+                .replace("none", "another")
+                .into_bytes();
+            link.seal(&mut line);
+            link = link.after(&line);
+            forged += str::from_utf8(&line).unwrap();
+            forged.push('\n');
+        }
+        let mut file = OpenOptions::new()
+            .write(true)
+            .truncate(true)
+            .open(&log.path)
+            .unwrap();
+        file.write_all(forged.as_bytes()).unwrap();
+        record(&host, 1);
+        drop(host);
+        let report = log.verify(&["audit.jsonl"]);
+        assert!(!report.problems.is_empty(), "{changed} {more}: {report:?}");
+        fs::remove_file(&log.path).unwrap();
+    }
+}
+
+#[test]
 fn a_log_of_a_version_without_a_chain_is_vouched_for() {
     let log = SignedLog::new(AT_THE_END);
     let old = "{\"time\":\"2026-01-01T00:00:00.000Z\",\"id\":null,\"tool\":\"read_skill\",\
@@ -348,7 +388,7 @@ fn kept_checkpoints_show_a_cut() {
     let keys = [log.public.clone()];
     let check = || {
         let kept = KeptCheckpoints::read(&kept_file, &keys).unwrap();
-        verify(&[log.path.clone()], &keys, kept).unwrap()
+        verify(std::slice::from_ref(&log.path), &keys, kept).unwrap()
     };
     let report = check();
     assert_eq!((report.kept, &*report.problems), (3, &[][..]));

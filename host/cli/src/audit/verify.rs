@@ -66,6 +66,11 @@ fn lines(report: &Report) -> Vec<Line> {
         count(report.records, "record"),
         count(report.checkpoints, "checkpoint")
     ));
+    if let Some(first @ 1..) = report.first {
+        lines.push(format_line!(
+            "records before {first} are in no file that is given"
+        ));
+    }
     if report.kept > 0 {
         let kept = count(report.kept, "checkpoint");
         lines.push(format_line!("{kept} that were kept are in the log"));

@@ -43,6 +43,7 @@ pub(super) fn build(project: &Project, purpose: Purpose) -> Result<PathBuf, Faul
     let messages = step.run().map_err(|fault| {
         fault
             .fix("fix the first error above first; its file and line stand under it")
+            .fix("the first build, and one after a change of dependencies, needs cargo's registry")
             .fix(
                 "if `skillhost-guest` was not found, copy `sdk` from a new project of `skillhost \
                  new`, and change its line in `Cargo.toml`",

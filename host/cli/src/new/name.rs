@@ -81,10 +81,12 @@ pub(super) fn camel(tool: &str) -> String {
 fn nearest(name: &str) -> String {
     const SENSIBLE: usize = 40;
     let mut made = String::new();
+    let mut before = ' ';
     for c in name.chars().take(SENSIBLE) {
-        if c.is_ascii_uppercase() && made.ends_with(|last: char| last.is_ascii_lowercase()) {
+        if c.is_ascii_uppercase() && before.is_ascii_lowercase() {
             made.push('-');
         }
+        before = c;
         if c.is_ascii_alphanumeric() {
             made.push(c.to_ascii_lowercase());
         } else if !made.is_empty() && !made.ends_with('-') {
@@ -120,6 +122,8 @@ mod tests {
     fn suggests_a_valid_name() {
         for (name, suggested) in [
             ("LookUp", "look-up"),
+            ("CSV", "csv"),
+            ("readCSV", "read-csv"),
             ("my tool!", "my-tool"),
             ("../../etc", "etc"),
             ("2nd", "nd"),

@@ -41,12 +41,14 @@ pub(super) fn build(project: &Project, purpose: Purpose) -> Result<PathBuf, Faul
     let mut step = Step::new("`cargo build`", command);
     step.is_captured = true;
     let messages = step.run().map_err(|fault| {
-        fault
-            .fix("fix the first error above first; its file and line stand under it")
-            .fix(
+        let fault = fault.fix("fix the first error above first; its file and line stand under it");
+        match project.text("Cargo.toml") {
+            Ok(text) if text.contains("skillhost-guest") => fault.fix(
                 "if `skillhost-guest` was not found, copy `sdk` from a new project of `skillhost \
                  new`, and change its line in `Cargo.toml`",
-            )
+            ),
+            _ => fault,
+        }
     })?;
     let mut made = messages
         .split(|byte| *byte == b'\n')

@@ -185,6 +185,19 @@ fn a_build_runs_no_program_in_the_project() {
 }
 
 #[test]
+fn the_c_compiler_gets_paths_inside_the_project() {
+    let machine = Machine::with_project("c");
+    machine.build();
+    let logged = machine.logged();
+    let mut lines = logged.iter().filter(|line| line.contains("ziglang cc"));
+    let line = lines.next().unwrap();
+    assert!(line.contains(" build/bindings/"), "{line}");
+    // It takes a `%` in a path for something else.
+    let folder = machine.project.display().to_string();
+    assert!(!line.contains(&folder), "{line}");
+}
+
+#[test]
 fn a_compiler_is_installed_once_for_each_state_of_the_lock_files() {
     for (language, lock) in [
         ("python", "requirements.txt"),

@@ -97,11 +97,8 @@ impl TypeComments {
         let none = TypeDocs::default();
         match &mut known.docs {
             None => {}
-            Some(before) if *before == docs => {
-                if !is_same_name {
-                    known.name = None;
-                }
-            }
+            Some(before) if *before == docs && is_same_name => {}
+            Some(before) if *before == docs => known.name = None,
             Some(_) if is_same_name && docs == none => {}
             Some(before) if is_same_name && *before == none => *before = docs,
             Some(_) => known.docs = None,

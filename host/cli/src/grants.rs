@@ -14,7 +14,7 @@ use crate::terminal::{self, format_line};
 pub(crate) struct GrantsCommand {
     /// Show only these tools
     #[arg(value_name = "TOOL")]
-    tools: Vec<String>,
+    named: Vec<String>,
     /// Form of the grants
     #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
     output: ReportFormat,
@@ -27,7 +27,7 @@ impl GrantsCommand {
         let options = before.and(std::mem::take(&mut self.options));
         let mut grants = options.host_for_one_call().await?.grants();
         let is_there = |tool: &&String| grants.iter().any(|grant| grant.tool == **tool);
-        if let Some(unknown) = self.tools.iter().find(|tool| !is_there(tool)) {
+        if let Some(unknown) = self.named.iter().find(|tool| !is_there(tool)) {
             let names: Vec<&str> = grants.iter().map(|grant| &*grant.tool).collect();
             terminal::complain(format_args!(
                 "there is no tool `{unknown}`; the tools are {}",
@@ -35,7 +35,7 @@ impl GrantsCommand {
             ));
             return Ok(Exit::Usage);
         }
-        grants.retain(|grant| self.tools.is_empty() || self.tools.contains(&grant.tool));
+        grants.retain(|grant| self.named.is_empty() || self.named.contains(&grant.tool));
         match self.output {
             ReportFormat::Text => {
                 let lines: Vec<Line> = grants.iter().flat_map(paragraph).collect();

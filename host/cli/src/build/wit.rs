@@ -129,10 +129,6 @@ mod tests {
         for (functions, said) in [
             ("count: func();", "`count` has no comment"),
             (
-                "// Not one for models.\ncount: func();",
-                "`count` has no comment",
-            ),
-            (
                 "/// Count.\ncount: func(skill: string);",
                 "`count` has the parameter `skill`, and sees no folder",
             ),

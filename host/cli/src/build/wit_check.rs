@@ -78,7 +78,7 @@ fn remedy(message: &str) -> String {
     if message.contains("invalid character in identifier '_'") {
         return "; names in WIT have `-`, such as `skill-name`".to_owned();
     }
-    match message.split_once("expected an identifier or string, found keyword `") {
+    match message.split_once("found keyword `") {
         Some((_, word)) => {
             let word = word.trim_end().trim_end_matches('`');
             format!("; as a name, a word of WIT's own is written `%{word}`")

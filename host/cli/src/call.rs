@@ -11,7 +11,9 @@ use std::sync::Arc;
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 use skillhost::config::Config;
-use skillhost::{CallError, Caller, Host, HostBuilder, Output, OutputFiles, Transport, message};
+use skillhost::{
+    CallError, Caller, Host, HostBuilder, Output, OutputFiles, Stop, Transport, message,
+};
 use skillhost_confine::broker::Broker;
 
 use crate::exit::Exit;
@@ -247,6 +249,16 @@ fn places(config: &Config) -> String {
     }
 }
 
+/// Returns the names of skills that are like one which does not exist, to stand after it.
+fn nearest(host: &Host, skill: &str) -> String {
+    let names = host.catalog().nearest(skill);
+    let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    match names.is_empty() {
+        true => String::new(),
+        false => format!("; did you mean {}?", names.join(" or ")),
+    }
+}
+
 /// Prints what stands beside the answer: the host's help, and what is for the
 /// operator alone.
 fn explain(host: &Host, error: &CallError) {
@@ -262,15 +274,26 @@ fn explain(host: &Host, error: &CallError) {
             let Some(skill) = &failure.unknown_skill else {
                 return;
             };
-            let nearest = host.catalog().nearest(skill);
+            let nearest = nearest(host, skill);
             if !nearest.is_empty() {
-                let names: Vec<String> = nearest.iter().map(|name| format!("`{name}`")).collect();
-                terminal::complain(format_args!(
-                    "there is no skill `{skill}`; did you mean {}?",
-                    names.join(" or ")
-                ));
+                terminal::complain(format_args!("there is no skill `{skill}`{nearest}"));
             }
         }
+        // No grant would give what is not there.
+        CallError::Stopped {
+            stop: Stop::NotGranted { skill, .. },
+            ..
+        } if !host.catalog().has(skill) => {
+            let nearest = nearest(host, skill);
+            terminal::complain(format_args!("there is no skill `{skill}`{nearest}"));
+        }
+        CallError::Stopped {
+            stop: Stop::Trap(_),
+            ..
+        } if !tracing::enabled!(tracing::Level::INFO) => terminal::complain(format_args!(
+            "{} (`--log info` shows what it printed)",
+            error.operator_text()
+        )),
         CallError::Stopped { .. } => terminal::complain(error.operator_text()),
         _ => {}
     }

@@ -119,6 +119,13 @@ fn check_table(
         if !known.contains(&entry) {
             let nearest = suggest::nearest(name, known.iter().copied());
             let hint = match nearest.first() {
+                // A dot that is not in quotes begins a table in a table.
+                _ if (within, name) == ("grants.*", "wasm") => {
+                    format!(
+                        "; put the file's name in quotes: `[grants.\"{}.wasm\"]`",
+                        shown.trim_start_matches("grants.").escape_debug()
+                    )
+                }
                 Some(nearest) => format!("; did you mean `{nearest}`?"),
                 None => format!("; the keys here are {}", known.join(", ")),
             };

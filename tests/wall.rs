@@ -16,7 +16,7 @@ use serde_json::json;
 use skillhost_confine::broker::{Allowed, AllowedFolder, Broker, LogPath, OutputFolder};
 
 use crate::support::mcp::{Client, NEWEST, session};
-use crate::support::program::Program;
+use crate::support::program::{Program, finish};
 
 /// The longest wait for anything.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -399,4 +399,32 @@ fn the_broker_writes_new_files_in_one_new_folder() {
     }
     assert_eq!(fs::read_to_string(at("there/file")).unwrap(), "old");
     assert_eq!(fs::read_dir(at("there")).unwrap().count(), 1);
+}
+
+#[test]
+fn what_a_confined_process_compiles_is_run_by_confined_ones_alone() {
+    let program = program();
+    let cache = program.folder.path().join("own-cache");
+    let code = |folder: &str| {
+        let files = fs::read_dir(cache.join(folder)).into_iter().flatten();
+        let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
+        names.filter(|name| name.ends_with(".cwasm")).count()
+    };
+    let call = |confine: &str| {
+        let arguments = ["call", "--skills", "skills", "--confine", confine];
+        let mut command = program.command(&arguments);
+        command.args(["read_skill", "skill_name=a"]);
+        command.env("SKILLHOST_CACHE", &cache);
+        let run = finish(command, "");
+        assert_eq!(run.code, 0, "{run:?}");
+        (code("."), code("confined"))
+    };
+    let (open, confined) = call("auto");
+    assert!(open == 0 && confined > 0, "{open} {confined}");
+    // It does not run what is there already.
+    let (open, _) = call("off");
+    assert!(open > 0);
+    // What was compiled without a wall serves behind it too.
+    fs::remove_dir_all(cache.join("confined")).unwrap();
+    assert_eq!(call("auto"), (open, 0));
 }

@@ -84,7 +84,7 @@ impl CallCommand {
             is_server: false,
             output: self.output_dir.as_deref(),
         };
-        let broker = wall::raise(&self.wall, &options, &config, needs)?;
+        let (builder, broker) = wall::raise(&self.wall, &options, &config, needs, builder)?;
         Ok(ReadyCall {
             call: self,
             options,

@@ -49,7 +49,7 @@ impl ServeCommand {
             is_server: true,
             output: None,
         };
-        wall::raise(&self.wall, &options, &config, needs)?;
+        let (builder, _) = wall::raise(&self.wall, &options, &config, needs, builder)?;
         Ok(ReadyServer { builder, http })
     }
 }

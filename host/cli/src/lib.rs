@@ -85,6 +85,7 @@ enum Verb {
 /// Runs the program. `observer` learns how every call over stdio ends; the program
 /// `skillhost` has none.
 pub fn run(observer: Option<Arc<dyn Observer>>) -> ExitCode {
+    skillhost_confine::note_inherited();
     panic::install_hook();
     let first = env::args_os().nth(1).unwrap_or_default();
     if first == skillhost::COMPILE_ARGUMENT {

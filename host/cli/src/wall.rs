@@ -9,6 +9,7 @@
 //! | the configuration, tokens and keys are read | the verb |
 //! | the program and the socket that get checkpoints of the audit log | `CommonOptions::builder` |
 //! | the server's sockets are bound | `serve/http.rs` |
+//! | descriptors that the process was started with are closed | [`raise`] |
 //! | what the machine is asked once: its memory, the page map, `/proc/self/fd` | [`look_at_machine`] |
 //! | the cache folders and the audit log are made, if they are missing | [`raise`] |
 //! | the broker starts, which opens and starts what this process may not | [`start_broker`] |
@@ -31,7 +32,7 @@ use skillhost::{COMPILE_ARGUMENT, HostBuilder};
 use skillhost_confine::broker::{
     Allowed, AllowedFolder, Broker, BrokeredChild, LogPath, OutputFolder,
 };
-use skillhost_confine::{Profile, Wall, WallReport, link_targets};
+use skillhost_confine::{Profile, Wall, WallReport, close_inherited, link_targets};
 
 use crate::options::{self, CommonOptions};
 
@@ -103,6 +104,7 @@ pub(crate) fn raise(
              start it as another user"
         );
     }
+    close_inherited();
     look_at_machine();
     let broker = start_broker(config, needs)?;
     let report = wall(options, config).raise(Profile::Serving);
@@ -213,6 +215,15 @@ struct Outside(Arc<Broker>);
 impl Delegate for Outside {
     fn open(&self, handle: BorrowedFd<'_>) -> io::Result<OwnedFd> {
         self.0.open(handle)
+    }
+
+    fn watch(
+        &self,
+        inotify: BorrowedFd<'_>,
+        folder: BorrowedFd<'_>,
+        events: u32,
+    ) -> io::Result<i32> {
+        self.0.watch(inotify, folder, events)
     }
 
     fn open_log(&self) -> io::Result<OwnedFd> {

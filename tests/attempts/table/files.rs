@@ -25,6 +25,15 @@ fn open_handle(ground: &Ground, path: &str, flags: i32) -> Answer {
     open_text(&format!("/proc/self/fd/{handle}"), flags)
 }
 
+/// Watches a folder for all that happens in it.
+fn watch(folder: usize) -> Answer {
+    let inotify = call(SYS_inotify_init1, &[0])?;
+    call(
+        SYS_inotify_add_watch,
+        &[inotify as usize, folder, IN_ALL_EVENTS as usize],
+    )
+}
+
 attempts! {
     "keeps reading a skill" => |g| open(g.at("skills/a/SKILL.md"), O_RDONLY);
     "keeps listing the root" => |g| open(g.at("skills"), O_RDONLY | O_DIRECTORY);
@@ -50,6 +59,9 @@ attempts! {
     "list the current folder" => |_| open_text(".", O_RDONLY | O_DIRECTORY);
     "read the program" => |_| open_text("/proc/self/exe", O_RDONLY);
     "read /etc/hosts" => |_| open_text("/etc/hosts", O_RDONLY);
+    "watch a folder beside the root" => |g| watch(g.at("secret"));
+    "watch the folder above the root" => |g| watch(g.at("."));
+    "watch /tmp" => |_| watch(text("/tmp"));
     "read its own environment" => |_| open_text("/proc/self/environ", O_RDONLY);
     "read its own memory as a file" => |_| open_text("/proc/self/mem", O_RDWR);
     "read its map of memory" => |_| open_text("/proc/self/maps", O_RDONLY);
@@ -67,6 +79,14 @@ attempts! {
 
     "write a skill" => |g| open(g.at("skills/a/SKILL.md"), O_WRONLY);
     "empty a skill" => |g| open(g.at("skills/a/cut"), O_WRONLY | O_TRUNC);
+    "empty a skill without a right" => |g| open(g.at("skills/a/cut"), O_ACCMODE | O_TRUNC);
+    "empty a skill while reading it" => |g| open(g.at("skills/a/cut"), O_TRUNC);
+    "empty the file beside the root" => |g| open(g.at("secret/cut"), O_ACCMODE | O_TRUNC);
+    "empty it by openat2" => |g| {
+        let how = [(O_ACCMODE | O_TRUNC) as u64, 0, 0];
+        call(SYS_openat2, &[HERE, g.at("secret/cut"), value(how), 24])
+    };
+    "open a device without a right" => |_| open_text("/dev/zero", O_ACCMODE);
     "append to a skill" => |g| open(g.at("skills/a/SKILL.md"), O_WRONLY | O_APPEND);
     "make a file in the root" => |g| open(g.at("skills/a/new"), NEW);
     "make a nameless file in the root" => |g| open(g.at("skills/a"), O_WRONLY | O_TMPFILE);

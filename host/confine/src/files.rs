@@ -46,9 +46,6 @@ impl Kind {
     }
 }
 
-/// The first version that keeps files from being cut.
-pub(crate) const CUTS: i32 = 3;
-
 /// Restricts the calling thread to the rules. A path that does not exist has no rule.
 /// Returns the kernel's version of Landlock; 0 is none.
 pub(crate) fn restrict(

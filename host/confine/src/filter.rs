@@ -15,7 +15,7 @@ use seccompiler::{
     SeccompRule, TargetArch,
 };
 
-use crate::{WallReport, files};
+use crate::WallReport;
 
 /// The kind of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -320,6 +320,9 @@ impl Rules {
     }
 }
 
+/// The first version of Landlock that keeps files from being cut.
+const CUTS: i32 = 3;
+
 /// The calls that open by a path, with the place of their flags.
 const OPENING: &[(c_long, u8)] = &[
     #[cfg(target_arch = "x86_64")]
@@ -339,7 +342,7 @@ fn allow_opening(rules: &mut Rules, landlock: i32) -> anyhow::Result<()> {
             rules.allow_if(*call, &[(*place, Dword, only, mode)])?;
         }
     }
-    if landlock >= files::CUTS {
+    if landlock >= CUTS {
         rules.allow(&[libc::SYS_openat2]);
     }
     Ok(())

@@ -67,6 +67,9 @@ fn main() -> ExitCode {
     if first == skillhost::COMPILE_ARGUMENT {
         return child_task(skillhost::compile_component());
     }
+    if first == skillhost_identity::FETCH_ARGUMENT {
+        return child_task(skillhost_identity::fetch_keys());
+    }
     if first == trace::LOCATE_ARGUMENT {
         return child_task(trace::answer_locations());
     }

@@ -6,6 +6,7 @@ mod clients;
 mod file;
 mod grants;
 mod http;
+mod issuers;
 mod keys;
 mod limits;
 mod parse;
@@ -32,6 +33,7 @@ use source::{Reach, Source};
 pub use audit::{CheckpointLimits, Checkpoints};
 pub use clients::{ClientConfig, ClientLimits};
 pub use http::{Http, HttpLimits};
+pub use issuers::{ALGORITHMS, IssuerConfig, KeySource};
 pub use prompt::PromptLimits;
 
 /// The name of a configuration that is found in the current folder.
@@ -91,6 +93,8 @@ pub struct Config {
     pub http: Http,
     /// The clients of such a server, sorted by name.
     pub clients: Vec<ClientConfig>,
+    /// The issuers whose access tokens clients may show.
+    pub issuers: Vec<IssuerConfig>,
 }
 
 /// A folder of skills, and the place where it was configured.

@@ -32,7 +32,7 @@ use std::time::Duration;
 use anyhow::{Context as _, ensure};
 use axum::Router;
 use axum::http::StatusCode;
-use axum::http::header::CONTENT_TYPE;
+use axum::http::header::{ACCESS_CONTROL_ALLOW_ORIGIN, CONTENT_TYPE};
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{any, get};
@@ -56,6 +56,7 @@ use places::Places;
 use reply::refusal;
 use sessions::Sessions;
 use skillhost::Occupancy;
+use skillhost_identity::ResourceMetadata;
 
 pub use metrics::Metrics;
 pub use options::HttpOptions;
@@ -222,6 +223,9 @@ impl Server {
             shutdown.begun(),
             &broken_off,
         ));
+        let metadata = options.clients.resource_metadata().cloned();
+        let looking = options.clients.clone();
+        tokio::spawn(async move { looking.look_for_all_keys().await });
         let gate = Arc::new(Gate {
             peers,
             clients: options.clients,
@@ -242,7 +246,8 @@ impl Server {
             .with_state(endpoint)
             .route(gate::METRICS, get(scrape))
             .route_layer(from_fn_with_state(gate, gate::admit));
-        let router = guarded
+        let router = metadata.iter().fold(guarded, with_metadata);
+        let router = router
             .route("/healthz", get("ok\n"))
             .route("/readyz", get(ready))
             .fallback(|| std::future::ready(refusal(StatusCode::NOT_FOUND, "no such path\n")));
@@ -281,6 +286,20 @@ impl Server {
 
 async fn join_all(open: &mut JoinSet<()>) {
     while open.join_next().await.is_some() {}
+}
+
+/// Serves what tells peers how to get an access token. Pages of any origin may read it.
+fn with_metadata(router: Router, metadata: &ResourceMetadata) -> Router {
+    let headers = [
+        (CONTENT_TYPE, "application/json"),
+        (ACCESS_CONTROL_ALLOW_ORIGIN, "*"),
+    ];
+    let answer = (headers, metadata.document.to_string());
+    let serve = |router: Router, path: &String| {
+        let answer = answer.clone();
+        router.route(path, get(move || std::future::ready(answer.clone())))
+    };
+    metadata.paths.iter().fold(router, serve)
 }
 
 /// Answers `/readyz`: whether a balancer may send new requests.

@@ -78,7 +78,10 @@ impl HttpArguments {
         let config = options.configured()?;
         let builder = options.builder(&config)?.observer(metrics.clone());
         let shutdown = Shutdown::on_signals()?;
+        let program = options::program().context("this program has no path")?;
+        let resource = config.http.resource.as_deref().unwrap_or_default();
         let clients = Clients::read(&config.clients)?;
+        let clients = clients.and_issuers(&config.clients, &config.issuers, resource, &program)?;
         for warning in Clients::warnings(&config.clients) {
             terminal::complain(warning);
         }

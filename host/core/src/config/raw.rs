@@ -11,6 +11,7 @@ use super::audit::RawAudit;
 use super::clients::RawClient;
 use super::grants::RawGrant;
 use super::http::RawHttp;
+use super::issuers::RawIssuer;
 use super::prompt::RawSearch;
 
 /// The keys of a file, as they are written. Limits are read by their tables: the
@@ -37,6 +38,7 @@ pub(super) struct RawConfig {
     pub(super) grants: BTreeMap<String, Spanned<RawGrant>>,
     pub(super) http: RawHttp,
     pub(super) clients: BTreeMap<String, Spanned<RawClient>>,
+    pub(super) issuers: BTreeMap<String, Spanned<RawIssuer>>,
     #[serde(rename = "prompt")]
     _prompt: IgnoredAny,
     pub(super) search: RawSearch,

@@ -1,6 +1,9 @@
 //! The audit log: one record per call, without what the call read, and no answer
 //! without a record.
 
+mod chain;
+mod program;
+
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;

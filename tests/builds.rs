@@ -185,6 +185,19 @@ fn a_build_runs_no_program_in_the_project() {
 }
 
 #[test]
+fn the_c_compiler_gets_paths_inside_the_project() {
+    let machine = Machine::with_project("c");
+    machine.build();
+    let logged = machine.logged();
+    let mut lines = logged.iter().filter(|line| line.contains("ziglang cc"));
+    let line = lines.next().unwrap();
+    assert!(line.contains(" build/bindings/"), "{line}");
+    // It takes a `%` in a path for something else.
+    let folder = machine.project.display().to_string();
+    assert!(!line.contains(&folder), "{line}");
+}
+
+#[test]
 fn a_compiler_is_installed_once_for_each_state_of_the_lock_files() {
     for (language, lock) in [
         ("python", "requirements.txt"),
@@ -260,19 +273,25 @@ fn each_build_compiles_the_current_sources() {
 fn a_build_waits_for_another_of_the_same_project() {
     let machine = Machine::with_project("python");
     assert_eq!(machine.build().code, 0);
-    let other = fs::File::open(&machine.environments()[0]).unwrap();
-    other.lock().unwrap();
-    let mut child = Process::start(&mut machine.command());
-    let mut line = String::new();
-    let mut stderr = BufReader::new(child.stderr.take().unwrap());
-    stderr.read_line(&mut line).unwrap();
-    assert!(
-        line.contains("waiting for another build of this project"),
-        "{line}"
-    );
-    assert!(child.try_wait().is_none());
-    drop(other);
-    assert!(child.wait().success());
+    // Its compiler is being installed; its sources are being compiled.
+    for locked in [
+        machine.environments()[0].clone(),
+        machine.project.join("build"),
+    ] {
+        let other = fs::File::open(&locked).unwrap();
+        other.lock().unwrap();
+        let mut child = Process::start(&mut machine.command());
+        let mut line = String::new();
+        let mut stderr = BufReader::new(child.stderr.take().unwrap());
+        stderr.read_line(&mut line).unwrap();
+        assert!(
+            line.contains("waiting for another build of this project"),
+            "{line}"
+        );
+        assert!(child.try_wait().is_none());
+        drop(other);
+        assert!(child.wait().success());
+    }
 }
 
 #[test]

@@ -15,6 +15,9 @@ use skillhost_conformance::{Check, Conformance, Outcome, Report, rules};
 use crate::support::program::{Program, run_in_repository};
 use crate::support::{block_on, cache, guests, repository};
 
+/// The component's own checks, `loads`, `has-tools` and `definitions-stable`, and `case`.
+const CHECKS_OF_NO_TOOL: usize = 4;
+
 /// Prepares a run with the tests' cache.
 fn conformance(component: impl Into<PathBuf>) -> Conformance {
     Conformance::of(component).cache(cache())
@@ -120,6 +123,13 @@ fn each_check_finds_its_fault() {
     assert_eq!(faults(&report), expected);
     // Each tool of the guest has one fault.
     assert_eq!(report.tools.len(), expected.len());
+    // What a fault keeps from running is listed too.
+    for tool in &report.tools {
+        let of_tool = |check: &&Check| check.tool.as_deref() == Some(tool);
+        let listed = report.checks.iter().filter(of_tool).count();
+        let rules = rules().len() - CHECKS_OF_NO_TOOL;
+        assert_eq!(listed, rules, "{tool}");
+    }
     for check in report.failed() {
         let Outcome::Failed(reason) = &check.outcome else {
             continue;

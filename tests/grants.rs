@@ -125,6 +125,17 @@ fn a_refused_skill_tells_the_model_why_and_the_operator_which_setting_allows_it(
         assert_eq!(run.code, 4, "{wrong}");
         assert!(run.stderr.contains("`--grant`: "), "{}", run.stderr);
     }
+    // Messages name the option, not the configuration.
+    for (wrong, says) in [
+        ("raw_read=c*", "`--grant` grants something to `raw_read`"),
+        (
+            "unchecked.wasm=calculatr",
+            "`--grant` grants `unchecked.wasm` the skill `calculatr`",
+        ),
+    ] {
+        let run = program.run(&["--tools", guests, "--grant", wrong, "tools"]);
+        assert!(run.stderr.contains(says), "{}", run.stderr);
+    }
 }
 
 #[test]

@@ -225,7 +225,7 @@ fn the_audit_log_has_the_script_its_modules_and_its_exit_code() {
     take(&host, &["read scripts/run.py"]);
     let record = records(&folders).pop().unwrap();
     assert_eq!(record.get("script"), None);
-    assert_eq!(record.as_object().unwrap().len(), 11);
+    assert_eq!(record.as_object().unwrap().len(), 18);
 }
 
 #[test]

@@ -8,6 +8,15 @@ import program
 # The comment of the function in the project's WIT.
 COMMENT = "Look up what a term means in a skill's glossary. The term may be in upper or lower case."
 
+# For each language whose functions import modules when they run: the file, a line of it, what
+# stands there instead, and the answer then.
+LATE_IMPORTS = {
+    "python": ("tool.py", "return Entry(name.strip(), meaning.strip())", """from decimal import Decimal
+
+                mast = "m\\\\u00e2t".encode().decode("unicode_escape")
+                return Entry(mast, str(Decimal(3) / 10))""", {"term": "m\u00e2t", "meaning": "0.3"}),
+}
+
 
 def run(folder, language):
     shutil.rmtree(folder)
@@ -19,8 +28,21 @@ def run(folder, language):
     # What a compiler adds is no tool.
     (tool,) = json.loads(found.stdout)["tools"]
     assert tool["name"] == "find_word", tool
+    # The comment on a field of the answer's record.
+    described = tool["output_schema"]["properties"]["meaning"]
+    assert described["description"] == "What it means, in a few words.", tool
     program.run(folder, "test", "dist/find_word.wasm", "--cases", "cases").exits_with(0)
+    answers(folder, {"term": "halyard", "meaning": "a rope that hoists a sail"})
+    if language in LATE_IMPORTS:
+        path, right, late, entry = LATE_IMPORTS[language]
+        text = (folder / path).read_text()
+        assert text.count(right) == 1, "%s has no %r" % (path, right)
+        (folder / path).write_text(text.replace(right, late))
+        program.run(folder, "build").exits_with(0)
+        answers(folder, entry)
+
+
+def answers(folder, entry):
     arguments = json.dumps({"skill_name": "sailing-terms", "term": "halyard"})
     result = program.run(folder, "call", "find_word", arguments).exits_with(0)
-    entry = {"term": "halyard", "meaning": "a rope that hoists a sail"}
     assert json.loads(result.stdout) == entry, result.stdout

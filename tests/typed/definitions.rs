@@ -5,6 +5,51 @@ use skillhost::Form;
 
 use super::host;
 
+/// Returns the properties of the record `point`, with the comments on its fields.
+fn point_properties() -> Value {
+    let number = |description: &str| {
+        json!({
+            "type": "integer", "minimum": i32::MIN, "maximum": i32::MAX,
+            "description": description,
+        })
+    };
+    json!({
+        "x": number("To the right."),
+        "y": number("Up."),
+        "text_beside": {
+            "type": ["string", "null"],
+            "description": "What stands beside it.",
+        },
+    })
+}
+
+#[test]
+fn comments_on_fields_and_cases_are_descriptions() {
+    let definitions = host().definitions();
+    let schema = |name: &str| {
+        let mut definitions = definitions.iter();
+        let found = definitions.find(|definition| definition.name == name);
+        found.unwrap().input_schema["properties"]["value"].clone()
+    };
+    let figure = schema("echo_variant");
+    let payload = |name: &str| {
+        let choices = figure["anyOf"].as_array().unwrap();
+        let mut found = choices.iter().map(|choice| &choice["properties"][name]);
+        found.find(|found| !found.is_null()).unwrap().clone()
+    };
+    assert_eq!(figure["description"], "A figure.");
+    assert_eq!(payload("circle")["description"], "A circle of this radius.");
+    let corners = payload("many_corners");
+    assert_eq!(corners["description"], "The corners.");
+    assert_eq!(corners["items"]["properties"], point_properties());
+    assert_eq!(
+        figure["anyOf"][3],
+        json!({"type": "string", "enum": ["nothing"], "description": "nothing: Nothing."})
+    );
+    assert_eq!(schema("echo_flags")["description"], "What may be done.");
+    assert_eq!(schema("echo_tuple").get("description"), None);
+}
+
 #[test]
 fn definitions_describe_the_types() {
     let definitions = host().definitions();
@@ -29,15 +74,16 @@ fn definitions_describe_the_types() {
                 "a": {"type": "string"},
                 "b": {
                     "type": ["object", "null"],
-                    "properties": {
-                        "x": {"type": "integer", "minimum": i32::MIN, "maximum": i32::MAX},
-                        "y": {"type": "integer", "minimum": i32::MIN, "maximum": i32::MAX},
-                        "text_beside": {"type": ["string", "null"]},
-                    },
+                    "properties": point_properties(),
                     "required": ["x", "y"],
                     "additionalProperties": false,
+                    "description": "A point, and what stands beside it.",
                 },
-                "c": {"type": "string", "enum": ["dark_red", "green", "light_blue"]},
+                "c": {
+                    "type": "string",
+                    "enum": ["dark_red", "green", "light_blue"],
+                    "description": "A colour.",
+                },
             },
             "required": ["a", "c"],
             "additionalProperties": false,

@@ -48,6 +48,17 @@ fn codes(cell: &str) -> Vec<&str> {
     cell.split('`').skip(1).step_by(2).collect()
 }
 
+fn remove_descriptions(schema: &mut Value) {
+    match schema {
+        Value::Object(entries) => {
+            entries.remove("description");
+            entries.values_mut().for_each(remove_descriptions);
+        }
+        Value::Array(values) => values.iter_mut().for_each(remove_descriptions),
+        _ => {}
+    }
+}
+
 #[test]
 fn the_host_does_what_each_row_of_the_table_says() {
     let page = page();
@@ -64,7 +75,10 @@ fn the_host_does_what_each_row_of_the_table_says() {
         let schema: Value = serde_json::from_str(codes(schema)[0]).unwrap();
         let mut definition = definitions.iter();
         let definition = definition.find(|one| one.name == tool).unwrap();
-        assert_eq!(definition.input_schema["properties"]["value"], schema);
+        let mut found = definition.input_schema["properties"]["value"].clone();
+        // The guest's comments on its types.
+        remove_descriptions(&mut found);
+        assert_eq!(found, schema);
         let examples = codes(examples);
         assert!(!examples.is_empty(), "{row}");
         for example in examples {

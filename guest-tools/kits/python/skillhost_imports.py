@@ -30,14 +30,21 @@ def bake():
 
 
 def hint(error):
-    """What to do about a module or an encoding that a call lacks, or an empty text."""
-    if isinstance(error, ModuleNotFoundError) and error.name:
-        module = error.name
+    """What to do about a module, an encoding or a library's file that a call lacks, or an empty text."""
+    if isinstance(error, ImportError) and error.name:
+        module = ".".join(filter(None, (error.name, error.name_from)))
     elif isinstance(error, LookupError) and str(error).startswith("unknown encoding: "):
         name = str(error).removeprefix("unknown encoding: ").strip()
         module = "encodings." + name.lower().replace("-", "_").replace(" ", "_")
+    elif isinstance(error, FileNotFoundError) and _is_of_library(error.filename):
+        return " (a call finds no files of libraries: let the library read it in code at the top of tool.py, which runs when the component is built)"
     else:
         return ""
     if why := FAILED.get(module):
         return f" (it could not be imported when the component was built: {why})"
     return f" (a call finds only what was imported before: put `import {module}` at the top of tool.py)"
+
+
+def _is_of_library(path):
+    """Whether a path lies where modules were when the component was built."""
+    return isinstance(path, str) and any(path.startswith(folder + "/") for folder in sys.path if folder)

@@ -58,15 +58,26 @@ pub(crate) struct BuildCommand {
     lang: Option<Language>,
 }
 
+/// The use of a build.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// To be shipped.
+    Release,
+    /// To be tested after every change, for `dev`.
+    Trial,
+}
+
 /// A component that was built, inspected and put in its place.
 pub(crate) struct BuiltComponent {
     pub(crate) file: PathBuf,
     pub(crate) inspection: Inspection,
+    /// True if it is not as it would be shipped.
+    pub(crate) is_trial: bool,
 }
 
 impl BuildCommand {
     pub(crate) async fn execute(self) -> anyhow::Result<Exit> {
-        match build(&self.folder, self.lang).await {
+        match build(&self.folder, self.lang, Purpose::Release).await {
             Ok(built) => {
                 terminal::say(&format_line!("built `{}`", built.file.display()));
                 terminal::print(&inspect::lines(&built.inspection))?;
@@ -77,15 +88,22 @@ impl BuildCommand {
     }
 }
 
+/// Refuses a folder that is no project, or of several languages.
+pub(crate) fn check_folder(folder: &Path, language: Option<Language>) -> Result<(), Fault> {
+    Project::open(folder, language).map(drop)
+}
+
 /// Builds the project in `folder`.
 pub(crate) async fn build(
     folder: &Path,
     language: Option<Language>,
+    purpose: Purpose,
 ) -> Result<BuiltComponent, Fault> {
     let project = Project::open(folder, language)?;
     wit_check::check(&project)?;
+    let _lock = project.lock()?;
     let component = match project.language {
-        Language::Rust => rust::build(&project)?,
+        Language::Rust => rust::build(&project, purpose)?,
         Language::Python => python::build(&project)?,
         Language::JavaScript => javascript::build(&project)?,
         Language::C => c::build(&project)?,
@@ -106,5 +124,11 @@ pub(crate) async fn build(
         .map_err(|error| Fault::project(format!("a host cannot load the result: {error:#}")))?;
     times::note("compiling it as a host does", start);
     let file = place::put(&project, &component, &inspection)?;
-    Ok(BuiltComponent { file, inspection })
+    // The other compilers have no faster way.
+    let is_trial = purpose == Purpose::Trial && project.language == Language::Rust;
+    Ok(BuiltComponent {
+        file,
+        inspection,
+        is_trial,
+    })
 }

@@ -11,7 +11,7 @@ use std::time::Instant;
 use clap::Args;
 use skillhost::{Definition, Line};
 
-use crate::build::{self, times};
+use crate::build::{self, Purpose, times};
 use crate::exit::Exit;
 use crate::kit::Language;
 use crate::terminal::{self, format_line};
@@ -43,6 +43,9 @@ struct LastBuild {
 
 impl DevCommand {
     pub(crate) async fn execute(self) -> anyhow::Result<Exit> {
+        if let Err(fault) = build::check_folder(&self.folder, self.lang) {
+            return Ok(fault.report());
+        }
         let mut files = ProjectFiles::watch(&self.folder)?;
         let mut last = LastBuild::default();
         let mut build = true;
@@ -79,7 +82,7 @@ impl DevCommand {
 
     /// Builds, and shows the difference; returns `false` if nobody reads it.
     async fn build(&self, last: &mut LastBuild) -> anyhow::Result<bool> {
-        match build::build(&self.folder, self.lang).await {
+        match build::build(&self.folder, self.lang, Purpose::Trial).await {
             Ok(built) => {
                 let tools = built.inspection.tools.unwrap_or_default();
                 let file = built.file.display();
@@ -88,6 +91,11 @@ impl DevCommand {
                 } else {
                     let size = difference::size(last.size, built.inspection.size);
                     let mut lines = vec![format_line!("built `{file}`: {size}")];
+                    if built.is_trial && last.digest.is_empty() {
+                        lines.push(format_line!(
+                            "  without link-time optimisation: `skillhost build` makes what you ship"
+                        ));
+                    }
                     lines.extend(difference::tools(&last.tools, &tools));
                     lines
                 };

@@ -94,6 +94,12 @@ const PYTHON: &[KitFile] = files!("guest-tools/kits/python":
     "tool.py",
 );
 
+/// The module that imports, when a component is built, what functions import.
+pub(crate) const PYTHON_IMPORTS: &str = include_str!(concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../../guest-tools/kits/python/skillhost_imports.py"
+));
+
 const JAVASCRIPT: &[KitFile] = files!("guest-tools/kits/javascript":
     ".gitignore",
     ".npmrc",

@@ -1,6 +1,7 @@
 //! The command line: parses it, runs a verb, prints the error, and sets the exit
 //! code. Each verb is in the file of its name.
 
+mod audit;
 mod build;
 mod call;
 mod check;
@@ -59,6 +60,7 @@ enum Verb {
     AddLibrary(build::AddLibraryCommand),
     Test(test::TestCommand),
     Serve(serve::ServeCommand),
+    Audit(audit::AuditCommand),
 }
 
 fn main() -> ExitCode {
@@ -124,6 +126,7 @@ fn main() -> ExitCode {
             Verb::AddLibrary(library) => Ok(library.execute()),
             Verb::Test(test) => test.execute(arguments.options).await,
             Verb::Serve(serve) => serve.execute(arguments.options).await,
+            Verb::Audit(audit) => audit.execute(),
         }
     });
     // Do not wait for a thread that reads a terminal or compiles.

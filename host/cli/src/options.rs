@@ -15,6 +15,7 @@ use skillhost::{
     Catalog, Compilation, Grant, Host, HostBuilder, Line, MAX_DEPTH, Principal, SkillIndex,
     SkillsRoot, Trust,
 };
+use skillhost_audit::LogSigner;
 use skillhost_conformance::Conformance;
 use skillhost_index::MemoryIndex;
 use tracing::level_filters::LevelFilter;
@@ -190,7 +191,9 @@ impl CommonOptions {
                     argument.escape_debug()
                 )
             })?;
-            let grant = Grant::new().limits(config.limits.clone());
+            let grant = Grant::new()
+                .limits(config.limits.clone())
+                .source("`--grant`");
             let grant = grant.skills(skills.split(',')).context("`--grant`")?;
             config.grants.insert(component.to_owned(), grant);
         }
@@ -299,6 +302,11 @@ impl CommonOptions {
             .index(index);
         if let Some(folder) = cache_folder() {
             builder = builder.cache(folder);
+        }
+        if config.audit_file.is_some()
+            && let Some(signer) = LogSigner::start(&config.checkpoints, &[TOKEN_VARIABLE])?
+        {
+            builder = builder.audit_signer(Arc::new(signer));
         }
         if let Ok(program) = env::current_exe() {
             builder = builder.compiler(program);

@@ -5,7 +5,6 @@ use super::report::{Outcome, Recorder, Rule};
 use super::scratch::NO_SKILL;
 use super::trial::Trial;
 use super::wording::{answered_or_failed, describe};
-use skillhost::{CallError, FailureKind};
 
 pub(super) const RULES: &[Rule] = &[ANSWERS, TWICE, NO_SUCH_SKILL];
 
@@ -26,10 +25,7 @@ const NO_SUCH_SKILL: Rule = Rule {
 pub(super) async fn answers(recorder: &mut Recorder, trial: &Trial<'_>) -> bool {
     let answers = async {
         let result = trial.call(trial.sample.clone()).await;
-        if let Err(CallError::Failed(failure)) = &result
-            && failure.kind == FailureKind::Failed
-            && trial.has_failure_kinds().await
-        {
+        if trial.is_at_fault(&result).await {
             return Outcome::failed(
                 describe(&result),
                 "`failed` is for a tool that could not do its work. If the arguments are to blame, \

@@ -14,6 +14,7 @@ use serde_json::{Map, Value};
 use super::case::{self, Case, Expect, hint};
 use super::component::TestedComponent;
 use super::report::{Outcome, Recorder, Rule};
+use super::trial::is_at_fault;
 use super::wording::describe;
 use skillhost::Line;
 
@@ -156,6 +157,13 @@ async fn run(
     };
     match (seen, change) {
         (Ok(()), _) => Outcome::Passed,
+        // Written down, an uncaught exception would pass from now on.
+        (Err(why), Some(_)) if is_at_fault(&component.authors, &case.tool, &first).await => {
+            Outcome::failed(
+                why,
+                "correct the tool; `--update` writes no failure of the kind `failed` into a case",
+            )
+        }
         (Err(_), Some(change)) => {
             *change = Some(Expect::of(&first, case.expect.as_ref()));
             Outcome::Passed

@@ -3,22 +3,22 @@
 use super::report::{Outcome, Recorder, Rule};
 use super::scratch::{BINARY, EMPTY, HUGE};
 use super::trial::Trial;
-use super::wording::answered_or_failed;
+use super::wording::{answered_or_failed, describe};
 use skillhost::{CallError, Stop};
 
 pub(super) const RULES: &[Rule] = &[EMPTY_FILE, BINARY_FILE, HUGE_FILE];
 
 const EMPTY_FILE: Rule = Rule {
     id: "empty-file",
-    sentence: "an empty file ends in an answer or in the tool's own failure",
+    sentence: "an empty file ends in an answer, or in a failure that is not the tool's fault",
 };
 const BINARY_FILE: Rule = Rule {
     id: "binary-file",
-    sentence: "a binary file ends in an answer or in the tool's own failure",
+    sentence: "a binary file ends in an answer, or in a failure that is not the tool's fault",
 };
 const HUGE_FILE: Rule = Rule {
     id: "huge-file",
-    sentence: "a file of 24 MiB ends in an answer, in the tool's own failure, or at the limit on output",
+    sentence: "a file of 24 MiB ends in an answer, in a failure that is not the tool's fault, or at the limit on output",
 };
 
 pub(super) async fn run(recorder: &mut Recorder, trial: &Trial<'_>) {
@@ -45,6 +45,14 @@ async fn content(trial: &Trial<'_>, skill: &str) -> Outcome {
     }) = result
     {
         return Outcome::Passed;
+    }
+    if trial.is_at_fault(&result).await {
+        return Outcome::failed(
+            describe(&result),
+            "`failed` is for a tool that could not do its work, and an uncaught exception ends like \
+             this. If the file is to blame, catch the exception and use another kind; `--log info` \
+             shows what the tool printed",
+        );
     }
     answered_or_failed(&result, "for the file").into()
 }

@@ -70,19 +70,24 @@ use trial::Trial;
 
 pub use report::{Check, Outcome, Reason, Report, Rule};
 
+/// The rules of the checks that call a tool, in the order in which they run.
+const OF_CALLS: [&[Rule]; 6] = [
+    arguments::RULES,
+    answers::RULES,
+    paths::RULES,
+    contents::RULES,
+    limits::RULES,
+    records::RULES,
+];
+
 /// Returns the rules of all checks, in the order in which they run.
 pub fn rules() -> Vec<Rule> {
     [
-        definitions::RULES,
-        formats::RULES,
-        arguments::RULES,
-        answers::RULES,
-        paths::RULES,
-        contents::RULES,
-        limits::RULES,
-        records::RULES,
-        cases::RULES,
+        &[definitions::RULES, formats::RULES][..],
+        &OF_CALLS,
+        &[cases::RULES],
     ]
+    .concat()
     .concat()
 }
 
@@ -198,11 +203,15 @@ impl Conformance {
             formats::run(&mut recorder, tool).await;
             let examples = cases.iter().flat_map(|cases| cases.examples(&tool.name));
             let Some(sample) = arguments::sample(&mut recorder, tool, examples).await else {
+                let why = "there are no arguments to try it with";
+                recorder.skip_rest(&OF_CALLS, &tool.name, why).await;
                 continue;
             };
             let trial = Trial::new(tool, &component, &scratch, sample);
             // Nothing else can be tried on a tool that does not answer this.
             if !answers::answers(&mut recorder, &trial).await {
+                let why = "the tool does not answer a valid call";
+                recorder.skip_rest(&OF_CALLS, &tool.name, why).await;
                 continue;
             }
             arguments::run(&mut recorder, &trial).await;

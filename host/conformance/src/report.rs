@@ -145,6 +145,18 @@ impl Recorder {
         self.record(rule, tool, None, outcome).await
     }
 
+    /// Records the rules of a tool that have not run as skipped.
+    pub(super) async fn skip_rest(&mut self, rules: &[&[Rule]], tool: &str, why: &str) {
+        for rule in rules.iter().copied().flatten() {
+            let is_of_tool = |check: &Check| check.tool.as_deref() == Some(tool);
+            let mut ran = self.checks.iter().filter(|check| is_of_tool(check));
+            if ran.all(|check| check.id != rule.id) {
+                let outcome = Outcome::skipped(why, "");
+                self.check(rule, Some(tool), async { outcome }).await;
+            }
+        }
+    }
+
     /// Runs one of the author's cases.
     pub(super) async fn case(
         &mut self,

@@ -9,8 +9,7 @@ use super::record::check_record;
 use super::report::Reason;
 use super::scratch::{FILE, SKILL, Scratch};
 use super::wording::TrialResult;
-use skillhost::Host;
-use skillhost::{Definition, FolderRule};
+use skillhost::{CallError, Definition, FailureKind, FolderRule, Host};
 
 /// A tool, and arguments that match its schema.
 pub(super) struct Trial<'a> {
@@ -64,10 +63,9 @@ impl<'a> Trial<'a> {
         Some(self.with(&values))
     }
 
-    /// Returns whether the tool's failures have kinds.
-    pub(super) async fn has_failure_kinds(&self) -> bool {
-        let kinds = self.component.host.has_failure_kinds(self.name()).await;
-        kinds.unwrap_or_default()
+    /// Does what [`is_at_fault`] does.
+    pub(super) async fn is_at_fault(&self, result: &TrialResult) -> bool {
+        is_at_fault(&self.component.host, self.name(), result).await
     }
 
     /// Calls the tool with the run's own limits, and checks the record of its
@@ -93,6 +91,16 @@ impl<'a> Trial<'a> {
     async fn call_on(&self, host: &Host, arguments: Map<String, Value>) -> TrialResult {
         host.call(self.name(), Value::Object(arguments)).await
     }
+}
+
+/// Returns whether a tool failed, and says that it is to blame itself. An uncaught
+/// exception ends like this, too.
+pub(super) async fn is_at_fault(host: &Host, tool: &str, result: &TrialResult) -> bool {
+    let Err(CallError::Failed(failure)) = result else {
+        return false;
+    };
+    let kinds = host.has_failure_kinds(tool).await;
+    failure.kind == FailureKind::Failed && kinds.unwrap_or_default()
 }
 
 /// Makes arguments name the scratch skill, and its file if they hold a path.

@@ -27,8 +27,9 @@ pub(crate) const PATIENCE: &str = "60000";
 
 /// Where tests are: the first part of their names, cargo's options that choose the
 /// targets, and the target's name and kind.
-const GROUPS: [(&str, &str, &str, &str); 7] = [
+const GROUPS: &[(&str, &str, &str, &str)] = &[
     ("suite", "--test=suite", "suite", "test"),
+    ("audit", "--lib", "skillhost_audit", "lib"),
     ("core", "--lib", "skillhost", "lib"),
     ("conformance", "--lib", "skillhost_conformance", "lib"),
     ("identity", "--lib", "skillhost_identity", "lib"),

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::project::Project;
 use super::requirements::{self, Requirement};
 use super::step::Step;
-use super::venv::{LOCK, Venv};
+use super::venv::{self, LOCK, Venv};
 use super::{Fault, RIGHTS, javascript};
 use crate::exit::Exit;
 use crate::kit::Language;
@@ -151,18 +151,20 @@ fn add_python(
             None => name.clone(),
         })
         .current_dir(folder.path());
-    Step::new("`pip install --dry-run`", command)
-        .run()
-        .map_err(|fault| {
-            fault
-                .fix(
-                    "only libraries with wheels can be pinned: others run a script when they are \
-                     installed, which builds native code or downloads more",
-                )
-                .fix(format!(
-                    "name another version with `{name}==VERSION`, or choose another library"
-                ))
-        })?;
+    let mut step = Step::new("`pip install --dry-run`", command);
+    step.is_noise = venv::is_retry;
+    step.run().map_err(|fault| {
+        fault
+            .fix(
+                "it needs the Python registry; only libraries with wheels can be pinned: others \
+                 run a script when they are installed, which builds native code or downloads more",
+            )
+            .fix(format!(
+                "`from versions: none` means that it has no `{name}`, or none with a wheel: the name \
+                 there may not be that of the import, as `import yaml` is `pyyaml`. Else name \
+                 another version with `{name}==VERSION`, or choose another library"
+            ))
+    })?;
     let report: Value =
         serde_json::from_str(&read(&folder.path().join("report.json"))?).unwrap_or_default();
     let (text, pinned) = pin(text.clone(), &requirements, &report)?;
@@ -241,15 +243,17 @@ fn add_npm(
         .args(["install", "--package-lock-only", "--ignore-scripts"])
         .args(["--save-prod", "--save-exact", "--no-audit", "--no-fund"])
         .args(["--omit-lockfile-registry-resolved", "--loglevel=error"])
+        .args(javascript::SHORT_RETRIES)
         .arg(format!("{name}@{}", version.unwrap_or("latest")))
         .current_dir(folder.path());
-    Step::new("`npm install --package-lock-only`", command)
-        .run()
-        .map_err(|fault| {
-            fault.fix(format!(
-                "it needs the npm registry; name another version with `{name}==VERSION`"
-            ))
-        })?;
+    let mut step = Step::new("`npm install --package-lock-only`", command);
+    step.is_noise = javascript::is_npm_noise;
+    step.run().map_err(|fault| {
+        fault.fix(format!(
+            "it needs the npm registry: look whether that has `{name}`, or name another version \
+             with `{name}==VERSION`"
+        ))
+    })?;
     javascript::names_only_registries(folder.path())?;
     let after = read(&folder.path().join(FILES[1]))?;
     let pinned = newly_locked(&before, &after)?;

@@ -1,6 +1,6 @@
 //! C, compiled by `zig cc`, with bindings from `bindings.rs`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::project::{self, Project};
 use super::step::Step;
@@ -20,6 +20,13 @@ pub(super) fn build(project: &Project) -> Result<PathBuf, Fault> {
     let venv = Venv::open(project)?;
     let made = bindings::generate(project)?;
     let module = project.scratch("")?.join("module.wasm");
+    // Relative paths: for the compiler's messages, and because it takes a `%` or a `\` in a
+    // path for something else.
+    let inside = |path: &Path| {
+        path.strip_prefix(&project.folder)
+            .unwrap_or(path)
+            .to_owned()
+    };
     let mut command = venv.python();
     command
         .args([
@@ -39,16 +46,10 @@ pub(super) fn build(project: &Project) -> Result<PathBuf, Fault> {
             STACK,
         ])
         .arg("-I")
-        .arg(&made.folder)
-        // Relative paths, for the compiler's messages.
-        .args(
-            sources
-                .iter()
-                .map(|file| file.strip_prefix(&project.folder).unwrap_or(file)),
-        )
-        .args(&made.files)
+        .arg(inside(&made.folder))
+        .args(sources.iter().chain(&made.files).map(|file| inside(file)))
         .arg("-o")
-        .arg(&module)
+        .arg(inside(&module))
         .current_dir(&project.folder);
     Step::new("`zig cc`", command).run().map_err(|fault| {
         fault.fix("fix the first error above first; its file and line stand before it")

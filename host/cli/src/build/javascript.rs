@@ -74,6 +74,13 @@ pub(super) fn build(project: &Project) -> Result<PathBuf, Fault> {
     Ok(component)
 }
 
+/// Options by which npm says within seconds that it reaches no registry: it would wait for
+/// a minute, and print nothing.
+pub(super) const SHORT_RETRIES: [&str; 2] = [
+    "--fetch-retry-mintimeout=1000",
+    "--fetch-retry-maxtimeout=5000",
+];
+
 /// Installs the packages of the lock file.
 fn install(programs: &SearchPath, environment: &Path) -> Result<(), Fault> {
     names_only_registries(environment)?;
@@ -86,8 +93,11 @@ fn install(programs: &SearchPath, environment: &Path) -> Result<(), Fault> {
             "--no-fund",
             "--loglevel=error",
         ])
+        .args(SHORT_RETRIES)
         .current_dir(environment);
-    Step::new("`npm ci`", command).run().map_err(|fault| {
+    let mut step = Step::new("`npm ci`", command);
+    step.is_noise = is_npm_noise;
+    step.run().map_err(|fault| {
         fault
             .fix(
                 "it needs the npm registry; after a change of `package.json`, update \
@@ -220,6 +230,17 @@ fn modules(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
+/// Checks whether a line is about npm's own code: a trace, or the parts of an error.
+pub(super) fn is_npm_noise(line: &str) -> bool {
+    let Some(text) = line.strip_prefix("npm error") else {
+        return false;
+    };
+    // What npm says itself has one space before it.
+    text.starts_with("   ")
+        || ["", "}"].contains(&text.trim())
+        || text.contains("A complete log of this run")
+}
+
 /// Checks whether a line is about the compiler's own code or Node's.
 fn is_noise(line: &str) -> bool {
     const OWN: [&str; 5] = [
@@ -299,5 +320,25 @@ mod tests {
             assert!(is_noise(line) && is_trace(line), "{line}");
         }
         assert!(is_noise("          ^") && !is_trace("          ^"));
+    }
+
+    #[test]
+    fn keeps_only_what_npm_says_itself() {
+        for line in [
+            "npm error code ECONNREFUSED",
+            "npm error FetchError: request to http://127.0.0.1:9/yallist failed",
+            "npm warn deprecated one@1.0.0",
+        ] {
+            assert!(!is_npm_noise(line), "{line}");
+        }
+        for line in [
+            "npm error     at ClientRequest.emit (node:events:524:28)",
+            "npm error   code: 'ECONNREFUSED',",
+            "npm error }",
+            "npm error",
+            "npm error A complete log of this run can be found in: /home/a/.npm/_logs/x",
+        ] {
+            assert!(is_npm_noise(line), "{line}");
+        }
     }
 }

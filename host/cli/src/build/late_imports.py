@@ -23,7 +23,7 @@ CODING = {
 # What `componentize-py` and the kit put beside the project's modules.
 KIT = {
     "componentize_py_async_support", "componentize_py_runtime", "componentize_py_types",
-    "poll_loop", "skillhost_imports", "skillhost_kit", "skillhost_late",
+    "poll_loop", "skillhost_app", "skillhost_imports", "skillhost_kit", "skillhost_late",
     "skillhost_late_libraries", "tool", "wit_world",
 }
 # The folders of a project that hold no modules.

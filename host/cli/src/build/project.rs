@@ -1,11 +1,12 @@
 //! A tool project: its folder and its language.
 
-use std::fs;
+use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 
 use super::Fault;
 use super::search::SearchPath;
 use crate::kit::Language;
+use crate::terminal::{self, format_line};
 
 /// A folder that can be built.
 pub(super) struct Project {
@@ -79,6 +80,27 @@ impl Project {
         let file = self.file(path)?;
         fs::read_to_string(&file)
             .map_err(|error| Fault::project(format!("cannot read `{}`: {error}", file.display())))
+    }
+
+    /// Locks the project until the file is dropped. Guards against: two builds, such as
+    /// one of `dev`, that write the same intermediate files.
+    pub(super) fn lock(&self) -> Result<File, Fault> {
+        let folder = self.scratch("")?;
+        let locked = || {
+            let handle = File::open(&folder)?;
+            match handle.try_lock() {
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => {
+                    terminal::say(&format_line!("waiting for another build of this project"));
+                    handle.lock()?;
+                }
+                Err(TryLockError::Error(error)) => return Err(error),
+            }
+            Ok(handle)
+        };
+        locked().map_err(|error: std::io::Error| {
+            Fault::missing(format!("cannot lock `{}`: {error}", folder.display()))
+        })
     }
 
     /// Makes a folder for intermediate files of the build.

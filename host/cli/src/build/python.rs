@@ -11,10 +11,22 @@ use super::project::Project;
 use super::step::Step;
 use super::venv::{LATE_IMPORTS, Libraries, Venv};
 use super::wit::ProjectWit;
+use crate::kit;
 use crate::terminal::{self, format_line};
 
 /// The module that defines the class `Tools`.
 const APP: &str = "tool";
+/// The module that stands for it if its functions have types: no kit of the project
+/// imports then what they import.
+const TYPED_APP: &str = "skillhost_app";
+const TYPED_APP_SOURCE: &str = "\
+import sys
+import tool
+import skillhost_imports
+
+skillhost_imports.bake()
+sys.modules[__name__] = tool
+";
 
 pub(super) fn build(project: &Project) -> Result<PathBuf, Fault> {
     project.file("tool.py")?;
@@ -37,6 +49,14 @@ pub(super) fn build(project: &Project) -> Result<PathBuf, Fault> {
         .args(venv.libraries.iter().map(|it| it.folder.as_path()))
         .current_dir(&project.folder);
     Step::new("reading the project's imports", command).run()?;
+    let app = match wit.is_typed() {
+        true => {
+            write(&late, TYPED_APP, TYPED_APP_SOURCE)?;
+            write(&late, "skillhost_imports", kit::PYTHON_IMPORTS)?;
+            TYPED_APP
+        }
+        false => APP,
+    };
     let mut paths = vec![Path::new("."), late.as_path()];
     if let Some(libraries) = &venv.libraries {
         paths.extend([libraries.folder.as_path(), libraries.late.as_path()]);
@@ -45,7 +65,7 @@ pub(super) fn build(project: &Project) -> Result<PathBuf, Fault> {
     let mut command = venv.python();
     command
         .arg(venv.folder.join("bin/componentize-py"))
-        .args(["-d", "wit", "-w", wit.world_name()?, "componentize", APP])
+        .args(["-d", "wit", "-w", wit.world_name()?, "componentize", app])
         .args(
             paths
                 .iter()
@@ -76,6 +96,13 @@ pub(super) fn build(project: &Project) -> Result<PathBuf, Fault> {
     merge_modules(&component)
         .map_err(|error| Fault::project(format!("cannot keep the component: {error}")))?;
     Ok(component)
+}
+
+/// Writes a module into a folder of the build.
+fn write(folder: &Path, module: &str, source: &str) -> Result<(), Fault> {
+    let file = folder.join(format!("{module}.py"));
+    fs::write(&file, source)
+        .map_err(|error| Fault::missing(format!("cannot write `{}`: {error}", file.display())))
 }
 
 /// Returns what the module must define.
@@ -116,19 +143,21 @@ for path in sorted(pathlib.Path('.').glob('*.py')):
 
 /// Checks whether a line is about the compiler's own code or Python's.
 fn is_noise(line: &str) -> bool {
-    const OWN: [&str; 7] = [
+    const OWN: [&str; 8] = [
         "Stack backtrace:",
         "Traceback (most recent call last):",
         "AssertionError: Traceback (most recent call last):",
         "Caused by:",
         "Component built successfully",
         "sys.exit(script())",
+        "import tool",
         "",
     ];
     let line = line.trim();
     OWN.contains(&line)
         || line.starts_with("at ")
         || line.contains("bin/componentize-py\", line ")
+        || line.contains("/skillhost_app.py\", line ")
         || line.bytes().all(|byte| byte == b'^' || byte == b'~')
         || is_frame(line)
 }
@@ -159,6 +188,8 @@ mod tests {
         for line in [
             "Traceback (most recent call last):",
             "  File \"/x/venv/bin/componentize-py\", line 8, in <module>",
+            "  File \"/1/skillhost_app.py\", line 2, in <module>",
+            "    import tool",
             "             ^^^^^~~",
             "  10: cfunction_vectorcall_NOARGS",
             "   3: anyhow::error::from",

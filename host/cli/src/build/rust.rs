@@ -8,28 +8,42 @@ use serde_json::Value;
 
 use super::project::Project;
 use super::step::{self, Step};
-use super::{Fault, debug};
+use super::{Fault, Purpose, debug};
 
 const TARGET: &str = "wasm32-wasip2";
 const HOW: &str = "get Rust from https://rustup.rs, then `rustup target add wasm32-wasip2`";
 
-pub(super) fn build(project: &Project) -> Result<PathBuf, Fault> {
+/// Settings of a build for tests: a change compiles again what it changes, and not the
+/// whole program. The rest of the profile, such as its checks of overflows, stays.
+const TRIAL: [&str; 3] = ["lto=\"off\"", "codegen-units=16", "incremental=true"];
+
+pub(super) fn build(project: &Project, purpose: Purpose) -> Result<PathBuf, Fault> {
     project.file("Cargo.toml")?;
     let cargo = program(project, "CARGO", "cargo")?;
     let rustc = program(project, "RUSTC", "rustc")?;
     has_target(project, &rustc)?;
-    let lines = with_lines(project, &cargo);
+    let lines = with_lines(project)?;
+    let settings = match purpose {
+        Purpose::Release => &[][..],
+        Purpose::Trial => &TRIAL,
+    };
     let mut command = project.programs.command(cargo);
     command
         .args(["build", "--release", "--target", TARGET, "--lib"])
         .arg("--message-format=json-render-diagnostics")
         .args(lines)
+        .args(
+            settings
+                .iter()
+                .map(|it| format!("--config=profile.release.{it}")),
+        )
         .current_dir(&project.folder);
     let mut step = Step::new("`cargo build`", command);
     step.is_captured = true;
     let messages = step.run().map_err(|fault| {
         fault
             .fix("fix the first error above first; its file and line stand under it")
+            .fix("the first build, and one after a change of dependencies, needs cargo's registry")
             .fix(
                 "if `skillhost-guest` was not found, copy `sdk` from a new project of `skillhost \
                  new`, and change its line in `Cargo.toml`",
@@ -46,9 +60,16 @@ pub(super) fn build(project: &Project) -> Result<PathBuf, Fault> {
     }
 }
 
-/// Returns cargo's description of the project's package, with what it inherits from a
+/// Returns what the project's package says of itself, with what it inherits from a
 /// workspace.
 pub(super) fn package(project: &Project) -> Result<Value, Fault> {
+    let own = manifest(project)?;
+    let inherits = |value: &Value| value.get("workspace").is_some();
+    let mut values = own.as_object().into_iter().flat_map(|own| own.values());
+    // Cargo takes a moment to say what stands there.
+    if own["version"].is_string() && !values.any(inherits) {
+        return Ok(own);
+    }
     let manifest = project.file("Cargo.toml")?;
     let mut command = project
         .programs
@@ -65,6 +86,13 @@ pub(super) fn package(project: &Project) -> Result<Value, Fault> {
     Ok(own.cloned().unwrap_or_default())
 }
 
+/// Returns the table `[package]` of the project, or nothing if only cargo can read it.
+fn manifest(project: &Project) -> Result<Value, Fault> {
+    let manifest = toml::from_str::<toml::Table>(&project.text("Cargo.toml")?);
+    let package = manifest.ok().and_then(|mut all| all.remove("package"));
+    Ok(serde_json::to_value(package).unwrap_or_default())
+}
+
 /// Returns the program that a variable names, else the one on the PATH.
 fn program(project: &Project, variable: &str, name: &str) -> Result<OsString, Fault> {
     if let Some(named) = env::var_os(variable).filter(|named| !named.is_empty()) {
@@ -76,26 +104,21 @@ fn program(project: &Project, variable: &str, name: &str) -> Result<OsString, Fa
 
 /// Returns arguments by which the project's own crate has the lines of its source, for
 /// traces; what is shipped is stripped. Its dependencies are compiled as they would be.
-fn with_lines(project: &Project, cargo: &OsString) -> Vec<String> {
-    let mut ask = project.programs.command(cargo);
-    ask.args(["metadata", "--no-deps", "--format-version", "1"])
-        .current_dir(&project.folder);
-    let metadata = step::ask(&mut ask).unwrap_or_default();
-    let metadata: Value = serde_json::from_str(&metadata).unwrap_or_default();
-    let manifest = project.folder.join("Cargo.toml");
-    let packages = metadata["packages"].as_array().into_iter().flatten();
-    let mut own = packages
-        .filter(|package| package["manifest_path"].as_str().map(Path::new) == Some(&manifest));
-    // Without the name, cargo says below what is wrong with the manifest.
-    let name = own.next().and_then(|package| package["name"].as_str());
+fn with_lines(project: &Project) -> Result<Vec<String>, Fault> {
+    let package = manifest(project)?;
+    let is_plain = |name: &&str| {
+        let mut bytes = name.bytes();
+        bytes.all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
+    };
+    // Without a name, or with a wrong one, cargo says what is wrong with the manifest.
+    let name = package["name"].as_str().filter(is_plain);
     let settings = [("debug", "line-tables-only"), ("strip", "none")];
-    name.into_iter()
-        .flat_map(|name| {
-            settings.map(|(key, value)| {
-                format!("--config=profile.release.package.{name}.{key}=\"{value}\"")
-            })
+    let lines = name.into_iter().flat_map(|name| {
+        settings.map(|(key, value)| {
+            format!("--config=profile.release.package.{name}.{key}=\"{value}\"")
         })
-        .collect()
+    });
+    Ok(lines.collect())
 }
 
 fn has_target(project: &Project, rustc: &OsString) -> Result<(), Fault> {

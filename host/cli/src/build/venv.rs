@@ -158,11 +158,14 @@ fn install(mut python: Command, folder: &Path) -> Result<(), Fault> {
         .args(["--disable-pip-version-check", "--require-hashes"])
         .args(["--only-binary", ":all:", "-r", LOCK])
         .current_dir(folder);
-    Step::new("`pip install`", python).run().map_err(|fault| {
+    let mut step = Step::new("`pip install`", python);
+    step.is_noise = is_retry;
+    step.run().map_err(|fault| {
         fault
             .fix(
-                "it needs the Python registry, and wheels for this machine: packages that are \
-                 built when they are installed are refused",
+                "it needs the Python registry, at the address of `PIP_INDEX_URL` or pip's \
+                 settings, and wheels for this machine: packages that are built when they are \
+                 installed are refused",
             )
             .fix(
                 "every package in `requirements.txt`, and every one that it needs, stands there \
@@ -170,6 +173,13 @@ fn install(mut python: Command, folder: &Path) -> Result<(), Fault> {
             )
     })?;
     Ok(())
+}
+
+/// Checks whether a line of pip announces another try of a connection. The last one says
+/// why all of them failed.
+pub(super) fn is_retry(line: &str) -> bool {
+    let tries = line.strip_prefix("WARNING: Retrying (Retry(total=");
+    tries.is_some_and(|tries| !tries.starts_with("0,"))
 }
 
 /// Returns a command that runs Python without the modules of the folder that it
@@ -204,5 +214,23 @@ fn system(programs: &SearchPath) -> Result<PathBuf, Fault> {
         ))
         .fix(how)),
         None => Err(Fault::missing(format!("`{}` does not run", python.display())).fix(how)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shows_one_of_several_tries_of_a_connection() {
+        let line = |left| format!("WARNING: Retrying (Retry(total={left}, connect=None)) after");
+        for (line, is_left_out) in [
+            (line(4), true),
+            (line(10), true),
+            (line(0), false),
+            ("ERROR: No matching distribution found".to_owned(), false),
+        ] {
+            assert_eq!(is_retry(&line), is_left_out, "{line}");
+        }
     }
 }

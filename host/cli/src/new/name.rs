@@ -7,18 +7,21 @@ use skillhost::internal::built_in_names;
 /// The most characters of a name, as of a tool's.
 const LONGEST: usize = 64;
 
+/// The name of a crate in a project in Rust.
+const CRATE: &str = "skillhost_guest";
+
 /// Words that cannot name a function in some of the languages, or that name
 /// something else in a project.
-const RESERVED: [&str; 87] = [
-    "abstract", "and", "as", "assert", "async", "auto", "await", "become", "bool", "box", "break",
-    "case", "char", "class", "const", "continue", "core", "crate", "def", "default", "del", "do",
-    "double", "dyn", "elif", "else", "enum", "except", "export", "extern", "failure", "false",
-    "final", "finally", "float", "fn", "folder", "for", "from", "gen", "global", "goto", "if",
-    "impl", "import", "in", "inline", "int", "is", "lambda", "let", "long", "loop", "macro",
-    "main", "match", "mod", "move", "mut", "nonlocal", "not", "or", "override", "pass", "priv",
-    "pub", "raise", "ref", "register", "return", "same", "self", "short", "signed", "sizeof",
-    "static", "std", "struct", "super", "switch", "test", "tool", "trim", "try", "void", "while",
-    "yield",
+const RESERVED: [&str; 91] = [
+    "abstract", "and", "as", "asm", "assert", "async", "auto", "await", "become", "bool", "box",
+    "break", "case", "char", "class", "const", "continue", "core", "crate", "def", "default",
+    "del", "do", "double", "dyn", "elif", "else", "enum", "except", "export", "extern", "failure",
+    "false", "final", "finally", "float", "fn", "folder", "for", "from", "gen", "global", "goto",
+    "if", "impl", "import", "in", "index", "inline", "int", "is", "lambda", "let", "long", "loop",
+    "macro", "main", "match", "mod", "move", "mut", "nonlocal", "not", "or", "override", "pass",
+    "priv", "pub", "raise", "ref", "register", "return", "same", "self", "short", "signed",
+    "sizeof", "static", "std", "struct", "super", "switch", "test", "tool", "trim", "true", "try",
+    "typeof", "void", "while", "yield",
 ];
 
 pub(super) fn check(name: &str) -> anyhow::Result<()> {
@@ -39,6 +42,10 @@ pub(super) fn check(name: &str) -> anyhow::Result<()> {
     ensure!(
         !built_in_names().any(|built_in| built_in == tool(name)),
         "`{name}` is the name of a built-in tool; choose another"
+    );
+    ensure!(
+        tool(name) != CRATE,
+        "`{name}` is the crate that tools in Rust are written with; choose another name"
     );
     ensure!(
         !RESERVED.contains(&name),
@@ -81,10 +88,12 @@ pub(super) fn camel(tool: &str) -> String {
 fn nearest(name: &str) -> String {
     const SENSIBLE: usize = 40;
     let mut made = String::new();
+    let mut before = ' ';
     for c in name.chars().take(SENSIBLE) {
-        if c.is_ascii_uppercase() && made.ends_with(|last: char| last.is_ascii_lowercase()) {
+        if c.is_ascii_uppercase() && before.is_ascii_lowercase() {
             made.push('-');
         }
+        before = c;
         if c.is_ascii_alphanumeric() {
             made.push(c.to_ascii_lowercase());
         } else if !made.is_empty() && !made.ends_with('-') {
@@ -120,6 +129,8 @@ mod tests {
     fn suggests_a_valid_name() {
         for (name, suggested) in [
             ("LookUp", "look-up"),
+            ("CSV", "csv"),
+            ("readCSV", "read-csv"),
             ("my tool!", "my-tool"),
             ("../../etc", "etc"),
             ("2nd", "nd"),
@@ -134,7 +145,17 @@ mod tests {
 
     #[test]
     fn refuses_a_name_with_another_meaning() {
-        for name in ["read-skill", "read_skill", "import", "tool", "match"] {
+        for name in [
+            "read-skill",
+            "read_skill",
+            "import",
+            "tool",
+            "match",
+            // Functions and macros of C.
+            "index",
+            "true",
+            "skillhost-guest",
+        ] {
             assert!(check(name).is_err(), "{name}");
         }
     }

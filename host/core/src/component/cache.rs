@@ -36,7 +36,7 @@ const MAX_BYTES: u64 = 1 << 30;
 const PAGE: usize = 4096;
 
 /// The version of the entries' format. Entries of another format have other names.
-const FORMAT: u32 = 3;
+const FORMAT: u32 = 4;
 
 impl ComponentCache {
     /// Opens the cache in `folder`, which is made if it is missing.

@@ -36,6 +36,9 @@ pub fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
         .map_err(|error| {
             let kind = error.downcast_ref::<io::Error>().map(io::Error::kind);
             match kind {
+                _ if path.is_dir() => {
+                    anyhow::anyhow!("it is a folder: name the `.wasm` file in it")
+                }
                 Some(io::ErrorKind::NotFound) => anyhow::anyhow!(
                     "the file does not exist; `skillhost build` makes one from a tool project"
                 ),
@@ -44,8 +47,8 @@ pub fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
                         "it is a symlink that leads out of its folder: put the file there"
                     )
                 }
-                Some(io::ErrorKind::IsADirectory) => {
-                    anyhow::anyhow!("it is a folder: name the `.wasm` file in it")
+                Some(io::ErrorKind::Unsupported) => {
+                    anyhow::anyhow!("it is no regular file: name a `.wasm` file")
                 }
                 _ => error,
             }

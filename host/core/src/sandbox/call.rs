@@ -148,8 +148,9 @@ impl Sandbox {
         let (definitions, call) = match &self.entry_point {
             EntryPoint::Tools { definitions, call } => (definitions, call),
             EntryPoint::Functions(functions) => {
+                let (engine, component) = (&self.engine.engine, self.component.component());
                 return Ok(DeclaredTools {
-                    definitions: entry_point::definitions(functions, bytes),
+                    definitions: entry_point::definitions(functions, engine, component, bytes),
                     callable: Ok(()),
                 });
             }

@@ -3,6 +3,7 @@
 //! the conversion of values from JSON to the component and back.
 
 mod answer;
+mod comments;
 mod docs;
 mod exports;
 mod lift;
@@ -23,9 +24,11 @@ use crate::tool::{CallError, Stop};
 
 pub(crate) use answer::FunctionAnswer;
 use answer::{RESULT, result_schema};
-pub(crate) use docs::Docs;
+use comments::TypeComments;
+use docs::Docs;
 use exports::{ResultShape, SKILL, exports, signature};
 use names::FunctionPath;
+use schema::SchemaWriter;
 use shape::{Label, Shape};
 pub(crate) use unsupported::find_unsupported;
 
@@ -79,9 +82,19 @@ impl TypedFunctions {
         Ok((!functions.is_empty()).then_some(Self(functions)))
     }
 
-    /// Returns the definitions of all functions.
-    pub(crate) fn definitions(&self, docs: &Docs) -> Vec<FunctionDefinition> {
-        let definitions = self.0.iter().map(|function| function.definition(docs));
+    /// Returns the definitions of all functions of a component, with the comments that its
+    /// bytes carry.
+    pub(crate) fn definitions(
+        &self,
+        engine: &Engine,
+        component: &Component,
+        bytes: &[u8],
+    ) -> Vec<FunctionDefinition> {
+        let docs = Docs::read(bytes);
+        let comments = TypeComments::read(engine, component, &docs);
+        let mut schemas = SchemaWriter::new(&comments);
+        let functions = self.0.iter();
+        let definitions = functions.map(|function| function.definition(&docs, &mut schemas));
         definitions.collect()
     }
 
@@ -92,7 +105,7 @@ impl TypedFunctions {
 }
 
 impl TypedFunction {
-    fn definition(&self, docs: &Docs) -> FunctionDefinition {
+    fn definition(&self, docs: &Docs, schemas: &mut SchemaWriter<'_>) -> FunctionDefinition {
         let comment = docs.function(&self.path).map(str::to_owned);
         let names_skill = |(label, _): &&(Label, Shape)| label.wit == SKILL;
         let skill = self.parameters.iter().find(names_skill);
@@ -101,14 +114,11 @@ impl TypedFunction {
         FunctionDefinition {
             name: self.name.clone(),
             description: comment.unwrap_or_else(|| self.default_description()),
-            input_schema: schema::object_schema(&self.parameters),
+            input_schema: schemas.object(&self.parameters),
             output_schema: match answer {
-                Some(Shape::Record(fields)) => schema::object_schema(fields),
-                answer => {
-                    let schema =
-                        answer.map_or_else(|| json!({"type": "null"}), schema::value_schema);
-                    result_schema(schema)
-                }
+                Some(shape @ Shape::Record(fields)) => schemas.record(shape, fields),
+                Some(shape) => result_schema(schemas.value(shape)),
+                None => result_schema(json!({"type": "null"})),
             },
             skill_property: skill.map(|(label, _)| label.json.clone()),
             text_property: matches!(answer, Some(Shape::String)).then(|| RESULT.to_owned()),

@@ -27,6 +27,7 @@ pub struct Grant {
     pub(crate) limits: Option<Limits>,
     pub(crate) environment: Vec<(String, String)>,
     pub(crate) scripts: Scripts,
+    pub(crate) source: Option<&'static str>,
 }
 
 /// A set of skills, by name.
@@ -146,6 +147,12 @@ impl Grant {
     /// Sets the limits of a call. Default: the host's.
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = Some(limits);
+        self
+    }
+
+    /// Sets where it is written, for messages. Default: the configuration.
+    pub fn source(mut self, name: &'static str) -> Self {
+        self.source = Some(name);
         self
     }
 

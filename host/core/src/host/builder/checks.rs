@@ -12,7 +12,7 @@ use crate::host::components::{LoadedComponent, tools_of};
 use crate::skill::catalog::Catalog;
 use crate::text::suggest;
 use crate::text::toml::toml_key;
-use crate::tool::grant::Skills;
+use crate::tool::grant::{Grant, Skills};
 use crate::tool::limits::Limits;
 use crate::tool::offer::{ToolSet, check_description};
 
@@ -105,7 +105,7 @@ impl HostBuilder {
             }
         }
         let grantable: Vec<&str> = own.into_iter().chain(files).collect();
-        for granted in self.grants.keys() {
+        for (granted, grant) in &self.grants {
             if grantable.contains(&granted.as_str()) {
                 continue;
             }
@@ -125,7 +125,7 @@ impl HostBuilder {
             bail!(
                 "{} grants something to `{}`, and there is no component file and no built-in tool \
                  of that name{hint}",
-                self.configuration_name(),
+                self.source_of(grant),
                 granted.escape_debug()
             );
         }
@@ -143,7 +143,7 @@ impl HostBuilder {
                 let nearest = suggest::nearest(name, there.iter().map(String::as_str));
                 format!(
                     "{} grants `{}` the skill `{}`, which does not exist{}",
-                    self.configuration_name(),
+                    self.source_of(grant),
                     component.escape_debug(),
                     name.escape_debug(),
                     hint(name, nearest.iter().map(String::as_str))
@@ -151,6 +151,10 @@ impl HostBuilder {
             }));
         }
         missing
+    }
+
+    fn source_of(&self, grant: &Grant) -> &str {
+        grant.source.unwrap_or_else(|| self.configuration_name())
     }
 
     fn configuration_name(&self) -> &str {

@@ -7,9 +7,7 @@ use wasmtime::component::{Component, ComponentExportIndex, Val};
 
 use super::types::{RawDefinition, RawFolderRule, RawForm};
 use super::{GuestAnswer, GuestFailure};
-use crate::sandbox::typed::{
-    Docs, FunctionAnswer, FunctionDefinition, TypedFunction, TypedFunctions,
-};
+use crate::sandbox::typed::{FunctionAnswer, FunctionDefinition, TypedFunction, TypedFunctions};
 use crate::sandbox::versions::{self, SupportedVersion};
 use crate::skill::catalog::FolderError;
 use crate::tool::{CallError, FailureKind, Stop};
@@ -82,9 +80,14 @@ impl EntryPoint {
 }
 
 /// Returns the definitions of functions in the form of tools' definitions.
-pub(super) fn definitions(functions: &TypedFunctions, component: &[u8]) -> Vec<RawDefinition> {
-    let docs = Docs::read(component);
-    let definitions = functions.definitions(&docs).into_iter();
+/// `bytes` are the component's.
+pub(super) fn definitions(
+    functions: &TypedFunctions,
+    engine: &Engine,
+    component: &Component,
+    bytes: &[u8],
+) -> Vec<RawDefinition> {
+    let definitions = functions.definitions(engine, component, bytes).into_iter();
     definitions.map(RawDefinition::from).collect()
 }
 

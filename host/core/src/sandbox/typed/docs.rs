@@ -1,5 +1,5 @@
-//! The documentation of a component's functions: the comments of its WIT, if the
-//! component carries them in a section `package-docs`, as wit-component writes it.
+//! The documentation of a component's functions and types: the comments of its WIT, if
+//! the component carries them in a section `package-docs`, as wit-component writes it.
 //! Nobody vouches for a section, and one that cannot be read is ignored.
 
 use std::collections::BTreeMap;
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use wasmparser::{Parser, Payload};
 
-use super::names::FunctionPath;
+use super::names::{FunctionPath, own_name};
 
 /// The section's name, in the component or in a core module of it.
 const SECTION: &str = "package-docs";
@@ -43,12 +43,22 @@ struct WorldDocs {
     func_exports: BTreeMap<String, FunctionDocs>,
     interfaces: BTreeMap<String, InterfaceDocs>,
     interface_exports: BTreeMap<String, InterfaceDocs>,
+    types: BTreeMap<String, TypeDocs>,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct InterfaceDocs {
     funcs: BTreeMap<String, FunctionDocs>,
+    types: BTreeMap<String, TypeDocs>,
+}
+
+/// The comments on a type, and on its fields, cases or flags by their names in WIT.
+#[derive(Deserialize, Default, Debug, Clone, PartialEq)]
+#[serde(default)]
+pub(super) struct TypeDocs {
+    pub(super) docs: Option<String>,
+    pub(super) items: BTreeMap<String, String>,
 }
 
 #[derive(Deserialize)]
@@ -80,6 +90,33 @@ impl Docs {
     pub(crate) fn function(&self, path: &FunctionPath) -> Option<&str> {
         self.0.iter().find_map(|package| package.function(path))
     }
+
+    /// Checks whether a type has a comment.
+    pub(super) fn has_types(&self) -> bool {
+        self.0.iter().any(|package| {
+            let worlds = package.worlds.values();
+            let inline = worlds.clone().flat_map(WorldDocs::all_interfaces);
+            let mut interfaces = inline.chain(package.interfaces.values());
+            interfaces.any(|interface| !interface.types.is_empty())
+                || worlds.into_iter().any(|world| !world.types.is_empty())
+        })
+    }
+
+    /// Returns the comments on a type of an interface, as the component spells it, or of
+    /// the world.
+    pub(super) fn type_docs(&self, interface: Option<&str>, name: &str) -> Option<&TypeDocs> {
+        let mut packages = self.0.iter();
+        packages.find_map(|package| match interface {
+            None => package
+                .worlds
+                .values()
+                .find_map(|world| world.types.get(name)),
+            Some(interface) => {
+                let interface = package.interface(own_name(interface))?;
+                interface.types.get(name)
+            }
+        })
+    }
 }
 
 fn package(section: &[u8]) -> Option<PackageDocs> {
@@ -93,7 +130,26 @@ fn package(section: &[u8]) -> Option<PackageDocs> {
         .ok()
 }
 
+impl WorldDocs {
+    /// Returns the interfaces that are written in the world itself.
+    fn all_interfaces(&self) -> impl Iterator<Item = &InterfaceDocs> {
+        let exported = self.interface_exports.values();
+        exported.chain(self.interfaces.values())
+    }
+}
+
 impl PackageDocs {
+    /// Returns the interface of this own name: the package's, or one of a world.
+    fn interface(&self, name: &str) -> Option<&InterfaceDocs> {
+        let inline = || {
+            self.worlds.values().find_map(|world| {
+                let exported = world.interface_exports.get(name);
+                exported.or_else(|| world.interfaces.get(name))
+            })
+        };
+        self.interfaces.get(name).or_else(inline)
+    }
+
     fn function(&self, path: &FunctionPath) -> Option<&str> {
         let name = &path.function;
         let worlds = || self.worlds.values();
@@ -102,14 +158,7 @@ impl PackageDocs {
                 let exported = world.func_exports.get(name);
                 exported.or_else(|| world.funcs.get(name))
             }),
-            Some(interface) => {
-                let inline = worlds().find_map(|world| {
-                    let exported = world.interface_exports.get(interface);
-                    exported.or_else(|| world.interfaces.get(interface))
-                });
-                let interface = self.interfaces.get(interface).or(inline)?;
-                interface.funcs.get(name)
-            }
+            Some(interface) => self.interface(interface)?.funcs.get(name),
         };
         let text = match found? {
             FunctionDocs::Text(text) | FunctionDocs::Object { docs: text } => {

@@ -22,9 +22,7 @@ pub(crate) struct FunctionPath {
 impl FunctionPath {
     /// Returns the interface's own name: `terms` of `acme:glossary/terms@1.0.0`.
     pub(crate) fn interface_name(&self) -> Option<&str> {
-        let name = self.interface.as_deref()?;
-        let name = name.split_once('@').map_or(name, |(name, _)| name);
-        Some(name.rsplit_once('/').map_or(name, |(_, name)| name))
+        self.interface.as_deref().map(own_name)
     }
 }
 
@@ -36,6 +34,14 @@ impl std::fmt::Display for FunctionPath {
             Some(name) => write!(f, "the function `{function}` of its interface `{name}`"),
         }
     }
+}
+
+/// Returns an interface's own name: `terms` of `acme:glossary/terms@1.0.0`.
+pub(super) fn own_name(interface: &str) -> &str {
+    let name = interface
+        .split_once('@')
+        .map_or(interface, |(name, _)| name);
+    name.rsplit_once('/').map_or(name, |(_, name)| name)
 }
 
 /// Returns a name of WIT in snake case. Names that differ in WIT differ here, too:

@@ -6,6 +6,8 @@ use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 use wasmtime::component::Val;
 
+use super::comments::TypeComments;
+use super::schema::SchemaWriter;
 use super::shape::{Integer, Label, Shape};
 use super::{lift, lower, schema};
 use crate::tool::arguments::Schema;
@@ -287,7 +289,9 @@ proptest! {
     ) {
         let json = json_of(&shape, &value);
         let parameters = parameter(shape);
-        let schema = Schema::new(&schema::object_schema(&parameters)).unwrap();
+        let comments = TypeComments::default();
+        let schema = SchemaWriter::new(&comments).object(&parameters);
+        let schema = Schema::new(&schema).unwrap();
         let checked = schema.check(arguments(json.clone()).into());
         let checked = checked.map_err(|error| TestCaseError::fail(format!("{json}: {error}")))?;
         if !has_negative_zero(&json) {

@@ -1,8 +1,9 @@
-//! The JSON Schema of a WIT type. Rules that a schema cannot express, such as that a
+//! The JSON Schema of a WIT type, with its comments as descriptions. Rules that a schema cannot express, such as that a
 //! string is base64, are checked when the value is made.
 
 use serde_json::{Map, Value, json};
 
+use super::comments::TypeComments;
 use super::shape::{Integer, Label, Shape};
 
 /// The largest integer that every reader of JSON reads exactly: many hold numbers as
@@ -12,68 +13,198 @@ pub(crate) const MAX_EXACT: i128 = 9_007_199_254_740_991;
 /// The strings for floats that JSON cannot write as numbers.
 pub(crate) const NOT_FINITE: [&str; 3] = ["NaN", "Infinity", "-Infinity"];
 
-/// Returns the schema of values of this type.
-pub(crate) fn value_schema(shape: &Shape) -> Value {
-    match shape {
-        Shape::Bool => json!({"type": "boolean"}),
-        Shape::Integer(integer) => integer_schema(*integer),
-        Shape::Float32 | Shape::Float64 => {
-            json!({"anyOf": [{"type": "number"}, {"type": "string", "enum": NOT_FINITE}]})
-        }
-        Shape::Char => json!({"type": "string", "minLength": 1, "maxLength": 1}),
-        Shape::String => json!({"type": "string"}),
-        Shape::Bytes => json!({"type": "string", "contentEncoding": "base64"}),
-        Shape::List(element) => json!({"type": "array", "items": value_schema(element)}),
-        Shape::Tuple(shapes) => {
-            let items: Vec<Value> = shapes.iter().map(value_schema).collect();
-            json!({
-                "type": "array",
-                "prefixItems": items,
-                "minItems": shapes.len(),
-                "maxItems": shapes.len(),
-            })
-        }
-        Shape::Record(fields) => Value::Object(object_schema(fields)),
-        Shape::Variant(cases) => cases_schema(
-            cases
-                .iter()
-                .map(|(label, shape)| (&*label.json, shape.as_ref())),
-        ),
-        Shape::Result(cases) => {
-            let [ok, err] = &**cases;
-            cases_schema([("ok", ok.as_ref()), ("err", err.as_ref())].into_iter())
-        }
-        Shape::Enum(labels) => json!({"type": "string", "enum": names(labels)}),
-        Shape::Flags(labels) => json!({
-            "type": "array",
-            "items": {"type": "string", "enum": names(labels)},
-            "uniqueItems": true,
-            "maxItems": labels.len(),
-        }),
-        Shape::Option(shape) => nullable(some_schema(shape)),
-    }
+/// The most bytes of comments on types in the schemas of a component. Guards against: a
+/// comment that stands in a type of a thousand places.
+const MAX_COMMENT_BYTES: usize = 64 << 10;
+
+/// Makes schemas, with the comments on types as descriptions.
+pub(crate) struct SchemaWriter<'a> {
+    comments: &'a TypeComments,
+    /// Bytes of comments that may still be written.
+    left: usize,
 }
 
-/// Returns the schema of an object with these properties and no others. An option
-/// may be left out.
-pub(crate) fn object_schema(fields: &[(Label, Shape)]) -> Map<String, Value> {
-    let properties: Map<String, Value> = fields
-        .iter()
-        .map(|(label, shape)| (label.json.clone(), value_schema(shape)))
-        .collect();
-    let required: Vec<&str> = fields
-        .iter()
-        .filter(|(_, shape)| !matches!(shape, Shape::Option(_)))
-        .map(|(label, _)| &*label.json)
-        .collect();
-    let mut schema = Map::new();
-    schema.insert("type".to_owned(), "object".into());
-    schema.insert("properties".to_owned(), properties.into());
-    if !required.is_empty() {
-        schema.insert("required".to_owned(), required.into());
+impl<'a> SchemaWriter<'a> {
+    pub(crate) fn new(comments: &'a TypeComments) -> Self {
+        Self {
+            comments,
+            left: MAX_COMMENT_BYTES,
+        }
     }
-    schema.insert("additionalProperties".to_owned(), false.into());
-    schema
+
+    /// Returns the schema of values of this type.
+    pub(crate) fn value(&mut self, shape: &Shape) -> Value {
+        match shape {
+            Shape::Bool => json!({"type": "boolean"}),
+            Shape::Integer(integer) => integer_schema(*integer),
+            Shape::Float32 | Shape::Float64 => {
+                json!({"anyOf": [{"type": "number"}, {"type": "string", "enum": NOT_FINITE}]})
+            }
+            Shape::Char => json!({"type": "string", "minLength": 1, "maxLength": 1}),
+            Shape::String => json!({"type": "string"}),
+            Shape::Bytes => json!({"type": "string", "contentEncoding": "base64"}),
+            Shape::List(element) => json!({"type": "array", "items": self.value(element)}),
+            Shape::Tuple(shapes) => {
+                let items: Vec<Value> = shapes.iter().map(|shape| self.value(shape)).collect();
+                json!({
+                    "type": "array",
+                    "prefixItems": items,
+                    "minItems": shapes.len(),
+                    "maxItems": shapes.len(),
+                })
+            }
+            Shape::Record(fields) => Value::Object(self.record(shape, fields)),
+            Shape::Variant(cases) => {
+                let comments = self.comments;
+                let cases = cases.iter().map(|(label, payload)| {
+                    let comment = comments.of_item(shape, label);
+                    (&*label.json, payload.as_ref(), comment)
+                });
+                let schema = self.cases(cases);
+                self.described(schema, comments.of_type(shape))
+            }
+            Shape::Result(cases) => {
+                let [ok, err] = &**cases;
+                self.cases([("ok", ok.as_ref(), None), ("err", err.as_ref(), None)].into_iter())
+            }
+            Shape::Enum(labels) => {
+                let schema = json!({"type": "string", "enum": names(labels)});
+                self.listed(schema, shape, labels)
+            }
+            Shape::Flags(labels) => {
+                let schema = json!({
+                    "type": "array",
+                    "items": {"type": "string", "enum": names(labels)},
+                    "uniqueItems": true,
+                    "maxItems": labels.len(),
+                });
+                self.listed(schema, shape, labels)
+            }
+            Shape::Option(shape) => nullable(self.some(shape)),
+        }
+    }
+
+    /// Returns the schema of an object with these properties and no others. An option
+    /// may be left out.
+    pub(crate) fn object(&mut self, fields: &[(Label, Shape)]) -> Map<String, Value> {
+        self.properties(fields, |_| None)
+    }
+
+    /// Returns the schema of a record of these fields.
+    pub(crate) fn record(
+        &mut self,
+        shape: &Shape,
+        fields: &[(Label, Shape)],
+    ) -> Map<String, Value> {
+        let comments = self.comments;
+        let mut schema = self.properties(fields, |label| comments.of_item(shape, label));
+        self.describe(&mut schema, comments.of_type(shape));
+        schema
+    }
+
+    fn properties(
+        &mut self,
+        fields: &[(Label, Shape)],
+        comment: impl Fn(&Label) -> Option<&'a str>,
+    ) -> Map<String, Value> {
+        let properties: Map<String, Value> = fields
+            .iter()
+            .map(|(label, shape)| {
+                let schema = self.value(shape);
+                let schema = self.described(schema, comment(label));
+                (label.json.clone(), schema)
+            })
+            .collect();
+        let required: Vec<&str> = fields
+            .iter()
+            .filter(|(_, shape)| !matches!(shape, Shape::Option(_)))
+            .map(|(label, _)| &*label.json)
+            .collect();
+        let mut schema = Map::new();
+        schema.insert("type".to_owned(), "object".into());
+        schema.insert("properties".to_owned(), properties.into());
+        if !required.is_empty() {
+            schema.insert("required".to_owned(), required.into());
+        }
+        schema.insert("additionalProperties".to_owned(), false.into());
+        schema
+    }
+
+    /// Returns the schema of an option's value. A value that can be null itself is put
+    /// into an object.
+    fn some(&mut self, shape: &Shape) -> Value {
+        match shape {
+            Shape::Option(_) => single_property_schema("some", self.value(shape)),
+            shape => self.value(shape),
+        }
+    }
+
+    /// Returns the schema of cases, each with its comment. A case with a payload is an
+    /// object of one property; one without is its name.
+    fn cases<'c>(
+        &mut self,
+        cases: impl Iterator<Item = (&'c str, Option<&'c Shape>, Option<&'a str>)> + Clone,
+    ) -> Value {
+        let bare = cases.clone().filter(|(_, payload, _)| payload.is_none());
+        let names: Vec<&str> = bare.clone().map(|(name, ..)| name).collect();
+        let with = cases.filter_map(|(name, payload, comment)| Some((name, payload?, comment)));
+        let mut choices: Vec<Value> = with
+            .map(|(name, payload, comment)| {
+                let schema = self.value(payload);
+                single_property_schema(name, self.described(schema, comment))
+            })
+            .collect();
+        if !names.is_empty() {
+            let mut schema = json!({"type": "string", "enum": names});
+            for (name, _, comment) in bare {
+                schema = self.described_choice(schema, name, comment);
+            }
+            choices.push(schema);
+        }
+        match choices.len() {
+            1 => choices.remove(0),
+            _ => json!({"anyOf": choices}),
+        }
+    }
+
+    /// Adds the comments on a type of names, and on each of these.
+    fn listed(&mut self, schema: Value, shape: &Shape, labels: &[Label]) -> Value {
+        let comments = self.comments;
+        let schema = self.described(schema, comments.of_type(shape));
+        labels.iter().fold(schema, |schema, label| {
+            self.described_choice(schema, &label.json, comments.of_item(shape, label))
+        })
+    }
+
+    /// Adds the comment on one of several names.
+    fn described_choice(&mut self, schema: Value, name: &str, comment: Option<&str>) -> Value {
+        let comment = comment.map(|comment| format!("{name}: {comment}"));
+        self.described(schema, comment.as_deref())
+    }
+
+    fn described(&mut self, mut schema: Value, comment: Option<&str>) -> Value {
+        if let Value::Object(schema) = &mut schema {
+            self.describe(schema, comment);
+        }
+        schema
+    }
+
+    /// Adds a comment to the description of a schema, if there is room.
+    fn describe(&mut self, schema: &mut Map<String, Value>, comment: Option<&str>) {
+        let Some(comment) = comment else {
+            return;
+        };
+        let Some(left) = self.left.checked_sub(comment.len()) else {
+            return;
+        };
+        self.left = left;
+        let before = schema.get("description").and_then(Value::as_str);
+        let text = match before {
+            Some(before) => format!("{before}\n{comment}"),
+            None => comment.to_owned(),
+        };
+        schema.insert("description".to_owned(), text.into());
+    }
 }
 
 /// Returns the schema of an integer. One of 64 bits is a number up to [`MAX_EXACT`],
@@ -101,32 +232,6 @@ fn integer_schema(integer: Integer) -> Value {
 /// Returns a number of at most 2^53 as JSON.
 fn as_number(number: i128) -> Value {
     i64::try_from(number).map_or(Value::Null, Value::from)
-}
-
-/// Returns the schema of an option's value. A value that can be null itself is put
-/// into an object.
-fn some_schema(shape: &Shape) -> Value {
-    match shape {
-        Shape::Option(_) => single_property_schema("some", value_schema(shape)),
-        shape => value_schema(shape),
-    }
-}
-
-/// Returns the schema of cases. A case with a payload is an object of one property;
-/// one without is its name.
-fn cases_schema<'a>(cases: impl Iterator<Item = (&'a str, Option<&'a Shape>)> + Clone) -> Value {
-    let names = cases.clone().filter(|(_, shape)| shape.is_none());
-    let names: Vec<&str> = names.map(|(name, _)| name).collect();
-    let with =
-        cases.filter_map(|(name, shape)| Some(single_property_schema(name, value_schema(shape?))));
-    let mut choices: Vec<Value> = with.collect();
-    if !names.is_empty() {
-        choices.push(json!({"type": "string", "enum": names}));
-    }
-    match choices.len() {
-        1 => choices.remove(0),
-        _ => json!({"anyOf": choices}),
-    }
 }
 
 fn single_property_schema(name: &str, schema: Value) -> Value {

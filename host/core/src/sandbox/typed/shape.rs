@@ -6,14 +6,14 @@ use wasmtime::component::types::ResourceType;
 
 /// The most parts of a function's types together. Guards against: a type of a few
 /// bytes that names itself twice at each level, and has a million parts in full.
-const MAX_PARTS: usize = 2_000;
+pub(super) const MAX_PARTS: usize = 2_000;
 
 /// The most types within each other. Guards against: JSON that is nested more deeply
 /// than its readers go.
 const MAX_DEPTH: usize = 32;
 
 /// A WIT type.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Shape {
     Bool,
     Integer(Integer),
@@ -34,7 +34,7 @@ pub(crate) enum Shape {
     Result(Box<[Option<Shape>; 2]>),
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Integer {
     S8,
     U8,
@@ -63,7 +63,7 @@ impl Integer {
 }
 
 /// A name of WIT.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Label {
     /// As the component spells it: `line-count`.
     pub(crate) wit: String,
@@ -94,6 +94,11 @@ impl<'a> ShapeReader<'a> {
             parts: MAX_PARTS,
             resource,
         }
+    }
+
+    /// Returns the number of parts that were read.
+    pub(super) fn parts_read(&self) -> usize {
+        MAX_PARTS - self.parts
     }
 
     /// Reads a type. The error names the part that has no form in JSON.

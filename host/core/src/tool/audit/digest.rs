@@ -1,6 +1,7 @@
 //! Keyed digests of what a call was asked and what it answered. A plain digest of a
 //! short text could be guessed by trying texts; these need the key.
 
+use std::borrow::Cow;
 use std::io;
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
@@ -9,7 +10,7 @@ use serde_json::Value;
 use sha2::Sha256;
 
 use crate::text::digest::hex;
-use crate::tool::{CallError, Output};
+use crate::tool::{CallError, Form, Output};
 
 /// The key of the digests of one log: HMAC-SHA-256.
 #[derive(Clone)]
@@ -37,25 +38,25 @@ impl DigestKey {
         digest.end()
     }
 
-    /// Returns the digest of an answer: of its text, then its record and each of its
-    /// files, path and bytes, with a NUL before each. A failure's text is its message.
-    /// None if the host did not let the tool answer.
+    /// Returns the digest of an answer: of what the model reads, then of each file that
+    /// the call changed, path and bytes, with a NUL before each. None if the host did not
+    /// let the tool answer.
     pub(super) fn of_answer(&self, result: &Result<Output, CallError>) -> Option<KeyedDigest> {
-        let (text, details, files) = match result {
-            Ok(output) => (&output.text, &output.details, output.files()),
-            Err(CallError::Failed(failure)) => (&failure.message, &failure.details, None),
+        let text: Cow<'_, str> = match result {
+            Ok(output) if output.model_reads == Form::Record => output.record_json().into(),
+            Ok(output) => output.text().into(),
+            Err(error @ CallError::Failed(_)) => error.model_text().into(),
             Err(_) => return None,
         };
         let mut digest = DigestWriter(self.0.clone());
         digest.0.update(text.as_bytes());
-        let files = files.iter().flat_map(|files| &files.files);
-        let files = files.flat_map(|file| {
+        let files = result.as_ref().ok().and_then(Output::files);
+        for file in files.iter().flat_map(|files| &files.files) {
             let bytes = file.bytes.as_deref().unwrap_or_default();
-            [file.path.as_bytes(), bytes]
-        });
-        for part in details.iter().map(String::as_bytes).chain(files) {
-            digest.0.update(b"\0");
-            digest.0.update(part);
+            for part in [file.path.as_bytes(), bytes] {
+                digest.0.update(b"\0");
+                digest.0.update(part);
+            }
         }
         Some(digest.end())
     }

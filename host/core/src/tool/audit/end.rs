@@ -67,6 +67,17 @@ pub(super) fn read(mut file: &File, size: u64) -> io::Result<ChainEnd> {
     }
 }
 
+/// Returns whether a record with this link is at the beginning of a part of a file,
+/// perhaps behind one that is torn.
+pub(super) fn has_link(mut file: &File, from: u64, to: u64, link: Link) -> io::Result<bool> {
+    file.seek(SeekFrom::Start(from))?;
+    let mut part = Vec::new();
+    file.take((to - from).min(2 * TAIL))
+        .read_to_end(&mut part)?;
+    let mut lines = part.split(|byte| *byte == b'\n');
+    Ok(lines.any(|line| Link::of(line) == Some(link)))
+}
+
 /// Returns SHA-256 of a part of a file, and of bytes after it.
 pub(super) fn digest(mut file: &File, from: u64, to: u64, then: &[u8]) -> io::Result<[u8; 32]> {
     file.seek(SeekFrom::Start(from))?;

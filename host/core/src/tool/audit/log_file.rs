@@ -45,6 +45,8 @@ pub(super) struct LogFile {
     size: u64,
     /// The link of the next record.
     next: Link,
+    /// The bytes up to it in this file. None if this process has not read it.
+    known: Option<u64>,
 }
 
 impl LogFile {
@@ -68,12 +70,16 @@ impl LogFile {
             identity,
             size: UNKNOWN,
             next: Link::FIRST,
+            known: None,
         };
         log.locked(|log| {
             let size = log.file.metadata()?.len();
             let end = end::read(&log.file, size)?;
             match end.end {
-                LogEnd::Whole => log.next = end.next.unwrap_or(Link::FIRST),
+                LogEnd::Whole => {
+                    log.next = end.next.unwrap_or(Link::FIRST);
+                    log.known = Some(size);
+                }
                 LogEnd::Torn => {
                     tracing::warn!(
                         "the last record of the audit log `{}` is torn; it is closed",
@@ -171,22 +177,35 @@ impl LogFile {
             return Err(io::Error::other(why));
         }
         (self.file, self.identity, self.size) = (file, identity, UNKNOWN);
+        // There may be another file between the two.
+        self.known = None;
         Ok(())
     }
 
     /// Reads where the file's chain goes on. Its records may be those of another
-    /// process. If there are fewer than this process knows of, the chain goes on where
-    /// it was, so that the gap shows.
+    /// process, if they follow the last one that this process knows of. If they do not,
+    /// or there are fewer, the chain goes on where it was, so that the change shows.
     fn learn(&mut self, size: u64) -> io::Result<end::ChainEnd> {
         let end = end::read(&self.file, size)?;
-        match end.next {
-            Some(next) if next.sequence >= self.next.sequence => self.next = next,
-            Some(next) => tracing::error!(
-                "the audit log has lost records: it ends before number {}, and the next one is {}",
+        let own = self.next;
+        let Some(next) = end.next.filter(|next| *next != own) else {
+            return Ok(end);
+        };
+        let is_later = next.sequence > own.sequence;
+        let follows = match self.known {
+            Some(known) if is_later => {
+                let from = if known <= size { known } else { 0 };
+                end::has_link(&self.file, from, size, own)?
+            }
+            _ => is_later,
+        };
+        match follows {
+            true => (self.next, self.known) = (next, Some(end.chained)),
+            false => tracing::error!(
+                "the audit log was changed: it ends before record {}, and the host goes on with {}",
                 next.sequence,
-                self.next.sequence
+                own.sequence
             ),
-            None => {}
         }
         Ok(end)
     }
@@ -223,6 +242,7 @@ impl LogFile {
         self.size = UNKNOWN;
         self.file.write_all(bytes)?;
         self.size = size + bytes.len() as u64;
+        self.known = Some(self.size);
         Ok(())
     }
 

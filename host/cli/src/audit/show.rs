@@ -1,0 +1,90 @@
+//! `skillhost audit show`: prints records for people, or their lines for programs.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use skillhost::Line;
+use skillhost_audit::{CallRecord, Filter, Moment, find};
+
+use crate::exit::Exit;
+use crate::options::ReportFormat;
+use crate::terminal::{self, format_line};
+
+/// Print records of an audit log
+///
+/// Each line has the time, the client or its address, the tool, the skill and the path,
+/// the outcome, and the time that the call took. The chain is not checked: `verify`
+/// does that.
+#[derive(Args)]
+pub(crate) struct ShowCommand {
+    /// Files of the log, in any order
+    #[arg(required = true)]
+    files: Vec<PathBuf>,
+    /// Only calls of this client
+    #[arg(long, value_name = "NAME")]
+    client: Option<String>,
+    /// Only calls of this tool
+    #[arg(long, value_name = "NAME")]
+    tool: Option<String>,
+    /// Only calls that read this skill
+    #[arg(long, value_name = "NAME")]
+    skill: Option<String>,
+    /// Only records with this outcome, such as `stopped` or `checkpoint`
+    #[arg(long, value_name = "WORD")]
+    outcome: Option<String>,
+    /// Only records from this time on: in UTC, such as 2026-11-23T08:00:00Z, or how
+    /// long ago, such as 2h
+    #[arg(long, value_name = "TIME")]
+    since: Option<Moment>,
+    /// Only records up to this time
+    #[arg(long, value_name = "TIME")]
+    until: Option<Moment>,
+    /// Form of the records; `json` is a line of JSON for each
+    #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
+    output: ReportFormat,
+}
+
+impl ShowCommand {
+    pub(super) fn execute(self) -> anyhow::Result<Exit> {
+        let mut filter = Filter::default();
+        filter.client = self.client;
+        filter.tool = self.tool;
+        filter.skill = self.skill;
+        filter.outcome = self.outcome;
+        filter.since = self.since;
+        filter.until = self.until;
+        let others = find(&self.files, &filter, |record, line| match self.output {
+            ReportFormat::Text => terminal::print_or_end(&[shown(record)]),
+            ReportFormat::Json => terminal::print_json_answer(line),
+        })?;
+        if others > 0 {
+            terminal::complain(format_args!("{others} lines are no records"));
+        }
+        Ok(Exit::Ok)
+    }
+}
+
+fn shown(record: &CallRecord<'_>) -> Line {
+    let name = |name: Option<&str>| match name {
+        Some(name) if !name.is_empty() => terminal::name(name),
+        _ => format_line!("-"),
+    };
+    let who = record.client.as_deref().or(record.peer.as_deref());
+    let reason = record
+        .reason
+        .as_deref()
+        .map(|reason| format!(" ({reason})"));
+    let took = record.duration_us.unwrap_or_default();
+    format_line!(
+        "{} {} {} {} {} {}{} {}.{:03} ms",
+        record.time,
+        name(who),
+        name(Some(&record.tool)),
+        name(record.skill.as_deref()),
+        name(record.path.as_deref()),
+        record.outcome,
+        reason.unwrap_or_default(),
+        took / 1_000,
+        took % 1_000
+    )
+}

@@ -1,0 +1,243 @@
+//! The comments on a component's types, for the descriptions in schemas. A function's type
+//! refers to others by their form, so a comment is found by the form of its type. Where
+//! types of one form have different comments, none of them is used.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
+use wasmtime::Engine;
+use wasmtime::component::Component;
+use wasmtime::component::types::{ComponentInstance, ComponentItem, Type};
+
+use super::docs::{Docs, TypeDocs};
+use super::shape::{Label, MAX_PARTS, Shape, ShapeReader};
+
+/// The most parts of all types that have names. Guards against: a component that gives a
+/// large type a name a hundred thousand times.
+const MAX_NAMED_PARTS: usize = 20_000;
+
+/// The comments on the types of a component.
+#[derive(Default)]
+pub(crate) struct TypeComments(HashMap<Shape, FormComments>);
+
+/// The comments on the types of one form.
+struct FormComments {
+    /// The name of the only such type. An interface that uses another's type has it too,
+    /// under the same name, and without the comments.
+    name: Option<String>,
+    /// `None` if the types have different comments.
+    docs: Option<TypeDocs>,
+}
+
+impl TypeComments {
+    /// Reads the comments on the types that a component imports and exports.
+    pub(crate) fn read(engine: &Engine, component: &Component, docs: &Docs) -> Self {
+        let mut comments = Self::default();
+        if !docs.has_types() {
+            return comments;
+        }
+        let mut left = MAX_NAMED_PARTS;
+        let mut add = |interface: Option<&str>, name: &str, ty: &Type| {
+            let docs = docs.type_docs(interface, name).cloned();
+            comments.add(name, ty, docs.unwrap_or_default(), &mut left)
+        };
+        let kind = component.component_type();
+        for (name, item) in kind.imports(engine).chain(kind.exports(engine)) {
+            let is_within_bounds = match item.ty {
+                ComponentItem::Type(ty) => add(None, name, &ty),
+                ComponentItem::ComponentInstance(instance) => {
+                    of_instance(engine, &instance).all(|(own, ty)| add(Some(name), own, &ty))
+                }
+                _ => true,
+            };
+            if !is_within_bounds {
+                tracing::warn!("ignored the comments on types: there are too many types");
+                return Self::default();
+            }
+        }
+        comments
+    }
+
+    /// Adds a type with a name. Returns false if there are too many.
+    fn add(&mut self, name: &str, ty: &Type, docs: TypeDocs, left: &mut usize) -> bool {
+        if !matches!(
+            ty,
+            Type::Record(_) | Type::Variant(_) | Type::Enum(_) | Type::Flags(_)
+        ) {
+            // Its form is that of many other types.
+            return true;
+        }
+        let mut reader = ShapeReader::new(&|_| None);
+        let shape = reader.read(ty).ok();
+        // A type that has no form in JSON was read in part.
+        let parts = shape.as_ref().map_or(MAX_PARTS, |_| reader.parts_read());
+        let Some(remaining) = left.checked_sub(parts) else {
+            return false;
+        };
+        *left = remaining;
+        if let Some(shape) = shape {
+            self.merge(name, shape, docs);
+        }
+        true
+    }
+
+    fn merge(&mut self, name: &str, shape: Shape, docs: TypeDocs) {
+        let mut known = match self.0.entry(shape) {
+            Entry::Vacant(place) => {
+                place.insert(FormComments {
+                    name: Some(name.to_owned()),
+                    docs: Some(docs),
+                });
+                return;
+            }
+            Entry::Occupied(known) => known,
+        };
+        let known = known.get_mut();
+        let is_same_name = known.name.as_deref() == Some(name);
+        let none = TypeDocs::default();
+        match &mut known.docs {
+            None => {}
+            Some(before) if *before == docs && is_same_name => {}
+            Some(before) if *before == docs => known.name = None,
+            Some(_) if is_same_name && docs == none => {}
+            Some(before) if is_same_name && *before == none => *before = docs,
+            Some(_) => known.docs = None,
+        }
+    }
+
+    /// Returns the comment on a type.
+    pub(super) fn of_type(&self, shape: &Shape) -> Option<&str> {
+        text(self.docs(shape)?.docs.as_deref())
+    }
+
+    /// Returns the comment on a record's field, or on a case or a flag.
+    pub(super) fn of_item(&self, shape: &Shape, label: &Label) -> Option<&str> {
+        text(self.docs(shape)?.items.get(&label.wit).map(String::as_str))
+    }
+
+    fn docs(&self, shape: &Shape) -> Option<&TypeDocs> {
+        self.0.get(shape)?.docs.as_ref()
+    }
+}
+
+/// Returns a comment that says something.
+fn text(comment: Option<&str>) -> Option<&str> {
+    comment.map(str::trim).filter(|text| !text.is_empty())
+}
+
+/// Returns the types of an interface, with their names.
+fn of_instance<'a>(
+    engine: &'a Engine,
+    instance: &'a ComponentInstance,
+) -> impl Iterator<Item = (&'a str, Type)> {
+    let exports = instance.exports(engine);
+    exports.filter_map(|(name, export)| match export.ty {
+        ComponentItem::Type(ty) => Some((name, ty)),
+        _ => None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::shape::Integer;
+    use super::*;
+
+    fn record(field: &str) -> Shape {
+        Shape::Record(vec![(Label::new(field), Shape::Integer(Integer::U32))])
+    }
+
+    fn docs(field: &str, comment: &str) -> TypeDocs {
+        let mut docs = TypeDocs::default();
+        if !comment.is_empty() {
+            docs.items.insert(field.to_owned(), comment.to_owned());
+        }
+        docs
+    }
+
+    /// Returns the comment on the field of records of one form, each with a name and a
+    /// comment on that field.
+    fn comment(types: &[(&str, &str)]) -> Option<String> {
+        let mut comments = TypeComments::default();
+        for (name, comment) in types {
+            comments.merge(name, record("width"), docs("width", comment));
+        }
+        let found = comments.of_item(&record("width"), &Label::new("width"));
+        found.map(str::to_owned)
+    }
+
+    #[test]
+    fn finds_a_comment_by_the_form_of_its_type() {
+        let mut comments = TypeComments::default();
+        comments.merge("size", record("width"), docs("width", " In pixels.\n"));
+        comments.merge("mass", record("weight"), docs("weight", " "));
+        let of = |field: &str| comments.of_item(&record(field), &Label::new(field));
+        assert_eq!(of("width"), Some("In pixels."));
+        assert_eq!(of("weight"), None);
+        assert_eq!(of("height"), None);
+        assert_eq!(comments.of_type(&record("width")), None);
+    }
+
+    /// Reads the comments of a component that exports enums of so many names, and has a
+    /// comment on the first name of `shade`.
+    fn read(exports: &[(&str, usize)]) -> TypeComments {
+        let export = |(name, count): &(&str, usize)| {
+            let names: String = (0..*count).map(|at| format!("\"n{at}\" ")).collect();
+            format!("(type ${name} (enum {names})) (export \"{name}\" (type ${name}))")
+        };
+        let json = r#"{"worlds": {"w": {"types": {"shade": {"items": {"n0": "Dark."}}}}}}"#;
+        let json = json.replace('"', "\\22");
+        let section = format!("(@custom \"package-docs\" \"\\01{json}\")");
+        let exports: String = exports.iter().map(export).collect();
+        let bytes = wat::parse_str(format!("(component {exports} {section})")).unwrap();
+        let engine = Engine::default();
+        let component = Component::new(&engine, &bytes).unwrap();
+        TypeComments::read(&engine, &component, &Docs::read(&bytes))
+    }
+
+    #[test]
+    fn reads_the_types_of_a_component_up_to_a_bound() {
+        let labels = |count| (0..count).map(|at| Label::new(&format!("n{at}"))).collect();
+        let (first, shade) = (Label::new("n0"), Shape::Enum(labels(3)));
+        let comments = read(&[("shade", 3), ("other", 4)]);
+        assert_eq!(comments.of_item(&shade, &first), Some("Dark."));
+        assert_eq!(comments.of_item(&Shape::Enum(labels(4)), &first), None);
+        // A type of another name and the same form, which has no comment.
+        let comments = read(&[("shade", 3), ("other", 3)]);
+        assert_eq!(comments.of_item(&shade, &first), None);
+        // One that is too large to be read, and those that are too many together.
+        let large = MAX_PARTS + 1;
+        let comments = read(&[("shade", 3), ("large", large)]);
+        assert_eq!(comments.of_item(&shade, &first), Some("Dark."));
+        let names: Vec<String> = (0..MAX_NAMED_PARTS / MAX_PARTS)
+            .map(|at| format!("large{at}"))
+            .collect();
+        let many = names.iter().map(|name| (&**name, large));
+        let many: Vec<_> = std::iter::once(("shade", 3)).chain(many).collect();
+        assert!(read(&many).0.is_empty());
+    }
+
+    #[test]
+    fn uses_no_comment_where_types_of_one_form_have_different_ones() {
+        let (pixels, metres, none) = ("In pixels.", "In metres.", "");
+        for (types, expected) in [
+            (&[("size", pixels)][..], Some(pixels)),
+            // An interface that uses the type of another.
+            (&[("size", none), ("size", pixels)], Some(pixels)),
+            (&[("size", pixels), ("size", none)], Some(pixels)),
+            (&[("size", pixels), ("area", pixels)], Some(pixels)),
+            (&[("size", pixels), ("area", metres)], None),
+            (&[("size", pixels), ("size", metres)], None),
+            (&[("size", pixels), ("area", none)], None),
+            (&[("area", none), ("size", none), ("area", pixels)], None),
+            (
+                &[("size", pixels), ("size", metres), ("size", pixels)],
+                None,
+            ),
+        ] {
+            assert_eq!(comment(types).as_deref(), expected, "{types:?}");
+            let mut reversed = types.to_vec();
+            reversed.reverse();
+            assert_eq!(comment(&reversed).as_deref(), expected, "{reversed:?}");
+        }
+    }
+}

@@ -1,0 +1,414 @@
+//! The chain of an audit log, as its verifier sees it: over restarts, rotation, other
+//! processes, torn records and logs of versions without a chain.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use skillhost::internal::chain::Link;
+use skillhost::{AuditMode, Config, Host};
+use skillhost_audit::{KeptCheckpoints, LogSigner, PrivateKey, PublicKey, Report, verify};
+use tempfile::TempDir;
+
+use crate::support::{build, call};
+
+/// A folder with a log, its key, and hosts that write to it.
+pub(super) struct SignedLog {
+    folder: TempDir,
+    pub(super) path: PathBuf,
+    public: PublicKey,
+    /// The settings of `[audit]`, besides the key.
+    settings: String,
+}
+
+impl SignedLog {
+    pub(super) fn new(settings: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let key = PrivateKey::generate().unwrap();
+        key.write(&folder.path().join("key")).unwrap();
+        Self {
+            path: folder.path().join("audit.jsonl"),
+            public: key.public(),
+            settings: settings.to_owned(),
+            folder,
+        }
+    }
+
+    pub(super) fn beside(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Returns a host that records what it refuses: it has no tools.
+    pub(super) fn host(&self) -> Host {
+        let text = format!("[audit]\nkey_file = \"key\"\n{}", self.settings);
+        let config = Config::parse(&text, "skillhost.toml", self.folder.path()).unwrap();
+        let signer = LogSigner::start(&config.checkpoints, &[]).unwrap().unwrap();
+        let builder = Host::builder().without_embedded_tools();
+        let builder = builder.audit(&self.path, AuditMode::Required);
+        build(builder.audit_signer(Arc::new(signer)))
+    }
+
+    /// Verifies files beside the log, in the wrong order.
+    pub(super) fn verify(&self, files: &[&str]) -> Report {
+        let files: Vec<PathBuf> = files.iter().rev().map(|name| self.beside(name)).collect();
+        let keys = [self.public.clone()];
+        verify(&files, &keys, KeptCheckpoints::default()).unwrap()
+    }
+
+    /// Verifies the log, which is proven to its end, with so many records of calls.
+    #[track_caller]
+    fn prove(&self, files: &[&str], calls: usize) -> Report {
+        let report = self.verify(files);
+        assert_eq!(report.problems, []);
+        assert_eq!((report.unproven, report.torn_bytes), (0, 0), "{report:?}");
+        let found = files.iter().flat_map(|file| self.records(file));
+        let found = found.filter(|record| record["tool"] == "none").count();
+        assert_eq!(found, calls);
+        report
+    }
+
+    fn records(&self, file: &str) -> Vec<Value> {
+        let text = fs::read_to_string(self.beside(file)).unwrap();
+        let lines = text.lines();
+        lines
+            .filter_map(|line| serde_json::from_str(line).ok())
+            .collect()
+    }
+}
+
+#[track_caller]
+fn record(host: &Host, calls: usize) {
+    for _ in 0..calls {
+        call(host, "none", json!({})).unwrap_err();
+    }
+}
+
+/// No timer and no number of records makes a checkpoint: only the end of a host.
+const AT_THE_END: &str = "checkpoint_records = 1000000\ncheckpoint_time = \"3600s\"\n";
+
+#[test]
+fn a_checkpoint_comes_after_so_many_records_and_at_the_end() {
+    let log = SignedLog::new("checkpoint_records = 10\ncheckpoint_time = \"3600s\"\n");
+    let host = log.host();
+    record(&host, 25);
+    let report = log.verify(&["audit.jsonl"]);
+    // The second checkpoint is the record 21.
+    assert_eq!(
+        (report.proven, report.unproven, report.checkpoints),
+        (Some(21), 5, 2)
+    );
+    drop(host);
+    let report = log.prove(&["audit.jsonl"], 25);
+    assert_eq!(
+        (report.first, report.last, report.checkpoints),
+        (Some(0), Some(27), 3)
+    );
+}
+
+#[test]
+fn a_checkpoint_comes_after_a_time() {
+    let log = SignedLog::new("checkpoint_time = \"100ms\"\n");
+    let host = log.host();
+    crate::support::block_on(async {
+        host.call("none", json!({})).await.unwrap_err();
+        while log.verify(&["audit.jsonl"]).checkpoints == 0 {
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+    });
+    assert_eq!(log.prove(&["audit.jsonl"], 1).checkpoints, 1);
+}
+
+#[test]
+fn a_log_without_a_signer_is_chained_and_not_proven() {
+    let log = SignedLog::new("");
+    let builder = Host::builder().without_embedded_tools();
+    let host = build(builder.audit(&log.path, AuditMode::Required));
+    record(&host, 3);
+    drop(host);
+    let report = log.verify(&["audit.jsonl"]);
+    assert_eq!((report.records, report.checkpoints), (3, 0));
+    assert!(report.problems.is_empty() && !report.is_proven());
+    let text = fs::read_to_string(&log.path).unwrap();
+    fs::write(&log.path, text.replacen("none", "n0ne", 1)).unwrap();
+    assert_eq!(log.verify(&["audit.jsonl"]).problems.len(), 1);
+}
+
+#[test]
+fn a_restart_and_other_processes_go_on_with_the_chain() {
+    let log = SignedLog::new(AT_THE_END);
+    for _ in 0..3 {
+        record(&log.host(), 2);
+    }
+    let (one, other) = (log.host(), log.host());
+    for _ in 0..3 {
+        record(&one, 2);
+        record(&other, 1);
+    }
+    // At the same time, each in its own order.
+    std::thread::scope(|threads| {
+        for host in [&one, &other] {
+            threads.spawn(|| record(host, 100));
+        }
+    });
+    drop((one, other));
+    log.prove(&["audit.jsonl"], 6 + 9 + 200);
+}
+
+#[test]
+fn rotation_by_rename_goes_on_with_the_chain() {
+    let log = SignedLog::new(AT_THE_END);
+    let host = log.host();
+    let late = log.host();
+    record(&late, 1);
+    record(&host, 2);
+    fs::rename(&log.path, log.beside("audit.jsonl.1")).unwrap();
+    record(&host, 2);
+    // As logrotate's `create` does: the new file is there before it is used.
+    fs::rename(&log.path, log.beside("audit.jsonl.2")).unwrap();
+    fs::write(&log.path, "").unwrap();
+    fs::set_permissions(&log.path, fs::Permissions::from_mode(0o600)).unwrap();
+    record(&host, 2);
+    // Another process notices it later.
+    record(&late, 1);
+    drop((host, late));
+    let files = ["audit.jsonl.1", "audit.jsonl.2", "audit.jsonl"];
+    log.prove(&files, 8);
+    for file in &files[1..] {
+        assert_eq!(log.records(file)[0]["outcome"], "continued", "{file}");
+    }
+    // A file is missing.
+    let without = log.verify(&[files[0], files[2]]);
+    assert!(
+        without.problems[0].problem.contains("missing"),
+        "{without:?}"
+    );
+    assert_eq!(without.problems[0].line, 1);
+    // The last file alone begins as it should.
+    assert_eq!(log.verify(&[files[2]]).problems, []);
+}
+
+#[test]
+fn a_file_that_others_can_read_is_no_new_log() {
+    let log = SignedLog::new(AT_THE_END);
+    let host = log.host();
+    record(&host, 1);
+    for (text, mode) in [("", 0o644), ("export PATH=/bin\n", 0o600)] {
+        fs::rename(&log.path, log.beside("old")).unwrap();
+        fs::write(&log.path, text).unwrap();
+        fs::set_permissions(&log.path, fs::Permissions::from_mode(mode)).unwrap();
+        let error = call(&host, "none", json!({})).unwrap_err();
+        assert!(
+            error.to_string().contains("could not be recorded"),
+            "{error}"
+        );
+        assert_eq!(fs::read_to_string(&log.path).unwrap(), text);
+        fs::rename(log.beside("old"), &log.path).unwrap();
+        record(&host, 1);
+    }
+    drop(host);
+    log.prove(&["audit.jsonl"], 3);
+}
+
+#[test]
+fn rotation_by_copy_goes_on_with_the_chain() {
+    let log = SignedLog::new(AT_THE_END);
+    let host = log.host();
+    record(&host, 3);
+    fs::copy(&log.path, log.beside("audit.jsonl.1")).unwrap();
+    OpenOptions::new()
+        .write(true)
+        .truncate(true)
+        .open(&log.path)
+        .unwrap();
+    record(&host, 3);
+    drop(host);
+    log.prove(&["audit.jsonl.1", "audit.jsonl"], 6);
+    assert_eq!(log.records("audit.jsonl")[0]["outcome"], "continued");
+}
+
+#[test]
+fn a_log_that_is_cut_while_the_host_runs_shows_the_gap() {
+    let log = SignedLog::new(AT_THE_END);
+    let host = log.host();
+    record(&host, 5);
+    let text = fs::read_to_string(&log.path).unwrap();
+    let kept: String = text.split_inclusive('\n').take(2).collect();
+    let file = OpenOptions::new().write(true).open(&log.path).unwrap();
+    file.set_len(kept.len() as u64).unwrap();
+    record(&host, 1);
+    drop(host);
+    let report = log.verify(&["audit.jsonl"]);
+    assert_eq!(report.problems.len(), 1);
+    let problem = &report.problems[0];
+    assert_eq!((problem.line, problem.sequence), (3, Some(5)));
+    assert!(
+        problem.problem.contains("records 2 to 4 are missing"),
+        "{problem:?}"
+    );
+}
+
+#[test]
+fn a_host_does_not_go_on_with_a_chain_that_others_made() {
+    let log = SignedLog::new(AT_THE_END);
+    // Another tool in the last record or the one before, and perhaps a record more.
+    for (changed, more) in [(2, 0), (1, 0), (2, 1), (1, 3)] {
+        let host = log.host();
+        record(&host, 3);
+        let text = fs::read_to_string(&log.path).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        let mut link = Link::of(lines[changed].as_bytes()).unwrap();
+        let mut forged: String = lines[..changed]
+            .iter()
+            .flat_map(|line| [*line, "\n"])
+            .collect();
+        let last = [lines[2]].repeat(more);
+        for line in lines[changed..].iter().chain(&last) {
+            let (fields, _) = line.split_once(",\"sequence\"").unwrap();
+            let mut line = format!("{fields}}}")
+                .replace("none", "another")
+                .into_bytes();
+            link.seal(&mut line);
+            link = link.after(&line);
+            forged += str::from_utf8(&line).unwrap();
+            forged.push('\n');
+        }
+        let mut file = OpenOptions::new()
+            .write(true)
+            .truncate(true)
+            .open(&log.path)
+            .unwrap();
+        file.write_all(forged.as_bytes()).unwrap();
+        record(&host, 1);
+        drop(host);
+        let report = log.verify(&["audit.jsonl"]);
+        assert!(!report.problems.is_empty(), "{changed} {more}: {report:?}");
+        fs::remove_file(&log.path).unwrap();
+    }
+}
+
+#[test]
+fn a_log_of_a_version_without_a_chain_is_vouched_for() {
+    let log = SignedLog::new(AT_THE_END);
+    let old = "{\"time\":\"2026-01-01T00:00:00.000Z\",\"id\":null,\"tool\":\"read_skill\",\
+               \"component\":null,\"skill\":\"a\",\"path\":null,\"outcome\":\"output\",\
+               \"reason\":null,\"bytes\":1,\"duration_us\":1,\"memory\":1}\n";
+    // Longer than the end that is read of a log.
+    let many = old.repeat(2_000);
+    for (before, torn) in [(old, ""), (&*many, ""), (&*many, &old[..60])] {
+        fs::write(&log.path, format!("{before}{torn}")).unwrap();
+        fs::set_permissions(&log.path, fs::Permissions::from_mode(0o600)).unwrap();
+        record(&log.host(), 2);
+        record(&log.host(), 1);
+        let report = log.prove(&["audit.jsonl"], 3);
+        let bytes = before.len() + torn.len() + usize::from(!torn.is_empty());
+        assert_eq!(
+            (report.first, report.vouched_bytes),
+            (Some(0), bytes as u64)
+        );
+        let text = fs::read_to_string(&log.path).unwrap();
+        fs::write(&log.path, text.replacen("read_skill", "read_skull", 1)).unwrap();
+        assert_eq!(log.verify(&["audit.jsonl"]).problems.len(), 1);
+        // A version without a chain has written again.
+        fs::write(&log.path, format!("{text}{old}")).unwrap();
+        record(&log.host(), 1);
+        let report = log.prove(&["audit.jsonl"], 4);
+        assert_eq!(report.vouched_bytes, (bytes + old.len()) as u64);
+        fs::remove_file(&log.path).unwrap();
+    }
+}
+
+#[test]
+fn a_record_that_is_cut_anywhere_is_closed_and_vouched_for() {
+    let log = SignedLog::new(AT_THE_END);
+    record(&log.host(), 2);
+    let text = fs::read(&log.path).unwrap();
+    let lines: Vec<&[u8]> = text.split_inclusive(|byte| *byte == b'\n').collect();
+    let [first, second, checkpoint] = lines[..] else {
+        panic!("{}", String::from_utf8_lossy(&text));
+    };
+    // Every cut of the head of a line and of the fields of the chain at its end.
+    let ends = |line: &[u8]| {
+        (1..60)
+            .chain(line.len() - 110..line.len())
+            .collect::<Vec<_>>()
+    };
+    for (before, line) in [
+        (first.len(), second),
+        (first.len() + second.len(), checkpoint),
+    ] {
+        for end in ends(line) {
+            fs::write(&log.path, &text[..before + end]).unwrap();
+            let report = log.verify(&["audit.jsonl"]);
+            assert_eq!((report.problems.len(), report.torn_bytes), (0, end as u64));
+            record(&log.host(), 1);
+            let report = log.verify(&["audit.jsonl"]);
+            assert_eq!(
+                (&*report.problems, report.unproven),
+                (&[][..], 0),
+                "cut at {end}"
+            );
+            // A record that only lacked its line feed is a record.
+            let vouched = if end == line.len() - 1 {
+                0
+            } else {
+                end as u64 + 1
+            };
+            assert_eq!(report.vouched_bytes, vouched, "cut at {end}");
+        }
+    }
+}
+
+#[test]
+fn what_others_append_is_no_record() {
+    let log = SignedLog::new(AT_THE_END);
+    let host = log.host();
+    record(&host, 1);
+    let mut file = OpenOptions::new().append(true).open(&log.path).unwrap();
+    file.write_all(b"noise\n").unwrap();
+    record(&host, 1);
+    drop(host);
+    let report = log.prove(&["audit.jsonl"], 2);
+    assert_eq!(report.vouched_bytes, b"noise\n\n".len() as u64);
+}
+
+#[test]
+fn kept_checkpoints_show_a_cut() {
+    let log = SignedLog::new("checkpoint_records = 2\ncheckpoint_time = \"3600s\"\n");
+    record(&log.host(), 6);
+    let text = fs::read_to_string(&log.path).unwrap();
+    let checkpoints: String = text
+        .split_inclusive('\n')
+        .filter(|line| line.contains("\"signature\""))
+        .collect();
+    let kept_file = log.beside("kept");
+    fs::write(&kept_file, &checkpoints).unwrap();
+    let keys = [log.public.clone()];
+    let check = || {
+        let kept = KeptCheckpoints::read(&kept_file, &keys).unwrap();
+        verify(std::slice::from_ref(&log.path), &keys, kept).unwrap()
+    };
+    let report = check();
+    assert_eq!((report.kept, &*report.problems), (3, &[][..]));
+    let cut: String = text.split_inclusive('\n').take(6).collect();
+    fs::write(&log.path, &cut).unwrap();
+    let report = check();
+    assert_eq!((report.kept, report.proven), (2, Some(5)));
+    assert!(
+        report.problems[0]
+            .problem
+            .contains("the log is cut after record 5")
+    );
+    // What is kept must be signed.
+    for wrong in [
+        "{}\n",
+        &checkpoints.replacen("\"sequence\":2", "\"sequence\":3", 1),
+        "x",
+    ] {
+        fs::write(&kept_file, wrong).unwrap();
+        let error = KeptCheckpoints::read(&kept_file, &keys).unwrap_err();
+        assert!(format!("{error:#}").contains("line 1"), "{error:#}");
+    }
+}

@@ -44,6 +44,8 @@ mod grants;
 mod admission;
 // Trust: configurations, and files that others can change.
 mod trust;
+// The wall around the process, and the broker outside of it.
+mod wall;
 // The record of every call.
 mod audit;
 // Scripts of a skill, and the files that a call changes.

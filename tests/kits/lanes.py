@@ -105,7 +105,7 @@ def set_traps(folder, language):
 def build(folder):
     result = program.run(folder, "build").exits_with(0)
     result.prints("built `", "dist/find_word.wasm`", "  name: find-word\n", "  version: 0.1.0\n",
-                  "  description: Looks terms up in a skill's glossary\n")
+                  "  description: A tool for agent skills\n")
     assert "  find_word: reads the skill named by `skill_name`\n" in result.stdout, result.stdout
     result.prints_not("REFUSED", "hosts also load")
 

@@ -18,12 +18,15 @@ TOOLS = {
             return yaml.safe_dump(entry, allow_unicode=True) + str(Decimal(3) / 10) + mast""")],
         "metres: 0.3\nrope: true\nterm: halyard\n0.3m\u00e2t"),
     "javascript": (
-        ["marked==18.2.1"],
-        [("src/tool.js", "import { Failure", 'import { marked } from "marked";\nimport { Failure'),
+        # One of them has a variant for browsers that needs a page.
+        ["marked==18.2.1", "decode-named-character-reference==1.3.0"],
+        [("src/tool.js", "import { Failure", 'import { marked } from "marked";\n'
+          'import { decodeNamedCharacterReference } from "decode-named-character-reference";\n'
+          'import { Failure'),
          ("src/tool.js", "return line.slice(colon + 1).trim();",
-          'return marked.parse(`**\u00c9toile**, ${line.slice(colon + 1).trim()}`) + '
+          'return decodeNamedCharacterReference("Eacute") + marked.parse(`**\u00c9toile**, ${line.slice(colon + 1).trim()}`) + '
           '/^\\p{Lu}\\p{Ll}+$/u.test("\u00c9toile");')],
-        "<p><strong>\u00c9toile</strong>, a rope that hoists a sail</p>\ntrue"),
+        "\u00c9<p><strong>\u00c9toile</strong>, a rope that hoists a sail</p>\ntrue"),
 }
 
 # Libraries that cannot be pinned, and what `add-library` prints.

@@ -13,12 +13,15 @@ FAILED = {}
 
 def bake():
     """Imports what the functions of the loaded modules import."""
-    by_module = {}
+    by_module, places, failed = {}, {}, []
     for source in ("skillhost_late", "skillhost_late_libraries"):
         try:
-            by_module |= __import__(source).BY_MODULE
+            late = __import__(source)
         except ModuleNotFoundError:
-            pass
+            continue
+        by_module |= late.BY_MODULE
+        if source == "skillhost_late":
+            places = getattr(late, "PLACES", {})
     # A module that is imported may have late imports of its own.
     while waiting := [name for name in by_module if name in sys.modules]:
         for name in waiting:
@@ -27,6 +30,20 @@ def bake():
                     __import__(module, fromlist=names)
                 except (Exception, SystemExit) as error:
                     FAILED[module] = f"{type(error).__name__}: {error}"
+                    if place := places.get((name, module)):
+                        failed.append(f"{place}: no call can import `{module}`: {error}\n")
+    if failed:
+        _report(failed)
+
+
+def _report(lines):
+    """Tells `skillhost build`, which prints what lies in this file beside its own."""
+    own = sys.modules["skillhost_late"].__file__
+    try:
+        with open(own.removesuffix("skillhost_late.py") + "failed.txt", "w", encoding="utf-8") as file:
+            file.writelines(lines)
+    except OSError:
+        pass  # A call says it, too.
 
 
 def hint(error):

@@ -1,4 +1,4 @@
-//! `cargo xtask faults`: breaks each promise of SECURITY.md in turn, in a copy of the
+//! `cargo xtask faults`: breaks each promise of SPECIFICATION.md in turn, in a copy of the
 //! checkout, and shows that the test that proves it fails.
 //!
 //! The faults are in `tests/faults.toml`: a text of a file, and what replaces it. A
@@ -21,7 +21,7 @@ pub(crate) use builds::PATIENCE;
 use builds::{Builds, Ending};
 pub(crate) use copy::Copy;
 
-/// Break each promise of SECURITY.md in turn, and show that its test fails
+/// Break each promise of SPECIFICATION.md in turn, and show that its test fails
 ///
 /// Works in a copy of the checkout, in `target/faults`, which shares the dependencies
 /// that were built.
@@ -152,7 +152,7 @@ fn problems(root: &Path, faults: &[Fault]) -> Result<Vec<String>> {
             problems.push(format!("fault `{}` names no test", fault.name));
         }
     }
-    let page = fs::read_to_string(root.join("SECURITY.md")).context("SECURITY.md")?;
+    let page = fs::read_to_string(root.join("SPECIFICATION.md")).context("SPECIFICATION.md")?;
     problems.extend(table::problems(&page, &names)?);
     Ok(problems)
 }

@@ -138,7 +138,11 @@ fn run(root: &Path, target: &str, seconds: u64) -> Result<Tally> {
         .arg("--")
         .arg(format!("-max_total_time={seconds}"))
         // An input that takes a minute is a finding.
-        .args(["-print_final_stats=1", "-timeout=60"])
+        .args([
+            "-print_final_stats=1",
+            "-timeout=60",
+            "-report_slow_units=60",
+        ])
         .stdin(Stdio::null())
         .stdout(to.try_clone()?)
         .stderr(to)

@@ -93,6 +93,11 @@ pub(crate) fn check_folder(folder: &Path, language: Option<Language>) -> Result<
     Project::open(folder, language).map(drop)
 }
 
+/// Checks that there is a project in `folder`.
+pub(crate) fn find(folder: &Path, language: Option<Language>) -> Result<(), Fault> {
+    Project::open(folder, language).map(drop)
+}
+
 /// Builds the project in `folder`.
 pub(crate) async fn build(
     folder: &Path,
@@ -101,6 +106,13 @@ pub(crate) async fn build(
 ) -> Result<BuiltComponent, Fault> {
     let project = Project::open(folder, language)?;
     wit_check::check(&project)?;
+    // A project without WIT has none to advise on.
+    for advice in wit::ProjectWit::parse(&project.folder.join("wit"))
+        .iter()
+        .flat_map(wit::ProjectWit::advice)
+    {
+        terminal::complain(advice);
+    }
     let _lock = project.lock()?;
     let component = match project.language {
         Language::Rust => rust::build(&project, purpose)?,

@@ -6,15 +6,20 @@ mod example;
 mod output_dir;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 use skillhost::config::Config;
-use skillhost::{CallError, Caller, Host, Output, OutputFiles, Transport, message};
+use skillhost::{
+    CallError, Caller, Host, HostBuilder, Output, OutputFiles, Stop, Transport, message,
+};
+use skillhost_confine::broker::Broker;
 
 use crate::exit::Exit;
-use crate::options::CommonOptions;
+use crate::options::{CommonOptions, report_problems};
 use crate::terminal::{self, format_line};
+use crate::wall::{self, Needs, WallArguments};
 use arguments::CallArguments;
 
 /// Call a tool and print what the model would read
@@ -39,6 +44,8 @@ pub(crate) struct CallCommand {
     #[arg(long)]
     transcript: bool,
     #[command(flatten)]
+    wall: WallArguments,
+    #[command(flatten)]
     options: CommonOptions,
 }
 
@@ -52,14 +59,50 @@ enum AnswerFormat {
     Message,
 }
 
+/// A call whose process is confined.
+pub(crate) struct ReadyCall {
+    call: CallCommand,
+    options: CommonOptions,
+    config: Config,
+    builder: HostBuilder,
+    /// Writes the files of the answer, if they are wanted and this process cannot.
+    broker: Option<Arc<Broker>>,
+}
+
 impl CallCommand {
-    pub(crate) async fn execute(mut self, before: CommonOptions) -> anyhow::Result<Exit> {
+    /// Reads and starts what the call needs, and confines the process.
+    pub(crate) fn prepare(mut self, before: CommonOptions) -> anyhow::Result<ReadyCall> {
         let options = before.and(std::mem::take(&mut self.options));
         if let Some(folder) = &self.output_dir {
             output_dir::check(folder)?;
         }
         let mut config = options.configured()?;
-        let host = options.host_of_one_call(&mut config).await?;
+        // It reserves nothing for more calls.
+        config.load.calls = 1;
+        let builder = options.builder(&config)?;
+        let needs = Needs {
+            is_server: false,
+            output: self.output_dir.as_deref(),
+        };
+        let broker = wall::raise(&self.wall, &options, &config, needs)?;
+        Ok(ReadyCall {
+            call: self,
+            options,
+            config,
+            builder,
+            broker,
+        })
+    }
+
+    async fn execute(
+        self,
+        options: CommonOptions,
+        config: Config,
+        builder: HostBuilder,
+        broker: Option<&Broker>,
+    ) -> anyhow::Result<Exit> {
+        let host = builder.build().await?;
+        report_problems(&host);
         let arguments = match self.arguments(&host) {
             Ok(arguments) => arguments,
             Err(error) => return Ok(self.refused(&host, &config, &error)),
@@ -116,13 +159,13 @@ impl CallCommand {
             }
         }
         match exit {
-            Exit::Ok => self.keep(files.as_ref()),
+            Exit::Ok => self.keep(files.as_ref(), broker),
             exit => Ok(exit),
         }
     }
 
     /// Writes the files that the call made or changed, or says how to.
-    fn keep(&self, files: Option<&OutputFiles>) -> anyhow::Result<Exit> {
+    fn keep(&self, files: Option<&OutputFiles>, broker: Option<&Broker>) -> anyhow::Result<Exit> {
         match (&self.output_dir, files) {
             (None, Some(files)) if files.total > 0 => terminal::complain(format_args!(
                 "the call made or changed {} files, which are gone now; `--output-dir DIR` writes \
@@ -135,7 +178,7 @@ impl CallCommand {
                  \"copy-on-write\"`",
             ),
             (Some(folder), Some(files)) => {
-                if !output_dir::write(files, folder)? {
+                if !output_dir::write(files, folder, broker)? {
                     return Ok(Exit::Failure);
                 }
             }
@@ -177,6 +220,20 @@ impl CallCommand {
     }
 }
 
+impl ReadyCall {
+    pub(crate) async fn execute(self) -> anyhow::Result<Exit> {
+        let Self {
+            call,
+            options,
+            config,
+            builder,
+            broker,
+        } = self;
+        let broker = broker.as_deref();
+        call.execute(options, config, builder, broker).await
+    }
+}
+
 /// Returns where tools are looked for.
 fn places(config: &Config) -> String {
     let folders = config.tools.iter();
@@ -189,6 +246,16 @@ fn places(config: &Config) -> String {
             "looked among the built-in tools and in {}; `--tools DIR` adds a folder",
             folders.join(", ")
         ),
+    }
+}
+
+/// Returns the names of skills that are like one which does not exist, to stand after it.
+fn nearest(host: &Host, skill: &str) -> String {
+    let names = host.catalog().nearest(skill);
+    let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    match names.is_empty() {
+        true => String::new(),
+        false => format!("; did you mean {}?", names.join(" or ")),
     }
 }
 
@@ -207,15 +274,26 @@ fn explain(host: &Host, error: &CallError) {
             let Some(skill) = &failure.unknown_skill else {
                 return;
             };
-            let nearest = host.catalog().nearest(skill);
+            let nearest = nearest(host, skill);
             if !nearest.is_empty() {
-                let names: Vec<String> = nearest.iter().map(|name| format!("`{name}`")).collect();
-                terminal::complain(format_args!(
-                    "there is no skill `{skill}`; did you mean {}?",
-                    names.join(" or ")
-                ));
+                terminal::complain(format_args!("there is no skill `{skill}`{nearest}"));
             }
         }
+        // No grant would give what is not there.
+        CallError::Stopped {
+            stop: Stop::NotGranted { skill, .. },
+            ..
+        } if !host.catalog().has(skill) => {
+            let nearest = nearest(host, skill);
+            terminal::complain(format_args!("there is no skill `{skill}`{nearest}"));
+        }
+        CallError::Stopped {
+            stop: Stop::Trap(_),
+            ..
+        } if !tracing::enabled!(tracing::Level::INFO) => terminal::complain(format_args!(
+            "{} (`--log info` shows what it printed)",
+            error.operator_text()
+        )),
         CallError::Stopped { .. } => terminal::complain(error.operator_text()),
         _ => {}
     }

@@ -12,6 +12,9 @@ use crate::terminal::{self, format_line};
 /// Show what each tool may read, and its limits
 #[derive(Args)]
 pub(crate) struct GrantsCommand {
+    /// Show only these tools
+    #[arg(value_name = "TOOL")]
+    named: Vec<String>,
     /// Form of the grants
     #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
     output: ReportFormat,
@@ -22,7 +25,17 @@ pub(crate) struct GrantsCommand {
 impl GrantsCommand {
     pub(crate) async fn execute(mut self, before: CommonOptions) -> anyhow::Result<Exit> {
         let options = before.and(std::mem::take(&mut self.options));
-        let grants = options.host_for_one_call().await?.grants();
+        let mut grants = options.host_for_one_call().await?.grants();
+        let is_there = |tool: &&String| grants.iter().any(|grant| grant.tool == **tool);
+        if let Some(unknown) = self.named.iter().find(|tool| !is_there(tool)) {
+            let names: Vec<&str> = grants.iter().map(|grant| &*grant.tool).collect();
+            terminal::complain(format_args!(
+                "there is no tool `{unknown}`; the tools are {}",
+                names.join(", ")
+            ));
+            return Ok(Exit::Usage);
+        }
+        grants.retain(|grant| self.named.is_empty() || self.named.contains(&grant.tool));
         match self.output {
             ReportFormat::Text => {
                 let lines: Vec<Line> = grants.iter().flat_map(paragraph).collect();

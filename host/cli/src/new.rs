@@ -90,7 +90,7 @@ impl NewCommand {
         Ok(Exit::Ok)
     }
 
-    fn next(&self, folder: &Path, tool: &str) -> [Line; 6] {
+    fn next(&self, folder: &Path, tool: &str) -> [Line; 8] {
         let (folder, language) = (folder.display(), self.lang.name());
         [
             format_line!("created `{folder}`, a tool project in {language}; next:"),
@@ -101,6 +101,15 @@ impl NewCommand {
             format_line!(
                 "  skillhost call {tool} \
                  '{{\"skill_name\": \"sailing-terms\", \"term\": \"halyard\"}}'"
+            ),
+            Line::default(),
+            format_line!(
+                "to make it yours, change {}, replace what lies in `cases` and `skills`, and grant \
+                 the tool your skills in `skillhost.toml`",
+                match self.typed {
+                    true => format!("`wit` and `{}`", self.lang.source()),
+                    false => format!("`{}`", self.lang.source()),
+                }
             ),
         ]
     }

@@ -12,8 +12,8 @@ use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use skillhost::config::{Config, ConfiguredPath, ConfiguredRoot, DEFAULT_FILE};
 use skillhost::{
-    Catalog, Compilation, Grant, Host, HostBuilder, Line, MAX_DEPTH, Principal, SkillIndex,
-    SkillsRoot, Trust,
+    Catalog, Compilation, Grant, Host, HostBuilder, Line, MAX_DEPTH, Observer, Principal,
+    SkillIndex, SkillsRoot, Trust,
 };
 use skillhost_audit::LogSigner;
 use skillhost_conformance::Conformance;
@@ -81,6 +81,9 @@ pub(crate) struct CommonOptions {
     trust: Vec<Principal>,
     #[arg(skip)]
     starter: Starter,
+    /// Learns how every call ends.
+    #[arg(skip)]
+    pub(crate) observer: Option<Arc<dyn Observer>>,
     /// The index of the host that these options describe.
     #[arg(skip)]
     index: Arc<MemoryIndex>,
@@ -230,7 +233,7 @@ impl CommonOptions {
         Ok(Config::default())
     }
 
-    fn trusted(&self) -> Trust {
+    pub(crate) fn trusted(&self) -> Trust {
         let principals = self.trust.iter().copied();
         principals.fold(Trust::new(), Trust::and)
     }
@@ -300,6 +303,9 @@ impl CommonOptions {
         let mut builder = HostBuilder::from_config(config)?
             .trust(self.trusted())
             .index(index);
+        if let Some(observer) = &self.observer {
+            builder = builder.observer(Arc::clone(observer));
+        }
         if let Some(folder) = cache_folder() {
             builder = builder.cache(folder);
         }

@@ -6,6 +6,7 @@ mod memory;
 use std::sync::Arc;
 
 use clap::Args;
+use skillhost::HostBuilder;
 use skillhost_mcp::{Handler, LiveHost, stdio};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -13,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use crate::exit::Exit;
 use crate::options::{CommonOptions, Starter, report_problems};
 use crate::terminal;
+use crate::wall::{self, Needs, WallArguments};
 
 /// Serve agents over the Model Context Protocol, on stdin and stdout or over
 /// HTTP
@@ -21,19 +23,45 @@ pub(crate) struct ServeCommand {
     #[command(flatten)]
     http: http::HttpArguments,
     #[command(flatten)]
+    wall: WallArguments,
+    #[command(flatten)]
     options: CommonOptions,
 }
 
+/// A server whose process is confined.
+pub(crate) struct ReadyServer {
+    builder: HostBuilder,
+    http: Option<http::ReadyHttp>,
+}
+
 impl ServeCommand {
-    pub(crate) async fn execute(mut self, before: CommonOptions) -> anyhow::Result<Exit> {
+    /// Reads, binds and starts what the server needs, and confines the process.
+    pub(crate) fn prepare(mut self, before: CommonOptions) -> anyhow::Result<ReadyServer> {
         let options = before.and(std::mem::take(&mut self.options));
         let options = options.started_by(Starter::Client);
+        let config = options.configured()?;
+        let builder = options.builder(&config)?;
+        let http = match self.http.address {
+            Some(address) => Some(self.http.prepare(address, &config)?),
+            None => None,
+        };
+        let needs = Needs {
+            is_server: true,
+            output: None,
+        };
+        wall::raise(&self.wall, &options, &config, needs)?;
+        Ok(ReadyServer { builder, http })
+    }
+}
+
+impl ReadyServer {
+    pub(crate) async fn execute(self) -> anyhow::Result<Exit> {
         ignore_hang_up()?;
-        if let Some(address) = self.http.address {
-            return self.http.execute(address, &options).await;
+        if let Some(http) = self.http {
+            return http.execute(self.builder).await;
         }
         let end = end_by_signal()?;
-        let live = Arc::new(LiveHost::new(options.builder(&options.configured()?)?));
+        let live = Arc::new(LiveHost::new(self.builder));
         terminal::explain_wait(
             "an MCP client's messages on stdin (`--http localhost:8080` serves clients over HTTP)",
             "Ctrl-D",

@@ -5,7 +5,7 @@ mod json;
 mod junit;
 mod text;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use skillhost::Line;
@@ -21,9 +21,9 @@ use crate::terminal::{self, format_line};
 /// --log have an effect.
 #[derive(Args)]
 pub(crate) struct TestCommand {
-    /// Component file
+    /// Component file [default: the only one in ./dist, with the cases in ./cases]
     #[arg(value_name = "FILE.wasm")]
-    component: PathBuf,
+    component: Option<PathBuf>,
     /// Run the cases in this folder; docs/testing-tools.md describes their format
     #[arg(long, value_name = "DIR")]
     cases: Option<PathBuf>,
@@ -55,8 +55,18 @@ impl TestCommand {
     pub(crate) async fn execute(mut self, before: CommonOptions) -> anyhow::Result<Exit> {
         let options = before.and(std::mem::take(&mut self.options));
         let progress = terminal::is_watched();
-        let mut run = options.conformance(&self.component)?.update(self.update);
-        if let Some(cases) = self.cases {
+        let of_project = self.component.is_none();
+        let component = match self.component.map_or_else(built, Ok) {
+            Ok(component) => component,
+            Err(why) => {
+                terminal::complain(why);
+                return Ok(Exit::Usage);
+            }
+        };
+        let mut run = options.conformance(&component)?.update(self.update);
+        let cases = Path::new("cases");
+        let cases = (of_project && cases.is_dir()).then(|| cases.to_owned());
+        if let Some(cases) = self.cases.or(cases) {
             run = run.cases(cases);
         }
         if progress {
@@ -79,6 +89,32 @@ impl TestCommand {
             Some(_) => Exit::Failure,
             None => Exit::Ok,
         })
+    }
+}
+
+/// Returns the only component that was built in the project of the current folder.
+fn built() -> Result<PathBuf, String> {
+    let entries = std::fs::read_dir("dist").into_iter().flatten().flatten();
+    let files = entries.map(|entry| entry.path());
+    let mut files: Vec<PathBuf> = files
+        .filter(|file| file.extension().is_some_and(|end| end == "wasm"))
+        .collect();
+    files.sort();
+    match files.as_slice() {
+        [file] => Ok(file.clone()),
+        [] => Err(
+            "name the component file: there is none in `dist`; `skillhost build` makes one \
+                   of a tool project"
+                .to_owned(),
+        ),
+        several => {
+            let names = several.iter().map(|file| format!("`{}`", file.display()));
+            let names: Vec<String> = names.collect();
+            Err(format!(
+                "name one of the component files {}",
+                names.join(", ")
+            ))
+        }
     }
 }
 

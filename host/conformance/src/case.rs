@@ -41,6 +41,8 @@ pub(super) enum Expect {
 
 const CASE: [&str; 4] = ["name", "tool", "arguments", "expect"];
 const EXPECT: [&str; 4] = ["text", "contains", "record", "error"];
+/// What `record` is, for authors of functions whose answers are no objects.
+const RECORD: &str = "an object; that of an answer which is no object is `{\"result\": …}`";
 const ERROR: [&str; 3] = ["kind", "message", "contains"];
 
 /// The kinds of calls without an answer: the tool's own failures, invalid
@@ -141,7 +143,7 @@ impl<'a> CaseText<'a> {
                 "text" => text = Some(self.value(value, "`text`", "a text")?),
                 "contains" => contains = self.texts(value)?,
                 "record" => {
-                    let object: Map<String, Value> = self.value(value, "`record`", "an object")?;
+                    let object: Map<String, Value> = self.value(value, "`record`", RECORD)?;
                     record = Some(object.into());
                 }
                 _ => error = Some(self.error(value)?),
@@ -374,7 +376,8 @@ mod tests {
             ),
             (
                 "{\"tool\": \"t\", \"expect\": {\"record\": 1}}",
-                "line 1: `record` is not an object",
+                "line 1: `record` is not an object; that of an answer which is no object is \
+                 `{\"result\": …}`",
             ),
             (
                 "{\"tool\": \"t\", \"expect\": {\"text\": \"x\", \"error\": {\"kind\": \"time\"}}}",

@@ -170,7 +170,10 @@ async fn run(
         }
         (Err(why), None) => Outcome::failed(
             why,
-            "correct the tool or the case; `--update` writes the present result into the case",
+            format!(
+                "correct the tool, or the case in {}; `--update` writes the present result into it",
+                case.place
+            ),
         ),
     }
 }

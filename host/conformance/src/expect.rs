@@ -69,12 +69,17 @@ impl Expect {
                 Ok(output),
                 Some(Self::Answer {
                     text,
+                    contains,
                     record: Some(part),
-                    ..
                 }),
             ) => {
                 let mut expect = Map::new();
-                if text.is_some() {
+                // What the model reads stays a part of the case.
+                let contained = contains.iter().all(|part| read.contains(part));
+                if contained && !contains.is_empty() {
+                    expect.insert("contains".to_owned(), json!(contains));
+                }
+                if text.is_some() || !contained {
                     expect.insert("text".to_owned(), read.into());
                 }
                 let part = restricted_to(part, output.record());
@@ -322,6 +327,16 @@ mod tests {
             (
                 answer("x", Some(details)),
                 Some(json!({"text": "y", "record": {"a": 9}})),
+                json!({"text": "x", "record": {"a": 1}}),
+            ),
+            (
+                answer("x", Some(details)),
+                Some(json!({"contains": "x", "record": {"a": 9}})),
+                json!({"contains": ["x"], "record": {"a": 1}}),
+            ),
+            (
+                answer("x", Some(details)),
+                Some(json!({"contains": "y", "record": {"a": 9}})),
                 json!({"text": "x", "record": {"a": 1}}),
             ),
             (

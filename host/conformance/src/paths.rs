@@ -162,5 +162,9 @@ fn path_property<'a>(trial: &'a Trial<'_>) -> Option<&'a str> {
 }
 
 fn no_path() -> Outcome {
-    Outcome::skipped("its definition names no property for a path", "")
+    Outcome::skipped(
+        "its definition names no property for a path, which a function with types of its own \
+         cannot do; a case with a path such as `../../etc/passwd` tries it",
+        "",
+    )
 }

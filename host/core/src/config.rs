@@ -10,6 +10,7 @@ mod issuers;
 mod keys;
 mod limits;
 mod parse;
+mod process;
 mod prompt;
 mod raw;
 mod source;
@@ -34,6 +35,7 @@ pub use audit::{CheckpointLimits, Checkpoints};
 pub use clients::{ClientConfig, ClientLimits};
 pub use http::{Http, HttpLimits};
 pub use issuers::{ALGORITHMS, IssuerConfig, KeySource};
+pub use process::Confinement;
 pub use prompt::PromptLimits;
 
 /// The name of a configuration that is found in the current folder.
@@ -95,6 +97,8 @@ pub struct Config {
     pub clients: Vec<ClientConfig>,
     /// The issuers whose access tokens clients may show.
     pub issuers: Vec<IssuerConfig>,
+    /// The extent to which the program confines itself.
+    pub confinement: Confinement,
 }
 
 /// A folder of skills, and the place where it was configured.

@@ -65,6 +65,8 @@ compile_error!("skillhost runs on Linux: its guard opens files through /proc and
 
 mod text;
 
+mod delegate;
+
 mod trust;
 
 mod skill;
@@ -123,12 +125,16 @@ pub use text::line::{self, Line};
 #[doc(hidden)]
 pub mod internal {
     pub use crate::component::child::{ChildProcess, limit_this_process};
+    pub use crate::component::compile::{EXPLICIT_CHECKS, compile_component_confined};
     pub use crate::component::embedded::names as built_in_names;
     pub use crate::component::read as read_component;
+    pub use crate::delegate::{ChildHandle, Delegate, opened_or_asked, set as set_delegate};
+    pub use crate::sandbox::engine::{look_at_machine, processors};
     pub use crate::text::digest::hex;
     pub use crate::text::digest::sha256_hex;
     pub use crate::text::media_type;
     pub use crate::text::suggest::nearest;
     pub use crate::tool::arguments::{check_arguments, validator};
     pub use crate::tool::audit::chain;
+    pub use crate::tool::audit::make_audit_log;
 }

@@ -4,6 +4,7 @@
 pub(crate) mod catalog;
 pub mod check;
 pub(crate) mod descriptors;
+pub(crate) mod entries;
 pub mod frontmatter;
 pub(crate) mod guard;
 pub(crate) mod neighbours;

@@ -105,8 +105,7 @@ impl WorkerState {
 
 fn run(state: &WorkerState, shared: &Shared) {
     // On Linux this is the niceness of the thread alone.
-    let thread = rustix::thread::gettid();
-    if let Err(error) = rustix::process::setpriority_process(Some(thread), NICE) {
+    if let Err(error) = rustix::process::setpriority_process(None, NICE) {
         tracing::debug!("the index's thread keeps its priority: {error}");
     }
     while let Some(catalog) = state.next() {

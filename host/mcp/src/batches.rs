@@ -2,11 +2,10 @@
 //! order. Not here: what is read, and where a page ends.
 
 use std::collections::VecDeque;
-use std::num::NonZero;
-use std::thread::available_parallelism;
 use std::vec;
 
 use rmcp::model::ErrorData;
+use skillhost::internal::processors;
 
 use super::calls::RunningCall;
 use super::live::LiveHost;
@@ -56,7 +55,7 @@ where
 {
     /// Makes batches of skills. `places` is the number of calls that may run at a time.
     pub(crate) fn new(live: &'a LiveHost, names: Vec<String>, places: usize, read: R) -> Self {
-        let processors = available_parallelism().map_or(1, NonZero::get);
+        let processors = processors();
         // Others want to call as well.
         let places = (places / 2).max(1);
         Self {

@@ -25,7 +25,7 @@ mod connection;
 mod io_thread;
 
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -39,7 +39,6 @@ use axum::routing::{any, get};
 use rmcp::ServerHandler;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
-use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio::sync::watch::Receiver;
 use tokio::task::JoinSet;
@@ -58,6 +57,7 @@ use sessions::Sessions;
 use skillhost::Occupancy;
 use skillhost_identity::ResourceMetadata;
 
+pub use listeners::Sockets;
 pub use metrics::Metrics;
 pub use options::HttpOptions;
 pub use shutdown::Shutdown;
@@ -90,20 +90,57 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// If the address is not loopback and there is no token, or it stands for
-    /// every address and there are no allowed hosts; if an option is not valid;
-    /// or if the system refuses.
-    pub async fn bind(address: SocketAddr, mut options: HttpOptions) -> anyhow::Result<Self> {
-        if let Some(token) = options.token.take() {
-            options.clients = options.clients.and_unnamed(token)?;
-        }
-        let cannot = || format!("cannot serve at `{address}`");
+    /// Those of [`Server::check`] and [`Server::on`], or if the system refuses.
+    pub async fn bind(address: SocketAddr, options: HttpOptions) -> anyhow::Result<Self> {
+        Self::check(address, &options)?;
+        Self::on(Sockets::bind(address)?, options).await
+    }
+
+    /// Listens on both loopback addresses, as [`Sockets::bind_localhost`] does.
+    ///
+    /// # Errors
+    ///
+    /// Those of that and of [`Server::on`].
+    pub async fn bind_localhost(port: u16, options: HttpOptions) -> anyhow::Result<Self> {
+        Self::on(Sockets::bind_localhost(port)?, options).await
+    }
+
+    /// Checks that a server with these options may listen at an address.
+    ///
+    /// # Errors
+    ///
+    /// If the address is not loopback and there is no token, or it stands for every
+    /// address and there are no allowed hosts; if an option is not valid.
+    pub fn check(address: SocketAddr, options: &HttpOptions) -> anyhow::Result<()> {
+        let cannot = || cannot_serve(address);
         ensure!(
-            !options.clients.is_empty() || address.ip().to_canonical().is_loopback(),
+            options.token.is_some()
+                || !options.clients.is_empty()
+                || address.ip().to_canonical().is_loopback(),
             "{}: it is reachable from other machines but without a token; set `token_file` in \
              `[http]`, or `SKILLHOST_HTTP_TOKEN`, or a client in `[clients.NAME]`",
             cannot()
         );
+        let (hosts, origins) = (&options.allowed_hosts, &options.allowed_origins);
+        Peers::new(hosts, origins, address).with_context(cannot)?;
+        let clients = options.clients.len() + usize::from(options.token.is_some());
+        let connections = options.limits.connections;
+        Places::new(connections, clients, &options.trusted_proxies).with_context(cannot)?;
+        Ok(())
+    }
+
+    /// Serves on sockets that are bound.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Server::check`], or if the system refuses.
+    pub async fn on(sockets: Sockets, mut options: HttpOptions) -> anyhow::Result<Self> {
+        let address = sockets.address()?;
+        let cannot = || cannot_serve(address);
+        Self::check(address, &options)?;
+        if let Some(token) = options.token.take() {
+            options.clients = options.clients.and_unnamed(token)?;
+        }
         let (hosts, origins) = (&options.allowed_hosts, &options.allowed_origins);
         let peers = Peers::new(hosts, origins, address).with_context(cannot)?;
         let connections = options.limits.connections;
@@ -111,12 +148,11 @@ impl Server {
         let places = Places::new(connections, clients, &options.trusted_proxies);
         let places = places.with_context(cannot)?;
         let thread = IoThread::start().with_context(cannot)?;
-        let listener = thread.run(TcpListener::bind(address)).await;
-        let listener = listener.with_context(cannot)?.with_context(cannot)?;
+        let listeners = thread.run(async { Listeners::new(sockets) }).await;
         Ok(Self {
             thread,
-            address: listener.local_addr().with_context(cannot)?,
-            listeners: Listeners::new(listener),
+            address,
+            listeners: listeners.with_context(cannot)?.with_context(cannot)?,
             options,
             peers,
             places,
@@ -125,28 +161,6 @@ impl Server {
             occupancy: None,
             changes: None,
         })
-    }
-
-    /// Listens on both loopback addresses, 127.0.0.1 and ::1, which `localhost` may
-    /// stand for. Asks no resolver. On a machine without IPv6 it listens on
-    /// 127.0.0.1 alone.
-    ///
-    /// # Errors
-    ///
-    /// As [`Server::bind`]. Another program that listens on one of the two is an
-    /// error: it would get a part of the clients.
-    pub async fn bind_localhost(port: u16, options: HttpOptions) -> anyhow::Result<Self> {
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        let mut server = Self::bind(address, options).await?;
-        let second = SocketAddr::from((Ipv6Addr::LOCALHOST, server.address.port()));
-        let listener = server.thread.run(TcpListener::bind(second)).await;
-        let cannot = || format!("cannot serve at `{second}`");
-        match listener.with_context(cannot)? {
-            Ok(listener) => server.listeners.second = Some(listener),
-            Err(error) if listeners::is_without_address(&error) => {}
-            Err(error) => return Err(anyhow::Error::from(error).context(cannot())),
-        }
-        Ok(server)
     }
 
     /// Returns the address, with the port that the system chose for port 0. For
@@ -282,6 +296,10 @@ impl Server {
             0
         })
     }
+}
+
+fn cannot_serve(address: SocketAddr) -> String {
+    format!("cannot serve at `{address}`")
 }
 
 async fn join_all(open: &mut JoinSet<()>) {

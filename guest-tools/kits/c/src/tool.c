@@ -4,7 +4,7 @@
 // here, too.
 // name: look-up-term
 // version: 0.1.0
-// description: Looks terms up in a skill's glossary
+// description: A tool for agent skills
 
 #include "skillhost_kit.h"
 

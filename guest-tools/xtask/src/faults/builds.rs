@@ -30,12 +30,14 @@ pub(crate) const PATIENCE: &str = "60000";
 const GROUPS: &[(&str, &str, &str, &str)] = &[
     ("suite", "--test=suite", "suite", "test"),
     ("audit", "--lib", "skillhost_audit", "lib"),
+    ("attempts", "--test=attempts", "attempts", "test"),
+    ("confine", "--lib", "skillhost_confine", "lib"),
     ("core", "--lib", "skillhost", "lib"),
     ("conformance", "--lib", "skillhost_conformance", "lib"),
     ("identity", "--lib", "skillhost_identity", "lib"),
     ("index", "--lib", "skillhost_index", "lib"),
     ("mcp", "--lib", "skillhost_mcp", "lib"),
-    ("cli", "--bin=skillhost", "skillhost", "bin"),
+    ("cli", "--lib", "skillhost_cli", "lib"),
 ];
 
 /// Splits a test's name after its group.

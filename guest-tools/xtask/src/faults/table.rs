@@ -1,51 +1,61 @@
-//! The table of promises in SECURITY.md: each row names the faults that break it, and
+//! The table of promises in SPECIFICATION.md: each row names the faults that break it, and
 //! the files of their tests.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Result, ensure};
 
 /// The head of the table.
-const HEAD: &str = "| promise | by | tested in `tests/` | fault |";
+const HEAD: &str = "| number | promise | by | tested in `tests/` | fault |";
 
 /// Returns what is wrong: a promise without a fault, a fault without a promise, a row
 /// that does not name the file of a fault's test.
 pub(super) fn problems(page: &str, faults: &BTreeMap<&str, &[String]>) -> Result<Vec<String>> {
-    let (_, table) = page
-        .split_once(HEAD)
-        .with_context(|| format!("SECURITY.md has no table `{HEAD}`"))?;
-    let rows = table
-        .lines()
-        .skip(2)
-        .take_while(|line| line.starts_with('|'));
+    let tables: Vec<&str> = page.split(HEAD).skip(1).collect();
+    ensure!(!tables.is_empty(), "SPECIFICATION.md has no table `{HEAD}`");
+    let rows = tables.into_iter().flat_map(|table| {
+        let lines = table.lines().skip(2);
+        lines.take_while(|line| line.starts_with('|'))
+    });
+    let mut last = 0;
     let mut problems = Vec::new();
     let mut named = BTreeSet::new();
     for row in rows {
         let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
-        let [promise, _, files, cell] = cells[..] else {
-            problems.push(format!("SECURITY.md: this row has not four cells: {row}"));
+        let [number, promise, _, files, cell] = cells[..] else {
+            problems.push(format!(
+                "SPECIFICATION.md: this row has not five cells: {row}"
+            ));
             continue;
         };
+        match number.parse::<u32>() {
+            Ok(number) if number > last => last = number,
+            _ => problems.push(format!(
+                "SPECIFICATION.md: `{number}` is not a number after {last}: `{promise}`"
+            )),
+        }
         let of_row: Vec<&str> = cell.split('`').skip(1).step_by(2).collect();
         if of_row.is_empty() {
-            problems.push(format!("SECURITY.md: no fault proves `{promise}`"));
+            problems.push(format!("SPECIFICATION.md: no fault proves `{promise}`"));
         }
         for fault in of_row {
             let Some(tests) = faults.get(fault) else {
-                problems.push(format!("SECURITY.md: there is no fault `{fault}`"));
+                problems.push(format!("SPECIFICATION.md: there is no fault `{fault}`"));
                 continue;
             };
             let is_named = |test: &String| files_of(test).iter().any(|file| files.contains(file));
             if !tests.iter().any(is_named) {
                 problems.push(format!(
-                    "SECURITY.md: the row of `{fault}` names no file of its tests: {tests:?}"
+                    "SPECIFICATION.md: the row of `{fault}` names no file of its tests: {tests:?}"
                 ));
             }
             named.insert(fault);
         }
     }
     for fault in faults.keys().filter(|fault| !named.contains(*fault)) {
-        problems.push(format!("SECURITY.md: no row names the fault `{fault}`"));
+        problems.push(format!(
+            "SPECIFICATION.md: no row names the fault `{fault}`"
+        ));
     }
     Ok(problems)
 }
@@ -56,6 +66,9 @@ fn files_of(test: &str) -> Vec<String> {
     let mut modules: Vec<&str> = name.split("::").filter(|part| *part != "tests").collect();
     modules.pop();
     let path = modules.join("/");
+    if group == "attempts" {
+        return vec!["`attempts/`".to_owned()];
+    }
     if group == "suite" {
         let first = modules.first().copied().unwrap_or_default();
         return vec![
@@ -80,8 +93,9 @@ mod tests {
     #[test]
     fn finds_promises_without_a_fault_faults_without_a_promise_and_unnamed_tests() {
         let page = format!(
-            "# S\n\n{HEAD}\n|---|---|---|---|\n| p | b | `a.rs` | `one`, `none` |\n\
-             | q | b | `a.rs` | |\n| r | b | `b.rs` | `three` |\n\n| x |\n"
+            "# S\n\n{HEAD}\n|---|---|---|---|---|\n| 1 | p | b | `a.rs` | `one`, `none` |\n\
+             | 2 | q | b | `a.rs` | |\n\n| x |\n\n{HEAD}\n|---|---|---|---|---|\n\
+             | 2 | r | b | `b.rs` | `three` |\n\n| x |\n"
         );
         let tests = ["suite::a::name".to_owned()];
         let faults = ["one", "two", "three"].map(|fault| (fault, &tests[..]));
@@ -89,10 +103,11 @@ mod tests {
         assert_eq!(
             problems,
             [
-                "SECURITY.md: there is no fault `none`",
-                "SECURITY.md: no fault proves `q`",
-                "SECURITY.md: the row of `three` names no file of its tests: [\"suite::a::name\"]",
-                "SECURITY.md: no row names the fault `two`",
+                "SPECIFICATION.md: there is no fault `none`",
+                "SPECIFICATION.md: no fault proves `q`",
+                "SPECIFICATION.md: `2` is not a number after 2: `r`",
+                "SPECIFICATION.md: the row of `three` names no file of its tests: [\"suite::a::name\"]",
+                "SPECIFICATION.md: no row names the fault `two`",
             ]
         );
     }

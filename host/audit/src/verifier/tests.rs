@@ -178,7 +178,7 @@ fn finds_every_removal_swap_and_repetition_of_records() {
 #[test]
 fn finds_every_cut_before_a_checkpoint_that_was_kept() {
     let log = Log::new();
-    let without = Verifier::new(&[log.key.clone()], KeptCheckpoints::default());
+    let without = Verifier::new(std::slice::from_ref(&log.key), KeptCheckpoints::default());
     for at in 0..log.lines.len() {
         let line = ended(&log.lines[at]);
         for end in 0..line.len() {
@@ -288,7 +288,7 @@ fn names_the_place_and_the_problem() {
         assert!(found.2.contains(words), "{}", found.2);
     }
     // The head of a log is missing.
-    let mut verifier = Verifier::new(&[log.key.clone()], KeptCheckpoints::default());
+    let mut verifier = Verifier::new(std::slice::from_ref(&log.key), KeptCheckpoints::default());
     log.lines[10..].iter().for_each(|line| verifier.line(line));
     let report = verifier.finish();
     assert!(

@@ -156,13 +156,16 @@ fn add_python(
     step.run().map_err(|fault| {
         fault
             .fix(
-                "it needs the Python registry; only libraries with wheels can be pinned: others \
-                 run a script when they are installed, which builds native code or downloads more",
+                "it needs the Python registry; `from versions: none` means that it has no library \
+                 of this name, or none with a wheel. Its name there may not be that of its import: \
+                 `import yaml` is `pyyaml`",
+            )
+            .fix(
+                "only libraries with wheels can be pinned: others run a script when they are \
+                 installed, which builds native code or downloads more",
             )
             .fix(format!(
-                "`from versions: none` means that it has no `{name}`, or none with a wheel: the name \
-                 there may not be that of the import, as `import yaml` is `pyyaml`. Else name \
-                 another version with `{name}==VERSION`, or choose another library"
+                "name another version with `{name}==VERSION`, or choose another library"
             ))
     })?;
     let report: Value =

@@ -223,7 +223,8 @@ async function bundlePackages(sources, wanted) {
     result = await esbuild.build({
       entryPoints: [...wanted.keys()].map((name) => ({ in: `package:${name}`, out: output(name) })),
       bundle: true, splitting: true, format: "esm", platform: "browser", target: "es2022",
-      charset: "utf8", outdir: "packages", write: false, metafile: true, logLevel: "silent",
+      // Some packages have a variant for browsers that needs a page's `document`.
+      conditions: ["worker", "module"], charset: "utf8", outdir: "packages", write: false, metafile: true, logLevel: "silent",
       define: { "process.env.NODE_ENV": '"production"', global: "globalThis" },
       plugins: [own],
     });

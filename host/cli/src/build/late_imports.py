@@ -8,6 +8,7 @@ libraries, or nothing. No code of the folder is run.
 
 import ast
 import codecs
+import difflib
 import encodings
 import importlib.metadata
 import os
@@ -34,6 +35,8 @@ USELESS = {
     "asyncio", "ctypes", "ftplib", "http.client", "http.server", "multiprocessing", "pdb", "smtplib",
     "socket", "ssl", "subprocess", "tkinter", "unittest", "urllib.request", "webbrowser",
 }
+# Modules of the compiler's Python that an older one of the machine does not know.
+NEWER = {"annotationlib", "compression", "tomllib"}
 # The most files that are read. Guards against: a library that keeps a build busy.
 MAX_FILES = 5000
 
@@ -44,7 +47,10 @@ class Late(ast.NodeVisitor):
     def __init__(self, package):
         self.package = package
         self.depth = 0
+        self.guarded = 0
         self.found = set()
+        # The lines of imports that nothing catches.
+        self.lines = {}
 
     def _function(self, node):
         self.depth += 1
@@ -53,9 +59,20 @@ class Late(ast.NodeVisitor):
 
     visit_FunctionDef = visit_AsyncFunctionDef = visit_Lambda = _function
 
+    def visit_Try(self, node):
+        self.guarded += 1
+        self.generic_visit(node)
+        self.guarded -= 1
+
+    def _at(self, module, node):
+        if not self.guarded:
+            self.lines.setdefault(module, node.lineno)
+
     def visit_Import(self, node):
         if self.depth:
             self.found |= {(alias.name, ()) for alias in node.names}
+            for alias in node.names:
+                self._at(alias.name, node)
 
     def visit_ImportFrom(self, node):
         package = self.package.split(".") if self.package else []
@@ -65,6 +82,7 @@ class Late(ast.NodeVisitor):
         base = ".".join(above + ([node.module] if node.module else []))
         names = tuple(sorted(alias.name for alias in node.names if alias.name != "*"))
         self.found.add((base, names))
+        self._at(base, node)
 
     def visit_Attribute(self, node):
         # The interpreter imports it at the first call.
@@ -130,6 +148,45 @@ def owner(folder, name):
     return name
 
 
+def missing(trees):
+    """Lines on modules that `tool`, or what it imports of the project, imports and nobody has."""
+    known = set(sys.stdlib_module_names) | KIT | NEWER
+    for folder in [root, *beside]:
+        # A package may have no Python file at its top.
+        known |= {entry.name.split(".")[0] for entry in pathlib.Path(folder).iterdir()}
+    waiting, seen = ["tool"], set()
+    while waiting:
+        name = waiting.pop()
+        if name in seen or name not in trees:
+            continue
+        seen.add(name)
+        path, tree = trees[name]
+        # An import in a `try`, an `if` or a function may be one that never runs.
+        for node in tree.body:
+            if isinstance(node, ast.Import):
+                wanted = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and not node.level:
+                wanted = [node.module]
+            else:
+                continue
+            waiting += wanted
+            for top in (module.split(".")[0] for module in wanted):
+                if top not in known:
+                    yield f"{path}:{node.lineno}: {absent(top, known)}"
+
+
+def absent(module, known):
+    """Says that nobody has a module, and what to do."""
+    pinned = sorted(
+        library.metadata["Name"] for folder in beside
+        for library in importlib.metadata.distributions(path=[folder])
+    )
+    near = difflib.get_close_matches(module, sorted(known), 1)
+    meant = f"; did you mean `{near[0]}`?" if near else "."
+    return (f"`{module}` is neither in the project, nor in Python, nor pinned{meant} "
+            f"`skillhost add-library NAME` pins a library; pinned are {', '.join(pinned) or 'none'}")
+
+
 def shadows(libraries):
     """Lines on modules of libraries that another module of the same name hides."""
     own = top_level(root)
@@ -142,18 +199,23 @@ def shadows(libraries):
                    "too, which this one hides; rename this one")
 
 
-late = {}
+late, places, trees = {}, {}, {}
 for name, package, path in modules(root):
     visitor = Late(package)
     try:
-        visitor.visit(ast.parse(path.read_bytes()))
+        tree = ast.parse(path.read_bytes())
+        visitor.visit(tree)
     except (SyntaxError, ValueError, RecursionError):
         # Python reports it where the module is imported.
         continue
+    trees[name] = (path.relative_to(root), tree)
     found = [(module, names) for module, names in visitor.found if module not in USELESS]
     if found:
         late[name] = sorted(found)
-pathlib.Path(out).write_text(f"BY_MODULE = {late!r}\n")
-hidden = [line for libraries in beside for line in shadows(libraries)]
-if hidden:
-    sys.exit("\n".join(hidden))
+        place = path.relative_to(root)
+        places |= {(name, module): f"{place}:{line}" for module, line in visitor.lines.items()}
+pathlib.Path(out).write_text(f"BY_MODULE = {late!r}\nPLACES = {places!r}\n")
+wrong = [line for libraries in beside for line in shadows(libraries)]
+wrong += missing(trees)
+if wrong:
+    sys.exit("\n".join(wrong))

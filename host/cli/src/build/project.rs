@@ -54,6 +54,14 @@ impl Project {
                 )));
             }
         };
+        // Zig alone takes any path; the other compilers fail in their own words.
+        if language != Language::C && absolute.to_str().is_none() {
+            return Err(Fault::usage(format!(
+                "the path of `{shown}` is not UTF-8, which the compiler for {} needs",
+                language.name()
+            ))
+            .fix("rename the folder, or the one above it that has the name"));
+        }
         Ok(Self {
             programs: SearchPath::outside(&absolute),
             folder: absolute,
@@ -176,8 +184,33 @@ pub(super) fn c_files(folder: &Path) -> Vec<PathBuf> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt as _;
     use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn refuses_a_path_that_the_compiler_cannot_take() {
+        let base = tempfile::tempdir().unwrap();
+        let folder = base.path().join(OsStr::from_bytes(b"a\xffb"));
+        fs::create_dir(&folder).unwrap();
+        for (file, language, is_taken) in [
+            ("tool.py", Language::Python, false),
+            ("package.json", Language::JavaScript, false),
+            ("Cargo.toml", Language::Rust, false),
+            ("src", Language::C, true),
+        ] {
+            fs::write(folder.join(file), "").unwrap();
+            match Project::open(&folder, Some(language)) {
+                Ok(_) => assert!(is_taken, "{file}"),
+                Err(fault) => {
+                    let shown = format!("{fault:?}");
+                    assert!(!is_taken && shown.contains("is not UTF-8"), "{shown}");
+                }
+            }
+        }
+    }
 
     #[test]
     fn a_build_writes_through_no_link_in_the_project() {

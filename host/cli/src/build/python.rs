@@ -19,6 +19,8 @@ const APP: &str = "tool";
 /// The module that stands for it if its functions have types: no kit of the project
 /// imports then what they import.
 const TYPED_APP: &str = "skillhost_app";
+/// The most imports that failed and are shown. Guards against: a project that fills the screen.
+const SHOWN: usize = 20;
 const TYPED_APP_SOURCE: &str = "\
 import sys
 import tool
@@ -41,6 +43,9 @@ pub(super) fn build(project: &Project) -> Result<PathBuf, Fault> {
         .current_dir(&project.folder);
     Step::new("reading the project's Python files", command).run()?;
     let late = project.scratch("late")?;
+    let failed = late.join("failed.txt");
+    // There is none unless an import of the build before failed.
+    let _ = fs::remove_file(&failed);
     let mut command = venv.python();
     command
         .args(["-c", LATE_IMPORTS])
@@ -93,6 +98,13 @@ pub(super) fn build(project: &Project) -> Result<PathBuf, Fault> {
             .fix(format!("`tool.py` must define {}, and may import only pure Python: modules beside it, \
                  and libraries that `skillhost add-library` pins", defines(&wit)))
     })?;
+    for line in fs::read_to_string(&failed)
+        .unwrap_or_default()
+        .lines()
+        .take(SHOWN)
+    {
+        terminal::complain(line);
+    }
     merge_modules(&component)
         .map_err(|error| Fault::project(format!("cannot keep the component: {error}")))?;
     Ok(component)

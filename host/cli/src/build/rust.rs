@@ -41,13 +41,16 @@ pub(super) fn build(project: &Project, purpose: Purpose) -> Result<PathBuf, Faul
     let mut step = Step::new("`cargo build`", command);
     step.is_captured = true;
     let messages = step.run().map_err(|fault| {
-        fault
+        let fault = fault
             .fix("fix the first error above first; its file and line stand under it")
-            .fix("the first build, and one after a change of dependencies, needs cargo's registry")
-            .fix(
+            .fix("the first build, and one after a change of dependencies, needs cargo's registry");
+        match project.text("Cargo.toml") {
+            Ok(text) if text.contains("skillhost-guest") => fault.fix(
                 "if `skillhost-guest` was not found, copy `sdk` from a new project of `skillhost \
                  new`, and change its line in `Cargo.toml`",
-            )
+            ),
+            _ => fault,
+        }
     })?;
     let mut made = messages
         .split(|byte| *byte == b'\n')

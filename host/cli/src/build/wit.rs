@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use wit_parser::{PackageId, PackageMetadata, Resolve, WorldId, WorldKey};
+use wit_parser::{Function, PackageId, PackageMetadata, Resolve, WorldId, WorldItem, WorldKey};
 
 use super::Fault;
 use super::project::Project;
@@ -57,6 +57,49 @@ impl ProjectWit {
         })
     }
 
+    /// Returns what is odd about the functions that are tools: no host refuses it, and
+    /// hardly anybody means it.
+    pub(super) fn advice(&self) -> Vec<String> {
+        if !self.is_typed() {
+            return Vec::new();
+        }
+        let worlds = self.resolve.packages[self.package].worlds.values();
+        let exports = worlds.flat_map(|world| self.resolve.worlds[*world].exports.values());
+        let functions = exports.flat_map(|item| match item {
+            WorldItem::Function(function) => vec![function],
+            WorldItem::Interface { id, .. } => {
+                self.resolve.interfaces[*id].functions.values().collect()
+            }
+            WorldItem::Type { .. } => Vec::new(),
+        });
+        let mut advice = Vec::new();
+        for Function {
+            name, docs, params, ..
+        } in functions
+        {
+            if docs
+                .contents
+                .as_deref()
+                .unwrap_or_default()
+                .trim()
+                .is_empty()
+            {
+                advice.push(format!(
+                    "`{name}` has no comment, by which a model chooses it: write one in `wit`, on \
+                     lines that begin with `///` above it"
+                ));
+            }
+            let has = |wanted: &str| params.iter().any(|param| param.name == wanted);
+            if has("skill") && !has("skill-name") {
+                advice.push(format!(
+                    "`{name}` has the parameter `skill`, and sees no folder: the one that names the \
+                     skill of a call is `skill-name`"
+                ));
+            }
+        }
+        advice
+    }
+
     /// Returns the package's comments in the form of the section `package-docs`.
     pub(super) fn docs(&self) -> anyhow::Result<Vec<u8>> {
         PackageMetadata::extract(&self.resolve, self.package).encode()
@@ -65,4 +108,39 @@ impl ProjectWit {
 
 fn fault(error: &anyhow::Error) -> Fault {
     Fault::project(format!("in `wit`: {error:#}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn advises_on_functions_that_no_model_finds_or_that_see_no_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let advice = |functions: &str| {
+            let text =
+                format!("package a:b;\ninterface i {{\n{functions}\n}}\nworld w {{ export i; }}");
+            std::fs::write(folder.path().join("w.wit"), text).unwrap();
+            ProjectWit::parse(folder.path())
+                .unwrap()
+                .advice()
+                .join("\n")
+        };
+        for (functions, said) in [
+            ("count: func();", "`count` has no comment"),
+            (
+                "/// Count.\ncount: func(skill: string);",
+                "`count` has the parameter `skill`, and sees no folder",
+            ),
+        ] {
+            assert!(advice(functions).starts_with(said), "{functions}");
+        }
+        for functions in [
+            "/// Count.\ncount: func(skill-name: string);",
+            "/// Compare.\ncompare: func(skill-name: string, skill: string);",
+            "/// Add.\nadd: func(a: u8);",
+        ] {
+            assert_eq!(advice(functions), "", "{functions}");
+        }
+    }
 }

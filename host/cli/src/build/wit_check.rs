@@ -67,10 +67,24 @@ fn fault(project: &Path, text: &str) -> Fault {
         return Fault::project(format!("in `wit`: {}", lines.join(" ")));
     };
     let message = lines[..at].join(" ");
-    let fault = Fault::project(format!("{place}: {}", message.trim()));
+    let fault = Fault::project(format!("{place}: {}{}", message.trim(), remedy(&message)));
     let excerpt = lines[at + 1..].iter();
     let excerpt = excerpt.filter(|line| !matches!(line.trim(), "" | "|"));
     excerpt.fold(fault, |fault, line| fault.fix(*line))
+}
+
+/// Returns what to do about errors that those who are new to WIT make, to stand after them.
+fn remedy(message: &str) -> String {
+    if message.contains("invalid character in identifier '_'") {
+        return "; names in WIT have `-`, such as `skill-name`".to_owned();
+    }
+    match message.split_once("found keyword `") {
+        Some((_, word)) => {
+            let word = word.trim_end().trim_end_matches('`');
+            format!("; as a name, a word of WIT's own is written `%{word}`")
+        }
+        None => String::new(),
+    }
 }
 
 /// Returns a text with the paths in a project as they are seen from there.
@@ -120,6 +134,17 @@ mod tests {
                     "package a:b;\ninterface t {\n  f: func(a: sting);\n}\n",
                 )],
                 "wit/w.wit:3:14: name `sting` does not exist",
+            ),
+            (
+                &[(
+                    "w.wit",
+                    "package a:b;\ninterface t {\n  f: func(skill_name: string);\n}\n",
+                )],
+                "'_'; names in WIT have `-`, such as `skill-name`",
+            ),
+            (
+                &[("w.wit", "package a:b;\ninterface t {\n  list: func();\n}\n")],
+                "found keyword `list`; as a name, a word of WIT's own is written `%list`",
             ),
             (
                 &[("w.wit", "package a:b;\nworld w { export c:d/e; }\n")],

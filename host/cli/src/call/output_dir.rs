@@ -1,7 +1,7 @@
 //! `--output-dir`: the files that a call made or changed, written into a new folder.
 //! Nothing is ever written over, and no link is followed.
 
-use std::fs::{DirBuilder, OpenOptions};
+use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
@@ -10,6 +10,7 @@ use anyhow::{Context as _, bail};
 use cap_std::fs::Dir;
 use rustix::fs::OFlags;
 use skillhost::OutputFiles;
+use skillhost_confine::broker::Broker;
 
 use crate::terminal::{self, format_line};
 
@@ -27,15 +28,23 @@ pub(super) fn check(folder: &Path) -> anyhow::Result<()> {
 
 /// Writes the files into a new folder, and says which. Returns `false` if the answer
 /// had no room for all.
-pub(super) fn write(files: &OutputFiles, folder: &Path) -> anyhow::Result<bool> {
-    let opened = make(folder).map_err(|error| cannot_make(error, folder))?;
+pub(super) fn write(
+    files: &OutputFiles,
+    folder: &Path,
+    broker: Option<&Broker>,
+) -> anyhow::Result<bool> {
+    let opened = match broker {
+        Some(broker) => broker.make_output().map(|()| NewFolder::Outside(broker)),
+        None => make(folder).map(NewFolder::Here),
+    };
+    let opened = opened.map_err(|error| cannot_make(error, folder))?;
     let mut complete = true;
     for file in &files.files {
         let shown = terminal::name(&file.path);
         let written = file
             .bytes
             .as_ref()
-            .map(|bytes| put(&opened, &file.path, bytes));
+            .map(|bytes| opened.put(&file.path, bytes));
         match written {
             Some(Ok(())) => terminal::say(&format_line!("wrote {shown} ({} bytes)", file.size)),
             None => {
@@ -65,6 +74,22 @@ pub(super) fn write(files: &OutputFiles, folder: &Path) -> anyhow::Result<bool> 
         terminal::say(&format_line!("the call made and changed no files"));
     }
     Ok(complete)
+}
+
+/// The folder, and who may write in it.
+enum NewFolder<'a> {
+    Here(Dir),
+    /// This process is confined.
+    Outside(&'a Broker),
+}
+
+impl NewFolder<'_> {
+    fn put(&self, path: &str, bytes: &[u8]) -> io::Result<()> {
+        match self {
+            Self::Here(folder) => put(folder, path, bytes),
+            Self::Outside(broker) => File::from(broker.create_output(path)?).write_all(bytes),
+        }
+    }
 }
 
 /// Makes the folder and opens it, without following a link that somebody puts in its

@@ -1,7 +1,7 @@
 //! Runs the author's cases with `skillhost test`, and compares their outcomes with
 //! those of the time before.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -16,6 +16,8 @@ pub(super) struct Outcomes {
     /// For each case or check, the reason if it failed, and after it the lines of its
     /// trace.
     by_name: BTreeMap<String, Option<Vec<String>>>,
+    /// The checks that did not apply, such as those after one that failed.
+    skipped: BTreeSet<String>,
     /// The reason why none ran.
     error: Option<String>,
 }
@@ -23,18 +25,23 @@ pub(super) struct Outcomes {
 /// Runs a component's checks and the cases of its project.
 pub(super) fn run(folder: &Path, component: &Path) -> Outcomes {
     match test(folder, component) {
-        Ok(by_name) => Outcomes {
-            by_name,
+        Ok(report) => Outcomes {
+            by_name: by_name(&report),
+            skipped: checks(&report)
+                .filter(|check| check["outcome"] == "skipped")
+                .map(name)
+                .collect(),
             error: None,
         },
         Err(error) => Outcomes {
-            by_name: BTreeMap::new(),
             error: Some(error),
+            ..Outcomes::default()
         },
     }
 }
 
-fn test(folder: &Path, component: &Path) -> Result<BTreeMap<String, Option<Vec<String>>>, String> {
+/// Returns the report of a test.
+fn test(folder: &Path, component: &Path) -> Result<Value, String> {
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
     let mut command = Command::new(program);
     // A process of its own, because a case may use up its memory.
@@ -52,27 +59,35 @@ fn test(folder: &Path, component: &Path) -> Result<BTreeMap<String, Option<Vec<S
         .stdin(Stdio::null())
         .output()
         .map_err(|error| error.to_string())?;
-    let report: Value = serde_json::from_slice(&output.stdout)
-        .map_err(|_| String::from_utf8_lossy(&output.stderr).trim().to_owned())?;
-    Ok(by_name(&report))
+    serde_json::from_slice(&output.stdout)
+        .map_err(|_| String::from_utf8_lossy(&output.stderr).trim().to_owned())
+}
+
+fn checks(report: &Value) -> impl Iterator<Item = &Value> {
+    report["checks"].as_array().into_iter().flatten()
+}
+
+fn text(check: &Value, key: &str) -> String {
+    check[key].as_str().unwrap_or_default().to_owned()
+}
+
+/// Returns the name of a case or check.
+fn name(check: &Value) -> String {
+    match check["case"].as_str() {
+        Some(case) => format!("case `{case}`"),
+        None => format!("check `{}` of `{}`", text(check, "id"), text(check, "tool")),
+    }
 }
 
 fn by_name(report: &Value) -> BTreeMap<String, Option<Vec<String>>> {
-    let text = |check: &Value, key: &str| check[key].as_str().unwrap_or_default().to_owned();
-    let checks = report["checks"].as_array().map_or(&[][..], Vec::as_slice);
-    checks
-        .iter()
+    checks(report)
         .filter(|check| check["outcome"] != "skipped")
         .map(|check| {
-            let name = match check["case"].as_str() {
-                Some(case) => format!("case `{case}`"),
-                None => format!("check `{}` of `{}`", text(check, "id"), text(check, "tool")),
-            };
             let failed = check["outcome"] == "failed";
             let trace = check["trace"].as_array().into_iter().flatten();
             let trace = trace.filter_map(Value::as_str).map(str::to_owned);
             let reason = || std::iter::once(text(check, "why")).chain(trace).collect();
-            (name, failed.then(reason))
+            (name(check), failed.then(reason))
         })
         .collect()
 }
@@ -86,6 +101,7 @@ impl Outcomes {
             return std::iter::once(first).chain(error).collect();
         }
         let mut lines = Vec::new();
+        let (mut again, mut skipped) = (0, 0);
         for (name, failure) in &now.by_name {
             let before = self.by_name.get(name);
             match (before, failure) {
@@ -101,6 +117,7 @@ impl Outcomes {
                     let trace = trace.into_iter().flatten();
                     lines.extend(trace.map(|line| format_line!("    {line}")));
                 }
+                (None, None) if self.skipped.contains(name) => again += 1,
                 (None, None) if !self.by_name.is_empty() => {
                     lines.push(format_line!("  {name}: new, passes"));
                 }
@@ -108,9 +125,19 @@ impl Outcomes {
             }
         }
         for name in self.by_name.keys() {
-            if !now.by_name.contains_key(name) {
+            if now.skipped.contains(name) {
+                skipped += 1;
+            } else if !now.by_name.contains_key(name) {
                 lines.push(format_line!("  {name}: gone"));
             }
+        }
+        if skipped > 0 {
+            lines.push(format_line!(
+                "  checks that are skipped now: {skipped}; `skillhost test` says why"
+            ));
+        }
+        if again > 0 {
+            lines.push(format_line!("  checks that run again, and pass: {again}"));
         }
         let passed = now
             .by_name
@@ -138,7 +165,7 @@ mod tests {
         let by_name = by_name.map(|(name, failure)| ((*name).to_owned(), failure.map(reason)));
         Outcomes {
             by_name: by_name.collect(),
-            error: None,
+            ..Outcomes::default()
         }
     }
 
@@ -166,6 +193,17 @@ mod tests {
         assert_eq!(
             difference(&second, &second),
             "  a: still fails: z\n  c: still fails: y\n2 of 4 pass\n"
+        );
+        let mut third = outcomes(&[("b", Some("x"))]);
+        third.skipped = ["a", "c", "e"].map(str::to_owned).into();
+        assert_eq!(
+            difference(&second, &third),
+            "  b: fails: x\n  checks that are skipped now: 3; `skillhost test` says why\n0 of 1 pass\n"
+        );
+        let fourth = outcomes(&[("a", None), ("b", None), ("c", Some("y"))]);
+        assert_eq!(
+            difference(&third, &fourth),
+            "  b: passes now\n  c: fails: y\n  checks that run again, and pass: 1\n2 of 3 pass\n"
         );
     }
 

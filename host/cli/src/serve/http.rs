@@ -8,15 +8,15 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use clap::Args;
-use skillhost::Host;
-use skillhost::config::{self, ClientConfig};
+use skillhost::config::{self, ClientConfig, Config};
+use skillhost::{Host, HostBuilder};
 use skillhost_identity::{Clients, Token};
-use skillhost_mcp::http::{HttpOptions, Metrics, Server, Shutdown};
+use skillhost_mcp::http::{HttpOptions, Metrics, Server, Shutdown, Sockets};
 use skillhost_mcp::{Handler, LiveHost};
 
 use super::memory;
 use crate::exit::Exit;
-use crate::options::{self, CommonOptions, TOKEN_VARIABLE, report_problems};
+use crate::options::{self, TOKEN_VARIABLE, report_problems};
 use crate::terminal::{self, format_line};
 
 /// Options of the server; the others are keys of `[http]`.
@@ -68,16 +68,23 @@ impl FromStr for HttpAddress {
     }
 }
 
+/// A server whose sockets are bound.
+pub(crate) struct ReadyHttp {
+    options: HttpOptions,
+    /// The clients, as configured.
+    clients: Vec<ClientConfig>,
+    sockets: Sockets,
+    /// The address, as clients name it.
+    shown: String,
+}
+
 impl HttpArguments {
-    pub(crate) async fn execute(
+    /// Reads the tokens, starts the process that fetches keys, and binds the sockets.
+    pub(crate) fn prepare(
         self,
         address: HttpAddress,
-        options: &CommonOptions,
-    ) -> anyhow::Result<Exit> {
-        let metrics = Arc::<Metrics>::default();
-        let config = options.configured()?;
-        let builder = options.builder(&config)?.observer(metrics.clone());
-        let shutdown = Shutdown::on_signals()?;
+        config: &Config,
+    ) -> anyhow::Result<ReadyHttp> {
         let program = options::program().context("this program has no path")?;
         let resource = config.http.resource.as_deref().unwrap_or_default();
         let clients = Clients::read(&config.clients)?;
@@ -85,64 +92,26 @@ impl HttpArguments {
         for warning in Clients::warnings(&config.clients) {
             terminal::complain(warning);
         }
-        let http_options = self.options(config.http, clients)?;
-        let configured = config.clients;
-        let (server, shown) = match address {
+        let options = self.options(config.http.clone(), clients)?;
+        let (sockets, shown) = match address {
             HttpAddress::Localhost(port) => {
-                let server = Server::bind_localhost(port, http_options).await?;
-                let port = server.address().port();
-                (server, format!("localhost:{port}"))
+                let sockets = Sockets::bind_localhost(port)?;
+                let port = sockets.address()?.port();
+                (sockets, format!("localhost:{port}"))
             }
             HttpAddress::Socket(address) => {
-                let server = Server::bind(address, http_options).await?;
-                let address = server.address().to_string();
-                (server, address)
+                Server::check(address, &options)?;
+                let sockets = Sockets::bind(address)?;
+                let address = sockets.address()?.to_string();
+                (sockets, address)
             }
         };
-        memory::give_back_large_blocks();
-        let live = Arc::new(LiveHost::new(builder));
-        let _watching = live
-            .watch()
-            .inspect_err(|error| tracing::warn!("{error:#}"));
-        terminal::print(&[format_line!("http://{shown}/mcp")])?;
-        terminal::explain_wait("MCP clients at this address", "Ctrl-C");
-        let (occupied, answering, ending) = (live.clone(), live.clone(), live.clone());
-        let server = match live.is_watched() {
-            true => server.changes(live.changes()),
-            false => server,
-        };
-        let served = server
-            .metrics(Arc::clone(&metrics))
-            .occupancy(move || {
-                metrics.set_folders(occupied.folder_counts());
-                occupied.loaded().map(|host| host.occupancy())
-            })
-            .serve(move || Ok(Handler::new(Arc::clone(&answering))), &shutdown);
-        let asked = shutdown.clone();
-        tokio::spawn(async move {
-            asked.requested().await;
-            ending.close();
-        });
-        tokio::pin!(served);
-        // As over stdin, an early client waits for the tools.
-        let broken_off = tokio::select! {
-            broken_off = &mut served => {
-                // The server may end before the other branch reports the problems.
-                live.loaded().iter().for_each(report_problems);
-                broken_off
-            }
-            host = live.load() => {
-                let host = host?;
-                report_problems(&host);
-                report_scopes(&host, &configured);
-                served.await
-            }
-        };
-        live.stop().await;
-        if broken_off > 0 {
-            tracing::warn!("{broken_off} connections were broken off with requests in flight");
-        }
-        Ok(Exit::Ok)
+        Ok(ReadyHttp {
+            options,
+            clients: config.clients.clone(),
+            sockets,
+            shown,
+        })
     }
 
     fn options(self, configured: config::Http, clients: Clients) -> anyhow::Result<HttpOptions> {
@@ -179,6 +148,65 @@ impl HttpArguments {
             }
             (None, None) => Ok(None),
         }
+    }
+}
+
+impl ReadyHttp {
+    pub(crate) async fn execute(self, builder: HostBuilder) -> anyhow::Result<Exit> {
+        let metrics = Arc::<Metrics>::default();
+        let builder = builder.observer(metrics.clone());
+        let shutdown = Shutdown::on_signals()?;
+        let Self {
+            options,
+            clients,
+            sockets,
+            shown,
+        } = self;
+        let server = Server::on(sockets, options).await?;
+        memory::give_back_large_blocks();
+        let live = Arc::new(LiveHost::new(builder));
+        let _watching = live
+            .watch()
+            .inspect_err(|error| tracing::warn!("{error:#}"));
+        terminal::print(&[format_line!("http://{shown}/mcp")])?;
+        terminal::explain_wait("MCP clients at this address", "Ctrl-C");
+        let (occupied, answering, ending) = (live.clone(), live.clone(), live.clone());
+        let server = match live.is_watched() {
+            true => server.changes(live.changes()),
+            false => server,
+        };
+        let served = server
+            .metrics(Arc::clone(&metrics))
+            .occupancy(move || {
+                metrics.set_folders(occupied.folder_counts());
+                occupied.loaded().map(|host| host.occupancy())
+            })
+            .serve(move || Ok(Handler::new(Arc::clone(&answering))), &shutdown);
+        let asked = shutdown.clone();
+        tokio::spawn(async move {
+            asked.requested().await;
+            ending.close();
+        });
+        tokio::pin!(served);
+        // As over stdin, an early client waits for the tools.
+        let broken_off = tokio::select! {
+            broken_off = &mut served => {
+                // The server may end before the other branch reports the problems.
+                live.loaded().iter().for_each(report_problems);
+                broken_off
+            }
+            host = live.load() => {
+                let host = host?;
+                report_problems(&host);
+                report_scopes(&host, &clients);
+                served.await
+            }
+        };
+        live.stop().await;
+        if broken_off > 0 {
+            tracing::warn!("{broken_off} connections were broken off with requests in flight");
+        }
+        Ok(Exit::Ok)
     }
 }
 

@@ -41,11 +41,13 @@ const FORMAT: u32 = 4;
 impl ComponentCache {
     /// Opens the cache in `folder`, which is made if it is missing.
     pub(crate) fn open(folder: &Path) -> anyhow::Result<Self> {
-        fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(folder)
-            .with_context(|| format!("cannot make the cache folder `{}`", folder.display()))?;
+        if !folder.is_dir() {
+            fs::DirBuilder::new()
+                .recursive(true)
+                .mode(0o700)
+                .create(folder)
+                .with_context(|| format!("cannot make the cache folder `{}`", folder.display()))?;
+        }
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let handle = rustix::fs::open(folder, flags, Mode::empty())
             .with_context(|| format!("cannot open the cache folder `{}`", folder.display()))?;

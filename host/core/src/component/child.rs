@@ -3,15 +3,18 @@
 
 use std::ffi::OsStr;
 use std::io::{self, Read as _, Write as _};
+use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use rustix::process::{Resource, Rlimit, Signal};
+
+use crate::delegate::{self, ChildHandle};
 
 /// The address space of such a process. Compiling an honest component made from Python
 /// takes a quarter of it.
@@ -39,22 +42,18 @@ impl ChildProcess<'_> {
         let Self {
             program, purpose, ..
         } = self;
-        let mut child = Command::new(program)
-            .arg(self.argument)
-            .env_clear()
-            .envs(self.environment.iter().copied())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
+        let (input_end, mut to_child) = io::pipe()?;
+        let (output, output_end) = io::pipe()?;
+        let (errors, errors_end) = io::pipe()?;
+        let streams = [input_end.into(), output_end.into(), errors_end.into()];
+        let child = self
+            .start(streams)
             .with_context(|| format!("cannot start `{}` for {purpose} it", program.display()))?;
-        let (to_child, output, errors) =
-            (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let child = Arc::new(Mutex::new(child));
         let watchdog = Watchdog::start(Arc::clone(&child), self.time);
         let (answer, message) = thread::scope(|scope| {
             // A process that gave up does not read. Its exit status says why.
-            scope.spawn(move || to_child.map(|mut to_child| to_child.write_all(input)));
+            scope.spawn(move || to_child.write_all(input));
             let message = scope.spawn(move || read_up_to(errors, 4096));
             let answer = read_up_to(output, self.max_output);
             (answer, message.join().unwrap_or_default())
@@ -72,6 +71,32 @@ impl ChildProcess<'_> {
             None => bail!("the {purpose} process exceeded its limits: {status}"),
         }
     }
+
+    /// Starts it here, or outside if this process is confined.
+    fn start(&self, streams: [OwnedFd; 3]) -> io::Result<Box<dyn ChildHandle>> {
+        let environment = self.environment.iter();
+        let Some(delegate) = delegate::get() else {
+            let [input, output, errors] = streams.map(Stdio::from);
+            let child = Command::new(self.program)
+                .arg(self.argument)
+                .env_clear()
+                .envs(environment.copied())
+                .stdin(input)
+                .stdout(output)
+                .stderr(errors)
+                .spawn()?;
+            return Ok(Box::new(child));
+        };
+        let environment = environment.map(|(name, value)| {
+            let value = value.to_str().ok_or(io::ErrorKind::InvalidInput)?;
+            Ok(((*name).to_owned(), value.to_owned()))
+        });
+        delegate.start(
+            self.argument,
+            environment.collect::<io::Result<_>>()?,
+            streams,
+        )
+    }
 }
 
 /// Kills a process after a time, unless it has ended before.
@@ -81,7 +106,7 @@ struct Watchdog {
 }
 
 impl Watchdog {
-    fn start(child: Arc<Mutex<Child>>, time: Duration) -> Self {
+    fn start(child: Arc<Mutex<Box<dyn ChildHandle>>>, time: Duration) -> Self {
         let (done, wait) = mpsc::channel();
         let thread = thread::spawn(move || {
             let late = wait.recv_timeout(time) == Err(RecvTimeoutError::Timeout);
@@ -102,7 +127,7 @@ impl Watchdog {
 
 /// Waits for a process that has closed its output. The lock is free meanwhile, so
 /// that the watchdog can still kill it: a process can close its output and go on.
-fn wait(child: &Mutex<Child>) -> io::Result<ExitStatus> {
+fn wait(child: &Mutex<Box<dyn ChildHandle>>) -> io::Result<ExitStatus> {
     loop {
         if let Some(status) = lock(child).try_wait()? {
             return Ok(status);
@@ -111,21 +136,19 @@ fn wait(child: &Mutex<Child>) -> io::Result<ExitStatus> {
     }
 }
 
-fn kill(child: &Mutex<Child>) {
+fn kill(child: &Mutex<Box<dyn ChildHandle>>) {
     // An error means that the process has ended already.
     let _ = lock(child).kill();
 }
 
-fn lock(child: &Mutex<Child>) -> std::sync::MutexGuard<'_, Child> {
+fn lock(child: &Mutex<Box<dyn ChildHandle>>) -> MutexGuard<'_, Box<dyn ChildHandle>> {
     child.lock().unwrap_or_else(|broken| broken.into_inner())
 }
 
-fn read_up_to(from: Option<impl io::Read>, limit: u64) -> Vec<u8> {
+fn read_up_to(from: impl io::Read, limit: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
-    if let Some(from) = from {
-        // The exit status shows whether the bytes are whole.
-        let _ = from.take(limit).read_to_end(&mut bytes);
-    }
+    // The exit status shows whether the bytes are whole.
+    let _ = from.take(limit).read_to_end(&mut bytes);
     bytes
 }
 

@@ -23,7 +23,7 @@ const MAX_COMPILED: u64 = 512 << 20;
 
 /// Set in the environment of the compiling process to ask for code with
 /// [`BoundsChecks::Explicit`].
-const EXPLICIT_CHECKS: &str = "SKILLHOST_CHECKED_CODE";
+pub const EXPLICIT_CHECKS: &str = "SKILLHOST_CHECKED_CODE";
 
 /// Names the file of compiled functions in the environment of the compiling process.
 const FUNCTIONS: &str = "SKILLHOST_COMPILED_FUNCTIONS";
@@ -90,10 +90,21 @@ impl Compiler {
 /// Runs the compiling process: reads a component from stdin and writes it
 /// compiled to stdout. The error says why the component does not compile.
 pub fn compile_component() -> anyhow::Result<()> {
+    compile_component_confined(|| Ok(()))
+}
+
+/// Does the same. `confine` is called before a byte of the component is read, unless this
+/// process keeps compiled functions in a file.
+pub fn compile_component_confined(
+    confine: impl FnOnce() -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
     let functions = std::env::var_os(FUNCTIONS);
     // Only a build, which has run the project's code already, lets this process write.
     let largest_file = functions.as_ref().map_or(0, |_| functions::MAX_BYTES);
     limit_this_process(largest_file).context("cannot limit the compiling process")?;
+    if functions.is_none() {
+        confine()?;
+    }
     let mut bytes = Vec::new();
     io::stdin()
         .lock()

@@ -65,15 +65,13 @@ pub(super) fn check_name(name: &str) -> anyhow::Result<()> {
         return Ok(());
     }
     let shown = name.escape_debug();
-    if let Some(nearest) = suggest::nearest(name, embedded::names()).first() {
-        bail!(
-            "`[grants.{shown}]` names no built-in tool; did you mean `{nearest}`? A grant to any \
-             other tool names its component file"
-        );
-    }
+    let nearest = suggest::nearest(name, embedded::names())
+        .into_iter()
+        .take(1);
     bail!(
-        "`[grants.{shown}]` names no built-in tool; a grant to any other names the component file \
-         that defines it, such as `[grants.\"{shown}.wasm\"]`, and covers all of its tools"
+        "`[grants.{shown}]` names no built-in tool{}; a grant to any other names the component \
+         file that defines it, such as `[grants.\"{shown}.wasm\"]`, and covers all of its tools",
+        suggest::did_you_mean(nearest, '`')
     )
 }
 

@@ -12,6 +12,7 @@ use super::clients::{ClientLimits, RawClient};
 use super::grants::RawGrant;
 use super::http::{HttpLimits, RawHttp};
 use super::issuers::RawIssuer;
+use super::process::RawProcess;
 use super::prompt::{PromptLimits, RawSearch};
 use super::raw::RawConfig;
 use super::source::{Reach, Source, beyond, kind};
@@ -23,7 +24,7 @@ const ANY: &str = "*";
 
 /// Keys that reach beyond the folder of the configuration: what they name, or
 /// what they let in, may lie anywhere.
-pub(super) const REACHING: [&str; 8] = [
+pub(super) const REACHING: [&str; 9] = [
     "home",
     "audit",
     "audit_file",
@@ -31,6 +32,7 @@ pub(super) const REACHING: [&str; 8] = [
     "clients",
     "issuers",
     "hard_links",
+    "process",
     "grants.*.hard_links",
 ];
 
@@ -47,6 +49,7 @@ pub(super) fn of_table(table: &str) -> Option<Vec<&'static str>> {
         "issuers.*" => vec![fields::<RawIssuer>()],
         "clients.*" => vec![fields::<RawClient>(), rows::<ClientLimits>()],
         "prompt" => vec![rows::<PromptLimits>()],
+        "process" => vec![fields::<RawProcess>()],
         "search" => vec![fields::<RawSearch>()],
         "grants.*" => vec![fields::<RawGrant>()],
         "limits" | "grants.*.limits" => vec![rows::<Limits>()],
@@ -125,6 +128,13 @@ fn check_table(
         if !known.contains(&entry) {
             let nearest = suggest::nearest(name, known.iter().copied());
             let hint = match nearest.first() {
+                // A dot that is not in quotes begins a table in a table.
+                _ if (within, name) == ("grants.*", "wasm") => {
+                    format!(
+                        "; put the file's name in quotes: `[grants.\"{}.wasm\"]`",
+                        shown.trim_start_matches("grants.").escape_debug()
+                    )
+                }
                 Some(nearest) => format!("; did you mean `{nearest}`?"),
                 None => format!("; the keys here are {}", known.join(", ")),
             };

@@ -98,6 +98,7 @@ impl Source<'_> {
             grants: grants.collect::<anyhow::Result<_>>()?,
             prompt: limits::read_in(table, PromptLimits::KEY, Default::default(), self)?,
             search_offer: raw.search.offer(),
+            confinement: raw.process.confine,
             http: raw.http.http(http_limits, |path| self.path(path))?,
             clients: clients.collect::<anyhow::Result<_>>()?,
             issuers,

@@ -12,6 +12,7 @@ use super::clients::RawClient;
 use super::grants::RawGrant;
 use super::http::RawHttp;
 use super::issuers::RawIssuer;
+use super::process::RawProcess;
 use super::prompt::RawSearch;
 
 /// The keys of a file, as they are written. Limits are read by their tables: the
@@ -42,6 +43,7 @@ pub(super) struct RawConfig {
     #[serde(rename = "prompt")]
     _prompt: IgnoredAny,
     pub(super) search: RawSearch,
+    pub(super) process: RawProcess,
 }
 
 #[derive(Deserialize)]

@@ -134,8 +134,13 @@ fn names_each_problem_with_its_line() {
             "`skillhost.toml`, line 2: unknown key `http.token`; did you mean `token_file`?",
         ),
         (
+            "[grants.list_tasks.wasm]\nskills = []",
+            "`skillhost.toml`, line 1: unknown key `grants.list_tasks.wasm`; put the file's name in \
+             quotes: `[grants.\"list_tasks.wasm\"]`",
+        ),
+        (
             "xyz = 1",
-            "`skillhost.toml`, line 1: unknown key `xyz`; the keys here are skills, tools, home, disabled_tools, offer, wording, descriptions, help, hard_links, audit_file, audit, pins, require_pins, require_components, limits, grants, http, clients, issuers, prompt, search, calls, queue, calls_per_tool, calls_memory, stack, compile_time",
+            "`skillhost.toml`, line 1: unknown key `xyz`; the keys here are skills, tools, home, disabled_tools, offer, wording, descriptions, help, hard_links, audit_file, audit, pins, require_pins, require_components, limits, grants, http, clients, issuers, prompt, search, process, calls, queue, calls_per_tool, calls_memory, stack, compile_time",
         ),
         (
             "\nlimits = [\"1s\", \"1MiB\"]",
@@ -247,6 +252,7 @@ fn the_pages_show_each_key() {
         "limits",
         "grants.*",
         "http",
+        "process",
         "clients.*",
         "issuers.*",
         "prompt",

@@ -11,6 +11,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
+use cap_std::ambient_authority;
+use cap_std::fs::Dir;
 
 use audit::AuditSettings;
 
@@ -24,6 +26,7 @@ use crate::config::PromptLimits;
 use crate::sandbox::engine::{self, EpochEngine};
 use crate::sandbox::granted_skills::GrantedSkills;
 use crate::skill::catalog::{Catalog, SkillsRoot};
+use crate::skill::entries::EntryCursor;
 use crate::skill::guard;
 use crate::skill::search::{SearchOffer, SkillIndex};
 use crate::tool::grant::{Defaults, Grant};
@@ -459,8 +462,10 @@ impl HostBuilder {
                 continue;
             }
             let mut found = Vec::new();
-            for entry in std::fs::read_dir(folder).with_context(cannot)? {
-                let path = entry.with_context(cannot)?.path();
+            let handle = Dir::open_ambient_dir(folder, ambient_authority());
+            let entries = handle.and_then(EntryCursor::of).with_context(cannot)?;
+            for entry in entries {
+                let path = folder.join(entry.with_context(cannot)?.name);
                 if path
                     .extension()
                     .is_some_and(|extension| extension == "wasm")

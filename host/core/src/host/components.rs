@@ -15,6 +15,7 @@ use wasmtime::component::Component;
 use super::admission::{Candidate, Claim, refusals};
 use crate::component::embedded::EMBEDDED;
 use crate::component::{ComponentSource, Loader, Tool, ToolComponent, cannot_load, read};
+use crate::sandbox::engine::processors;
 use crate::text::digest::sha256_hex;
 use crate::tool::Definition;
 use crate::tool::grant::Grant;
@@ -235,7 +236,7 @@ impl ComponentIntake<'_> {
         &self,
         files: &'f [PathBuf],
     ) -> Vec<(&'f Path, anyhow::Result<ComponentFile>)> {
-        let threads = thread::available_parallelism().map_or(1, usize::from);
+        let threads = processors();
         let next = AtomicUsize::new(0);
         let (send, receive) = mpsc::channel();
         let inspect = |send: mpsc::Sender<_>| {

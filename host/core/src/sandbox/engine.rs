@@ -18,9 +18,11 @@ use wasmtime::{
 };
 
 use crate::skill::descriptors::{DescriptorBudget, DescriptorShare};
+use crate::skill::guard;
 use crate::tool::limits::{self, Load};
 use crate::tool::observer::Occupancy;
 
+pub use machine::processors;
 pub(crate) use quota::CallQuota;
 use quota::{QuotaRegistry, Slots};
 use turns::Turns;
@@ -99,6 +101,19 @@ pub(crate) struct CallSlot {
 pub(crate) fn calls_memory(load: &Load) -> usize {
     load.calls_memory
         .unwrap_or_else(|| machine::memory() / CALLS_DIVISOR)
+}
+
+/// Asks the machine what hosts will ask again, and opens what they open once. For a process
+/// that confines itself before it has a host.
+pub fn look_at_machine() {
+    // An error is that of the host.
+    let _ = guard::check_machine();
+    let _ = (
+        machine::memory(),
+        machine::has_swap(),
+        machine::processors(),
+    );
+    let _ = PoolingAllocationConfig::is_pagemap_scan_available();
 }
 
 impl EpochEngine {

@@ -106,7 +106,7 @@ impl TypedFunctions {
 
 impl TypedFunction {
     fn definition(&self, docs: &Docs, schemas: &mut SchemaWriter<'_>) -> FunctionDefinition {
-        let comment = docs.function(&self.path).map(str::to_owned);
+        let comment = docs.function(&self.path).map(docs::joined);
         let names_skill = |(label, _): &&(Label, Shape)| label.wit == SKILL;
         let skill = self.parameters.iter().find(names_skill);
         let answer = self.result.answer.as_ref();

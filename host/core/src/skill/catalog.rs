@@ -190,7 +190,7 @@ impl Catalog {
     }
 
     /// Returns whether there is a skill of this name.
-    pub(crate) fn has(&self, name: &str) -> bool {
+    pub fn has(&self, name: &str) -> bool {
         Skill::is_name(name)
             && (self.hidden_skill(name).is_some() || self.roots.iter().any(|root| root.has(name)))
     }

@@ -18,6 +18,8 @@ use rustix::fs::{
 use rustix::io::Errno;
 use rustix::path::DecInt;
 
+use crate::delegate;
+
 /// A folder, and the rules for everything below it.
 #[derive(Debug, Clone)]
 pub(crate) struct Folder {
@@ -273,12 +275,9 @@ impl UnopenedFile {
     /// another file in its place.
     pub(crate) fn open(self) -> io::Result<File> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
-        let opened = rustix::fs::openat(
-            descriptors()?,
-            DecInt::from_fd(self.handle.as_fd()),
-            flags,
-            Mode::empty(),
-        )?;
+        let name = DecInt::from_fd(self.handle.as_fd());
+        let opened = rustix::fs::openat(descriptors()?, name, flags, Mode::empty());
+        let opened = delegate::opened_or_asked(opened, || Ok(self.handle))?;
         Ok(File::from(opened))
     }
 }

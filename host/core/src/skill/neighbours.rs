@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use crate::skill::entries::EntryCursor;
 use crate::skill::guard::{Folder, PathTarget};
 
 /// Names that a search looks through. Guards against: a failure that takes much
@@ -157,11 +158,14 @@ fn open(folder: &Folder, path: &str) -> Option<Folder> {
 /// Returns the names in a folder that a call can give, and whether each is known to
 /// be a folder. A link is not.
 fn names_of(folder: &Folder, most: usize) -> impl Iterator<Item = (String, bool)> {
-    let entries = folder.handle().entries().into_iter().flatten().flatten();
+    let entries = EntryCursor::of(folder.handle())
+        .into_iter()
+        .flatten()
+        .flatten();
     entries.take(most).filter_map(|entry| {
-        let name = entry.file_name().into_string().ok()?;
+        let name = entry.name.into_string().ok()?;
         let can_be_named = !name.contains(|c: char| c == '\\' || c.is_control());
-        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        let is_folder = entry.kind.is_dir();
         can_be_named.then_some((name, is_folder))
     })
 }

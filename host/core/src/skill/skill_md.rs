@@ -9,6 +9,7 @@ use cap_std::fs::Dir;
 use rustix::fs::{AtFlags, FileType, StatxFlags};
 use rustix::io::Errno;
 
+use crate::skill::entries::EntryCursor;
 use crate::skill::guard::Folder;
 
 /// The spellings that are tried by name, best first.
@@ -26,10 +27,8 @@ pub(crate) fn open(folder: &Folder) -> io::Result<Option<(String, File)>> {
             found => return found.map(|file| Some((name.to_owned(), file))),
         }
     }
-    let mut spellings: Vec<String> = folder
-        .handle()
-        .entries()?
-        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+    let mut spellings: Vec<String> = EntryCursor::of(folder.handle())?
+        .filter_map(|entry| entry.ok()?.name.into_string().ok())
         .filter(|name| name.eq_ignore_ascii_case(SPELLINGS[0]))
         .collect();
     spellings.sort();
@@ -85,13 +84,15 @@ pub(crate) fn is_at(parent: BorrowedFd<'_>, folder: &str) -> bool {
 /// Returns whether a folder has a documentation file under any spelling by case. Counts
 /// the entries that it looks at, and stops at the most.
 pub(crate) fn is_in(folder: &Dir, entries: &mut usize, most: usize) -> bool {
-    let found = folder.entries().into_iter().flatten().map_while(|entry| {
-        *entries += 1;
-        (*entries <= most).then_some(entry)
-    });
+    let found = EntryCursor::of(folder)
+        .into_iter()
+        .flatten()
+        .map_while(|entry| {
+            *entries += 1;
+            (*entries <= most).then_some(entry)
+        });
     found.flatten().any(|entry| {
         let is_spelling = |name: &str| name.eq_ignore_ascii_case(SPELLINGS[0]);
-        entry.file_name().to_str().is_some_and(is_spelling)
-            && entry.file_type().is_ok_and(|kind| !kind.is_dir())
+        entry.name.to_str().is_some_and(is_spelling) && !entry.kind.is_dir()
     })
 }

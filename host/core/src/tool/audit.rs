@@ -7,6 +7,7 @@ mod checkpoint;
 mod digest;
 mod end;
 mod log_file;
+mod make;
 mod record;
 
 use std::io::{self, Write as _};
@@ -29,6 +30,7 @@ use log_file::LogFile;
 use record::{EventRecord, LONGEST, Record, to_json, truncate};
 
 pub use checkpoint::CheckpointSigner;
+pub use make::make_audit_log;
 
 /// The path that stands for standard error.
 const STDERR: &str = "-";

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat};
 use rustix::time::ClockId;
+use skillhost::internal::opened_or_asked;
 
 /// The most entries of a folder that are looked at. Guards against: a folder of
 /// millions of files.
@@ -86,11 +87,14 @@ impl FolderId {
 impl OpenFolder {
     /// Opens a folder. `None` if there is none, or it cannot be read.
     pub(super) fn open(path: &Path, follow_link: bool) -> Option<Self> {
-        let mut flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        if !follow_link {
-            flags |= OFlags::NOFOLLOW;
-        }
-        let handle = rustix::fs::openat(CWD, path, flags, Mode::empty()).ok()?;
+        let open = |flags: OFlags| {
+            let mut flags = flags | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            if !follow_link {
+                flags |= OFlags::NOFOLLOW;
+            }
+            rustix::fs::openat(CWD, path, flags, Mode::empty())
+        };
+        let handle = opened_or_asked(open(OFlags::RDONLY), || open(OFlags::PATH)).ok()?;
         let stat = rustix::fs::fstat(&handle).ok()?;
         Some(Self {
             id: FolderId::from_stat(&stat),

@@ -2,7 +2,7 @@
 //
 // name: look-up-term
 // version: 0.1.0
-// description: Looks terms up in a skill's glossary
+// description: A tool for agent skills
 
 #include <ctype.h>
 #include <errno.h>

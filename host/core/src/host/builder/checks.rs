@@ -116,7 +116,14 @@ impl HostBuilder {
                     "; the tool of that name is defined by `{}`, and a grant names that file",
                     tool.component.grant_name()
                 ),
-                None => hint(granted, grantable.iter().copied()),
+                // No file is meant by a built-in tool's name, and no such tool by a file's.
+                None => {
+                    let is_file = granted.ends_with(".wasm");
+                    let alike = grantable
+                        .iter()
+                        .filter(|it| it.ends_with(".wasm") == is_file);
+                    hint(granted, alike.copied())
+                }
             };
             let hint = match granted.ends_with(".wasm") && hint.is_empty() {
                 true => "; `skillhost build` makes one of a tool project".to_owned(),

@@ -38,6 +38,7 @@ impl HostBuilder {
             http: _,
             clients: _,
             issuers: _,
+            confinement: _,
         } = config;
         let tools = tools.iter().map(|tools| Ok(tools.folder()?.to_owned()));
         Ok(Self {

@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 use std::sync::OnceLock;
+use std::thread;
 
 /// The memory that is assumed if nothing states it.
 const UNKNOWN: usize = 1 << 30;
@@ -55,9 +56,17 @@ fn limit(mount: &Path, group: &Path, file: &str) -> Option<usize> {
         .min()
 }
 
-/// Checks whether the machine has swap space, or may have.
+/// Checks whether the machine has swap space, or may have, as it was at the first question.
 pub(super) fn has_swap() -> bool {
-    has_swap_below(Path::new("/"))
+    static SWAP: OnceLock<bool> = OnceLock::new();
+    *SWAP.get_or_init(|| has_swap_below(Path::new("/")))
+}
+
+/// Returns the number of processors that this process may use, as it was at the first
+/// question.
+pub fn processors() -> usize {
+    static PROCESSORS: OnceLock<usize> = OnceLock::new();
+    *PROCESSORS.get_or_init(|| thread::available_parallelism().map_or(1, usize::from))
 }
 
 /// Checks the same, with `/proc` in this folder.

@@ -6,10 +6,11 @@
 use std::future::poll_fn;
 use std::pin::pin;
 use std::task::Poll;
-use std::thread;
 
 use tokio::sync::Semaphore;
 use tokio::task::yield_now;
+
+use super::machine;
 
 /// Turns at a time: as many as there are processors. Guards against: guests that
 /// never stop computing, each of which takes 10 ms before a small call can run.
@@ -18,8 +19,7 @@ pub(super) struct Turns(Semaphore);
 
 impl Default for Turns {
     fn default() -> Self {
-        let processors = thread::available_parallelism().map_or(1, usize::from);
-        Self(Semaphore::new(processors))
+        Self(Semaphore::new(machine::processors()))
     }
 }
 

@@ -169,9 +169,48 @@ impl PackageDocs {
     }
 }
 
+/// Returns a comment with the lines of each paragraph joined: where they end is for readers
+/// of the WIT. Lines of lists, tables, titles and code stay.
+pub(super) fn joined(comment: &str) -> String {
+    if comment.contains("```") {
+        return comment.to_owned();
+    }
+    let goes_on = |line: &str| line.starts_with(|c: char| c.is_alphabetic() || "`\"'(".contains(c));
+    let mut lines: Vec<String> = Vec::new();
+    for line in comment.lines() {
+        match lines.last_mut() {
+            Some(last) if goes_on(line) && !last.is_empty() && !last.starts_with(['#', '|']) => {
+                last.push(' ');
+                last.push_str(line);
+            }
+            _ => lines.push(line.to_owned()),
+        }
+    }
+    lines.join("\n")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn joins_the_lines_of_paragraphs_and_of_nothing_else() {
+        for (comment, joined_lines) in [
+            ("One line.", "One line."),
+            (
+                "Tasks in a state, for\none owner.\n\nNone if\n`all`.",
+                "Tasks in a state, for one owner.\n\nNone if `all`.",
+            ),
+            (
+                "# Title\nText\n- one\n- two\n| a | b |\nEnd",
+                "# Title\nText\n- one\n- two\n| a | b |\nEnd",
+            ),
+            ("Code:\n```\nf()\ng()\n```", "Code:\n```\nf()\ng()\n```"),
+            ("", ""),
+        ] {
+            assert_eq!(joined(comment), joined_lines);
+        }
+    }
 
     /// Makes a component with these sections `package-docs`.
     fn component(sections: &[&[u8]]) -> Vec<u8> {

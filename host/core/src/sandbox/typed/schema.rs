@@ -4,6 +4,7 @@
 use serde_json::{Map, Value, json};
 
 use super::comments::TypeComments;
+use super::docs::joined;
 use super::shape::{Integer, Label, Shape};
 
 /// The largest integer that every reader of JSON reads exactly: many hold numbers as
@@ -194,6 +195,7 @@ impl<'a> SchemaWriter<'a> {
         let Some(comment) = comment else {
             return;
         };
+        let comment = &*joined(comment);
         let Some(left) = self.left.checked_sub(comment.len()) else {
             return;
         };

@@ -10,6 +10,7 @@ use rustix::fs::FileType;
 
 use super::View;
 use super::folder::{FolderNode, Node};
+use crate::skill::entries::EntryCursor;
 use crate::skill::guard::PathTarget;
 
 /// The changes of a call, by path. Links and empty folders are not among them, nor
@@ -92,11 +93,11 @@ impl View {
         let Ok(PathTarget::Folder(folder)) = self.disk.lookup(Path::new(at), false) else {
             return Vec::new();
         };
-        let Ok(entries) = folder.handle().entries() else {
+        let Ok(entries) = EntryCursor::of(folder.handle()) else {
             return Vec::new();
         };
         let most = self.folder.budget().most_files;
-        let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+        let names = entries.filter_map(|entry| entry.ok()?.name.into_string().ok());
         names.take(most).collect()
     }
 

@@ -6,7 +6,6 @@ use std::ops::Bound;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, Weak};
 
-use cap_std::fs::ReadDir;
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
@@ -15,6 +14,7 @@ use super::file::{FileNode, errno};
 use super::link::LinkNode;
 use super::node::{NodeId, NodeStatus, Times, Timestamp, lock};
 use crate::skill::descriptors::DescriptorPermit;
+use crate::skill::entries::EntryCursor;
 use crate::skill::guard::FileStatus;
 
 /// A file, folder or link of a view.
@@ -59,7 +59,7 @@ pub(crate) struct FolderListing {
     /// The last name of the view's own entries, until all are listed.
     last: Option<String>,
     is_past_own: bool,
-    disk: Option<(ReadDir, DescriptorPermit)>,
+    disk: Option<(EntryCursor, DescriptorPermit)>,
 }
 
 impl Node {
@@ -267,7 +267,10 @@ impl FolderNode {
 
 impl FolderListing {
     /// Starts a listing; `disk` are the entries of the disk's folder.
-    pub(super) fn new(folder: Arc<FolderNode>, disk: Option<(ReadDir, DescriptorPermit)>) -> Self {
+    pub(super) fn new(
+        folder: Arc<FolderNode>,
+        disk: Option<(EntryCursor, DescriptorPermit)>,
+    ) -> Self {
         Self {
             folder,
             last: None,
@@ -290,15 +293,14 @@ impl FolderListing {
         };
         for entry in disk {
             let entry = entry.map_err(|error| errno(&error))?;
-            let name = entry.file_name().into_string().map_err(|_| Errno::ILSEQ)?;
-            let kind = entry.file_type().map_err(|error| errno(&error))?;
+            let name = entry.name.into_string().map_err(|_| Errno::ILSEQ)?;
             let state = lock(&self.folder.state);
             let is_listed = match state.entries.get(&name) {
                 Some(own) => own.is_on_disk,
                 None => state.disk.is_some() && !state.hidden.contains_key(&name),
             };
             if is_listed {
-                return Ok(Some((name, file_type(kind))));
+                return Ok(Some((name, listed(entry.kind))));
             }
         }
         Ok(None)
@@ -321,14 +323,10 @@ impl FolderListing {
     }
 }
 
-fn file_type(kind: cap_std::fs::FileType) -> FileType {
-    if kind.is_file() {
-        FileType::RegularFile
-    } else if kind.is_dir() {
-        FileType::Directory
-    } else if kind.is_symlink() {
-        FileType::Symlink
-    } else {
-        FileType::Unknown
+/// Returns the kind of an entry of the disk: a guest learns no more of special files.
+fn listed(kind: FileType) -> FileType {
+    match kind {
+        FileType::RegularFile | FileType::Directory | FileType::Symlink => kind,
+        _ => FileType::Unknown,
     }
 }

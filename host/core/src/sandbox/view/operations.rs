@@ -12,6 +12,7 @@ use super::link::LinkNode;
 use super::node::{NodeStatus, Timestamp};
 use super::resolve::{FoundEntry, LastLink, PathEnd, PathEntry};
 use crate::sandbox::open_file::OpenFile;
+use crate::skill::entries::EntryCursor;
 use crate::skill::guard::PathTarget;
 
 /// A handle of a file or folder.
@@ -130,9 +131,9 @@ impl View {
             Some(path) => {
                 let permit = self.permit()?;
                 let entries = match path.as_os_str().is_empty() {
-                    true => self.disk.handle().entries(),
+                    true => EntryCursor::of(self.disk.handle()),
                     false => match self.disk.lookup(&path, false) {
-                        Ok(PathTarget::Folder(folder)) => folder.handle().entries(),
+                        Ok(PathTarget::Folder(folder)) => EntryCursor::of(folder.handle()),
                         Ok(PathTarget::File(_)) => return Err(Errno::NOTDIR),
                         Err(error) => Err(error),
                     },

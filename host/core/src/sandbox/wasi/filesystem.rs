@@ -8,7 +8,6 @@ use std::os::unix::ffi::OsStringExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use cap_std::fs::ReadDir;
 use rustix::fs::FileType;
 use rustix::io::Errno;
 use wasmtime::component::Resource;
@@ -28,6 +27,7 @@ use super::file::FileStream;
 use crate::sandbox::open_file::OpenFile;
 use crate::sandbox::view::NodeStatus;
 use crate::skill::descriptors::DescriptorPermit;
+use crate::skill::entries::EntryCursor;
 use crate::skill::guard::{FileStatus, Folder, PathTarget};
 use crate::tool::Stop;
 use crate::tool::limits;
@@ -45,7 +45,7 @@ pub(super) enum Descriptor {
 /// The rest of a directory listing. Entries are read when the guest asks for them,
 /// so the host holds none.
 struct ListingCursor {
-    rest: ReadDir,
+    rest: EntryCursor,
     _permit: DescriptorPermit,
 }
 
@@ -223,7 +223,7 @@ impl HostDescriptor for &mut ImportState {
         };
         let permit = self.permit()?;
         let listing = ListingCursor {
-            rest: folder.handle().entries()?,
+            rest: EntryCursor::of(folder.handle())?,
             _permit: permit,
         };
         Ok(retyped(self.table.push(listing)?))
@@ -394,9 +394,9 @@ impl HostDirectoryEntryStream for &mut ImportState {
         };
         self.count_entry()?;
         let entry = entry?;
-        match entry.file_name().into_string() {
+        match entry.name.into_string() {
             Ok(name) => Ok(Some(DirectoryEntry {
-                type_: descriptor_type(entry.file_type()?),
+                type_: type_of(entry.kind),
                 name,
             })),
             Err(_) => Err(Code::IllegalByteSequence.into()),
@@ -455,18 +455,6 @@ fn timestamp((seconds, nanoseconds): (i64, u32)) -> Option<Datetime> {
         seconds: u64::try_from(seconds).ok()?,
         nanoseconds,
     })
-}
-
-fn descriptor_type(kind: cap_std::fs::FileType) -> DescriptorType {
-    if kind.is_file() {
-        DescriptorType::RegularFile
-    } else if kind.is_dir() {
-        DescriptorType::Directory
-    } else if kind.is_symlink() {
-        DescriptorType::SymbolicLink
-    } else {
-        DescriptorType::Unknown
-    }
 }
 
 #[cfg(test)]

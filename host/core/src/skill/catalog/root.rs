@@ -2,10 +2,8 @@
 //! which is the catalog's.
 
 use std::borrow::Cow;
-use std::ffi::OsStr;
 use std::io;
-use std::os::fd::{AsFd as _, OwnedFd};
-use std::os::unix::ffi::OsStrExt as _;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -14,9 +12,10 @@ use rustix::io::Errno;
 
 use super::freshness::Freshness;
 use super::names::{FolderNames, RootNames};
-use super::root_folder::{RootFolder, open_to_list, skill_name_of};
+use super::root_folder::{RootFolder, skill_name_of};
 use super::tree::SkillTree;
 use super::{Skill, SkillsRoot};
+use crate::skill::entries::EntryCursor;
 
 impl SkillsRoot {
     /// Creates a root whose skills are the folders in it. No symlink is one.
@@ -126,14 +125,12 @@ impl Root {
     /// Lists the names in the folder, in no order. Returns whether they depend on that
     /// folder alone.
     fn list(&self) -> (Vec<String>, bool) {
-        let folder = open_to_list(self.base.folder.handle().as_fd(), ".");
-        let entries = folder.and_then(rustix::fs::Dir::new);
+        let entries = EntryCursor::of(self.base.folder.handle());
         let entries = entries.into_iter().flatten().flatten();
         let mut of_folder = true;
         let names = entries.filter_map(|entry| {
-            let name = OsStr::from_bytes(entry.file_name().to_bytes());
-            let name = skill_name_of(name).ok().flatten()?;
-            let is_skill = match entry.file_type() {
+            let name = skill_name_of(&entry.name).ok().flatten()?;
+            let is_skill = match entry.kind {
                 FileType::Directory => true,
                 FileType::RegularFile => false,
                 // A symlink, or a file system that does not say.

@@ -7,11 +7,12 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 
 use cap_std::ambient_authority;
-use cap_std::fs::{Dir, DirEntry};
+use cap_std::fs::Dir;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, StatxFlags};
 use rustix::io::Errno;
 
 use super::{Skill, SkillsRoot};
+use crate::skill::entries::ListedEntry;
 use crate::skill::guard::{Folder, HardLinks};
 
 /// The deepest that a root looks for skills. Guards against: a search of all folders
@@ -79,27 +80,26 @@ impl RootFolder {
     /// path in the root.
     pub(super) fn name_of(
         &self,
-        entry: &DirEntry,
+        entry: &ListedEntry,
         folder: &Dir,
         above: &str,
     ) -> Result<Option<String>, String> {
-        let kind = entry.file_type();
-        if kind.as_ref().is_ok_and(|kind| kind.is_file()) {
+        if entry.kind.is_file() {
             return Ok(None);
         }
         let left_out = |why: &str| {
-            let path = self.path.join(above).join(entry.file_name());
+            let path = self.path.join(above).join(&entry.name);
             format!("skipped `{}`: {why}", path.display())
         };
-        if !self.follow_links && kind.is_ok_and(|kind| kind.is_symlink()) {
-            if leads_to_a_file(folder, &entry.file_name()) {
+        if !self.follow_links && entry.kind.is_symlink() {
+            if leads_to_a_file(folder, &entry.name) {
                 return Ok(None);
             }
             return Err(left_out(
                 "it is a symlink; `follow_root_links = true` on its folder follows it",
             ));
         }
-        skill_name_of(&entry.file_name()).map_err(left_out)
+        skill_name_of(&entry.name).map_err(left_out)
     }
 
     pub(super) fn cannot_list(&self, above: &str, error: &io::Error) -> String {
@@ -121,12 +121,6 @@ fn open_folder(parent: BorrowedFd<'_>, name: &str, follow: bool) -> Result<Owned
     if !follow {
         flags |= OFlags::NOFOLLOW;
     }
-    rustix::fs::openat(parent, name, flags, Mode::empty())
-}
-
-/// Opens a folder for listing, and no symlink to one.
-pub(super) fn open_to_list(parent: BorrowedFd<'_>, name: &str) -> Result<OwnedFd, Errno> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     rustix::fs::openat(parent, name, flags, Mode::empty())
 }
 

@@ -6,13 +6,13 @@ use std::io;
 use std::time::Instant;
 use std::vec;
 
-use cap_std::fs::ReadDir;
 use rustix::io::Errno;
 
 use super::describe::describe;
 use super::root::Root;
 use super::tree::{Search, SearchBounds, SkillTree};
 use super::{Catalog, Skill};
+use crate::skill::entries::EntryCursor;
 
 /// The result of a step.
 pub(crate) enum ScanStep {
@@ -41,7 +41,7 @@ pub(crate) struct Scan<'a, F> {
 enum ScanState<'a> {
     BetweenRoots,
     /// Listing a root.
-    Entries(&'a Root, ReadDir, Vec<String>),
+    Entries(&'a Root, EntryCursor, Vec<String>),
     /// Searching a root with depth, since this moment.
     Tree(&'a Root, &'a SkillTree, Box<Search<'a>>, Instant),
     /// Reading the listed skills in the order of their names.
@@ -74,7 +74,7 @@ impl<'a, F: Fn(&str) -> bool> Scan<'a, F> {
                     self.state = ScanState::Tree(root, tree, search, Instant::now());
                     return Some(ScanStep::Nothing);
                 }
-                match root.base.folder.handle().entries() {
+                match EntryCursor::of(root.base.folder.handle()) {
                     Ok(entries) => self.state = ScanState::Entries(root, entries, Vec::new()),
                     Err(error) => {
                         return Some(ScanStep::Problem(root.base.cannot_list("", &error)));

@@ -21,6 +21,7 @@ use rustix::io::Errno;
 use super::chain::{CONTINUED, Link, SIGNATURE, TORN};
 use super::end::{self, LogEnd};
 use super::record::{EventRecord, to_json};
+use crate::delegate;
 use crate::trust::Trust;
 
 /// The longest wait for another process that writes to the log. Guards against: one
@@ -275,7 +276,13 @@ fn lock(file: &File) -> io::Result<()> {
 fn open_file(folder: &OwnedFd, name: &OsStr, trust: &Trust) -> anyhow::Result<(File, (u64, u64))> {
     let flags = OFlags::RDWR | OFlags::APPEND | OFlags::CREATE | OFlags::CLOEXEC;
     let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
-    let file = openat(folder.as_fd(), name, flags, Mode::RUSR | Mode::WUSR);
+    let file = match openat(folder.as_fd(), name, flags, Mode::RUSR | Mode::WUSR) {
+        // The wall around this process leaves the file that had the name before.
+        Err(Errno::ACCESS) if let Some(delegate) = delegate::get() => delegate
+            .open_log()
+            .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::ACCESS)),
+        opened => opened,
+    };
     let file = file.map_err(|error| match error {
         Errno::LOOP => anyhow::anyhow!("it is a symlink; name the file itself"),
         error => error.into(),

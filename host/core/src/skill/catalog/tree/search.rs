@@ -6,10 +6,11 @@ use std::io;
 use std::os::fd::AsFd as _;
 use std::vec;
 
-use cap_std::fs::{Dir, ReadDir};
+use cap_std::fs::Dir;
 
 use super::TreeNames;
-use crate::skill::catalog::root_folder::{RootFolder, open_to_list};
+use crate::skill::catalog::root_folder::RootFolder;
+use crate::skill::entries::{EntryCursor, open_to_list};
 use crate::skill::skill_md;
 
 /// Most folders that a search looks into. Guards against: a tree of a million folders,
@@ -63,7 +64,7 @@ pub(in crate::skill::catalog) struct Search<'a> {
 
 enum SearchState {
     BetweenFolders,
-    Listing(ListedFolder, ReadDir),
+    Listing(ListedFolder, EntryCursor),
     Looking(ListedFolder, vec::IntoIter<String>),
     Ended,
 }
@@ -134,10 +135,10 @@ impl<'a> Search<'a> {
                     }
                     if self.bounds.hidden {
                         // A search for advice takes hidden folders too, and `.git` holds none.
-                        let name = entry.file_name().into_string().unwrap_or_default();
-                        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+                        let name = entry.name.to_str().unwrap_or_default();
+                        let is_folder = entry.kind.is_dir();
                         if is_folder && name.starts_with('.') && name != ".git" {
-                            folder.names.push(name);
+                            folder.names.push(name.to_owned());
                         }
                     }
                     match self.root.name_of(&entry, &folder.handle, &folder.path) {
@@ -172,7 +173,7 @@ impl<'a> Search<'a> {
         true
     }
 
-    fn open(&self, path: String, depth: usize) -> Result<(ListedFolder, ReadDir), String> {
+    fn open(&self, path: String, depth: usize) -> Result<(ListedFolder, EntryCursor), String> {
         let handle = match path.is_empty() {
             true => self.root.folder.handle().try_clone(),
             false => self
@@ -181,7 +182,7 @@ impl<'a> Search<'a> {
                 .map(|handle| Dir::from_std_file(handle.into()))
                 .map_err(io::Error::from),
         };
-        let listed = handle.and_then(|handle| Ok((handle.entries()?, handle)));
+        let listed = handle.and_then(|handle| Ok((EntryCursor::of(&handle)?, handle)));
         let (entries, handle) = listed.map_err(|error| self.root.cannot_list(&path, &error))?;
         let folder = ListedFolder {
             path,

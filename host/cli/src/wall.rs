@@ -1,0 +1,235 @@
+//! The wall around `serve` and `call`: which files they keep, and what is opened, bound
+//! and started before it. Not here: how the kernel is asked, which is
+//! `skillhost-confine`'s.
+//!
+//! The wall goes up while the process has one thread. In this order there come before it:
+//!
+//! | what | where |
+//! |---|---|
+//! | the configuration, tokens and keys are read | the verb |
+//! | the program and the socket that get checkpoints of the audit log | `CommonOptions::builder` |
+//! | the server's sockets are bound | `serve/http.rs` |
+//! | what the machine is asked once: its memory, the page map, `/proc/self/fd` | [`look_at_machine`] |
+//! | the cache folder and the audit log are made, if they are missing | [`raise`] |
+//! | the broker starts, which opens and starts what this process may not | [`start_broker`] |
+
+use std::fs::DirBuilder;
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::Path;
+use std::process::ExitStatus;
+use std::sync::Arc;
+
+use anyhow::{Context as _, bail};
+use clap::{Args, ValueEnum};
+use skillhost::COMPILE_ARGUMENT;
+use skillhost::config::{Config, Confinement};
+use skillhost::internal::{
+    ChildHandle, Delegate, EXPLICIT_CHECKS, look_at_machine, make_audit_log, set_delegate,
+};
+use skillhost_confine::broker::{
+    Allowed, AllowedFolder, Broker, BrokeredChild, LogPath, OutputFolder,
+};
+use skillhost_confine::{Profile, Wall, WallReport, link_targets};
+
+use crate::options::{self, CommonOptions};
+
+/// Files of the machine that are read while serving. All users may read them, and they
+/// hold no secrets.
+const PUBLIC_FILES: [&str; 5] = [
+    // To judge who may change a tools folder.
+    "/etc/group",
+    "/etc/passwd",
+    "/proc/sys/kernel/overflowuid",
+    // To watch folders.
+    "/proc/sys/fs/inotify/max_user_watches",
+    // For the names of sessions.
+    "/dev/urandom",
+];
+
+/// Options of the wall.
+#[derive(Args, Default)]
+pub(crate) struct WallArguments {
+    /// Confine this process to its skills, tools, cache and audit log, instead of as
+    /// configured
+    #[arg(long, value_enum, value_name = "EXTENT")]
+    confine: Option<Extent>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Extent {
+    /// As far as the kernel can
+    Auto,
+    /// In full, or do not start
+    Required,
+    /// Not at all
+    Off,
+}
+
+/// What a verb needs beyond the configuration.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Needs<'a> {
+    /// True for a server: it warns of what a wall cannot hold, and reads folders that
+    /// come into the place of its own.
+    pub(crate) is_server: bool,
+    /// The new folder of `--output-dir`.
+    pub(crate) output: Option<&'a Path>,
+}
+
+/// Confines this process. Returns the broker, if there is one.
+pub(crate) fn raise(
+    arguments: &WallArguments,
+    options: &CommonOptions,
+    config: &Config,
+    needs: Needs<'_>,
+) -> anyhow::Result<Option<Arc<Broker>>> {
+    let confinement = match arguments.confine {
+        Some(Extent::Auto) => Confinement::Auto,
+        Some(Extent::Required) => Confinement::Required,
+        Some(Extent::Off) => Confinement::Off,
+        None => config.confinement,
+    };
+    if confinement == Confinement::Off {
+        return Ok(None);
+    }
+    let is_required = confinement == Confinement::Required;
+    let is_root = rustix::process::geteuid().is_root();
+    if is_root && is_required {
+        bail!(
+            "`confine = \"required\"`: this process runs as root, whom a wall holds less well; \
+             start it as another user"
+        );
+    }
+    look_at_machine();
+    let broker = start_broker(config, needs)?;
+    let report = wall(options, config).raise(Profile::Serving);
+    let report = report.context("cannot confine this process; `--confine off` does not")?;
+    tell(&report, is_required, is_root && needs.is_server)?;
+    if let Some(broker) = &broker {
+        set_delegate(Box::new(Outside(Arc::clone(broker))));
+    }
+    Ok(broker)
+}
+
+/// Says which parts of the wall are up, and which are missing.
+fn tell(report: &WallReport, is_required: bool, warns_of_root: bool) -> anyhow::Result<()> {
+    let missing = report.missing.join(", and ");
+    match (missing.is_empty(), is_required) {
+        (true, _) => {}
+        (false, true) => bail!("`confine = \"required\"`: missing is {missing}"),
+        (false, false) => {
+            tracing::warn!("this process is not confined in full: missing is {missing}")
+        }
+    }
+    if warns_of_root {
+        tracing::warn!(
+            "this process runs as root, whom a wall holds less well; start it as another user"
+        );
+    }
+    tracing::info!("this process is confined by {}", report.in_force.join(", "));
+    Ok(())
+}
+
+/// Returns the files and folders that the process keeps. Makes those that it writes.
+fn wall(options: &CommonOptions, config: &Config) -> Wall {
+    let mut wall = Wall::default();
+    for file in PUBLIC_FILES {
+        wall = wall.read(file);
+    }
+    for folder in folders(config) {
+        if folder.follows_links {
+            let targets = link_targets(&folder.path, folder.depth);
+            wall = targets.into_iter().fold(wall, Wall::read);
+        }
+        wall = wall.read(folder.path);
+    }
+    // Whoever needs one of these says why it cannot be made.
+    if let Some(cache) = options::cache_folder() {
+        let _ = DirBuilder::new().recursive(true).mode(0o700).create(&cache);
+        wall = wall.keep_files(cache);
+    }
+    if let Some(log) = audit_file(config) {
+        let _ = make_audit_log(log, &options.trusted());
+        wall = wall.write_file(log);
+    }
+    wall
+}
+
+/// Returns the file of the audit log, if it is one.
+fn audit_file(config: &Config) -> Option<&Path> {
+    let file = config.audit_file.as_ref()?.path.as_path();
+    (file != Path::new("-")).then_some(file)
+}
+
+/// Returns the folders that are read, by the paths that the operator gave.
+fn folders(config: &Config) -> impl Iterator<Item = AllowedFolder> {
+    let roots = config.skills.iter().map(|skills| AllowedFolder {
+        path: skills.root.path.clone(),
+        follows_links: skills.root.follow_links,
+        depth: skills.root.depth,
+    });
+    let others = config.tools.iter().chain(&config.home);
+    let others = others.map(|other| AllowedFolder {
+        path: other.path.clone(),
+        follows_links: false,
+        depth: 1,
+    });
+    roots.chain(others)
+}
+
+/// Starts the broker, if it may be needed: a call of built-in tools needs none.
+fn start_broker(config: &Config, needs: Needs<'_>) -> anyhow::Result<Option<Arc<Broker>>> {
+    if !needs.is_server && needs.output.is_none() && config.tools.is_empty() {
+        return Ok(None);
+    }
+    let allowed = Allowed {
+        folders: folders(config).collect(),
+        output: needs.output.map(|output| OutputFolder(output.to_owned())),
+        log: audit_file(config).map(|log| LogPath(log.to_owned())),
+        task: COMPILE_ARGUMENT.to_owned(),
+        variables: vec![EXPLICIT_CHECKS.to_owned()],
+        time: config.compile_limits.compile_time,
+    };
+    let broker = Broker::start(&std::env::current_exe()?, &allowed)?;
+    Ok(Some(Arc::new(broker)))
+}
+
+/// The broker, as the host knows it.
+struct Outside(Arc<Broker>);
+
+impl Delegate for Outside {
+    fn open(&self, handle: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+        self.0.open(handle)
+    }
+
+    fn open_log(&self) -> io::Result<OwnedFd> {
+        self.0.open_log()
+    }
+
+    fn start(
+        &self,
+        task: &str,
+        environment: Vec<(String, String)>,
+        streams: [OwnedFd; 3],
+    ) -> io::Result<Box<dyn ChildHandle>> {
+        if task != COMPILE_ARGUMENT {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        let child = self.0.start_child(environment, streams)?;
+        Ok(Box::new(Started(child)))
+    }
+}
+
+struct Started(BrokeredChild);
+
+impl ChildHandle for Started {
+    fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
+        self.0.try_wait()
+    }
+
+    fn kill(&mut self) -> io::Result<()> {
+        self.0.kill();
+        Ok(())
+    }
+}

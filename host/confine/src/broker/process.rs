@@ -1,0 +1,257 @@
+//! The broker's own side: checks each request, and does what it asks for. It is confined
+//! too, as far as one can be that opens and starts: it writes nothing but new files in the
+//! output folder, and reaches no network.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt as _;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Component, Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+use rustix::net::SendFlags;
+
+use super::{Allowed, LogPath, OutputFolder, Request, receive, send};
+use crate::{Profile, Wall, link_targets};
+
+/// Most child processes at a time. Guards against: a confined process that starts them
+/// without end.
+const MAX_CHILDREN: usize = 16;
+
+/// The time between looks whether a child has ended.
+const PATIENCE: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 2_000_000,
+};
+
+/// The time that a child has beyond its own: the process that asked says so first.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// Runs the broker: answers requests on stdin until the other side is closed.
+///
+/// # Errors
+///
+/// If it cannot be set up.
+pub fn run() -> anyhow::Result<()> {
+    let stdin = io::stdin();
+    let (message, _) = receive(stdin.as_fd())?;
+    let allowed: Allowed = serde_json::from_slice(&message).context("cannot begin")?;
+    let program = std::env::current_exe()?;
+    let mut wall = Wall::default();
+    if let Some(OutputFolder(output)) = &allowed.output {
+        wall = wall.make_files(parent(output));
+    }
+    if let Some(LogPath(log)) = &allowed.log {
+        wall = wall.make_files(parent(log));
+    }
+    wall.raise(Profile::Broker)?;
+    let mut office = Office {
+        allowed,
+        program,
+        children: Arc::default(),
+        output: None,
+    };
+    loop {
+        let (message, descriptors) = receive(stdin.as_fd())?;
+        if message.is_empty() {
+            return Ok(());
+        }
+        let answered = serde_json::from_slice(&message)
+            .map_err(io::Error::from)
+            .and_then(|request| office.answer(request, descriptors));
+        let (code, opened) = match answered {
+            Ok(opened) => (0, opened),
+            Err(error) => (
+                error.raw_os_error().unwrap_or(Errno::INVAL.raw_os_error()),
+                None,
+            ),
+        };
+        let opened = opened.as_ref().map(|opened| opened.as_fd());
+        send(stdin.as_fd(), &code.to_le_bytes(), opened.as_slice())?;
+    }
+}
+
+/// Returns the folder that a path's last name lies in.
+fn parent(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if parent != Path::new("") => parent,
+        _ => Path::new("."),
+    }
+}
+
+/// The state of the broker.
+struct Office {
+    allowed: Allowed,
+    program: PathBuf,
+    children: Arc<AtomicUsize>,
+    output: Option<OwnedFd>,
+}
+
+impl Office {
+    fn answer(
+        &mut self,
+        request: Request,
+        descriptors: Vec<OwnedFd>,
+    ) -> io::Result<Option<OwnedFd>> {
+        match request {
+            Request::Open => {
+                let [handle] = take(descriptors)?;
+                self.open(handle.as_fd()).map(Some)
+            }
+            Request::OpenLog => self.open_log().map(Some),
+            Request::Start { environment } => {
+                self.start(environment, take(descriptors)?).map(|()| None)
+            }
+            Request::MakeOutput => self.make_output().map(|()| None),
+            Request::CreateOutput { path } => self.create_output(Path::new(&path)).map(Some),
+        }
+    }
+
+    /// Opens a regular file or a folder anew, for reading.
+    fn open(&self, handle: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+        let kind = FileType::from_raw_mode(rustix::fs::fstat(handle)?.st_mode);
+        if !kind.is_file() && !kind.is_dir() {
+            return Err(Errno::ACCESS.into());
+        }
+        let link = format!("/proc/self/fd/{}", handle.as_raw_fd());
+        let path = rustix::fs::readlink(&link, Vec::new())?;
+        let path = PathBuf::from(OsString::from_vec(path.into_bytes()));
+        if !self.allows(&path) {
+            return Err(Errno::ACCESS.into());
+        }
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
+        Ok(rustix::fs::open(link, flags, Mode::empty())?)
+    }
+
+    /// Opens the audit log by its name. Whoever asked checks whose it is.
+    fn open_log(&self) -> io::Result<OwnedFd> {
+        let LogPath(log) = self.allowed.log.as_ref().ok_or(Errno::ACCESS)?;
+        let flags = OFlags::RDWR | OFlags::APPEND | OFlags::CREATE | OFlags::CLOEXEC;
+        let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+        Ok(rustix::fs::open(log, flags, Mode::RUSR | Mode::WUSR)?)
+    }
+
+    /// Checks whether a path, without symlinks, lies in a folder that is allowed now.
+    fn allows(&self, path: &Path) -> bool {
+        self.allowed.folders.iter().any(|folder| {
+            let Ok(real) = folder.path.canonicalize() else {
+                return false;
+            };
+            path.starts_with(&real)
+                || folder.follows_links
+                    && link_targets(&real, folder.depth)
+                        .iter()
+                        .any(|target| path.starts_with(target))
+        })
+    }
+
+    fn start(
+        &self,
+        environment: Vec<(String, String)>,
+        [input, output, errors, control]: [OwnedFd; 4],
+    ) -> io::Result<()> {
+        let is_known = |name: &String| self.allowed.variables.contains(name);
+        if !environment.iter().all(|(name, _)| is_known(name)) {
+            return Err(Errno::ACCESS.into());
+        }
+        if self.children.fetch_add(1, Ordering::SeqCst) >= MAX_CHILDREN {
+            self.children.fetch_sub(1, Ordering::SeqCst);
+            return Err(Errno::AGAIN.into());
+        }
+        let mut command = Command::new(&self.program);
+        command
+            .arg(&self.allowed.task)
+            .env_clear()
+            .envs(environment)
+            .stdin(Stdio::from(input))
+            .stdout(Stdio::from(output))
+            .stderr(Stdio::from(errors));
+        let until = Instant::now() + self.allowed.time + GRACE;
+        let children = Arc::clone(&self.children);
+        let (started, result) = std::sync::mpsc::channel();
+        // The child ends with the thread that starts it.
+        std::thread::Builder::new().spawn(move || {
+            let spawned = command.spawn();
+            // The child alone has its streams now.
+            drop(command);
+            match spawned {
+                Ok(child) => {
+                    let _ = started.send(Ok(()));
+                    watch(child, &control, until);
+                }
+                Err(error) => drop(started.send(Err(error))),
+            }
+            children.fetch_sub(1, Ordering::SeqCst);
+        })?;
+        result.recv().unwrap_or(Err(Errno::AGAIN.into()))
+    }
+
+    fn make_output(&mut self) -> io::Result<()> {
+        let OutputFolder(folder) = self.allowed.output.as_ref().ok_or(Errno::ACCESS)?;
+        std::fs::DirBuilder::new().mode(0o777).create(folder)?;
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        self.output = Some(rustix::fs::openat(CWD, folder, flags, Mode::empty())?);
+        Ok(())
+    }
+
+    /// Makes a new file in the output folder, and the folders above it.
+    fn create_output(&self, path: &Path) -> io::Result<OwnedFd> {
+        let folder = self.output.as_ref().ok_or(Errno::ACCESS)?;
+        let is_name = |part: Component<'_>| matches!(part, Component::Normal(_));
+        if !path.components().all(is_name) {
+            return Err(Errno::ACCESS.into());
+        }
+        let above: Vec<&Path> = path.ancestors().skip(1).collect();
+        for above in above
+            .into_iter()
+            .rev()
+            .filter(|above| *above != Path::new(""))
+        {
+            match rustix::fs::mkdirat(folder, above, Mode::from_raw_mode(0o777)) {
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let mode = Mode::from_raw_mode(0o666);
+        let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+        Ok(rustix::fs::openat2(folder, path, flags, mode, beneath)?)
+    }
+}
+
+/// Takes the descriptors of a request, if they are as many as it needs.
+fn take<const N: usize>(descriptors: Vec<OwnedFd>) -> io::Result<[OwnedFd; N]> {
+    descriptors
+        .try_into()
+        .map_err(|_| io::Error::from(Errno::INVAL))
+}
+
+/// Waits for the end of a child, and reports its exit status. Ends it when its time is
+/// over or the other side is closed.
+fn watch(mut child: Child, control: &OwnedFd, until: Instant) {
+    loop {
+        match child.try_wait() {
+            Ok(None) => {}
+            Ok(Some(status)) => {
+                let status = status.into_raw().to_le_bytes();
+                let _ = rustix::net::send(control, &status, SendFlags::NOSIGNAL);
+                return;
+            }
+            Err(_) => return,
+        }
+        let mut closed = [PollFd::new(control, PollFlags::empty())];
+        let is_closed = poll(&mut closed, Some(&PATIENCE)).is_ok_and(|ready| ready > 0);
+        if is_closed || Instant::now() >= until {
+            let _ = child.kill();
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! The Landlock rules of a process: which files it reads and writes, that it binds and
+//! connects no TCP socket, and that it signals nobody outside.
+
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use landlock::{
+    ABI, Access as _, AccessFs, AccessNet, BitFlags, LandlockStatus, PathBeneath, PathFd, Ruleset,
+    RulesetAttr as _, RulesetCreatedAttr as _, RulesetStatus, Scope,
+};
+
+use crate::{Profile, WallReport};
+
+/// The version whose rules are asked for. A kernel with an older one lacks rules that the
+/// filter of system calls has too.
+const NEWEST: ABI = ABI::V7;
+
+#[derive(Debug)]
+pub(crate) struct Rule {
+    pub(crate) path: PathBuf,
+    pub(crate) kind: Kind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Read,
+    WriteFile,
+    KeepFiles,
+    MakeFiles,
+}
+
+impl Kind {
+    fn access(self) -> BitFlags<AccessFs> {
+        match self {
+            Self::Read => AccessFs::ReadFile | AccessFs::ReadDir,
+            Self::WriteFile => AccessFs::ReadFile | AccessFs::WriteFile,
+            Self::KeepFiles => {
+                AccessFs::ReadFile
+                    | AccessFs::ReadDir
+                    | AccessFs::WriteFile
+                    | AccessFs::MakeReg
+                    | AccessFs::RemoveFile
+            }
+            Self::MakeFiles => AccessFs::WriteFile | AccessFs::MakeReg | AccessFs::MakeDir,
+        }
+    }
+}
+
+/// Restricts the calling thread to the rules. A path that does not exist has no rule.
+pub(crate) fn restrict(
+    rules: &[Rule],
+    profile: Profile,
+    report: &mut WallReport,
+) -> anyhow::Result<()> {
+    let handled = match profile {
+        // It opens what the operator's folders lead to by now, and starts programs.
+        Profile::Broker => AccessFs::from_write(NEWEST),
+        Profile::Serving | Profile::Child => AccessFs::from_all(NEWEST),
+    };
+    let set_up = || -> anyhow::Result<_> {
+        let mut ruleset = Ruleset::default()
+            .handle_access(handled)?
+            .handle_access(AccessNet::from_all(NEWEST))?
+            .scope(Scope::from_all(NEWEST))?
+            .create()?;
+        for rule in rules {
+            let Ok(place) = PathFd::new(&rule.path) else {
+                continue;
+            };
+            let mut access = rule.kind.access() & handled;
+            if !rule.path.is_dir() {
+                access &= AccessFs::from_file(NEWEST);
+            }
+            if !access.is_empty() {
+                ruleset = ruleset.add_rule(PathBeneath::new(place, access))?;
+            }
+        }
+        Ok(ruleset.restrict_self()?)
+    };
+    let status = set_up().context("cannot set up Landlock")?;
+    match (status.ruleset, status.landlock) {
+        (RulesetStatus::NotEnforced, LandlockStatus::NotEnabled) => report
+            .missing
+            .push("Landlock, which is not enabled in this kernel".to_owned()),
+        (RulesetStatus::NotEnforced, _) => report
+            .missing
+            .push("Landlock, which this kernel lacks (Linux 5.13 has it)".to_owned()),
+        (_, LandlockStatus::Available { effective_abi, .. }) => report
+            .in_force
+            .push(format!("Landlock, version {}", effective_abi as i32)),
+        _ => {}
+    }
+    Ok(())
+}

@@ -1,0 +1,421 @@
+//! The filter of system calls. A call that is not in a process's list does not exist for
+//! it (`ENOSYS`); one that no program of this kind ever makes ends the process.
+//!
+//! CONTRIBUTING.md says how to see what a process lacks. The kernel remembers calls that are
+//! allowed whatever their arguments, so most cost nothing. Few rules look at arguments.
+
+use std::collections::BTreeMap;
+
+use anyhow::Context as _;
+use libc::c_long;
+use seccompiler::SeccompCmpArgLen::{Dword, Qword};
+use seccompiler::SeccompCmpOp::{Eq, MaskedEq};
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule, TargetArch,
+};
+
+use crate::WallReport;
+
+/// The kind of a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Profile {
+    /// One that serves agents or answers a call.
+    Serving,
+    /// The one outside that opens and starts what others may not.
+    Broker,
+    /// One that reads a stranger's component, and does nothing else.
+    Child,
+}
+
+/// What every process needs: memory, threads, time, and files that are open.
+const BASE: &[c_long] = &[
+    libc::SYS_brk,
+    libc::SYS_clock_getres,
+    libc::SYS_clock_gettime,
+    libc::SYS_clock_nanosleep,
+    libc::SYS_close,
+    libc::SYS_exit,
+    libc::SYS_exit_group,
+    libc::SYS_fstat,
+    libc::SYS_futex,
+    libc::SYS_getegid,
+    libc::SYS_geteuid,
+    libc::SYS_getgid,
+    libc::SYS_getpid,
+    libc::SYS_getrandom,
+    libc::SYS_gettid,
+    libc::SYS_gettimeofday,
+    libc::SYS_getuid,
+    libc::SYS_lseek,
+    libc::SYS_madvise,
+    libc::SYS_membarrier,
+    libc::SYS_mmap,
+    libc::SYS_mprotect,
+    libc::SYS_mremap,
+    libc::SYS_munmap,
+    libc::SYS_nanosleep,
+    libc::SYS_read,
+    libc::SYS_readv,
+    libc::SYS_restart_syscall,
+    libc::SYS_rseq,
+    libc::SYS_rt_sigaction,
+    libc::SYS_rt_sigprocmask,
+    libc::SYS_rt_sigreturn,
+    libc::SYS_sched_getaffinity,
+    libc::SYS_sched_yield,
+    libc::SYS_set_robust_list,
+    libc::SYS_sigaltstack,
+    libc::SYS_write,
+    libc::SYS_writev,
+];
+
+/// What serving needs besides: files, events, and sockets that are open.
+const SERVING: &[c_long] = &[
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_access,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_epoll_wait,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_open,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_poll,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_readlink,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_unlink,
+    libc::SYS_accept4,
+    libc::SYS_dup,
+    libc::SYS_epoll_create1,
+    libc::SYS_epoll_ctl,
+    libc::SYS_epoll_pwait,
+    libc::SYS_eventfd2,
+    libc::SYS_faccessat,
+    libc::SYS_faccessat2,
+    libc::SYS_fadvise64,
+    libc::SYS_fdatasync,
+    libc::SYS_flock,
+    libc::SYS_fstatfs,
+    libc::SYS_fsync,
+    libc::SYS_ftruncate,
+    libc::SYS_getcwd,
+    libc::SYS_getdents64,
+    libc::SYS_getpeername,
+    libc::SYS_getsockname,
+    libc::SYS_getsockopt,
+    libc::SYS_inotify_add_watch,
+    libc::SYS_inotify_init1,
+    libc::SYS_inotify_rm_watch,
+    libc::SYS_lgetxattr,
+    libc::SYS_memfd_create,
+    libc::SYS_newfstatat,
+    libc::SYS_openat,
+    libc::SYS_openat2,
+    libc::SYS_pipe2,
+    libc::SYS_ppoll,
+    libc::SYS_pread64,
+    libc::SYS_preadv,
+    libc::SYS_pwrite64,
+    libc::SYS_readlinkat,
+    libc::SYS_recvfrom,
+    libc::SYS_recvmsg,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_renameat,
+    #[cfg(target_arch = "aarch64")]
+    38, // renameat, which libc does not name for every library
+    #[cfg(target_arch = "riscv64")]
+    libc::SYS_renameat2,
+    libc::SYS_shutdown,
+    libc::SYS_statx,
+    libc::SYS_unlinkat,
+];
+
+/// What the broker needs besides: to start a program, which then confines itself.
+const BROKER: &[c_long] = &[
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_access,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_arch_prctl,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_dup2,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_mkdir,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_open,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_poll,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_readlink,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_vfork,
+    libc::SYS_capget,
+    libc::SYS_capset,
+    libc::SYS_chdir,
+    libc::SYS_dup3,
+    libc::SYS_execve,
+    libc::SYS_faccessat,
+    libc::SYS_faccessat2,
+    libc::SYS_fcntl,
+    libc::SYS_getcwd,
+    libc::SYS_getdents64,
+    libc::SYS_getppid,
+    libc::SYS_ioctl,
+    libc::SYS_kill,
+    libc::SYS_landlock_add_rule,
+    libc::SYS_landlock_create_ruleset,
+    libc::SYS_landlock_restrict_self,
+    libc::SYS_mkdirat,
+    libc::SYS_newfstatat,
+    libc::SYS_openat,
+    libc::SYS_openat2,
+    libc::SYS_pipe2,
+    libc::SYS_ppoll,
+    libc::SYS_prctl,
+    libc::SYS_pread64,
+    libc::SYS_prlimit64,
+    libc::SYS_readlinkat,
+    libc::SYS_recvfrom,
+    libc::SYS_recvmsg,
+    libc::SYS_seccomp,
+    libc::SYS_sendmsg,
+    libc::SYS_sendto,
+    libc::SYS_set_tid_address,
+    libc::SYS_setpgid,
+    libc::SYS_statx,
+    libc::SYS_tgkill,
+    libc::SYS_uname,
+    libc::SYS_wait4,
+    libc::SYS_waitid,
+];
+
+/// Calls that no program of this kind makes. Each has been a way to take over kernels.
+const FATAL: &[c_long] = &[
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_ioperm,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_iopl,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_modify_ldt,
+    libc::SYS_acct,
+    libc::SYS_add_key,
+    libc::SYS_adjtimex,
+    libc::SYS_bpf,
+    libc::SYS_chroot,
+    libc::SYS_clock_adjtime,
+    libc::SYS_clock_settime,
+    libc::SYS_delete_module,
+    libc::SYS_fanotify_init,
+    libc::SYS_fanotify_mark,
+    libc::SYS_finit_module,
+    libc::SYS_fsconfig,
+    libc::SYS_fsmount,
+    libc::SYS_fsopen,
+    libc::SYS_fspick,
+    libc::SYS_init_module,
+    libc::SYS_io_uring_enter,
+    libc::SYS_io_uring_register,
+    libc::SYS_io_uring_setup,
+    libc::SYS_kcmp,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_kexec_file_load,
+    libc::SYS_kexec_load,
+    libc::SYS_keyctl,
+    libc::SYS_migrate_pages,
+    libc::SYS_mount,
+    libc::SYS_mount_setattr,
+    libc::SYS_move_mount,
+    libc::SYS_move_pages,
+    libc::SYS_name_to_handle_at,
+    libc::SYS_open_by_handle_at,
+    libc::SYS_open_tree,
+    libc::SYS_perf_event_open,
+    libc::SYS_personality,
+    libc::SYS_pidfd_getfd,
+    libc::SYS_pivot_root,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_ptrace,
+    libc::SYS_quotactl,
+    libc::SYS_reboot,
+    libc::SYS_request_key,
+    libc::SYS_setdomainname,
+    libc::SYS_sethostname,
+    libc::SYS_setns,
+    libc::SYS_settimeofday,
+    libc::SYS_swapoff,
+    libc::SYS_swapon,
+    libc::SYS_syslog,
+    libc::SYS_umount2,
+    libc::SYS_unshare,
+    libc::SYS_userfaultfd,
+    libc::SYS_vhangup,
+];
+
+/// The requests of `ioctl`: about terminals, descriptors, and the pages that a guest has
+/// written. Others type into a terminal, or change a file's flags. libc gives them different
+/// types for different libraries.
+const REQUESTS: &[u64] = &[
+    0x5401,      // TCGETS
+    0x5413,      // TIOCGWINSZ
+    0x541b,      // FIONREAD
+    0x5421,      // FIONBIO
+    0x5451,      // FIOCLEX
+    0xc060_6610, // PAGEMAP_SCAN
+];
+
+/// The commands of `fcntl`. Others choose who is signalled, or take leases.
+const COMMANDS: &[i32] = &[
+    libc::F_DUPFD,
+    libc::F_DUPFD_CLOEXEC,
+    libc::F_GETFD,
+    libc::F_SETFD,
+    libc::F_GETFL,
+    libc::F_SETFL,
+    libc::F_ADD_SEALS,
+    libc::F_GET_SEALS,
+];
+
+/// The options of `prctl`: names of threads and of memory, and what the kernel told this
+/// process at its start. Guards against: the others.
+const OPTIONS: &[i32] = &[libc::PR_SET_NAME, libc::PR_SET_VMA, PR_GET_AUXV];
+
+/// From the kernel's prctl.h; libc does not name it for every library.
+const PR_GET_AUXV: i32 = 0x4155_5856;
+
+/// The bits of `clone` that make namespaces, or a task that is no thread of this process.
+const NAMESPACES: i32 = libc::CLONE_NEWNS
+    | libc::CLONE_NEWUTS
+    | libc::CLONE_NEWIPC
+    | libc::CLONE_NEWUSER
+    | libc::CLONE_NEWPID
+    | libc::CLONE_NEWNET
+    | libc::CLONE_NEWCGROUP;
+
+/// The rules of a filter, by the number of the system call. No rule allows any argument.
+#[derive(Default)]
+struct Rules(BTreeMap<c_long, Vec<SeccompRule>>);
+
+/// A condition on an argument: its place, its size, and what holds.
+type Condition = (u8, SeccompCmpArgLen, SeccompCmpOp, u64);
+
+impl Rules {
+    fn allow(&mut self, calls: &[c_long]) {
+        self.0.extend(calls.iter().map(|call| (*call, Vec::new())));
+    }
+
+    /// Allows a call if all conditions hold; of several rules, any.
+    fn allow_if(&mut self, call: c_long, conditions: &[Condition]) -> anyhow::Result<()> {
+        let conditions = conditions.iter().cloned();
+        let conditions = conditions
+            .map(|(place, size, holds, value)| SeccompCondition::new(place, size, holds, value));
+        let rule = SeccompRule::new(conditions.collect::<Result<_, _>>()?)?;
+        self.0.entry(call).or_default().push(rule);
+        Ok(())
+    }
+
+    fn compile(
+        self,
+        unmatched: SeccompAction,
+        matched: SeccompAction,
+        machine: TargetArch,
+    ) -> anyhow::Result<BpfProgram> {
+        let filter = SeccompFilter::new(self.0, unmatched, matched, machine)?;
+        Ok(filter.try_into()?)
+    }
+}
+
+/// Returns the rules of a process.
+fn rules(profile: Profile) -> anyhow::Result<Rules> {
+    let mut rules = Rules::default();
+    rules.allow(BASE);
+    let this = u64::from(std::process::id());
+    match profile {
+        Profile::Broker => {
+            rules.allow(BROKER);
+            let no_namespace = MaskedEq(u64::from(NAMESPACES.cast_unsigned()));
+            rules.allow_if(libc::SYS_clone, &[(0, Qword, no_namespace, 0)])?;
+            return Ok(rules);
+        }
+        Profile::Serving => {
+            rules.allow(SERVING);
+            for request in REQUESTS {
+                rules.allow_if(libc::SYS_ioctl, &[(1, Dword, Eq, *request)])?;
+            }
+            for command in COMMANDS {
+                let command = u64::from(command.cast_unsigned());
+                rules.allow_if(libc::SYS_fcntl, &[(1, Dword, Eq, command)])?;
+            }
+            // A stream between two descriptors of this process. Datagrams could be
+            // sent to any name.
+            let stream = [
+                (0, Dword, Eq, 1),
+                (
+                    1,
+                    Dword,
+                    MaskedEq(0xf),
+                    libc::SOCK_STREAM.cast_unsigned().into(),
+                ),
+            ];
+            rules.allow_if(libc::SYS_socketpair, &stream)?;
+            // A listener that is shut down could connect by this flag.
+            let fast_open = || MaskedEq(u64::from(libc::MSG_FASTOPEN.cast_unsigned()));
+            rules.allow_if(libc::SYS_sendto, &[(3, Dword, fast_open(), 0)])?;
+            rules.allow_if(libc::SYS_sendmsg, &[(2, Dword, fast_open(), 0)])?;
+            let no_delay = [
+                (1, Dword, Eq, libc::IPPROTO_TCP.cast_unsigned().into()),
+                (2, Dword, Eq, libc::TCP_NODELAY.cast_unsigned().into()),
+            ];
+            rules.allow_if(libc::SYS_setsockopt, &no_delay)?;
+            rules.allow_if(
+                libc::SYS_setpriority,
+                &[(0, Dword, Eq, 0), (1, Dword, Eq, 0)],
+            )?;
+        }
+        Profile::Child => {
+            // It ends with the process that started it.
+            let option = libc::PR_SET_PDEATHSIG.cast_unsigned().into();
+            rules.allow_if(libc::SYS_prctl, &[(0, Dword, Eq, option)])?;
+        }
+    }
+    for option in OPTIONS {
+        let option = u64::from(option.cast_unsigned());
+        rules.allow_if(libc::SYS_prctl, &[(0, Dword, Eq, option)])?;
+    }
+    // Threads of this process, and signals to them.
+    let thread = u64::from(libc::CLONE_THREAD.cast_unsigned());
+    let kind = MaskedEq(thread | u64::from(NAMESPACES.cast_unsigned()));
+    rules.allow_if(libc::SYS_clone, &[(0, Qword, kind, thread)])?;
+    rules.allow_if(libc::SYS_tgkill, &[(0, Dword, Eq, this)])?;
+    for process in [0, this] {
+        rules.allow_if(libc::SYS_prlimit64, &[(0, Dword, Eq, process)])?;
+    }
+    Ok(rules)
+}
+
+/// Installs the filters of a process on the calling thread.
+pub(crate) fn install(profile: Profile, report: &mut WallReport) -> anyhow::Result<()> {
+    let Ok(machine) = TargetArch::try_from(std::env::consts::ARCH) else {
+        report
+            .missing
+            .push("the filter of system calls, which is not made for this processor".to_owned());
+        return Ok(());
+    };
+    let mut fatal = Rules::default();
+    fatal.allow(FATAL);
+    let fatal = fatal.compile(SeccompAction::Allow, SeccompAction::KillProcess, machine)?;
+    let unknown = SeccompAction::Errno(libc::ENOSYS.cast_unsigned());
+    let allowed = rules(profile)?.compile(unknown, SeccompAction::Allow, machine)?;
+    match seccompiler::apply_filter(&fatal) {
+        Ok(()) => {}
+        Err(seccompiler::Error::Seccomp(error)) => {
+            report
+                .missing
+                .push(format!("the filter of system calls ({error})"));
+            return Ok(());
+        }
+        Err(error) => return Err(error).context("cannot filter system calls"),
+    }
+    seccompiler::apply_filter(&allowed).context("cannot filter system calls")?;
+    report.in_force.push("a filter of system calls".to_owned());
+    Ok(())
+}

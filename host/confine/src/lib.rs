@@ -1,0 +1,147 @@
+//! The wall around the program's own process: what it may still ask the kernel for once
+//! it has opened what it needs. `files` has the Landlock rules, `filter` the system
+//! calls, `broker` the process outside that opens and starts what this one may not.
+//! Not here: which files a verb needs; `host/cli/src/wall.rs` lists them.
+
+mod filter;
+
+mod files;
+
+pub mod broker;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use rustix::thread::{CapabilitySet, CapabilitySets};
+
+pub use filter::Profile;
+
+/// Most entries that are looked at for symlinks. Guards against: a tree of millions of
+/// files.
+const MOST_ENTRIES: usize = 100_000;
+
+/// The files and folders that a process keeps.
+#[derive(Debug, Default)]
+pub struct Wall {
+    rules: Vec<files::Rule>,
+}
+
+/// The parts of a wall that the kernel set up, and those that it could not.
+#[derive(Debug, Default)]
+pub struct WallReport {
+    /// The parts in force, for the operator.
+    pub in_force: Vec<String>,
+    /// The parts that are missing, and why.
+    pub missing: Vec<String>,
+}
+
+impl Wall {
+    /// Lets the process read a file, or a folder and everything below it.
+    #[must_use]
+    pub fn read(mut self, path: impl Into<PathBuf>) -> Self {
+        self.add(path.into(), files::Kind::Read);
+        self
+    }
+
+    /// Lets the process write an existing file.
+    #[must_use]
+    pub fn write_file(mut self, path: impl Into<PathBuf>) -> Self {
+        self.add(path.into(), files::Kind::WriteFile);
+        self
+    }
+
+    /// Lets the process make, read, replace and remove files in a folder.
+    #[must_use]
+    pub fn keep_files(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.add(folder.into(), files::Kind::KeepFiles);
+        self
+    }
+
+    /// Lets the process make new folders, and files in them, below a folder.
+    fn make_files(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.add(folder.into(), files::Kind::MakeFiles);
+        self
+    }
+
+    fn add(&mut self, path: PathBuf, kind: files::Kind) {
+        self.rules.push(files::Rule { path, kind });
+    }
+
+    /// Confines the calling thread, and all threads and processes that it starts from
+    /// now on. Call it before the process has other threads.
+    ///
+    /// # Errors
+    ///
+    /// If a part that this kernel has cannot be set up. A part that it lacks is in the
+    /// report.
+    pub fn raise(&self, profile: Profile) -> anyhow::Result<WallReport> {
+        let mut report = WallReport::default();
+        drop_capabilities(&mut report);
+        files::restrict(&self.rules, profile, &mut report)?;
+        filter::install(profile, &mut report)?;
+        Ok(report)
+    }
+}
+
+/// Drops all capabilities but those by which root opens files of other users: roots, the
+/// audit log and the output folder may be theirs. The rules for files bound what they can
+/// be used for.
+fn drop_capabilities(report: &mut WallReport) {
+    let drop = || -> rustix::io::Result<bool> {
+        let have = rustix::thread::capabilities(None)?;
+        let any = !have.permitted.is_empty();
+        let of_files = CapabilitySet::DAC_READ_SEARCH | CapabilitySet::DAC_OVERRIDE;
+        let keep = have.effective & of_files;
+        let kept = CapabilitySets {
+            effective: keep,
+            permitted: keep,
+            inheritable: CapabilitySet::empty(),
+        };
+        rustix::thread::set_capabilities(None, kept)?;
+        Ok(any)
+    };
+    match drop() {
+        Ok(true) => report.in_force.push("capabilities dropped".to_owned()),
+        Ok(false) => {}
+        Err(error) => report
+            .missing
+            .push(format!("capabilities cannot be dropped ({error})")),
+    }
+}
+
+/// Confines a process that reads a stranger's component on stdin and answers on stdout:
+/// it opens nothing, starts nothing and reaches nothing. Parts that the kernel lacks are
+/// left out: the process that started it has said so.
+///
+/// # Errors
+///
+/// If a part that this kernel has cannot be set up.
+pub fn confine_child() -> anyhow::Result<()> {
+    let report = Wall::default().raise(Profile::Child);
+    report.map(drop).context("cannot confine this process")
+}
+
+/// Returns the folders that symlinks in a folder lead to, down to a depth. It follows no
+/// link.
+pub fn link_targets(folder: &Path, depth: usize) -> Vec<PathBuf> {
+    let mut targets = Vec::new();
+    let mut folders = vec![(folder.to_owned(), depth)];
+    let mut looked_at = 0;
+    while let Some((folder, depth)) = folders.pop() {
+        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+            looked_at += 1;
+            if looked_at > MOST_ENTRIES {
+                return targets;
+            }
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() && depth > 1 => folders.push((entry.path(), depth - 1)),
+                Ok(kind) if kind.is_symlink() => {
+                    let target = entry.path().canonicalize();
+                    targets.extend(target.into_iter().filter(|target| target.is_dir()));
+                }
+                _ => {}
+            }
+        }
+    }
+    targets
+}

@@ -1,8 +1,10 @@
 //! OAuth access tokens over HTTP: what a peer is told, and keys that come from an address.
 //! The table of bad tokens is in the crate `skillhost-identity`.
 
+use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -246,6 +248,8 @@ fn keys_come_from_an_address_and_are_looked_for_again_when_one_is_unknown() {
     let program = Program::new();
     let line = format!("jwks_url = \"{}/keys\"", issuer.url());
     let server = serve(&program, &issuer.url(), &line);
+    let of_process = fs::read_to_string(format!("/proc/{}/status", server.child.pid)).unwrap();
+    assert!(of_process.contains("\nSeccomp:\t2\n"), "{of_process}");
     let status = |key: &SigningKey| {
         let token = key.token(&issuer.url(), "skills:read");
         read(&server, "a", &token).status
@@ -265,6 +269,52 @@ fn keys_come_from_an_address_and_are_looked_for_again_when_one_is_unknown() {
     assert!(issuer.asked() <= before + 2, "{}", issuer.asked());
     // A key that is gone checks no token.
     assert_eq!(status(&old), 401);
+}
+
+#[test]
+fn a_confined_server_takes_new_keys_from_a_file_that_is_replaced() {
+    let (old, new) = (SigningKey::new("old"), SigningKey::new("new"));
+    let program = Program::new();
+    let place = |name: &str, set: &str, mode| {
+        program.write(name, set);
+        let path = program.folder.path().join(name);
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        fs::rename(path, program.folder.path().join("keys.json")).unwrap();
+    };
+    place("first", &keys(&[&old]), 0o644);
+    let issuer = "https://login.example.com";
+    let mut server = serve(&program, issuer, "jwks_file = \"keys.json\"");
+    let of_process = fs::read_to_string(format!("/proc/{}/status", server.child.pid)).unwrap();
+    assert!(of_process.contains("\nSeccomp:\t2\n"), "{of_process}");
+    let status = |key: &SigningKey| read(&server, "a", &key.token(issuer, "skills:read")).status;
+    assert_eq!((status(&old), status(&new)), (200, 401));
+    // A file that others may write, or that is none, leaves the keys as they were.
+    place("second", &keys(&[&new]), 0o666);
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_secs(11) {
+        assert_eq!(status(&new), 401);
+        thread::sleep(Duration::from_millis(100));
+    }
+    assert_eq!(status(&old), 200);
+    place("third", &keys(&[&new]), 0o644);
+    let start = Instant::now();
+    while status(&new) != 200 {
+        assert!(start.elapsed() < Duration::from_secs(20));
+        thread::sleep(Duration::from_millis(100));
+    }
+    assert_eq!(status(&old), 401);
+    server.signal();
+    assert_eq!(server.wait(), Some(0));
+    let mut log = String::new();
+    let stderr = server.child.stderr.as_mut().unwrap();
+    stderr.read_to_string(&mut log).unwrap();
+    for part in [
+        "`[issuers.test]`: its keys cannot be read: `c.toml`, line 6: `jwks_file`",
+        "users other than its owner may write it; set its mode to 0644",
+        "`[issuers.test]`: its keys can be read again",
+    ] {
+        assert!(log.contains(part), "{part}: {log}");
+    }
 }
 
 #[test]
@@ -289,8 +339,7 @@ fn an_issuer_that_answers_badly_costs_only_its_own_tokens() {
                 let program = Program::new();
                 program.write("t", super::TOKEN);
                 let path = program.folder.path().join("t");
-                let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
-                std::fs::set_permissions(path, mode).unwrap();
+                fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
                 let line = format!(
                     "jwks_url = \"{}/keys\"\n[clients.static]\ntoken_file = \"t\"",
                     issuer.url()

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | the configuration, tokens and keys are read | the verb |
 //! | the program and the socket that get checkpoints of the audit log | `CommonOptions::builder` |
+//! | the process that fetches issuers' keys starts | `serve/http.rs` |
 //! | the server's sockets are bound | `serve/http.rs` |
 //! | what the machine is asked once: its memory, the page map, `/proc/self/fd` | [`look_at_machine`] |
 //! | the cache folder and the audit log are made, if they are missing | [`raise`] |

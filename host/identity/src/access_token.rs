@@ -18,7 +18,7 @@ use crate::strict;
 pub(crate) const MOST_BYTES: usize = 16 << 10;
 
 /// The seconds by which an issuer's clock may differ.
-const LEEWAY: u64 = 30;
+pub(crate) const LEEWAY: u64 = 30;
 
 /// The types that an access token may have. Guards against: a token of the same issuer
 /// that is for another use, such as a logout.

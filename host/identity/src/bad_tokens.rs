@@ -10,7 +10,7 @@ use ring::signature::KeyPair as _;
 use serde_json::{Value, json};
 use skillhost::Config;
 
-use crate::access_token::{MOST_BYTES, TokenError};
+use crate::access_token::{LEEWAY, MOST_BYTES, TokenError};
 use crate::clients::Clients;
 use crate::refusal::Refusal;
 use support::{ISSUER, RESOURCE, TestKeys, base64, claims, clients, header, identify, now, with};
@@ -51,6 +51,21 @@ fn accepts_a_token_of_each_kind_of_key_and_remembers_it() {
         let token = keys.token(&header, &claims().to_string(), "ec");
         assert!(identify(&clients, &token).is_ok(), "{header}");
     }
+}
+
+#[test]
+fn a_token_that_held_is_refused_once_it_has_expired() {
+    let keys = TestKeys::new();
+    let clients = clients(&keys.set(), CI);
+    let end = now() + 2;
+    let claims = with(claims(), json!({"exp": end - LEEWAY}));
+    let token = keys.token(&header().to_string(), &claims, "ec");
+    assert_eq!(identify(&clients, &token).unwrap().as_deref(), Some("ci"));
+    while now() <= end {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    let found = identify(&clients, &token);
+    assert_eq!(found, Err(Refusal::Token(TokenError::Expired)));
 }
 
 #[test]
@@ -437,7 +452,7 @@ fn refuses_issuers_and_claims_that_cannot_be_meant() {
         let text = format!("[http]\nresource = \"{RESOURCE}\"\n{text}");
         let config = Config::parse(&text, "skillhost.toml", folder).unwrap();
         let clients = Clients::read(&config.clients).unwrap();
-        let program = Path::new("/nonexistent");
+        let program = Path::new("/bin/true");
         let error = clients.and_issuers(&config.clients, &config.issuers, RESOURCE, program);
         let error = format!("{:#}", error.err().unwrap());
         assert!(error.contains(reason), "{text}: {error}");

@@ -88,7 +88,7 @@ impl Clients {
     }
 
     /// Takes access tokens of these issuers, for this server's address. `program` is
-    /// started to fetch keys, if an issuer's have an address.
+    /// started to fetch keys, which has to be before the process confines itself.
     ///
     /// # Errors
     ///

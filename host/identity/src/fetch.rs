@@ -1,10 +1,13 @@
 //! A process that fetches the keys of issuers, so that the server itself opens no
-//! connection. It is started before the server confines itself, knows the addresses of the
-//! configuration alone, and is asked by their numbers over a pipe.
+//! connection, and reads no file that came into the place of another. It is started before
+//! the server confines itself, knows the sources of the configuration alone, and is asked
+//! by their numbers over a pipe.
 
-use std::io::{self, BufRead as _, Read, Write};
+use std::ffi::{OsStr, OsString};
+use std::io::{self, Read, Write};
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -12,8 +15,9 @@ use anyhow::{Context as _, bail, ensure};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::keys::MOST_BYTES;
+use crate::own_file::open_public;
 
-/// The one argument of the process. It is no verb for people.
+/// The first argument of the process; the sources follow it. It is no verb for people.
 pub const FETCH_ARGUMENT: &str = "fetch-keys";
 
 /// The longest time of one fetch, from the name's resolution to the last byte. Guards
@@ -34,39 +38,41 @@ const FAILED: u8 = 1;
 #[derive(Debug, Clone)]
 pub(crate) struct KeyFetcher(Arc<Mutex<FetchProcess>>);
 
+/// The pipes to the process. None if it has failed: a confined server starts no other.
+/// The process ends when they are closed.
 #[derive(Debug)]
-struct FetchProcess {
-    child: Child,
+struct FetchProcess(Option<Pipes>);
+
+#[derive(Debug)]
+struct Pipes {
     requests: ChildStdin,
     answers: ChildStdout,
 }
 
 impl KeyFetcher {
-    /// Starts the process, which is this program with [`FETCH_ARGUMENT`].
-    pub(crate) fn start(program: &Path, addresses: &[String]) -> anyhow::Result<Self> {
-        ensure!(addresses.len() <= usize::from(u8::MAX), "too many issuers");
+    /// Starts the process, which is this program with [`FETCH_ARGUMENT`] and the sources:
+    /// an address of `http`, or the absolute path of a file.
+    pub(crate) fn start(program: &Path, sources: &[OsString]) -> anyhow::Result<Self> {
+        ensure!(sources.len() <= usize::from(u8::MAX), "too many issuers");
         let mut child = Command::new(program)
             .arg(FETCH_ARGUMENT)
+            .args(sources)
             .env_clear()
             .current_dir("/")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
+            // A terminal's Ctrl-C is for the server, which may have calls to finish.
+            .process_group(0)
             .spawn()
             .context("cannot start the process that fetches keys")?;
         let pipes = child.stdin.take().zip(child.stdout.take());
-        let (mut requests, answers) = pipes.context("it has no pipes")?;
-        let mut list = serde_json::to_string(addresses)?;
-        list.push('\n');
-        requests.write_all(list.as_bytes())?;
-        Ok(Self(Arc::new(Mutex::new(FetchProcess {
-            child,
-            requests,
-            answers,
-        }))))
+        let (requests, answers) = pipes.context("it has no pipes")?;
+        let pipes = Pipes { requests, answers };
+        Ok(Self(Arc::new(Mutex::new(FetchProcess(Some(pipes))))))
     }
 
-    /// Fetches what is at an address, by its number.
+    /// Fetches what is at a source, by its number.
     pub(crate) async fn fetch(&self, number: u8) -> anyhow::Result<Vec<u8>> {
         let process = Arc::clone(&self.0);
         let fetched = tokio::task::spawn_blocking(move || {
@@ -79,19 +85,21 @@ impl KeyFetcher {
 
 impl FetchProcess {
     fn fetch(&mut self, number: u8) -> anyhow::Result<Vec<u8>> {
+        // A late answer would be taken for that of the next request, so pipes that fail
+        // are closed.
+        let ended = "the process that fetches keys has ended; start the server anew";
+        let mut pipes = self.0.take().context(ended)?;
         let deadline = Instant::now() + ANSWER_TIME;
-        let answer = self.ask(number, deadline);
-        if answer.is_err() {
-            // A late answer would be taken for that of the next request.
-            let _ = self.child.kill();
-        }
-        let (kind, bytes) = answer.context("the process that fetches keys has ended")?;
+        let (kind, bytes) = pipes.ask(number, deadline).context(ended)?;
+        self.0 = Some(pipes);
         match kind {
             KEYS => Ok(bytes),
             _ => bail!("{}", String::from_utf8_lossy(&bytes)),
         }
     }
+}
 
+impl Pipes {
     fn ask(&mut self, number: u8, deadline: Instant) -> io::Result<(u8, Vec<u8>)> {
         self.requests.write_all(&[number])?;
         let mut head = [0; 5];
@@ -123,20 +131,11 @@ impl FetchProcess {
     }
 }
 
-impl Drop for FetchProcess {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 /// Fetches keys for the server that started this process, until that ends.
 pub fn fetch_keys() -> anyhow::Result<()> {
     let mut requests = io::stdin().lock();
     let mut answers = io::stdout().lock();
-    let mut list = String::new();
-    requests.read_line(&mut list)?;
-    let addresses: Vec<String> = serde_json::from_str(&list)?;
+    let sources: Vec<OsString> = std::env::args_os().skip(2).collect();
     let agent = ureq::Agent::config_builder()
         .timeout_global(Some(FETCH_TIME))
         .max_redirects(0)
@@ -146,10 +145,10 @@ pub fn fetch_keys() -> anyhow::Result<()> {
         .new_agent();
     let mut number = [0];
     while requests.read(&mut number)? == 1 {
-        let address = addresses.get(usize::from(number[0]));
-        let fetched = match address {
-            Some(address) => fetch(&agent, address),
-            None => Err("there is no such address".to_owned()),
+        let source = sources.get(usize::from(number[0]));
+        let fetched = match source {
+            Some(source) => fetch(&agent, source),
+            None => Err("there is no such source".to_owned()),
         };
         let (kind, bytes) = match fetched {
             Ok(bytes) => (KEYS, bytes),
@@ -165,7 +164,11 @@ pub fn fetch_keys() -> anyhow::Result<()> {
     Ok(())
 }
 
-fn fetch(agent: &ureq::Agent, address: &str) -> Result<Vec<u8>, String> {
+fn fetch(agent: &ureq::Agent, source: &OsStr) -> Result<Vec<u8>, String> {
+    if Path::new(source).is_absolute() {
+        return read_file(Path::new(source)).map_err(|error| format!("{error:#}"));
+    }
+    let address = source.to_str().unwrap_or_default();
     let request = agent.get(address).header("Accept", "application/json");
     let mut answer = request.call().map_err(|error| error.to_string())?;
     if answer.status() != 200 {
@@ -173,4 +176,16 @@ fn fetch(agent: &ureq::Agent, address: &str) -> Result<Vec<u8>, String> {
     }
     let body = answer.body_mut().with_config().limit(MOST_BYTES as u64);
     body.read_to_vec().map_err(|error| error.to_string())
+}
+
+/// Reads a file of keys.
+pub(crate) fn read_file(file: &Path) -> anyhow::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let opened = open_public(file)?;
+    opened.take(MOST_BYTES as u64 + 1).read_to_end(&mut bytes)?;
+    ensure!(
+        bytes.len() <= MOST_BYTES,
+        "it has more than {MOST_BYTES} bytes"
+    );
+    Ok(bytes)
 }

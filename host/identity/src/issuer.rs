@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use jsonwebtoken::Algorithm;
-use skillhost::config::{ConfiguredPath, IssuerConfig, KeySource};
+use skillhost::config::{IssuerConfig, KeySource};
 use tokio::sync::Semaphore;
 
 use crate::access_token::{Claims, TokenError, UncheckedToken};
-use crate::fetch::KeyFetcher;
-use crate::keys::{FindError, KeySet, MOST_BYTES};
+use crate::fetch::{KeyFetcher, read_file};
+use crate::keys::{FindError, KeySet};
 
 /// The shortest time between two looks at an issuer's keys. Guards against: a peer that
 /// makes the server ask an issuer again and again, by tokens with invented keys.
@@ -28,7 +28,10 @@ pub(crate) struct Issuer {
     table: String,
     audiences: Vec<String>,
     algorithms: Vec<Algorithm>,
-    source: Source,
+    /// The number of their source for the process that fetches keys.
+    source: u8,
+    /// The place and the setting of their file, if they have one, for messages.
+    file: Option<String>,
     keys: RwLock<Arc<KeySet>>,
     /// The last look at the keys, held during a look.
     looked: tokio::sync::Mutex<Option<Instant>>,
@@ -37,27 +40,17 @@ pub(crate) struct Issuer {
     problem: Mutex<String>,
 }
 
-#[derive(Debug)]
-enum Source {
-    File(ConfiguredPath),
-    /// The number of the address for the process that fetches.
-    Address(u8),
-}
-
 impl Issuer {
-    /// Reads an issuer. `number` is that of its address, if it has one. Keys in a file are
-    /// read at once, others at the first [look](Self::look).
-    pub(crate) fn new(
-        config: &IssuerConfig,
-        resource: &str,
-        number: impl FnOnce(&str) -> u8,
-    ) -> anyhow::Result<Self> {
-        let (source, keys) = match &config.keys {
+    /// Reads an issuer, whose keys have this number for the process that fetches them. Keys
+    /// in a file are read at once, others at the first [look](Self::look).
+    pub(crate) fn new(config: &IssuerConfig, resource: &str, source: u8) -> anyhow::Result<Self> {
+        let (file, keys) = match &config.keys {
             KeySource::File(file) => {
-                let keys = read_file(file)?;
-                (Source::File(file.clone()), keys)
+                let shown = format!("{}: `jwks_file` `{}`", file.place, file.path.display());
+                let read = read_file(&file.path).and_then(|bytes| KeySet::read(&bytes));
+                (Some(shown.clone()), read.context(shown)?)
             }
-            KeySource::Address(address) => (Source::Address(number(address)), KeySet::default()),
+            KeySource::Address(_) => (None, KeySet::default()),
         };
         let algorithms = config.algorithms.iter();
         let algorithms = algorithms.map(|name| name.parse::<Algorithm>());
@@ -71,6 +64,7 @@ impl Issuer {
             audiences,
             algorithms: algorithms.collect::<Result<_, _>>()?,
             source,
+            file,
             keys: RwLock::new(Arc::new(keys)),
             looked: tokio::sync::Mutex::default(),
             waiting: Semaphore::new(MOST_WAITING),
@@ -95,23 +89,22 @@ impl Issuer {
     }
 
     /// Looks at the issuer's keys again, unless somebody just did. What cannot be read
-    /// leaves the keys as they were.
-    pub(crate) async fn look(&self, fetcher: Option<&KeyFetcher>) {
+    /// leaves the keys as they were. Returns whether they may be others now.
+    pub(crate) async fn look(&self, fetcher: &KeyFetcher) -> bool {
         let Ok(_waiting) = self.waiting.try_acquire() else {
-            return;
+            return false;
         };
         let mut looked = self.looked.lock().await;
         if looked.is_some_and(|last| last.elapsed() < PAUSE) {
-            return;
+            return false;
         }
-        let read = match (&self.source, fetcher) {
-            (Source::File(file), _) => read_file(file),
-            (Source::Address(number), Some(fetcher)) => {
-                let fetched = fetcher.fetch(*number).await;
-                fetched.and_then(|bytes| KeySet::read(&bytes))
-            }
-            (Source::Address(_), None) => Err(anyhow::anyhow!("nothing fetches keys")),
+        let fetched = fetcher.fetch(self.source).await;
+        let read = fetched.and_then(|bytes| KeySet::read(&bytes));
+        let read = match &self.file {
+            Some(file) => read.with_context(|| file.clone()),
+            None => read,
         };
+        let is_read = read.is_ok();
         let problem = match read {
             Ok(keys) => {
                 let mut known = self
@@ -139,17 +132,6 @@ impl Issuer {
             }
             *logged = problem;
         }
+        is_read
     }
-}
-
-fn read_file(file: &ConfiguredPath) -> anyhow::Result<KeySet> {
-    let read = || {
-        use std::io::Read as _;
-
-        let mut bytes = Vec::new();
-        let opened = std::fs::File::open(&file.path)?;
-        opened.take(MOST_BYTES as u64 + 1).read_to_end(&mut bytes)?;
-        KeySet::read(&bytes)
-    };
-    read().with_context(|| format!("{}: `jwks_file` `{}`", file.place, file.path.display()))
 }

@@ -5,6 +5,8 @@
 
 // The order is that of the layers, lowest first.
 
+// Files that say who may do what.
+mod own_file;
 // A secret that a client shows.
 mod token;
 // The part of the server that one client has.

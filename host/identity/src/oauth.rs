@@ -8,7 +8,7 @@ use std::time::SystemTime;
 
 use anyhow::{Context as _, ensure};
 use serde_json::{Value, json};
-use skillhost::config::{ClientConfig, IssuerConfig};
+use skillhost::config::{ClientConfig, IssuerConfig, KeySource};
 
 use crate::access_token::{Claims, TokenError, UncheckedToken};
 use crate::client::Client;
@@ -27,7 +27,7 @@ const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
 pub(crate) struct OAuth {
     issuers: Vec<Issuer>,
     rules: Vec<ClientRule>,
-    fetcher: Option<KeyFetcher>,
+    fetcher: KeyFetcher,
     /// By digest.
     remembered: Mutex<HashMap<[u8; 32], RememberedToken>>,
     pub(crate) metadata: ResourceMetadata,
@@ -98,7 +98,7 @@ impl OAuth {
         if issuers.is_empty() {
             return Ok(None);
         }
-        let mut addresses: Vec<String> = Vec::new();
+        let mut sources = Vec::new();
         let mut read = Vec::new();
         for (index, config) in issuers.iter().enumerate() {
             let mut earlier = issuers[..index].iter();
@@ -108,17 +108,14 @@ impl OAuth {
                 config.place,
                 config.name
             );
-            let number = u8::try_from(addresses.len()).context("too many issuers")?;
-            let address = |address: &str| {
-                addresses.push(address.to_owned());
-                number
-            };
-            read.push(Issuer::new(config, resource, address)?);
+            let number = u8::try_from(index).context("too many issuers")?;
+            read.push(Issuer::new(config, resource, number)?);
+            sources.push(match &config.keys {
+                KeySource::File(file) => std::path::absolute(&file.path)?.into_os_string(),
+                KeySource::Address(address) => address.into(),
+            });
         }
-        let fetcher = match addresses.is_empty() {
-            true => None,
-            false => Some(KeyFetcher::start(program, &addresses)?),
-        };
+        let fetcher = KeyFetcher::start(program, &sources)?;
         Ok(Some(Self {
             metadata: ResourceMetadata::new(resource, issuers, &rules)?,
             issuers: read,
@@ -189,14 +186,18 @@ impl OAuth {
     }
 
     pub(crate) async fn look_for_all_keys(&self) {
-        for issuer in &self.issuers {
-            issuer.look(self.fetcher.as_ref()).await;
+        for number in 0..self.issuers.len() {
+            self.look_for_keys(IssuerNumber(number)).await;
         }
     }
 
     pub(crate) async fn look_for_keys(&self, IssuerNumber(number): IssuerNumber) {
-        if let Some(issuer) = self.issuers.get(number) {
-            issuer.look(self.fetcher.as_ref()).await;
+        if let Some(issuer) = self.issuers.get(number)
+            && issuer.look(&self.fetcher).await
+        {
+            // A key that is gone was perhaps stolen, and its tokens may say that they never
+            // expire.
+            self.remembered().clear();
         }
     }
 
@@ -240,5 +241,40 @@ impl ResourceMetadata {
             document,
             scopes,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_token_that_held_is_remembered_by_its_digest_until_it_expires() {
+        let resource = "https://mcp.example.com/mcp";
+        let oauth = OAuth {
+            issuers: Vec::new(),
+            rules: Vec::new(),
+            fetcher: KeyFetcher::start(Path::new("/bin/true"), &[]).unwrap(),
+            remembered: Mutex::default(),
+            metadata: ResourceMetadata::new(resource, &[], &[]).unwrap(),
+        };
+        let client = Arc::new(Client::unnamed());
+        let now = SystemTime::now();
+        let later = now + Duration::from_secs(600);
+        oauth.remember([1; 32], &client, later, now);
+        oauth.remember([2; 32], &client, now, now);
+        // Whatever is read is refused: there is no issuer.
+        for (digest, holds) in [(1, true), (2, false), (3, false)] {
+            let found = oauth.identify(b"eyA.eyA.", [digest; 32]);
+            assert_eq!(found.is_ok(), holds, "{digest}");
+        }
+        for number in 0..3 * MOST_REMEMBERED {
+            let mut digest = [4; 32];
+            digest[..8].copy_from_slice(&number.to_le_bytes());
+            oauth.remember(digest, &client, later, now);
+            assert!(oauth.remembered().len() <= MOST_REMEMBERED);
+        }
     }
 }

@@ -156,7 +156,7 @@ pub(super) fn clients(keys: &Value, tables: &str) -> Clients {
     );
     let config = Config::parse(&text, "skillhost.toml", folder.path()).unwrap();
     let clients = Clients::read(&config.clients).unwrap();
-    let program = Path::new("/nonexistent");
+    let program = Path::new("/bin/true");
     clients
         .and_issuers(&config.clients, &config.issuers, RESOURCE, program)
         .unwrap()

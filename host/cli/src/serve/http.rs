@@ -192,7 +192,10 @@ impl ReadyHttp {
         let broken_off = tokio::select! {
             broken_off = &mut served => {
                 // The server may end before the other branch reports the problems.
-                live.loaded().iter().for_each(report_problems);
+                if let Some(host) = live.loaded() {
+                    report_problems(&host);
+                    report_scopes(&host, &clients);
+                }
                 broken_off
             }
             host = live.load() => {

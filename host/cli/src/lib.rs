@@ -91,6 +91,9 @@ pub fn run(observer: Option<Arc<dyn Observer>>) -> ExitCode {
     if first == skillhost::COMPILE_ARGUMENT {
         return child_task(compile_component_confined(skillhost_confine::confine_child));
     }
+    if first == skillhost_identity::FETCH_ARGUMENT {
+        return child_task(skillhost_identity::fetch_keys());
+    }
     if first == skillhost_confine::broker::ARGUMENT {
         return child_task(skillhost_confine::broker::run());
     }

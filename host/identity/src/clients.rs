@@ -1,14 +1,17 @@
 //! The clients of a server, and the check of what a request shows. A refusal tells the
 //! operator why; the peer learns nothing of that.
 
-use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use anyhow::{Context as _, ensure};
-use skillhost::config::ClientConfig;
+use skillhost::config::{ClientConfig, IssuerConfig};
 
+use crate::access_token;
 use crate::client::Client;
+use crate::oauth::{OAuth, ResourceMetadata};
+use crate::refusal::{IssuerNumber, Refusal};
 use crate::token::{Token, digest};
 
 /// The clients of a server. Without any, everybody may ask.
@@ -16,6 +19,7 @@ use crate::token::{Token, digest};
 pub struct Clients {
     clients: Vec<Arc<Client>>,
     tokens: Vec<ClientToken>,
+    oauth: Option<Arc<OAuth>>,
 }
 
 /// A token, and the client that shows it.
@@ -25,31 +29,6 @@ struct ClientToken {
     client: Arc<Client>,
     /// The place where it was configured, for messages.
     place: String,
-}
-
-/// The reason why a request is refused.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Refusal {
-    /// It shows nothing.
-    Missing,
-    /// It shows something that is not a bearer token, or several things.
-    Malformed,
-    /// No client has the token.
-    Unknown,
-    /// The client's time has passed.
-    Expired(Arc<str>),
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Missing => f.write_str("it shows no token"),
-            Self::Malformed => f.write_str("its `Authorization` is not one bearer token"),
-            Self::Unknown => f.write_str("no client has its token"),
-            Self::Expired(name) => write!(f, "`expires` of `[clients.{name}]` has passed"),
-        }
-    }
 }
 
 impl Clients {
@@ -108,9 +87,47 @@ impl Clients {
         Ok(())
     }
 
+    /// Takes access tokens of these issuers, for this server's address. `program` is
+    /// started to fetch keys, which has to be before the process confines itself.
+    ///
+    /// # Errors
+    ///
+    /// If keys in a file cannot be read, or the process cannot be started.
+    pub fn and_issuers(
+        mut self,
+        configured: &[ClientConfig],
+        issuers: &[IssuerConfig],
+        resource: &str,
+        program: &Path,
+    ) -> anyhow::Result<Self> {
+        let clients = configured.iter().zip(&self.clients);
+        let oauth = OAuth::new(clients, issuers, resource, program)?;
+        self.oauth = oauth.map(Arc::new);
+        Ok(self)
+    }
+
+    /// Returns what tells peers how to get an access token, if they can.
+    pub fn resource_metadata(&self) -> Option<&ResourceMetadata> {
+        self.oauth.as_ref().map(|oauth| &oauth.metadata)
+    }
+
+    /// Looks at the keys of all issuers, so that the first tokens find them.
+    pub async fn look_for_all_keys(&self) {
+        if let Some(oauth) = &self.oauth {
+            oauth.look_for_all_keys().await;
+        }
+    }
+
+    /// Looks at the keys of an issuer again, unless somebody just did.
+    pub async fn look_for_keys(&self, issuer: IssuerNumber) {
+        if let Some(oauth) = &self.oauth {
+            oauth.look_for_keys(issuer).await;
+        }
+    }
+
     /// Checks that there are none, and everybody may ask.
     pub fn is_empty(&self) -> bool {
-        self.clients.is_empty()
+        self.clients.is_empty() && self.oauth.is_none()
     }
 
     /// Returns the number of clients.
@@ -123,7 +140,7 @@ impl Clients {
     pub fn identify<'h>(
         &self,
         mut authorization: impl Iterator<Item = &'h [u8]>,
-    ) -> Result<&Arc<Client>, Refusal> {
+    ) -> Result<Arc<Client>, Refusal> {
         let credentials = authorization.next().ok_or(Refusal::Missing)?;
         let scheme = b"bearer ";
         let is_bearer = credentials
@@ -132,14 +149,19 @@ impl Clients {
         if authorization.next().is_some() || !is_bearer {
             return Err(Refusal::Malformed);
         }
-        let shown = digest(credentials[scheme.len()..].trim_ascii());
+        let token = credentials[scheme.len()..].trim_ascii();
+        let shown = digest(token);
         let mut found = None;
         for known in &self.tokens {
             if known.token.is(&shown) {
                 found = Some(&known.client);
             }
         }
-        let client = found.ok_or(Refusal::Unknown)?;
+        let client = match (found, &self.oauth) {
+            (Some(client), _) => Arc::clone(client),
+            (None, Some(oauth)) if access_token::may_be(token) => oauth.identify(token, shown)?,
+            (None, _) => return Err(Refusal::Unknown),
+        };
         match client.name() {
             Some(name) if client.is_expired(SystemTime::now) => {
                 Err(Refusal::Expired(Arc::clone(name)))

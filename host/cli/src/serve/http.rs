@@ -79,13 +79,16 @@ pub(crate) struct ReadyHttp {
 }
 
 impl HttpArguments {
-    /// Reads the token, and binds the sockets.
+    /// Reads the tokens, starts the process that fetches keys, and binds the sockets.
     pub(crate) fn prepare(
         self,
         address: HttpAddress,
         config: &Config,
     ) -> anyhow::Result<ReadyHttp> {
+        let program = options::program().context("this program has no path")?;
+        let resource = config.http.resource.as_deref().unwrap_or_default();
         let clients = Clients::read(&config.clients)?;
+        let clients = clients.and_issuers(&config.clients, &config.issuers, resource, &program)?;
         for warning in Clients::warnings(&config.clients) {
             terminal::complain(warning);
         }
@@ -189,7 +192,10 @@ impl ReadyHttp {
         let broken_off = tokio::select! {
             broken_off = &mut served => {
                 // The server may end before the other branch reports the problems.
-                live.loaded().iter().for_each(report_problems);
+                if let Some(host) = live.loaded() {
+                    report_problems(&host);
+                    report_scopes(&host, &clients);
+                }
                 broken_off
             }
             host = live.load() => {

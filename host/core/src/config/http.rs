@@ -4,10 +4,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use anyhow::Context as _;
 use serde::Deserialize;
 use toml::Spanned;
 
 use super::ConfiguredPath;
+use super::issuers::check_address;
 use crate::tool::limits::{DAY, MAX_MEMORY, declare};
 
 /// The settings of a server over HTTP.
@@ -16,6 +18,9 @@ use crate::tool::limits::{DAY, MAX_MEMORY, declare};
 pub struct Http {
     /// The file that holds the token.
     pub token_file: Option<ConfiguredPath>,
+    /// The server's address as its clients know it, such as `https://host/mcp`: the
+    /// audience of access tokens.
+    pub resource: Option<String>,
     /// Names by which requests may name the server.
     pub allowed_hosts: Vec<String>,
     /// Origins of web pages that may send requests.
@@ -84,23 +89,32 @@ declare! {
 #[serde(default, expecting = "expected a table of settings")]
 pub(super) struct RawHttp {
     token_file: Option<Spanned<PathBuf>>,
+    resource: Option<Spanned<String>>,
     allowed_hosts: Vec<String>,
     allowed_origins: Vec<String>,
     trusted_proxies: Vec<String>,
 }
 
 impl RawHttp {
+    pub(super) fn has_resource(&self) -> bool {
+        self.resource.is_some()
+    }
+
     pub(super) fn http(
         self,
         limits: HttpLimits,
         path: impl Fn(Spanned<PathBuf>) -> ConfiguredPath,
-    ) -> Http {
-        Http {
+    ) -> anyhow::Result<Http> {
+        if let Some(resource) = &self.resource {
+            check_address(resource.get_ref()).context("`resource` in `[http]`")?;
+        }
+        Ok(Http {
             token_file: self.token_file.map(path),
             allowed_hosts: self.allowed_hosts,
             allowed_origins: self.allowed_origins,
             trusted_proxies: self.trusted_proxies,
             limits,
-        }
+            resource: self.resource.map(Spanned::into_inner),
+        })
     }
 }

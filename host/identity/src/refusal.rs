@@ -1,0 +1,60 @@
+//! The reasons why a request is refused: for the operator. A peer learns only what HTTP
+//! says by the status.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::access_token::TokenError;
+
+/// The reason why a request is refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// It shows nothing.
+    Missing,
+    /// It shows something that is not a bearer token, or several things.
+    Malformed,
+    /// No client has the token.
+    Unknown,
+    /// The client's time has passed.
+    Expired(Arc<str>),
+    /// It is an access token that is refused.
+    Token(TokenError),
+    /// It is an access token with a key that its issuer may have added. After a
+    /// [look](Clients::look_for_keys) it may be known.
+    UnknownKey(IssuerNumber),
+    /// It is a right access token that is no client's.
+    NoClient,
+    /// It is a right access token that is several clients'.
+    SeveralClients,
+    /// It is a right access token without these OAuth scopes, which its client needs.
+    Scopes(Vec<String>),
+}
+
+/// The number of an issuer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct IssuerNumber(pub(crate) usize);
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Missing => f.write_str("it shows no token"),
+            Self::Malformed => f.write_str("its `Authorization` is not one bearer token"),
+            Self::Unknown => f.write_str("no client has its token"),
+            Self::Token(error) => write!(f, "its access token: {error}"),
+            Self::UnknownKey(_) => write!(f, "its access token: {}", TokenError::Key),
+            Self::NoClient => f.write_str("no client's `claims` fit its access token"),
+            Self::SeveralClients => {
+                f.write_str("the `claims` of several clients fit its access token equally")
+            }
+            Self::Scopes(scopes) => {
+                write!(
+                    f,
+                    "its access token has not the scopes {}",
+                    scopes.join(" ")
+                )
+            }
+            Self::Expired(name) => write!(f, "`expires` of `[clients.{name}]` has passed"),
+        }
+    }
+}

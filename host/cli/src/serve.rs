@@ -41,13 +41,14 @@ impl ServeCommand {
         let options = options.started_by(Starter::Client);
         let config = options.configured()?;
         let builder = options.builder(&config)?;
-        let http = match self.http.address {
+        let http = match self.http.address.take() {
             Some(address) => Some(self.http.prepare(address, &config)?),
             None => None,
         };
         let needs = Needs {
             is_server: true,
             output: None,
+            socket: http.as_ref().and_then(|http| http.socket()),
         };
         wall::raise(&self.wall, &options, &config, needs)?;
         Ok(ReadyServer { builder, http })

@@ -8,7 +8,7 @@
 //! |---|---|
 //! | the configuration, tokens and keys are read | the verb |
 //! | the program and the socket that get checkpoints of the audit log | `CommonOptions::builder` |
-//! | the server's sockets are bound | `serve/http.rs` |
+//! | the server's sockets are bound; that of a path is removed by the broker | `serve/http.rs` |
 //! | what the machine is asked once: its memory, the page map, `/proc/self/fd` | [`look_at_machine`] |
 //! | the cache folder and the audit log are made, if they are missing | [`raise`] |
 //! | the broker starts, which opens and starts what this process may not | [`start_broker`] |
@@ -29,7 +29,7 @@ use skillhost::internal::{
     ChildHandle, Delegate, EXPLICIT_CHECKS, look_at_machine, make_audit_log, set_delegate,
 };
 use skillhost_confine::broker::{
-    Allowed, AllowedFolder, Broker, BrokeredChild, LogPath, OutputFolder,
+    Allowed, AllowedFolder, Broker, BrokeredChild, LogPath, OutputFolder, SocketPath,
 };
 use skillhost_confine::{Profile, Wall, WallReport, link_targets};
 
@@ -75,6 +75,8 @@ pub(crate) struct Needs<'a> {
     pub(crate) is_server: bool,
     /// The new folder of `--output-dir`.
     pub(crate) output: Option<&'a Path>,
+    /// The Unix socket on which it listens.
+    pub(crate) socket: Option<&'a Path>,
 }
 
 /// Confines this process. Returns the broker, if there is one.
@@ -187,6 +189,7 @@ fn start_broker(config: &Config, needs: Needs<'_>) -> anyhow::Result<Option<Arc<
         folders: folders(config).collect(),
         output: needs.output.map(|output| OutputFolder(output.to_owned())),
         log: audit_file(config).map(|log| LogPath(log.to_owned())),
+        socket: needs.socket.map(|socket| SocketPath(socket.to_owned())),
         task: COMPILE_ARGUMENT.to_owned(),
         variables: vec![EXPLICIT_CHECKS.to_owned()],
         time: config.compile_limits.compile_time,

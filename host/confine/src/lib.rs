@@ -7,6 +7,8 @@ mod filter;
 
 mod files;
 
+mod socket_file;
+
 pub mod broker;
 
 use std::path::{Path, PathBuf};
@@ -15,6 +17,7 @@ use anyhow::Context as _;
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
 pub use filter::Profile;
+pub use socket_file::SocketFile;
 
 /// Most entries that are looked at for symlinks. Guards against: a tree of millions of
 /// files.
@@ -60,6 +63,12 @@ impl Wall {
     /// Lets the process make new folders, and files in them, below a folder.
     fn make_files(mut self, folder: impl Into<PathBuf>) -> Self {
         self.add(folder.into(), files::Kind::MakeFiles);
+        self
+    }
+
+    /// Lets the process remove files in a folder.
+    fn remove_files(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.add(folder.into(), files::Kind::RemoveFiles);
         self
     }
 

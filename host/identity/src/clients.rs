@@ -9,6 +9,7 @@ use anyhow::{Context as _, ensure};
 use skillhost::config::ClientConfig;
 
 use crate::client::Client;
+use crate::connections::ConnectionClients;
 use crate::token::{Token, digest};
 
 /// The clients of a server. Without any, everybody may ask.
@@ -16,6 +17,7 @@ use crate::token::{Token, digest};
 pub struct Clients {
     clients: Vec<Arc<Client>>,
     tokens: Vec<ClientToken>,
+    pub(crate) connections: ConnectionClients,
 }
 
 /// A token, and the client that shows it.
@@ -39,6 +41,8 @@ pub enum Refusal {
     Unknown,
     /// The client's time has passed.
     Expired(Arc<str>),
+    /// It shows no token, and comes from this user, who is no client.
+    User(u32),
 }
 
 impl fmt::Display for Refusal {
@@ -48,6 +52,10 @@ impl fmt::Display for Refusal {
             Self::Malformed => f.write_str("its `Authorization` is not one bearer token"),
             Self::Unknown => f.write_str("no client has its token"),
             Self::Expired(name) => write!(f, "`expires` of `[clients.{name}]` has passed"),
+            Self::User(user) => write!(
+                f,
+                "it shows no token, and the user {user} is not in `unix_users` of a client"
+            ),
         }
     }
 }
@@ -72,6 +80,7 @@ impl Clients {
             for digest in &config.token_digests {
                 clients.add_token(Token::of_digest(*digest), &client, &config.place)?;
             }
+            clients.connections.add(config, &client)?;
             clients.clients.push(client);
         }
         Ok(clients)
@@ -140,11 +149,29 @@ impl Clients {
             }
         }
         let client = found.ok_or(Refusal::Unknown)?;
-        match client.name() {
-            Some(name) if client.is_expired(SystemTime::now) => {
-                Err(Refusal::Expired(Arc::clone(name)))
-            }
-            _ => Ok(client),
+        in_time(client)
+    }
+
+    /// Returns the client whose user has connected to a Unix socket.
+    ///
+    /// # Errors
+    ///
+    /// If no client has the user, or the client's time has passed.
+    pub fn identify_user(&self, user: u32) -> Result<&Arc<Client>, Refusal> {
+        let client = self.connections.with_user(user);
+        in_time(client.ok_or(Refusal::User(user))?)
+    }
+
+    /// Checks a user who connects to the Unix socket of a server without clients: only
+    /// the server's own and root may ask.
+    ///
+    /// # Errors
+    ///
+    /// If it is another one.
+    pub fn check_own_user(user: u32) -> Result<(), Refusal> {
+        match user == 0 || user == rustix::process::geteuid().as_raw() {
+            true => Ok(()),
+            false => Err(Refusal::User(user)),
         }
     }
 
@@ -164,6 +191,14 @@ impl Clients {
                 )
             })
             .collect()
+    }
+}
+
+/// Returns a client whose time has not passed.
+fn in_time(client: &Arc<Client>) -> Result<&Arc<Client>, Refusal> {
+    match client.name() {
+        Some(name) if client.is_expired(SystemTime::now) => Err(Refusal::Expired(Arc::clone(name))),
+        _ => Ok(client),
     }
 }
 
@@ -317,5 +352,49 @@ mod tests {
             error.to_string().contains("the token of `[http]`"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn tells_clients_apart_by_the_users_of_their_processes() {
+        let text = "[clients.a]\nunix_users = [1001, 1002, 1001]\n\
+                    [clients.b]\nunix_users = [1003]\n\
+                    [clients.old]\nunix_users = [1004]\nexpires = 2001-01-01\n";
+        let clients = read(Path::new("/"), text).unwrap();
+        for (user, expected) in [
+            (1001, Ok("a")),
+            (1002, Ok("a")),
+            (1003, Ok("b")),
+            (1004, Err(Refusal::Expired("old".into()))),
+            (1005, Err(Refusal::User(1005))),
+            (0, Err(Refusal::User(0))),
+        ] {
+            let found = clients.identify_user(user);
+            let found = found.map(|client| client.name().unwrap().to_string());
+            assert_eq!(found, expected.map(str::to_owned), "{user}");
+        }
+        // A user is no token.
+        assert_eq!(
+            clients
+                .identify([b"Bearer 1001".as_slice()].into_iter())
+                .err(),
+            Some(Refusal::Unknown)
+        );
+        let error = read(
+            Path::new("/"),
+            "[clients.a]\nunix_users = [7]\n[clients.b]\nunix_users = [7]\n",
+        );
+        let why = "line 3: `unix_users` of `[clients.b]`: the user 7 is `[clients.a]` already";
+        assert!(
+            error.as_ref().is_err_and(|error| error.contains(why)),
+            "{error:?}"
+        );
+    }
+
+    #[test]
+    fn without_clients_only_the_own_user_and_root_may_ask() {
+        let own = rustix::process::geteuid().as_raw();
+        for (user, may_ask) in [(own, true), (0, true), (own + 1, false), (65_534, false)] {
+            assert_eq!(Clients::check_own_user(user).is_ok(), may_ask, "{user}");
+        }
     }
 }

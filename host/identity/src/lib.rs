@@ -11,6 +11,8 @@ mod token;
 mod shares;
 // One client.
 mod client;
+// What a connection shows by itself.
+mod connections;
 // All clients, and the check of what a request shows.
 mod clients;
 

@@ -20,12 +20,15 @@ mod endpoint;
 mod peers;
 mod gate;
 mod write_timeout;
+mod stream;
+mod unix_socket;
 mod listeners;
 mod connection;
 mod io_thread;
 
+use std::fmt::Display;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -63,6 +66,9 @@ pub use shutdown::Shutdown;
 pub use skillhost::config::HttpLimits;
 pub use skillhost_identity::{Clients, Token};
 
+/// The address whose rules hold for a Unix socket: only this machine reaches it.
+const LOCAL: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+
 /// The time in which a peer can read that its request was broken off or its stream
 /// ended.
 const LAST_WORDS: Duration = Duration::from_millis(500);
@@ -74,7 +80,7 @@ type OccupancySource = Arc<dyn Fn() -> Option<Occupancy> + Send + Sync>;
 pub struct Server {
     thread: IoThread,
     listeners: Listeners,
-    address: SocketAddr,
+    address: Option<SocketAddr>,
     options: HttpOptions,
     peers: Peers,
     places: Arc<Places>,
@@ -128,20 +134,23 @@ impl Server {
         Ok(())
     }
 
-    /// Serves on sockets that are bound.
+    /// Serves on sockets that are bound. On a Unix socket without a token and without
+    /// clients, only the user of this process and root may ask.
     ///
     /// # Errors
     ///
     /// Those of [`Server::check`], or if the system refuses.
     pub async fn on(sockets: Sockets, mut options: HttpOptions) -> anyhow::Result<Self> {
-        let address = sockets.address()?;
-        let cannot = || cannot_serve(address);
-        Self::check(address, &options)?;
+        let place = sockets.to_string();
+        let cannot = || cannot_serve(&place);
+        let address = sockets.address();
+        let checked = address.unwrap_or(LOCAL);
+        Self::check(checked, &options)?;
         if let Some(token) = options.token.take() {
             options.clients = options.clients.and_unnamed(token)?;
         }
         let (hosts, origins) = (&options.allowed_hosts, &options.allowed_origins);
-        let peers = Peers::new(hosts, origins, address).with_context(cannot)?;
+        let peers = Peers::new(hosts, origins, checked).with_context(cannot)?;
         let connections = options.limits.connections;
         let clients = options.clients.len();
         let places = Places::new(connections, clients, &options.trusted_proxies);
@@ -163,8 +172,8 @@ impl Server {
     }
 
     /// Returns the address, with the port that the system chose for port 0. For
-    /// localhost it is that of IPv4.
-    pub fn address(&self) -> SocketAddr {
+    /// localhost it is that of IPv4. None for a Unix socket.
+    pub fn address(&self) -> Option<SocketAddr> {
         self.address
     }
 
@@ -293,7 +302,7 @@ impl Server {
     }
 }
 
-fn cannot_serve(address: SocketAddr) -> String {
+fn cannot_serve(address: impl Display) -> String {
     format!("cannot serve at `{address}`")
 }
 

@@ -2,7 +2,7 @@
 //! configuration and environment.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -10,6 +10,7 @@ use anyhow::{Context as _, bail};
 use clap::Args;
 use skillhost::config::{self, ClientConfig, Config};
 use skillhost::{Host, HostBuilder};
+use skillhost_confine::SocketFile;
 use skillhost_identity::{Clients, Token};
 use skillhost_mcp::http::{HttpOptions, Metrics, Server, Shutdown, Sockets};
 use skillhost_mcp::{Handler, LiveHost};
@@ -22,7 +23,8 @@ use crate::terminal::{self, format_line};
 /// Options of the server; the others are keys of `[http]`.
 #[derive(Args)]
 pub(crate) struct HttpArguments {
-    /// Serve over HTTP at this address, such as localhost:8080, with MCP at /mcp
+    /// Serve over HTTP at this address, such as localhost:8080 or
+    /// unix:/run/skillhost/socket, with MCP at /mcp
     #[arg(long = "http", value_name = "ADDR")]
     pub(crate) address: Option<HttpAddress>,
     /// Read the bearer token that requests must carry from this file instead of
@@ -40,18 +42,24 @@ pub(crate) struct HttpArguments {
 }
 
 /// The address of a server.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(crate) enum HttpAddress {
     /// Both loopback addresses, with this port.
     Localhost(u16),
     /// One address.
     Socket(SocketAddr),
+    /// A Unix socket.
+    Unix(PathBuf),
 }
 
 impl FromStr for HttpAddress {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
+        if let Some(path) = text.strip_prefix("unix:").filter(|path| !path.is_empty()) {
+            let path = std::path::absolute(path);
+            return path.map(Self::Unix).map_err(|error| error.to_string());
+        }
         if let Ok(address) = text.parse() {
             return Ok(Self::Socket(address));
         }
@@ -61,7 +69,8 @@ impl FromStr for HttpAddress {
             Ok(port) if is_localhost => Ok(Self::Localhost(port)),
             _ => Err(
                 "expected localhost or an address, with a port: localhost:8080, \
-                      127.0.0.1:8080, [::1]:8080 or, with a token, 0.0.0.0:8080"
+                      127.0.0.1:8080, [::1]:8080 or, with a token, 0.0.0.0:8080; or a \
+                      Unix socket, unix:PATH"
                     .to_owned(),
             ),
         }
@@ -74,6 +83,8 @@ pub(crate) struct ReadyHttp {
     /// The clients, as configured.
     clients: Vec<ClientConfig>,
     sockets: Sockets,
+    /// The path of a Unix socket, and its file.
+    socket: Option<(PathBuf, SocketFile)>,
     /// The address, as clients name it.
     shown: String,
 }
@@ -90,23 +101,34 @@ impl HttpArguments {
             terminal::complain(warning);
         }
         let options = self.options(config.http.clone(), clients)?;
-        let (sockets, shown) = match address {
+        let mut socket = None;
+        let (sockets, shown) = match &address {
             HttpAddress::Localhost(port) => {
-                let sockets = Sockets::bind_localhost(port)?;
-                let port = sockets.address()?.port();
-                (sockets, format!("localhost:{port}"))
+                let sockets = Sockets::bind_localhost(*port)?;
+                let port = sockets.address().map_or(*port, |address| address.port());
+                (sockets, format!("http://localhost:{port}/mcp"))
             }
             HttpAddress::Socket(address) => {
-                Server::check(address, &options)?;
-                let sockets = Sockets::bind(address)?;
-                let address = sockets.address()?.to_string();
-                (sockets, address)
+                Server::check(*address, &options)?;
+                let sockets = Sockets::bind(*address)?;
+                let shown = format!("http://{sockets}/mcp");
+                (sockets, shown)
+            }
+            HttpAddress::Unix(path) => {
+                let sockets = Sockets::bind_unix(path, config.http.socket_mode.bits())?;
+                socket = Some((path.clone(), SocketFile::at(path)?));
+                let shown = sockets.to_string();
+                (sockets, shown)
             }
         };
+        for warning in unreachable_users(config, &address) {
+            terminal::complain(warning);
+        }
         Ok(ReadyHttp {
             options,
             clients: config.clients.clone(),
             sockets,
+            socket,
             shown,
         })
     }
@@ -149,6 +171,11 @@ impl HttpArguments {
 }
 
 impl ReadyHttp {
+    /// Returns the path of the Unix socket, if it listens on one.
+    pub(crate) fn socket(&self) -> Option<&Path> {
+        self.socket.as_ref().map(|(path, _)| &**path)
+    }
+
     pub(crate) async fn execute(self, builder: HostBuilder) -> anyhow::Result<Exit> {
         let metrics = Arc::<Metrics>::default();
         let builder = builder.observer(metrics.clone());
@@ -157,6 +184,7 @@ impl ReadyHttp {
             options,
             clients,
             sockets,
+            socket,
             shown,
         } = self;
         let server = Server::on(sockets, options).await?;
@@ -165,7 +193,7 @@ impl ReadyHttp {
         let _watching = live
             .watch()
             .inspect_err(|error| tracing::warn!("{error:#}"));
-        terminal::print(&[format_line!("http://{shown}/mcp")])?;
+        terminal::print(&[format_line!("{shown}")])?;
         terminal::explain_wait("MCP clients at this address", "Ctrl-C");
         let (occupied, answering, ending) = (live.clone(), live.clone(), live.clone());
         let server = match live.is_watched() {
@@ -199,12 +227,40 @@ impl ReadyHttp {
                 served.await
             }
         };
+        if let Some((_, file)) = socket {
+            file.remove();
+        }
         live.stop().await;
         if broken_off > 0 {
             tracing::warn!("{broken_off} connections were broken off with requests in flight");
         }
         Ok(Exit::Ok)
     }
+}
+
+/// Returns what keeps clients from being those that `unix_users` says.
+fn unreachable_users(config: &Config, address: &HttpAddress) -> Vec<String> {
+    let own = rustix::process::geteuid().as_raw();
+    let why = match address {
+        HttpAddress::Unix(_) if config.http.socket_mode.bits() & 0o066 != 0 => return Vec::new(),
+        HttpAddress::Unix(_) => "no other user can open the socket; set `socket_mode` in `[http]`",
+        _ => "users are known only at a Unix socket, `--http unix:PATH`",
+    };
+    let is_unix = matches!(address, HttpAddress::Unix(_));
+    let others = |client: &&ClientConfig| {
+        let mut users = client.unix_users.iter();
+        users.any(|user| !is_unix || (*user != own && *user != 0))
+    };
+    let clients = config.clients.iter().filter(others);
+    clients
+        .map(|client| {
+            format!(
+                "{}: `unix_users` of `{}`: {why}",
+                client.place,
+                client.table()
+            )
+        })
+        .collect()
 }
 
 /// Reports the patterns of clients that fit no tool and no skill.

@@ -16,6 +16,7 @@ use super::limits;
 use super::source::{Source, table_in};
 use crate::tool::grant::Scope;
 use crate::tool::limits::declare;
+use crate::trust::{Principal, overflow_user};
 
 /// The most characters of a client's name. Guards against: a name that fills records.
 const NAME_CHARACTERS: usize = 64;
@@ -32,6 +33,8 @@ pub struct ClientConfig {
     pub token_files: Vec<ConfiguredPath>,
     /// SHA-256 of its other tokens.
     pub token_digests: Vec<[u8; 32]>,
+    /// The users of this machine, by number, whose processes it is at a Unix socket.
+    pub unix_users: Vec<u32>,
     /// The tools and skills that it may use.
     pub scope: Arc<Scope>,
     /// True if it may read the metrics.
@@ -67,6 +70,7 @@ declare! {
 pub(super) struct RawClient {
     token_file: Option<Spanned<OneOrMore<PathBuf>>>,
     token_sha256: Option<Spanned<OneOrMore<String>>>,
+    unix_users: Option<Spanned<Vec<RawUser>>>,
     tools: Option<Vec<String>>,
     skills: Option<Vec<String>>,
     metrics: bool,
@@ -86,6 +90,37 @@ impl<T> OneOrMore<T> {
             Self::One(one) => vec![one],
             Self::More(more) => more,
         }
+    }
+}
+
+/// A user of this machine.
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "expected the name or the number of a user")]
+enum RawUser {
+    Number(u32),
+    Name(String),
+}
+
+impl RawUser {
+    /// Returns the user's number.
+    fn number(self) -> anyhow::Result<u32> {
+        let number = match self {
+            // The kernel's word for no user at all.
+            Self::Number(u32::MAX) => bail!("there is no user {}", u32::MAX),
+            Self::Number(number) => number,
+            Self::Name(name) => match format!("user:{name}").parse() {
+                Ok(Principal::User(number)) => number,
+                _ => bail!(
+                    "there is no user `{}` in /etc/passwd; a number is always accepted",
+                    name.escape_debug()
+                ),
+            },
+        };
+        ensure!(
+            number != overflow_user(),
+            "the user {number} stands for all users that this machine does not know"
+        );
+        Ok(number)
     }
 }
 
@@ -115,6 +150,14 @@ impl RawClient {
                 token_digests.push(read_digest(&digest).with_context(|| place.clone())?);
             }
         }
+        let mut unix_users = Vec::new();
+        if let Some(users) = self.unix_users {
+            let place = source.place(users.span().start);
+            for user in users.into_inner() {
+                let user = user.number();
+                unix_users.push(user.with_context(|| format!("{place}: `unix_users`"))?);
+            }
+        }
         let expires = match self.expires {
             None => None,
             Some(time) => {
@@ -138,6 +181,7 @@ impl RawClient {
             place,
             token_files,
             token_digests,
+            unix_users,
             scope: Arc::new(scope),
             metrics: self.metrics,
             expires,
@@ -155,9 +199,11 @@ impl ClientConfig {
     /// Refuses a client that nobody can be.
     pub(super) fn check(&self) -> anyhow::Result<()> {
         ensure!(
-            !self.token_files.is_empty() || !self.token_digests.is_empty(),
+            !self.token_files.is_empty()
+                || !self.token_digests.is_empty()
+                || !self.unix_users.is_empty(),
             "{}: nobody can be the client `{}`: its table has neither `token_file` nor \
-             `token_sha256`",
+             `token_sha256` nor `unix_users`",
             self.place,
             self.name
         );
@@ -264,6 +310,12 @@ mod tests {
     }
 
     #[test]
+    fn reads_users_by_name_and_by_number() {
+        let clients = parse("[clients.a]\nunix_users = [\"root\", 1234, \"5678\"]").unwrap();
+        assert_eq!(clients[0].unix_users, [0, 1234, 5678]);
+    }
+
+    #[test]
     fn reads_times_with_an_offset() {
         for (text, expected) in [
             ("2027-01-31T18:00:00Z", "2027-01-31T18:00:00Z"),
@@ -341,6 +393,23 @@ mod tests {
                 "`expires` is a date",
             ),
             (format!("[clients.a]\n{key}\nexpires = \"soon\""), "line 3"),
+            (
+                "[clients.a]\nunix_users = [\"no such user\"]".into(),
+                "line 2: `unix_users`: there is no user `no such user`",
+            ),
+            (
+                "[clients.a]\nunix_users = [4294967295]".into(),
+                "line 2: `unix_users`: there is no user 4294967295",
+            ),
+            (
+                "[clients.a]\nunix_users = [-1]".into(),
+                "line 2: expected the name or the number of a user",
+            ),
+            (
+                format!("[clients.a]\nunix_users = [{}]", overflow_user()),
+                "stands for all users that this machine does not know",
+            ),
+            ("[clients.a]\nunix_users = []".into(), "nobody can be"),
             ("clients = []".into(), "`clients` is a table, not a list"),
             (
                 "clients.a = 1".into(),

@@ -22,8 +22,48 @@ pub struct Http {
     pub allowed_origins: Vec<String>,
     /// Balancers before the server.
     pub trusted_proxies: Vec<String>,
+    /// The mode of the file of a Unix socket.
+    pub socket_mode: SocketMode,
     /// The limits of peers.
     pub limits: HttpLimits,
+}
+
+/// The mode of the file of a Unix socket: who may connect, as far as files say. Default:
+/// its owner alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct SocketMode(u32);
+
+impl SocketMode {
+    /// Returns the bits.
+    pub fn bits(self) -> u32 {
+        self.0
+    }
+}
+
+impl Default for SocketMode {
+    fn default() -> Self {
+        Self(0o600)
+    }
+}
+
+impl TryFrom<String> for SocketMode {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let is_octal =
+            matches!(text.len(), 3 | 4) && text.bytes().all(|byte| byte.is_ascii_digit());
+        let bits = u32::from_str_radix(&text, 8).ok().filter(|_| is_octal);
+        // Whoever connects writes.
+        let is_mode = |bits: &u32| bits & !0o666 == 0 && bits & 0o600 == 0o600;
+        bits.filter(is_mode).map(Self).ok_or_else(|| {
+            format!(
+                "`{}` is not the mode of a socket: from \"0600\", its owner alone, to \"0666\", \
+                 every user",
+                text.escape_debug()
+            )
+        })
+    }
 }
 
 declare! {
@@ -87,6 +127,7 @@ pub(super) struct RawHttp {
     allowed_hosts: Vec<String>,
     allowed_origins: Vec<String>,
     trusted_proxies: Vec<String>,
+    socket_mode: SocketMode,
 }
 
 impl RawHttp {
@@ -100,6 +141,7 @@ impl RawHttp {
             allowed_hosts: self.allowed_hosts,
             allowed_origins: self.allowed_origins,
             trusted_proxies: self.trusted_proxies,
+            socket_mode: self.socket_mode,
             limits,
         }
     }

@@ -4,8 +4,6 @@
 //! answers and closes it; otherwise it moves to the protocol's runtime.
 
 use std::io;
-use std::net::SocketAddr;
-use std::os::fd::AsFd as _;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,8 +14,7 @@ use hyper::server::conn::http1;
 use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, Interest};
-use tokio::net::TcpStream;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{JoinSet, yield_now};
@@ -33,6 +30,7 @@ use super::listeners::Listeners;
 use super::metrics::Metrics;
 use super::places::{ConnectionPlace, Places};
 use super::reply::{BUSY, RETRY_AFTER_SECONDS};
+use super::stream::Stream;
 use super::write_timeout::WriteTimeout;
 
 /// The most bytes of a request's line and headers. Guards against: a peer that
@@ -89,9 +87,10 @@ impl Acceptor {
                     continue;
                 }
             };
-            if let Some(place) = self.places.take(peer.ip()) {
+            if let Some(place) = self.places.take(peer) {
                 let span = tracing::error_span!("http", %peer);
-                open.spawn(self.serve(stream, Arc::new(place)).instrument(span));
+                let served = self.serve(stream, peer, Arc::new(place));
+                open.spawn(served.instrument(span));
                 // Its first bytes are read before the next one can take its place.
                 yield_now().await;
             } else if let Ok(permit) = Arc::clone(&refusals).try_acquire_owned() {
@@ -114,13 +113,15 @@ impl Acceptor {
     /// Serves a connection until it ends or loses its place.
     fn serve(
         &self,
-        stream: TcpStream,
+        stream: Stream,
+        peer: Peer,
         place: Arc<ConnectionPlace>,
     ) -> impl Future<Output = ()> + Send + use<> {
         let gauge = ConnectionGauge::new(Arc::clone(&self.metrics));
         let connection = HttpConnection {
             router: self.router.clone(),
             limits: self.limits.clone(),
+            peer,
             place: Arc::clone(&place),
             ending: self.ending.clone(),
         };
@@ -136,7 +137,7 @@ impl Acceptor {
                 Ok(Ok(true)) => connection.serve(stream, false).await,
                 Ok(Ok(false)) => {
                     let served = async move {
-                        match stream.into_std().and_then(TcpStream::from_std) {
+                        match stream.move_here() {
                             Ok(stream) => connection.serve(stream, true).await,
                             Err(error) => tracing::error!("cannot move a connection: {error}"),
                         }
@@ -161,7 +162,7 @@ impl Acceptor {
 
 /// Waits for the first bytes of a connection, without reading them. Returns
 /// whether they begin a probe.
-async fn begins_with_probe(stream: &TcpStream) -> io::Result<bool> {
+async fn begins_with_probe(stream: &Stream) -> io::Result<bool> {
     let mut start = [0; 12];
     let count = stream.peek(&mut start).await?;
     let start = &start[..count];
@@ -172,32 +173,30 @@ async fn begins_with_probe(stream: &TcpStream) -> io::Result<bool> {
 struct HttpConnection {
     router: Router,
     limits: HttpLimits,
+    peer: Peer,
     place: Arc<ConnectionPlace>,
     ending: CancellationToken,
 }
 
 impl HttpConnection {
-    async fn serve(self, stream: TcpStream, keep_alive: bool) {
+    async fn serve(self, stream: Stream, keep_alive: bool) {
         let Self {
             router,
             limits,
+            peer,
             place,
             ending,
         } = self;
         let router = TowerToHyperService::new(router);
-        let peer = stream.peer_addr().ok().map(Peer::Address);
         let service = service_fn(move |mut request: axum::http::Request<Incoming>| {
             place.set_requested();
             request.extensions_mut().insert(Arc::clone(&place));
-            // A peer that has gone has no address.
-            if let Some(peer) = peer {
-                request.extensions_mut().insert(peer);
-            }
+            request.extensions_mut().insert(peer);
             router.call(request)
         });
         // Answers are small: send each at once.
-        let _ = stream.set_nodelay(true);
-        let watch = match watch(&stream) {
+        stream.send_at_once();
+        let watch = match stream.watch() {
             Ok(watch) => watch,
             Err(error) => {
                 tracing::error!("cannot watch a connection: {error}");
@@ -215,38 +214,18 @@ impl HttpConnection {
         let mut connection = pin!(connection);
         let done = tokio::select! {
             done = &mut connection => done,
-            () = hung_up(&watch) => return,
+            () = watch.hung_up() => return,
             () = ending.cancelled() => {
                 connection.as_mut().graceful_shutdown();
                 tokio::select! {
                     done = connection => done,
-                    () = hung_up(&watch) => return,
+                    () = watch.hung_up() => return,
                 }
             }
         };
         if let Err(error) = done {
             tracing::info!("the connection ended: {error}");
         }
-    }
-}
-
-/// Returns a second handle of a connection, to watch it without reading.
-fn watch(stream: &TcpStream) -> io::Result<TcpStream> {
-    let handle = stream.as_fd().try_clone_to_owned()?;
-    TcpStream::from_std(handle.into())
-}
-
-/// Waits until the peer has closed its side. hyper does not notice that while
-/// bytes follow a request. Guards against: calls that go on when their peer is
-/// gone.
-async fn hung_up(watch: &TcpStream) {
-    while let Ok(seen) = watch.ready(Interest::READABLE).await {
-        if seen.is_read_closed() {
-            return;
-        }
-        // The connection reads those bytes; clear readiness to wait for more.
-        let nothing = || io::Result::<()>::Err(io::ErrorKind::WouldBlock.into());
-        let _ = watch.try_io(Interest::READABLE, nothing);
     }
 }
 
@@ -267,7 +246,7 @@ impl Drop for ConnectionGauge {
 }
 
 /// Answers that the server is busy, without serving the connection.
-async fn refuse(mut stream: TcpStream, peer: SocketAddr, _permit: OwnedSemaphorePermit) {
+async fn refuse(mut stream: Stream, peer: Peer, _permit: OwnedSemaphorePermit) {
     tracing::info!(%peer, "refused a connection: there are too many");
     let length = BUSY.len();
     let answer = format!(

@@ -12,7 +12,8 @@ use axum::http::header::{
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
-use skillhost_identity::{Clients, Refusal};
+use skillhost::Peer;
+use skillhost_identity::{Client, Clients, Refusal};
 
 use super::client;
 use super::headers::SESSION_ID;
@@ -59,10 +60,15 @@ pub(super) async fn admit(State(gate): State<Arc<Gate>>, request: Request, next:
 impl Gate {
     async fn with_client(&self, mut request: Request, next: Next) -> Response {
         if self.clients.is_empty() {
-            return next.run(request).await;
+            return match own_user(&request) {
+                Ok(()) => next.run(request).await,
+                Err(refused) => {
+                    tracing::info!("refused a request: {refused}");
+                    refusal(StatusCode::FORBIDDEN, "this user may not ask\n")
+                }
+            };
         }
-        let shown = request.headers().get_all(AUTHORIZATION).iter();
-        let refusal = match self.clients.identify(shown.map(HeaderValue::as_bytes)) {
+        let refusal = match self.identify(&request) {
             Ok(client) => {
                 let connection = request.extensions().get::<Arc<ConnectionPlace>>();
                 let key = client::key(client);
@@ -84,12 +90,33 @@ impl Gate {
             connection.reject();
         }
         let challenge = match refusal {
-            Refusal::Missing => "Bearer",
+            Refusal::Missing | Refusal::User(_) => "Bearer",
             _ => "Bearer error=\"invalid_token\"",
         };
         let headers = [(WWW_AUTHENTICATE, challenge)];
         let text = "the bearer token is missing or wrong\n";
         (StatusCode::UNAUTHORIZED, headers, text).into_response()
+    }
+
+    /// Returns the client that a request shows by its token, or without one by its
+    /// connection.
+    fn identify(&self, request: &Request) -> Result<&Arc<Client>, Refusal> {
+        let shown = request.headers().get_all(AUTHORIZATION).iter();
+        match self.clients.identify(shown.map(HeaderValue::as_bytes)) {
+            Err(Refusal::Missing) => match request.extensions().get::<Peer>() {
+                Some(Peer::Process { user, .. }) => self.clients.identify_user(*user),
+                _ => Err(Refusal::Missing),
+            },
+            identified => identified,
+        }
+    }
+}
+
+/// Checks who asks a server without clients. Over TCP, that is anybody who reaches it.
+fn own_user(request: &Request) -> Result<(), Refusal> {
+    match request.extensions().get::<Peer>() {
+        Some(Peer::Process { user, .. }) => Clients::check_own_user(*user),
+        _ => Ok(()),
     }
 }
 

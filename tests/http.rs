@@ -13,6 +13,7 @@ mod places;
 mod program;
 mod protocol;
 mod sessions;
+mod tls;
 mod unix_socket;
 mod web_service;
 

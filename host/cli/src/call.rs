@@ -83,7 +83,7 @@ impl CallCommand {
         let needs = Needs {
             is_server: false,
             output: self.output_dir.as_deref(),
-            socket: None,
+            ..Needs::default()
         };
         let broker = wall::raise(&self.wall, &options, &config, needs)?;
         Ok(ReadyCall {

@@ -48,6 +48,7 @@ impl ServeCommand {
         let needs = Needs {
             is_server: true,
             output: None,
+            files: http.iter().flat_map(|http| http.files()).collect(),
             socket: http.as_ref().and_then(|http| http.socket()),
         };
         wall::raise(&self.wall, &options, &config, needs)?;

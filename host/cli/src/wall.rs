@@ -17,7 +17,7 @@ use std::fs::DirBuilder;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::fs::DirBuilderExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::sync::Arc;
 
@@ -68,13 +68,15 @@ enum Extent {
 }
 
 /// What a verb needs beyond the configuration.
-#[derive(Clone, Copy, Default)]
+#[derive(Default)]
 pub(crate) struct Needs<'a> {
     /// True for a server: it warns of what a wall cannot hold, and reads folders that
     /// come into the place of its own.
     pub(crate) is_server: bool,
     /// The new folder of `--output-dir`.
     pub(crate) output: Option<&'a Path>,
+    /// The files that are read again when they change.
+    pub(crate) files: Vec<PathBuf>,
     /// The Unix socket on which it listens.
     pub(crate) socket: Option<&'a Path>,
 }
@@ -104,7 +106,7 @@ pub(crate) fn raise(
         );
     }
     look_at_machine();
-    let broker = start_broker(config, needs)?;
+    let broker = start_broker(config, &needs)?;
     let report = wall(options, config).raise(Profile::Serving);
     let report = report.context("cannot confine this process; `--confine off` does not")?;
     tell(&report, is_required, is_root && needs.is_server)?;
@@ -181,12 +183,17 @@ fn folders(config: &Config) -> impl Iterator<Item = AllowedFolder> {
 }
 
 /// Starts the broker, if it may be needed: a call of built-in tools needs none.
-fn start_broker(config: &Config, needs: Needs<'_>) -> anyhow::Result<Option<Arc<Broker>>> {
+fn start_broker(config: &Config, needs: &Needs<'_>) -> anyhow::Result<Option<Arc<Broker>>> {
     if !needs.is_server && needs.output.is_none() && config.tools.is_empty() {
         return Ok(None);
     }
+    let files = needs.files.iter().map(|file| AllowedFolder {
+        path: file.clone(),
+        follows_links: false,
+        depth: 1,
+    });
     let allowed = Allowed {
-        folders: folders(config).collect(),
+        folders: folders(config).chain(files).collect(),
         output: needs.output.map(|output| OutputFolder(output.to_owned())),
         log: audit_file(config).map(|log| LogPath(log.to_owned())),
         socket: needs.socket.map(|socket| SocketPath(socket.to_owned())),

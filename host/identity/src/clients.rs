@@ -9,7 +9,7 @@ use anyhow::{Context as _, ensure};
 use skillhost::config::ClientConfig;
 
 use crate::client::Client;
-use crate::connections::ConnectionClients;
+use crate::connections::{CertificateNames, ConnectionClients};
 use crate::token::{Token, digest};
 
 /// The clients of a server. Without any, everybody may ask.
@@ -43,6 +43,10 @@ pub enum Refusal {
     Expired(Arc<str>),
     /// It shows no token, and comes from this user, who is no client.
     User(u32),
+    /// It shows no token, and a certificate with these names, which are no client's.
+    Certificate(CertificateNames),
+    /// It shows no token, and a certificate with names of several clients.
+    CertificateOfSeveral(CertificateNames),
 }
 
 impl fmt::Display for Refusal {
@@ -55,6 +59,16 @@ impl fmt::Display for Refusal {
             Self::User(user) => write!(
                 f,
                 "it shows no token, and the user {user} is not in `unix_users` of a client"
+            ),
+            Self::Certificate(names) => write!(
+                f,
+                "it shows no token, and no name of its certificate, {names}, is in \
+                 `certificate_names` of a client"
+            ),
+            Self::CertificateOfSeveral(names) => write!(
+                f,
+                "it shows no token, and the names of its certificate, {names}, are those of \
+                 several clients"
             ),
         }
     }
@@ -160,6 +174,21 @@ impl Clients {
     pub fn identify_user(&self, user: u32) -> Result<&Arc<Client>, Refusal> {
         let client = self.connections.with_user(user);
         in_time(client.ok_or(Refusal::User(user))?)
+    }
+
+    /// Returns the client whose certificate a connection has shown.
+    ///
+    /// # Errors
+    ///
+    /// If no client has one of its names, several have, or the client's time has passed.
+    pub fn identify_certificate(&self, names: &CertificateNames) -> Result<&Arc<Client>, Refusal> {
+        let mut clients = self.connections.with_names(names);
+        let refused = || Refusal::Certificate(names.clone());
+        let client = clients.next().ok_or_else(refused)?;
+        match clients.all(|other| Arc::ptr_eq(other, client)) {
+            true => in_time(client),
+            false => Err(Refusal::CertificateOfSeveral(names.clone())),
+        }
     }
 
     /// Checks a user who connects to the Unix socket of a server without clients: only
@@ -384,6 +413,65 @@ mod tests {
             "[clients.a]\nunix_users = [7]\n[clients.b]\nunix_users = [7]\n",
         );
         let why = "line 3: `unix_users` of `[clients.b]`: the user 7 is `[clients.a]` already";
+        assert!(
+            error.as_ref().is_err_and(|error| error.contains(why)),
+            "{error:?}"
+        );
+    }
+
+    #[test]
+    fn tells_clients_apart_by_the_names_of_their_certificates() {
+        let text = "[clients.a]\ncertificate_names = [\"a.example\", \"spiffe://x/a\"]\n\
+                    [clients.b]\ncertificate_names = [\"b.example\"]\n\
+                    [clients.old]\ncertificate_names = [\"old.example\"]\nexpires = 2001-01-01\n";
+        let clients = read(Path::new("/"), text).unwrap();
+        let names = |hosts: &[&'static str], uris: &[&'static str]| {
+            CertificateNames::new(hosts.iter().copied(), uris.iter().copied())
+        };
+        for (shown, expected) in [
+            (names(&["a.example"], &[]), Ok("a")),
+            (names(&["A.Example", "other.example"], &[]), Ok("a")),
+            (names(&["a.example"], &["spiffe://x/a"]), Ok("a")),
+            (names(&[], &["spiffe://x/a"]), Ok("a")),
+            (names(&["b.example"], &[]), Ok("b")),
+            (names(&["old.example"], &[]), Err("has passed")),
+            (
+                names(&["a.example", "b.example"], &[]),
+                Err("of several clients"),
+            ),
+            (
+                names(&["x.a.example"], &[]),
+                Err("no name of its certificate"),
+            ),
+            (
+                names(&["*.example"], &[]),
+                Err("no name of its certificate"),
+            ),
+            // Neither kind passes for the other.
+            (
+                names(&["spiffe://x/a"], &["a.example"]),
+                Err("no name of its certificate"),
+            ),
+            (
+                names(&[], &["spiffe://x/A"]),
+                Err("no name of its certificate"),
+            ),
+            (names(&[], &[]), Err("no name of its certificate")),
+        ] {
+            match (clients.identify_certificate(&shown), expected) {
+                (Ok(client), Ok(name)) => assert_eq!(client.name().map(|it| &**it), Some(name)),
+                (Err(refusal), Err(reason)) => {
+                    assert!(refusal.to_string().contains(reason), "{shown}: {refusal}");
+                }
+                (found, _) => panic!("{shown}: {found:?}"),
+            }
+        }
+        let error = read(
+            Path::new("/"),
+            "[clients.a]\ncertificate_names = [\"x.example\"]\n\
+             [clients.b]\ncertificate_names = [\"X.example\"]\n",
+        );
+        let why = "`certificate_names` of `[clients.b]`: `x.example` is `[clients.a]` already";
         assert!(
             error.as_ref().is_err_and(|error| error.contains(why)),
             "{error:?}"

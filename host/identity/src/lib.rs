@@ -5,6 +5,8 @@
 
 // The order is that of the layers, lowest first.
 
+// Files that are read again, and whose those of secrets may be.
+pub mod private_file;
 // A secret that a client shows.
 mod token;
 // The part of the server that one client has.
@@ -18,5 +20,6 @@ mod clients;
 
 pub use client::Client;
 pub use clients::{Clients, Refusal};
+pub use connections::CertificateNames;
 pub use shares::{Share, ShareError};
 pub use token::Token;

@@ -1,14 +1,13 @@
 //! A bearer token. Only its digest is kept.
 
 use std::fmt;
-use std::fs::OpenOptions;
 use std::io::Read as _;
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
-use anyhow::{Context as _, bail, ensure};
-use rustix::fs::OFlags;
+use anyhow::{Context as _, ensure};
 use sha2::{Digest as _, Sha256};
+
+use crate::private_file;
 
 /// The length of a token in characters. Guards against: a token that can be
 /// guessed, and a file that is something else.
@@ -57,22 +56,7 @@ impl Token {
     }
 
     fn read_checked(path: &Path) -> anyhow::Result<Self> {
-        // Opening a FIFO must not wait.
-        let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
-        let file = OpenOptions::new()
-            .read(true)
-            .custom_flags(flags.bits().cast_signed())
-            .open(path)?;
-        let metadata = file.metadata()?;
-        ensure!(metadata.is_file(), "it is not a regular file");
-        let owner = metadata.uid();
-        if owner != rustix::process::geteuid().as_raw() && owner != 0 {
-            bail!("it belongs to another user");
-        }
-        ensure!(
-            metadata.mode() & 0o077 == 0,
-            "users other than its owner may read or write it; set its mode to 0600"
-        );
+        let file = private_file::open_private(path)?;
         let mut text = String::new();
         // Some white space may surround it.
         let most = *LENGTH.end() as u64 + 64;

@@ -21,6 +21,7 @@ mod peers;
 mod gate;
 mod write_timeout;
 mod stream;
+mod tls;
 mod unix_socket;
 mod listeners;
 mod connection;
@@ -46,6 +47,7 @@ use tokio::runtime::Handle;
 use tokio::sync::watch::Receiver;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::live::Changes;
 use connection::Acceptor;
@@ -65,6 +67,7 @@ pub use options::HttpOptions;
 pub use shutdown::Shutdown;
 pub use skillhost::config::HttpLimits;
 pub use skillhost_identity::{Clients, Token};
+pub use tls::{Tls, TlsFiles};
 
 /// The address whose rules hold for a Unix socket: only this machine reaches it.
 const LOCAL: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
@@ -145,6 +148,11 @@ impl Server {
         let cannot = || cannot_serve(&place);
         let address = sockets.address();
         let checked = address.unwrap_or(LOCAL);
+        ensure!(
+            address.is_some() || options.tls.is_none(),
+            "{}: a Unix socket has no TLS; leave `--tls-cert` and `tls_cert` in `[http]` out",
+            cannot()
+        );
         Self::check(checked, &options)?;
         if let Some(token) = options.token.take() {
             options.clients = options.clients.and_unnamed(token)?;
@@ -279,8 +287,11 @@ impl Server {
             limits: limits.clone(),
             places,
             metrics,
+            tls: options.tls.clone(),
             ending: shutdown.begun().clone(),
         };
+        let follow = |tls| AbortOnDropHandle::new(tokio::spawn(Tls::follow(tls)));
+        let _following = options.tls.map(follow);
         let forced = shutdown.forced().clone();
         let served = thread.run(async move {
             let mut open = acceptor.accept(listeners).await;

@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use clap::Args;
-use skillhost::config::{self, ClientConfig, Config};
+use skillhost::config::{self, ClientConfig, Config, ConfiguredPath};
 use skillhost::{Host, HostBuilder};
 use skillhost_confine::SocketFile;
 use skillhost_identity::{Clients, Token};
-use skillhost_mcp::http::{HttpOptions, Metrics, Server, Shutdown, Sockets};
+use skillhost_mcp::http::{HttpOptions, Metrics, Server, Shutdown, Sockets, Tls, TlsFiles};
 use skillhost_mcp::{Handler, LiveHost};
 
 use super::memory;
@@ -31,6 +31,12 @@ pub(crate) struct HttpArguments {
     /// the configured one; or set SKILLHOST_HTTP_TOKEN
     #[arg(long, value_name = "FILE", requires = "address")]
     token_file: Option<PathBuf>,
+    /// Speak TLS with the certificate in this PEM file, instead of the configured one
+    #[arg(long, value_name = "FILE", requires = "address", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// The private key of that certificate, in PEM
+    #[arg(long, value_name = "FILE", requires = "address", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
     /// Accept requests to this host name, besides the configured ones;
     /// repeatable
     #[arg(long, value_name = "NAME", requires = "address")]
@@ -80,6 +86,8 @@ impl FromStr for HttpAddress {
 /// A server whose sockets are bound.
 pub(crate) struct ReadyHttp {
     options: HttpOptions,
+    /// The files of its TLS.
+    tls_files: Option<TlsFiles>,
     /// The clients, as configured.
     clients: Vec<ClientConfig>,
     sockets: Sockets,
@@ -100,18 +108,25 @@ impl HttpArguments {
         for warning in Clients::warnings(&config.clients) {
             terminal::complain(warning);
         }
-        let options = self.options(config.http.clone(), clients)?;
+        let tls_files = self.tls_files(&config.http)?;
+        let mut options = self.options(config.http.clone(), clients)?;
+        options.tls = tls_files.clone().map(Tls::read).transpose()?.map(Arc::new);
+        let scheme = if options.tls.is_some() {
+            "https"
+        } else {
+            "http"
+        };
         let mut socket = None;
         let (sockets, shown) = match &address {
             HttpAddress::Localhost(port) => {
                 let sockets = Sockets::bind_localhost(*port)?;
                 let port = sockets.address().map_or(*port, |address| address.port());
-                (sockets, format!("http://localhost:{port}/mcp"))
+                (sockets, format!("{scheme}://localhost:{port}/mcp"))
             }
             HttpAddress::Socket(address) => {
                 Server::check(*address, &options)?;
                 let sockets = Sockets::bind(*address)?;
-                let shown = format!("http://{sockets}/mcp");
+                let shown = format!("{scheme}://{sockets}/mcp");
                 (sockets, shown)
             }
             HttpAddress::Unix(path) => {
@@ -121,11 +136,23 @@ impl HttpArguments {
                 (sockets, shown)
             }
         };
+        let has_client_ca = tls_files.iter().any(|files| files.client_ca.is_some());
         for warning in unreachable_users(config, &address) {
             terminal::complain(warning);
         }
+        for client in &config.clients {
+            if !client.certificate_names.is_empty() && !has_client_ca {
+                terminal::complain(format_args!(
+                    "{}: `certificate_names` of `{}`: no certificate is asked for without \
+                     `tls_client_ca` in `[http]`",
+                    client.place,
+                    client.table()
+                ));
+            }
+        }
         Ok(ReadyHttp {
             options,
+            tls_files,
             clients: config.clients.clone(),
             sockets,
             socket,
@@ -144,6 +171,30 @@ impl HttpArguments {
         options.trusted_proxies = configured.trusted_proxies;
         options.limits = configured.limits;
         Ok(options)
+    }
+
+    /// Returns the files of TLS. Options replace what is configured, both at once.
+    fn tls_files(&self, configured: &config::Http) -> anyhow::Result<Option<TlsFiles>> {
+        let path = |configured: &Option<ConfiguredPath>| {
+            let configured = configured.as_ref();
+            configured.map(|configured| configured.path.clone())
+        };
+        let (certificate, key) = match (&self.tls_cert, &self.tls_key) {
+            (None, None) => (path(&configured.tls_cert), path(&configured.tls_key)),
+            given => (given.0.clone(), given.1.clone()),
+        };
+        let client_ca = path(&configured.tls_client_ca);
+        match (certificate, key) {
+            (Some(certificate), Some(key)) => Ok(Some(TlsFiles {
+                certificate,
+                key,
+                client_ca,
+            })),
+            (None, None) if client_ca.is_none() => Ok(None),
+            (Some(_), None) => bail!("`tls_cert` in `[http]` needs its key: set `tls_key`"),
+            (None, Some(_)) => bail!("`tls_key` in `[http]` needs a certificate: set `tls_cert`"),
+            (None, None) => bail!("`tls_client_ca` in `[http]` needs `tls_cert` and `tls_key`"),
+        }
     }
 
     /// Returns the token. Two of them are an error: a guess could take the wrong
@@ -171,6 +222,12 @@ impl HttpArguments {
 }
 
 impl ReadyHttp {
+    /// Returns the files that are read again when they change.
+    pub(crate) fn files(&self) -> Vec<PathBuf> {
+        let files = self.tls_files.iter().flat_map(TlsFiles::paths);
+        files.map(Path::to_owned).collect()
+    }
+
     /// Returns the path of the Unix socket, if it listens on one.
     pub(crate) fn socket(&self) -> Option<&Path> {
         self.socket.as_ref().map(|(path, _)| &**path)
@@ -186,6 +243,7 @@ impl ReadyHttp {
             sockets,
             socket,
             shown,
+            ..
         } = self;
         let server = Server::on(sockets, options).await?;
         memory::give_back_large_blocks();

@@ -35,6 +35,8 @@ pub struct ClientConfig {
     pub token_digests: Vec<[u8; 32]>,
     /// The users of this machine, by number, whose processes it is at a Unix socket.
     pub unix_users: Vec<u32>,
+    /// The names of certificates that are its, over TLS: hosts in lower case, and URIs.
+    pub certificate_names: Vec<String>,
     /// The tools and skills that it may use.
     pub scope: Arc<Scope>,
     /// True if it may read the metrics.
@@ -71,6 +73,7 @@ pub(super) struct RawClient {
     token_file: Option<Spanned<OneOrMore<PathBuf>>>,
     token_sha256: Option<Spanned<OneOrMore<String>>>,
     unix_users: Option<Spanned<Vec<RawUser>>>,
+    certificate_names: Option<Spanned<Vec<String>>>,
     tools: Option<Vec<String>>,
     skills: Option<Vec<String>>,
     metrics: bool,
@@ -158,6 +161,13 @@ impl RawClient {
                 unix_users.push(user.with_context(|| format!("{place}: `unix_users`"))?);
             }
         }
+        let mut certificate_names = Vec::new();
+        if let Some(names) = self.certificate_names {
+            let place = source.place(names.span().start);
+            for name in names.into_inner() {
+                certificate_names.push(read_certificate_name(name).with_context(|| place.clone())?);
+            }
+        }
         let expires = match self.expires {
             None => None,
             Some(time) => {
@@ -182,6 +192,7 @@ impl RawClient {
             token_files,
             token_digests,
             unix_users,
+            certificate_names,
             scope: Arc::new(scope),
             metrics: self.metrics,
             expires,
@@ -201,9 +212,10 @@ impl ClientConfig {
         ensure!(
             !self.token_files.is_empty()
                 || !self.token_digests.is_empty()
-                || !self.unix_users.is_empty(),
+                || !self.unix_users.is_empty()
+                || !self.certificate_names.is_empty(),
             "{}: nobody can be the client `{}`: its table has neither `token_file` nor \
-             `token_sha256` nor `unix_users`",
+             `token_sha256` nor `unix_users` nor `certificate_names`",
             self.place,
             self.name
         );
@@ -236,6 +248,25 @@ fn read_digest(hex: &str) -> anyhow::Result<[u8; 32]> {
         *byte = u8::from_str_radix(str::from_utf8(pair)?, 16)?;
     }
     Ok(digest)
+}
+
+/// Reads a name of a certificate: a host, or a URI.
+fn read_certificate_name(name: String) -> anyhow::Result<String> {
+    let is_of_host = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    let is_uri = name.contains(':') && name.bytes().all(|byte| byte.is_ascii_graphic());
+    let is_host = !name.is_empty() && name.bytes().all(is_of_host);
+    ensure!(
+        is_uri || is_host,
+        "`certificate_names`: `{}` is no name of a certificate: a host such as \
+         `ci.example.com`, without wildcards, or a URI such as `spiffe://example.com/ci`",
+        name.escape_debug()
+    );
+    // Hosts are the same in any case.
+    Ok(if is_uri {
+        name
+    } else {
+        name.to_ascii_lowercase()
+    })
 }
 
 /// Reads a time. A date alone stands for its first moment in UTC.
@@ -313,6 +344,14 @@ mod tests {
     fn reads_users_by_name_and_by_number() {
         let clients = parse("[clients.a]\nunix_users = [\"root\", 1234, \"5678\"]").unwrap();
         assert_eq!(clients[0].unix_users, [0, 1234, 5678]);
+    }
+
+    #[test]
+    fn reads_names_of_certificates() {
+        let names = "[\"CI.example.com\", \"spiffe://Example.com/ci\"]";
+        let clients = parse(&format!("[clients.a]\ncertificate_names = {names}")).unwrap();
+        let expected = ["ci.example.com", "spiffe://Example.com/ci"];
+        assert_eq!(clients[0].certificate_names, expected);
     }
 
     #[test]
@@ -408,6 +447,18 @@ mod tests {
             (
                 format!("[clients.a]\nunix_users = [{}]", overflow_user()),
                 "stands for all users that this machine does not know",
+            ),
+            (
+                "[clients.a]\ncertificate_names = [\"*.example.com\"]".into(),
+                "line 2: `certificate_names`: `*.example.com` is no name of a certificate",
+            ),
+            (
+                "[clients.a]\ncertificate_names = [\"\"]".into(),
+                "is no name of a certificate",
+            ),
+            (
+                "[clients.a]\ncertificate_names = [\"a b:c\"]".into(),
+                "is no name of a certificate",
             ),
             ("[clients.a]\nunix_users = []".into(), "nobody can be"),
             ("clients = []".into(), "`clients` is a table, not a list"),

@@ -16,6 +16,12 @@ use crate::tool::limits::{DAY, MAX_MEMORY, declare};
 pub struct Http {
     /// The file that holds the token.
     pub token_file: Option<ConfiguredPath>,
+    /// The certificate by which the server speaks TLS.
+    pub tls_cert: Option<ConfiguredPath>,
+    /// The private key of the certificate.
+    pub tls_key: Option<ConfiguredPath>,
+    /// The authorities of the certificates that clients may show.
+    pub tls_client_ca: Option<ConfiguredPath>,
     /// Names by which requests may name the server.
     pub allowed_hosts: Vec<String>,
     /// Origins of web pages that may send requests.
@@ -124,6 +130,9 @@ declare! {
 #[serde(default, expecting = "expected a table of settings")]
 pub(super) struct RawHttp {
     token_file: Option<Spanned<PathBuf>>,
+    tls_cert: Option<Spanned<PathBuf>>,
+    tls_key: Option<Spanned<PathBuf>>,
+    tls_client_ca: Option<Spanned<PathBuf>>,
     allowed_hosts: Vec<String>,
     allowed_origins: Vec<String>,
     trusted_proxies: Vec<String>,
@@ -137,7 +146,10 @@ impl RawHttp {
         path: impl Fn(Spanned<PathBuf>) -> ConfiguredPath,
     ) -> Http {
         Http {
-            token_file: self.token_file.map(path),
+            token_file: self.token_file.map(&path),
+            tls_cert: self.tls_cert.map(&path),
+            tls_key: self.tls_key.map(&path),
+            tls_client_ca: self.tls_client_ca.map(&path),
             allowed_hosts: self.allowed_hosts,
             allowed_origins: self.allowed_origins,
             trusted_proxies: self.trusted_proxies,

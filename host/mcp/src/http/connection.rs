@@ -14,16 +14,18 @@ use hyper::server::conn::http1;
 use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{JoinSet, yield_now};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
+use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument as _;
 
 use skillhost::Peer;
+use skillhost_identity::CertificateNames;
 
 use super::HttpLimits;
 use super::listeners::Listeners;
@@ -31,6 +33,7 @@ use super::metrics::Metrics;
 use super::places::{ConnectionPlace, Places};
 use super::reply::{BUSY, RETRY_AFTER_SECONDS};
 use super::stream::Stream;
+use super::tls::{self, Tls};
 use super::write_timeout::WriteTimeout;
 
 /// The most bytes of a request's line and headers. Guards against: a peer that
@@ -62,6 +65,7 @@ pub(super) struct Acceptor {
     pub(super) limits: HttpLimits,
     pub(super) places: Arc<Places>,
     pub(super) metrics: Arc<Metrics>,
+    pub(super) tls: Option<Arc<Tls>>,
     /// Ends connections, each after its current request.
     pub(super) ending: CancellationToken,
 }
@@ -95,7 +99,10 @@ impl Acceptor {
                 yield_now().await;
             } else if let Ok(permit) = Arc::clone(&refusals).try_acquire_owned() {
                 self.metrics.count_answer("none", 503);
-                open.spawn(refuse(stream, peer, permit));
+                // Over TLS it could not be read.
+                if self.tls.is_none() {
+                    open.spawn(refuse(stream, peer, permit));
+                }
             }
         }
     }
@@ -126,19 +133,22 @@ impl Acceptor {
             ending: self.ending.clone(),
         };
         let runtime = self.runtime.clone();
+        let tls = self.tls.as_ref().map(|tls| tls.acceptor());
         let (header_time, ending) = (self.limits.header_time, self.ending.clone());
         let served = async move {
+            let deadline = Instant::now() + header_time;
+            let tls = tls.map(|acceptor| Handshake { acceptor, deadline });
             let is_probe = tokio::select! {
-                is_probe = timeout(header_time, begins_with_probe(&stream)) => is_probe,
+                is_probe = timeout_at(deadline, begins_with_probe(&stream)) => is_probe,
                 () = ending.cancelled() => return,
             };
             connection.place.set_begun();
             match is_probe {
-                Ok(Ok(true)) => connection.serve(stream, false).await,
-                Ok(Ok(false)) => {
+                Ok(Ok(true)) if tls.is_none() => connection.serve(stream, None, false).await,
+                Ok(Ok(_)) => {
                     let served = async move {
                         match stream.move_here() {
-                            Ok(stream) => connection.serve(stream, true).await,
+                            Ok(stream) => connection.serve(stream, tls, true).await,
                             Err(error) => tracing::error!("cannot move a connection: {error}"),
                         }
                     };
@@ -178,8 +188,58 @@ struct HttpConnection {
     ending: CancellationToken,
 }
 
+/// A handshake of TLS that is to come.
+struct Handshake {
+    acceptor: TlsAcceptor,
+    /// Guards against: a peer that never ends it.
+    deadline: Instant,
+}
+
 impl HttpConnection {
-    async fn serve(self, stream: Stream, keep_alive: bool) {
+    async fn serve(self, stream: Stream, tls: Option<Handshake>, keep_alive: bool) {
+        // Answers are small.
+        stream.send_at_once();
+        let watch = match stream.watch() {
+            Ok(watch) => watch,
+            Err(error) => {
+                tracing::error!("cannot watch a connection: {error}");
+                return;
+            }
+        };
+        let stream = WriteTimeout::new(stream, self.limits.write_time);
+        let served = async {
+            match tls {
+                None => self.answer(stream, None, keep_alive).await,
+                Some(handshake) => self.answer_over_tls(stream, handshake).await,
+            }
+        };
+        tokio::select! {
+            () = served => {}
+            () = watch.hung_up() => {}
+        }
+    }
+
+    async fn answer_over_tls(self, stream: WriteTimeout<Stream>, handshake: Handshake) {
+        let accepting = handshake.acceptor.accept(stream);
+        let accepted = tokio::select! {
+            accepted = timeout_at(handshake.deadline, accepting) => accepted,
+            () = self.ending.cancelled() => return,
+        };
+        match accepted {
+            Ok(Ok(stream)) => {
+                let names = tls::names(stream.get_ref().1.peer_certificates());
+                self.answer(stream, names, true).await;
+            }
+            Ok(Err(error)) => tracing::info!("the connection ended in its handshake: {error}"),
+            Err(_) => tracing::info!("the connection ended: its handshake took too long"),
+        }
+    }
+
+    /// Answers the requests on a stream, whose peer may have shown a certificate.
+    async fn answer<S>(self, stream: S, names: Option<CertificateNames>, keep_alive: bool)
+    where
+        S: AsyncRead + AsyncWrite + Send + Unpin,
+    {
         let Self {
             router,
             limits,
@@ -192,35 +252,24 @@ impl HttpConnection {
             place.set_requested();
             request.extensions_mut().insert(Arc::clone(&place));
             request.extensions_mut().insert(peer);
+            if let Some(names) = &names {
+                request.extensions_mut().insert(names.clone());
+            }
             router.call(request)
         });
-        // Answers are small: send each at once.
-        stream.send_at_once();
-        let watch = match stream.watch() {
-            Ok(watch) => watch,
-            Err(error) => {
-                tracing::error!("cannot watch a connection: {error}");
-                return;
-            }
-        };
-        let io = TokioIo::new(WriteTimeout::new(stream, limits.write_time));
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .keep_alive(keep_alive)
             .header_read_timeout(limits.header_time)
             .max_header_size(HEADER_BYTES)
             .max_buf_size(BUFFER_BYTES)
-            .serve_connection(io, service);
+            .serve_connection(TokioIo::new(stream), service);
         let mut connection = pin!(connection);
         let done = tokio::select! {
             done = &mut connection => done,
-            () = watch.hung_up() => return,
             () = ending.cancelled() => {
                 connection.as_mut().graceful_shutdown();
-                tokio::select! {
-                    done = connection => done,
-                    () = watch.hung_up() => return,
-                }
+                connection.await
             }
         };
         if let Err(error) = done {

@@ -13,7 +13,7 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use skillhost::Peer;
-use skillhost_identity::{Client, Clients, Refusal};
+use skillhost_identity::{CertificateNames, Client, Clients, Refusal};
 
 use super::client;
 use super::headers::SESSION_ID;
@@ -90,7 +90,10 @@ impl Gate {
             connection.reject();
         }
         let challenge = match refusal {
-            Refusal::Missing | Refusal::User(_) => "Bearer",
+            Refusal::Missing
+            | Refusal::User(_)
+            | Refusal::Certificate(_)
+            | Refusal::CertificateOfSeveral(_) => "Bearer",
             _ => "Bearer error=\"invalid_token\"",
         };
         let headers = [(WWW_AUTHENTICATE, challenge)];
@@ -103,10 +106,14 @@ impl Gate {
     fn identify(&self, request: &Request) -> Result<&Arc<Client>, Refusal> {
         let shown = request.headers().get_all(AUTHORIZATION).iter();
         match self.clients.identify(shown.map(HeaderValue::as_bytes)) {
-            Err(Refusal::Missing) => match request.extensions().get::<Peer>() {
-                Some(Peer::Process { user, .. }) => self.clients.identify_user(*user),
-                _ => Err(Refusal::Missing),
-            },
+            Err(Refusal::Missing) => {
+                let shown = request.extensions();
+                match (shown.get::<Peer>(), shown.get::<CertificateNames>()) {
+                    (Some(Peer::Process { user, .. }), _) => self.clients.identify_user(*user),
+                    (_, Some(names)) => self.clients.identify_certificate(names),
+                    _ => Err(Refusal::Missing),
+                }
+            }
             identified => identified,
         }
     }

@@ -14,6 +14,8 @@ mod places;
 mod program;
 mod protocol;
 mod sessions;
+mod tls;
+mod unix_socket;
 mod web_service;
 
 use std::thread;

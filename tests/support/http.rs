@@ -3,6 +3,8 @@
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -47,7 +49,7 @@ impl TestServer {
                 assert_eq!(host.problems(), [] as [String; 0]);
                 let address = SocketAddr::from(([127, 0, 0, 1], 0));
                 let server = http::Server::bind(address, options).await.unwrap();
-                ready.send((server.address(), host)).unwrap();
+                ready.send((server.address().unwrap(), host)).unwrap();
                 let (occupied, ending, end) = (live.clone(), live.clone(), requested.clone());
                 tokio::spawn(async move {
                     end.requested().await;
@@ -125,7 +127,7 @@ pub(crate) struct Client {
 }
 
 /// A request with the headers of a well-formed one.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct Request {
     pub(crate) line: String,
     pub(crate) headers: Vec<(&'static str, String)>,
@@ -209,8 +211,14 @@ impl Client {
         Self::over(TcpStream::connect(address).unwrap())
     }
 
+    /// Asks over a Unix socket. A `TcpStream` reads and writes any stream.
+    pub(crate) fn over_unix(stream: UnixStream) -> Self {
+        Self::over(OwnedFd::from(stream).into())
+    }
+
     fn over(stream: TcpStream) -> Self {
-        stream.set_nodelay(true).unwrap();
+        // No matter on a Unix socket.
+        let _ = stream.set_nodelay(true);
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_write_timeout(Some(PATIENCE)).unwrap();
         Self {

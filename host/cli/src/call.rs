@@ -83,6 +83,7 @@ impl CallCommand {
         let needs = Needs {
             is_server: false,
             output: self.output_dir.as_deref(),
+            ..Needs::default()
         };
         let (builder, broker) = wall::raise(&self.wall, &options, &config, needs, builder)?;
         Ok(ReadyCall {

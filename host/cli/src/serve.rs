@@ -41,13 +41,15 @@ impl ServeCommand {
         let options = options.started_by(Starter::Client);
         let config = options.configured()?;
         let builder = options.builder(&config)?;
-        let http = match self.http.address {
+        let http = match self.http.address.take() {
             Some(address) => Some(self.http.prepare(address, &config)?),
             None => None,
         };
         let needs = Needs {
             is_server: true,
             output: None,
+            files: http.iter().flat_map(|http| http.files()).collect(),
+            socket: http.as_ref().and_then(|http| http.socket()),
         };
         let (builder, _) = wall::raise(&self.wall, &options, &config, needs, builder)?;
         Ok(ReadyServer { builder, http })

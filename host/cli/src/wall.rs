@@ -9,7 +9,7 @@
 //! | the configuration, tokens and keys are read | the verb |
 //! | the program and the socket that get checkpoints of the audit log | `CommonOptions::builder` |
 //! | the process that fetches issuers' keys starts | `serve/http.rs` |
-//! | the server's sockets are bound | `serve/http.rs` |
+//! | the server's sockets are bound; that of a path is removed by the broker | `serve/http.rs` |
 //! | descriptors that the process was started with are closed | [`raise`] |
 //! | what the machine is asked once: its memory, the page map, `/proc/self/fd` | [`look_at_machine`] |
 //! | the cache folders and the audit log are made, if they are missing | [`raise`] |
@@ -31,7 +31,7 @@ use skillhost::internal::{
 };
 use skillhost::{COMPILE_ARGUMENT, HostBuilder};
 use skillhost_confine::broker::{
-    Allowed, AllowedFolder, Broker, BrokeredChild, LogPath, OutputFolder,
+    Allowed, AllowedFolder, Broker, BrokeredChild, LogPath, OutputFolder, SocketPath,
 };
 use skillhost_confine::{Profile, Wall, WallReport, close_inherited, link_targets};
 
@@ -70,13 +70,17 @@ enum Extent {
 }
 
 /// What a verb needs beyond the configuration.
-#[derive(Clone, Copy, Default)]
+#[derive(Default)]
 pub(crate) struct Needs<'a> {
     /// True for a server: it warns of what a wall cannot hold, and reads folders that
     /// come into the place of its own.
     pub(crate) is_server: bool,
     /// The new folder of `--output-dir`.
     pub(crate) output: Option<&'a Path>,
+    /// The files that are read again when they change.
+    pub(crate) files: Vec<PathBuf>,
+    /// The Unix socket on which it listens.
+    pub(crate) socket: Option<&'a Path>,
 }
 
 /// Confines this process. Returns the builder of its host, which keeps new entries of the
@@ -107,7 +111,7 @@ pub(crate) fn raise(
     }
     close_inherited();
     look_at_machine();
-    let broker = start_broker(config, needs)?;
+    let broker = start_broker(config, &needs)?;
     let report = wall(options, config).raise(Profile::Serving);
     let report = report.context("cannot confine this process; `--confine off` does not")?;
     tell(&report, is_required, is_root && needs.is_server)?;
@@ -194,14 +198,20 @@ fn folders(config: &Config) -> impl Iterator<Item = AllowedFolder> {
 }
 
 /// Starts the broker, if it may be needed: a call of built-in tools needs none.
-fn start_broker(config: &Config, needs: Needs<'_>) -> anyhow::Result<Option<Arc<Broker>>> {
+fn start_broker(config: &Config, needs: &Needs<'_>) -> anyhow::Result<Option<Arc<Broker>>> {
     if !needs.is_server && needs.output.is_none() && config.tools.is_empty() {
         return Ok(None);
     }
+    let files = needs.files.iter().map(|file| AllowedFolder {
+        path: file.clone(),
+        follows_links: false,
+        depth: 1,
+    });
     let allowed = Allowed {
-        folders: folders(config).collect(),
+        folders: folders(config).chain(files).collect(),
         output: needs.output.map(|output| OutputFolder(output.to_owned())),
         log: audit_file(config).map(|log| LogPath(log.to_owned())),
+        socket: needs.socket.map(|socket| SocketPath(socket.to_owned())),
         task: COMPILE_ARGUMENT.to_owned(),
         variables: vec![EXPLICIT_CHECKS.to_owned()],
         time: config.compile_limits.compile_time,

@@ -44,6 +44,8 @@ pub struct Allowed {
     pub output: Option<OutputFolder>,
     /// The audit log.
     pub log: Option<LogPath>,
+    /// The Unix socket that is removed at the end.
+    pub socket: Option<SocketPath>,
     /// The task of child processes: the program's only argument.
     pub task: String,
     /// The names of the variables that their environment may have.
@@ -59,6 +61,10 @@ pub struct OutputFolder(#[serde(with = "bytes")] pub PathBuf);
 /// The path of an audit log.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct LogPath(#[serde(with = "bytes")] pub PathBuf);
+
+/// The path of a Unix socket.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct SocketPath(#[serde(with = "bytes")] pub PathBuf);
 
 /// A folder, or a file, that the broker opens in.
 #[derive(Debug, Serialize, Deserialize)]

@@ -27,6 +27,7 @@ pub(crate) enum Kind {
     WriteFile,
     KeepFiles,
     MakeFiles,
+    RemoveFiles,
 }
 
 impl Kind {
@@ -42,6 +43,7 @@ impl Kind {
                     | AccessFs::RemoveFile
             }
             Self::MakeFiles => AccessFs::WriteFile | AccessFs::MakeReg | AccessFs::MakeDir,
+            Self::RemoveFiles => AccessFs::RemoveFile.into(),
         }
     }
 }

@@ -142,6 +142,8 @@ const BROKER: &[c_long] = &[
     #[cfg(target_arch = "x86_64")]
     libc::SYS_readlink,
     #[cfg(target_arch = "x86_64")]
+    libc::SYS_unlink,
+    #[cfg(target_arch = "x86_64")]
     libc::SYS_vfork,
     libc::SYS_capget,
     libc::SYS_capset,
@@ -180,6 +182,7 @@ const BROKER: &[c_long] = &[
     libc::SYS_statx,
     libc::SYS_tgkill,
     libc::SYS_uname,
+    libc::SYS_unlinkat,
     libc::SYS_wait4,
     libc::SYS_waitid,
 ];

@@ -9,6 +9,7 @@ mod filter;
 mod files;
 
 mod descriptors;
+mod socket_file;
 
 pub mod broker;
 
@@ -19,6 +20,7 @@ use rustix::thread::{CapabilitySet, CapabilitySets};
 
 pub use descriptors::{close_inherited, note_inherited};
 pub use filter::Profile;
+pub use socket_file::SocketFile;
 
 /// Most entries that are looked at for symlinks. Guards against: a tree of millions of
 /// files.
@@ -64,6 +66,12 @@ impl Wall {
     /// Lets the process make new folders, and files in them, below a folder.
     fn make_files(mut self, folder: impl Into<PathBuf>) -> Self {
         self.add(folder.into(), files::Kind::MakeFiles);
+        self
+    }
+
+    /// Lets the process remove files in a folder.
+    fn remove_files(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.add(folder.into(), files::Kind::RemoveFiles);
         self
     }
 

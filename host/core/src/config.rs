@@ -33,7 +33,7 @@ use source::{Reach, Source};
 
 pub use audit::{CheckpointLimits, Checkpoints};
 pub use clients::{ClientConfig, ClientLimits};
-pub use http::{Http, HttpLimits};
+pub use http::{Http, HttpLimits, SocketMode};
 pub use issuers::{ALGORITHMS, IssuerConfig, KeySource};
 pub use process::Confinement;
 pub use prompt::PromptLimits;

@@ -20,6 +20,7 @@ use accounts::Accounts;
 use walk::PathWalk;
 
 pub use error::TrustError;
+pub(crate) use walk::overflow_user;
 
 /// The users and groups who may change the files that the host trusts, besides root
 /// and the user who runs it.

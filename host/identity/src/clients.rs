@@ -10,6 +10,7 @@ use skillhost::config::{ClientConfig, IssuerConfig};
 
 use crate::access_token;
 use crate::client::Client;
+use crate::connections::{CertificateNames, ConnectionClients};
 use crate::oauth::{OAuth, ResourceMetadata};
 use crate::refusal::{IssuerNumber, Refusal};
 use crate::token::{Token, digest};
@@ -20,6 +21,7 @@ pub struct Clients {
     clients: Vec<Arc<Client>>,
     tokens: Vec<ClientToken>,
     oauth: Option<Arc<OAuth>>,
+    pub(crate) connections: ConnectionClients,
 }
 
 /// A token, and the client that shows it.
@@ -51,6 +53,7 @@ impl Clients {
             for digest in &config.token_digests {
                 clients.add_token(Token::of_digest(*digest), &client, &config.place)?;
             }
+            clients.connections.add(config, &client)?;
             clients.clients.push(client);
         }
         Ok(clients)
@@ -162,11 +165,44 @@ impl Clients {
             (None, Some(oauth)) if access_token::may_be(token) => oauth.identify(token, shown)?,
             (None, _) => return Err(Refusal::Unknown),
         };
-        match client.name() {
-            Some(name) if client.is_expired(SystemTime::now) => {
-                Err(Refusal::Expired(Arc::clone(name)))
-            }
-            _ => Ok(client),
+        in_time(&client).cloned()
+    }
+
+    /// Returns the client whose user has connected to a Unix socket.
+    ///
+    /// # Errors
+    ///
+    /// If no client has the user, or the client's time has passed.
+    pub fn identify_user(&self, user: u32) -> Result<&Arc<Client>, Refusal> {
+        let client = self.connections.with_user(user);
+        in_time(client.ok_or(Refusal::User(user))?)
+    }
+
+    /// Returns the client whose certificate a connection has shown.
+    ///
+    /// # Errors
+    ///
+    /// If no client has one of its names, several have, or the client's time has passed.
+    pub fn identify_certificate(&self, names: &CertificateNames) -> Result<&Arc<Client>, Refusal> {
+        let mut clients = self.connections.with_names(names);
+        let refused = || Refusal::Certificate(names.clone());
+        let client = clients.next().ok_or_else(refused)?;
+        match clients.all(|other| Arc::ptr_eq(other, client)) {
+            true => in_time(client),
+            false => Err(Refusal::CertificateOfSeveral(names.clone())),
+        }
+    }
+
+    /// Checks a user who connects to the Unix socket of a server without clients: only
+    /// the server's own and root may ask.
+    ///
+    /// # Errors
+    ///
+    /// If it is another one.
+    pub fn check_own_user(user: u32) -> Result<(), Refusal> {
+        match user == 0 || user == rustix::process::geteuid().as_raw() {
+            true => Ok(()),
+            false => Err(Refusal::User(user)),
         }
     }
 
@@ -186,6 +222,14 @@ impl Clients {
                 )
             })
             .collect()
+    }
+}
+
+/// Returns a client whose time has not passed.
+fn in_time(client: &Arc<Client>) -> Result<&Arc<Client>, Refusal> {
+    match client.name() {
+        Some(name) if client.is_expired(SystemTime::now) => Err(Refusal::Expired(Arc::clone(name))),
+        _ => Ok(client),
     }
 }
 
@@ -339,5 +383,108 @@ mod tests {
             error.to_string().contains("the token of `[http]`"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn tells_clients_apart_by_the_users_of_their_processes() {
+        let text = "[clients.a]\nunix_users = [1001, 1002, 1001]\n\
+                    [clients.b]\nunix_users = [1003]\n\
+                    [clients.old]\nunix_users = [1004]\nexpires = 2001-01-01\n";
+        let clients = read(Path::new("/"), text).unwrap();
+        for (user, expected) in [
+            (1001, Ok("a")),
+            (1002, Ok("a")),
+            (1003, Ok("b")),
+            (1004, Err(Refusal::Expired("old".into()))),
+            (1005, Err(Refusal::User(1005))),
+            (0, Err(Refusal::User(0))),
+        ] {
+            let found = clients.identify_user(user);
+            let found = found.map(|client| client.name().unwrap().to_string());
+            assert_eq!(found, expected.map(str::to_owned), "{user}");
+        }
+        // A user is no token.
+        assert_eq!(
+            clients
+                .identify([b"Bearer 1001".as_slice()].into_iter())
+                .err(),
+            Some(Refusal::Unknown)
+        );
+        let error = read(
+            Path::new("/"),
+            "[clients.a]\nunix_users = [7]\n[clients.b]\nunix_users = [7]\n",
+        );
+        let why = "line 3: `unix_users` of `[clients.b]`: the user 7 is `[clients.a]` already";
+        assert!(
+            error.as_ref().is_err_and(|error| error.contains(why)),
+            "{error:?}"
+        );
+    }
+
+    #[test]
+    fn tells_clients_apart_by_the_names_of_their_certificates() {
+        let text = "[clients.a]\ncertificate_names = [\"a.example\", \"spiffe://x/a\"]\n\
+                    [clients.b]\ncertificate_names = [\"b.example\"]\n\
+                    [clients.old]\ncertificate_names = [\"old.example\"]\nexpires = 2001-01-01\n";
+        let clients = read(Path::new("/"), text).unwrap();
+        let names = |hosts: &[&'static str], uris: &[&'static str]| {
+            CertificateNames::new(hosts.iter().copied(), uris.iter().copied())
+        };
+        for (shown, expected) in [
+            (names(&["a.example"], &[]), Ok("a")),
+            (names(&["A.Example", "other.example"], &[]), Ok("a")),
+            (names(&["a.example"], &["spiffe://x/a"]), Ok("a")),
+            (names(&[], &["spiffe://x/a"]), Ok("a")),
+            (names(&["b.example"], &[]), Ok("b")),
+            (names(&["old.example"], &[]), Err("has passed")),
+            (
+                names(&["a.example", "b.example"], &[]),
+                Err("of several clients"),
+            ),
+            (
+                names(&["x.a.example"], &[]),
+                Err("no name of its certificate"),
+            ),
+            (
+                names(&["*.example"], &[]),
+                Err("no name of its certificate"),
+            ),
+            // Neither kind passes for the other.
+            (
+                names(&["spiffe://x/a"], &["a.example"]),
+                Err("no name of its certificate"),
+            ),
+            (
+                names(&[], &["spiffe://x/A"]),
+                Err("no name of its certificate"),
+            ),
+            (names(&[], &[]), Err("no name of its certificate")),
+        ] {
+            match (clients.identify_certificate(&shown), expected) {
+                (Ok(client), Ok(name)) => assert_eq!(client.name().map(|it| &**it), Some(name)),
+                (Err(refusal), Err(reason)) => {
+                    assert!(refusal.to_string().contains(reason), "{shown}: {refusal}");
+                }
+                (found, _) => panic!("{shown}: {found:?}"),
+            }
+        }
+        let error = read(
+            Path::new("/"),
+            "[clients.a]\ncertificate_names = [\"x.example\"]\n\
+             [clients.b]\ncertificate_names = [\"X.example\"]\n",
+        );
+        let why = "`certificate_names` of `[clients.b]`: `x.example` is `[clients.a]` already";
+        assert!(
+            error.as_ref().is_err_and(|error| error.contains(why)),
+            "{error:?}"
+        );
+    }
+
+    #[test]
+    fn without_clients_only_the_own_user_and_root_may_ask() {
+        let own = rustix::process::geteuid().as_raw();
+        for (user, may_ask) in [(own, true), (0, true), (own + 1, false), (65_534, false)] {
+            assert_eq!(Clients::check_own_user(user).is_ok(), may_ask, "{user}");
+        }
     }
 }

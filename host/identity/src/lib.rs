@@ -5,8 +5,8 @@
 
 // The order is that of the layers, lowest first.
 
-// Files that say who may do what.
-mod own_file;
+// Files that are read again, and whose those of secrets may be.
+pub mod private_file;
 // A secret that a client shows.
 mod token;
 // The part of the server that one client has.
@@ -25,6 +25,8 @@ mod fetch;
 mod access_token;
 // An issuer, and the rules for its tokens.
 mod issuer;
+// What a connection shows by itself.
+mod connections;
 // The reasons of refusals, for the operator.
 mod refusal;
 // Clients that show access tokens.
@@ -37,6 +39,7 @@ mod bad_tokens;
 pub use access_token::TokenError;
 pub use client::Client;
 pub use clients::Clients;
+pub use connections::CertificateNames;
 pub use fetch::{FETCH_ARGUMENT, fetch_keys};
 pub use oauth::ResourceMetadata;
 pub use refusal::{IssuerNumber, Refusal};

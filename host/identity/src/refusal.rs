@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::access_token::TokenError;
+use crate::connections::CertificateNames;
 
 /// The reason why a request is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,6 +30,12 @@ pub enum Refusal {
     SeveralClients,
     /// It is a right access token without these OAuth scopes, which its client needs.
     Scopes(Vec<String>),
+    /// It shows no token, and comes from this user, who is no client.
+    User(u32),
+    /// It shows no token, and a certificate with these names, which are no client's.
+    Certificate(CertificateNames),
+    /// It shows no token, and a certificate with names of several clients.
+    CertificateOfSeveral(CertificateNames),
 }
 
 /// The number of an issuer.
@@ -54,6 +61,20 @@ impl fmt::Display for Refusal {
                     scopes.join(" ")
                 )
             }
+            Self::User(user) => write!(
+                f,
+                "it shows no token, and the user {user} is not in `unix_users` of a client"
+            ),
+            Self::Certificate(names) => write!(
+                f,
+                "it shows no token, and no name of its certificate, {names}, is in \
+                 `certificate_names` of a client"
+            ),
+            Self::CertificateOfSeveral(names) => write!(
+                f,
+                "it shows no token, and the names of its certificate, {names}, are those of \
+                 several clients"
+            ),
             Self::Expired(name) => write!(f, "`expires` of `[clients.{name}]` has passed"),
         }
     }

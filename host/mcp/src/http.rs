@@ -20,12 +20,16 @@ mod endpoint;
 mod peers;
 mod gate;
 mod write_timeout;
+mod stream;
+mod tls;
+mod unix_socket;
 mod listeners;
 mod connection;
 mod io_thread;
 
+use std::fmt::Display;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -43,6 +47,7 @@ use tokio::runtime::Handle;
 use tokio::sync::watch::Receiver;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::live::Changes;
 use connection::Acceptor;
@@ -63,6 +68,10 @@ pub use options::HttpOptions;
 pub use shutdown::Shutdown;
 pub use skillhost::config::HttpLimits;
 pub use skillhost_identity::{Clients, Token};
+pub use tls::{Tls, TlsFiles};
+
+/// The address whose rules hold for a Unix socket: only this machine reaches it.
+const LOCAL: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
 /// The time in which a peer can read that its request was broken off or its stream
 /// ended.
@@ -75,7 +84,7 @@ type OccupancySource = Arc<dyn Fn() -> Option<Occupancy> + Send + Sync>;
 pub struct Server {
     thread: IoThread,
     listeners: Listeners,
-    address: SocketAddr,
+    address: Option<SocketAddr>,
     options: HttpOptions,
     peers: Peers,
     places: Arc<Places>,
@@ -129,20 +138,28 @@ impl Server {
         Ok(())
     }
 
-    /// Serves on sockets that are bound.
+    /// Serves on sockets that are bound. On a Unix socket without a token and without
+    /// clients, only the user of this process and root may ask.
     ///
     /// # Errors
     ///
     /// Those of [`Server::check`], or if the system refuses.
     pub async fn on(sockets: Sockets, mut options: HttpOptions) -> anyhow::Result<Self> {
-        let address = sockets.address()?;
-        let cannot = || cannot_serve(address);
-        Self::check(address, &options)?;
+        let place = sockets.to_string();
+        let cannot = || cannot_serve(&place);
+        let address = sockets.address();
+        let checked = address.unwrap_or(LOCAL);
+        ensure!(
+            address.is_some() || options.tls.is_none(),
+            "{}: a Unix socket has no TLS; leave `--tls-cert` and `tls_cert` in `[http]` out",
+            cannot()
+        );
+        Self::check(checked, &options)?;
         if let Some(token) = options.token.take() {
             options.clients = options.clients.and_unnamed(token)?;
         }
         let (hosts, origins) = (&options.allowed_hosts, &options.allowed_origins);
-        let peers = Peers::new(hosts, origins, address).with_context(cannot)?;
+        let peers = Peers::new(hosts, origins, checked).with_context(cannot)?;
         let connections = options.limits.connections;
         let clients = options.clients.len();
         let places = Places::new(connections, clients, &options.trusted_proxies);
@@ -164,8 +181,8 @@ impl Server {
     }
 
     /// Returns the address, with the port that the system chose for port 0. For
-    /// localhost it is that of IPv4.
-    pub fn address(&self) -> SocketAddr {
+    /// localhost it is that of IPv4. None for a Unix socket.
+    pub fn address(&self) -> Option<SocketAddr> {
         self.address
     }
 
@@ -275,8 +292,11 @@ impl Server {
             limits: limits.clone(),
             places,
             metrics,
+            tls: options.tls.clone(),
             ending: shutdown.begun().clone(),
         };
+        let follow = |tls| AbortOnDropHandle::new(tokio::spawn(Tls::follow(tls)));
+        let _following = options.tls.map(follow);
         let forced = shutdown.forced().clone();
         let served = thread.run(async move {
             let mut open = acceptor.accept(listeners).await;
@@ -298,7 +318,7 @@ impl Server {
     }
 }
 
-fn cannot_serve(address: SocketAddr) -> String {
+fn cannot_serve(address: impl Display) -> String {
     format!("cannot serve at `{address}`")
 }
 

@@ -2,16 +2,17 @@
 //! configuration and environment.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use clap::Args;
-use skillhost::config::{self, ClientConfig, Config};
+use skillhost::config::{self, ClientConfig, Config, ConfiguredPath};
 use skillhost::{Host, HostBuilder};
+use skillhost_confine::SocketFile;
 use skillhost_identity::{Clients, Token};
-use skillhost_mcp::http::{HttpOptions, Metrics, Server, Shutdown, Sockets};
+use skillhost_mcp::http::{HttpOptions, Metrics, Server, Shutdown, Sockets, Tls, TlsFiles};
 use skillhost_mcp::{Handler, LiveHost};
 
 use super::memory;
@@ -22,13 +23,20 @@ use crate::terminal::{self, format_line};
 /// Options of the server; the others are keys of `[http]`.
 #[derive(Args)]
 pub(crate) struct HttpArguments {
-    /// Serve over HTTP at this address, such as localhost:8080, with MCP at /mcp
+    /// Serve over HTTP at this address, such as localhost:8080 or
+    /// unix:/run/skillhost/socket, with MCP at /mcp
     #[arg(long = "http", value_name = "ADDR")]
     pub(crate) address: Option<HttpAddress>,
     /// Read the bearer token that requests must carry from this file instead of
     /// the configured one; or set SKILLHOST_HTTP_TOKEN
     #[arg(long, value_name = "FILE", requires = "address")]
     token_file: Option<PathBuf>,
+    /// Speak TLS with the certificate in this PEM file, instead of the configured one
+    #[arg(long, value_name = "FILE", requires = "address", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// The private key of that certificate, in PEM
+    #[arg(long, value_name = "FILE", requires = "address", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
     /// Accept requests to this host name, besides the configured ones;
     /// repeatable
     #[arg(long, value_name = "NAME", requires = "address")]
@@ -40,18 +48,24 @@ pub(crate) struct HttpArguments {
 }
 
 /// The address of a server.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(crate) enum HttpAddress {
     /// Both loopback addresses, with this port.
     Localhost(u16),
     /// One address.
     Socket(SocketAddr),
+    /// A Unix socket.
+    Unix(PathBuf),
 }
 
 impl FromStr for HttpAddress {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
+        if let Some(path) = text.strip_prefix("unix:").filter(|path| !path.is_empty()) {
+            let path = std::path::absolute(path);
+            return path.map(Self::Unix).map_err(|error| error.to_string());
+        }
         if let Ok(address) = text.parse() {
             return Ok(Self::Socket(address));
         }
@@ -61,7 +75,8 @@ impl FromStr for HttpAddress {
             Ok(port) if is_localhost => Ok(Self::Localhost(port)),
             _ => Err(
                 "expected localhost or an address, with a port: localhost:8080, \
-                      127.0.0.1:8080, [::1]:8080 or, with a token, 0.0.0.0:8080"
+                      127.0.0.1:8080, [::1]:8080 or, with a token, 0.0.0.0:8080; or a \
+                      Unix socket, unix:PATH"
                     .to_owned(),
             ),
         }
@@ -71,9 +86,13 @@ impl FromStr for HttpAddress {
 /// A server whose sockets are bound.
 pub(crate) struct ReadyHttp {
     options: HttpOptions,
+    /// The files of its TLS.
+    tls_files: Option<TlsFiles>,
     /// The clients, as configured.
     clients: Vec<ClientConfig>,
     sockets: Sockets,
+    /// The path of a Unix socket, and its file.
+    socket: Option<(PathBuf, SocketFile)>,
     /// The address, as clients name it.
     shown: String,
 }
@@ -92,24 +111,54 @@ impl HttpArguments {
         for warning in Clients::warnings(&config.clients) {
             terminal::complain(warning);
         }
-        let options = self.options(config.http.clone(), clients)?;
-        let (sockets, shown) = match address {
+        let tls_files = self.tls_files(&config.http)?;
+        let mut options = self.options(config.http.clone(), clients)?;
+        options.tls = tls_files.clone().map(Tls::read).transpose()?.map(Arc::new);
+        let scheme = if options.tls.is_some() {
+            "https"
+        } else {
+            "http"
+        };
+        let mut socket = None;
+        let (sockets, shown) = match &address {
             HttpAddress::Localhost(port) => {
-                let sockets = Sockets::bind_localhost(port)?;
-                let port = sockets.address()?.port();
-                (sockets, format!("localhost:{port}"))
+                let sockets = Sockets::bind_localhost(*port)?;
+                let port = sockets.address().map_or(*port, |address| address.port());
+                (sockets, format!("{scheme}://localhost:{port}/mcp"))
             }
             HttpAddress::Socket(address) => {
-                Server::check(address, &options)?;
-                let sockets = Sockets::bind(address)?;
-                let address = sockets.address()?.to_string();
-                (sockets, address)
+                Server::check(*address, &options)?;
+                let sockets = Sockets::bind(*address)?;
+                let shown = format!("{scheme}://{sockets}/mcp");
+                (sockets, shown)
+            }
+            HttpAddress::Unix(path) => {
+                let sockets = Sockets::bind_unix(path, config.http.socket_mode.bits())?;
+                socket = Some((path.clone(), SocketFile::at(path)?));
+                let shown = sockets.to_string();
+                (sockets, shown)
             }
         };
+        let has_client_ca = tls_files.iter().any(|files| files.client_ca.is_some());
+        for warning in unreachable_users(config, &address) {
+            terminal::complain(warning);
+        }
+        for client in &config.clients {
+            if !client.certificate_names.is_empty() && !has_client_ca {
+                terminal::complain(format_args!(
+                    "{}: `certificate_names` of `{}`: no certificate is asked for without \
+                     `tls_client_ca` in `[http]`",
+                    client.place,
+                    client.table()
+                ));
+            }
+        }
         Ok(ReadyHttp {
             options,
+            tls_files,
             clients: config.clients.clone(),
             sockets,
+            socket,
             shown,
         })
     }
@@ -125,6 +174,30 @@ impl HttpArguments {
         options.trusted_proxies = configured.trusted_proxies;
         options.limits = configured.limits;
         Ok(options)
+    }
+
+    /// Returns the files of TLS. Options replace what is configured, both at once.
+    fn tls_files(&self, configured: &config::Http) -> anyhow::Result<Option<TlsFiles>> {
+        let path = |configured: &Option<ConfiguredPath>| {
+            let configured = configured.as_ref();
+            configured.map(|configured| configured.path.clone())
+        };
+        let (certificate, key) = match (&self.tls_cert, &self.tls_key) {
+            (None, None) => (path(&configured.tls_cert), path(&configured.tls_key)),
+            given => (given.0.clone(), given.1.clone()),
+        };
+        let client_ca = path(&configured.tls_client_ca);
+        match (certificate, key) {
+            (Some(certificate), Some(key)) => Ok(Some(TlsFiles {
+                certificate,
+                key,
+                client_ca,
+            })),
+            (None, None) if client_ca.is_none() => Ok(None),
+            (Some(_), None) => bail!("`tls_cert` in `[http]` needs its key: set `tls_key`"),
+            (None, Some(_)) => bail!("`tls_key` in `[http]` needs a certificate: set `tls_cert`"),
+            (None, None) => bail!("`tls_client_ca` in `[http]` needs `tls_cert` and `tls_key`"),
+        }
     }
 
     /// Returns the token. Two of them are an error: a guess could take the wrong
@@ -152,6 +225,17 @@ impl HttpArguments {
 }
 
 impl ReadyHttp {
+    /// Returns the files that are read again when they change.
+    pub(crate) fn files(&self) -> Vec<PathBuf> {
+        let files = self.tls_files.iter().flat_map(TlsFiles::paths);
+        files.map(Path::to_owned).collect()
+    }
+
+    /// Returns the path of the Unix socket, if it listens on one.
+    pub(crate) fn socket(&self) -> Option<&Path> {
+        self.socket.as_ref().map(|(path, _)| &**path)
+    }
+
     pub(crate) async fn execute(self, builder: HostBuilder) -> anyhow::Result<Exit> {
         let metrics = Arc::<Metrics>::default();
         let builder = builder.observer(metrics.clone());
@@ -160,7 +244,9 @@ impl ReadyHttp {
             options,
             clients,
             sockets,
+            socket,
             shown,
+            ..
         } = self;
         let server = Server::on(sockets, options).await?;
         memory::give_back_large_blocks();
@@ -168,7 +254,7 @@ impl ReadyHttp {
         let _watching = live
             .watch()
             .inspect_err(|error| tracing::warn!("{error:#}"));
-        terminal::print(&[format_line!("http://{shown}/mcp")])?;
+        terminal::print(&[format_line!("{shown}")])?;
         terminal::explain_wait("MCP clients at this address", "Ctrl-C");
         let (occupied, answering, ending) = (live.clone(), live.clone(), live.clone());
         let server = match live.is_watched() {
@@ -205,12 +291,40 @@ impl ReadyHttp {
                 served.await
             }
         };
+        if let Some((_, file)) = socket {
+            file.remove();
+        }
         live.stop().await;
         if broken_off > 0 {
             tracing::warn!("{broken_off} connections were broken off with requests in flight");
         }
         Ok(Exit::Ok)
     }
+}
+
+/// Returns what keeps clients from being those that `unix_users` says.
+fn unreachable_users(config: &Config, address: &HttpAddress) -> Vec<String> {
+    let own = rustix::process::geteuid().as_raw();
+    let why = match address {
+        HttpAddress::Unix(_) if config.http.socket_mode.bits() & 0o066 != 0 => return Vec::new(),
+        HttpAddress::Unix(_) => "no other user can open the socket; set `socket_mode` in `[http]`",
+        _ => "users are known only at a Unix socket, `--http unix:PATH`",
+    };
+    let is_unix = matches!(address, HttpAddress::Unix(_));
+    let others = |client: &&ClientConfig| {
+        let mut users = client.unix_users.iter();
+        users.any(|user| !is_unix || (*user != own && *user != 0))
+    };
+    let clients = config.clients.iter().filter(others);
+    clients
+        .map(|client| {
+            format!(
+                "{}: `unix_users` of `{}`: {why}",
+                client.place,
+                client.table()
+            )
+        })
+        .collect()
 }
 
 /// Reports the patterns of clients that fit no tool and no skill.

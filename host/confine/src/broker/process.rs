@@ -21,8 +21,8 @@ use rustix::fs::{CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::SendFlags;
 
-use super::{Allowed, LogPath, OutputFolder, Request, receive, send};
-use crate::{Profile, Wall, link_targets};
+use super::{Allowed, LogPath, OutputFolder, Request, SocketPath, receive, send};
+use crate::{Profile, SocketFile, Wall, link_targets};
 
 /// Most child processes at a time. Guards against: a confined process that starts them
 /// without end.
@@ -60,6 +60,11 @@ pub fn run() -> anyhow::Result<()> {
     if let Some(LogPath(log)) = &allowed.log {
         wall = wall.make_files(parent(log));
     }
+    let mut socket = None;
+    if let Some(SocketPath(path)) = &allowed.socket {
+        socket = SocketFile::at(path).ok();
+        wall = wall.remove_files(parent(path));
+    }
     wall.raise(Profile::Broker)?;
     let mut office = Office {
         allowed,
@@ -68,26 +73,10 @@ pub fn run() -> anyhow::Result<()> {
         output: None,
         linked: Vec::new(),
     };
-    loop {
-        let (message, descriptors) = receive(stdin.as_fd())?;
-        if message.is_empty() {
-            return Ok(());
-        }
-        let answered = serde_json::from_slice(&message)
-            .map_err(io::Error::from)
-            .and_then(|request| office.answer(request, descriptors));
-        let (number, opened) = match answered {
-            Ok(Answer::Done) => (0, None),
-            Ok(Answer::Opened(opened)) => (0, Some(opened)),
-            Ok(Answer::Number(number)) => (number, None),
-            Err(error) => {
-                let code = error.raw_os_error().unwrap_or(Errno::INVAL.raw_os_error());
-                (-code, None)
-            }
-        };
-        let opened = opened.as_ref().map(|opened| opened.as_fd());
-        send(stdin.as_fd(), &number.to_le_bytes(), opened.as_slice())?;
-    }
+    let served = office.serve(stdin.as_fd());
+    // Whoever asked is gone, by whatever end.
+    socket.into_iter().for_each(SocketFile::remove);
+    served
 }
 
 /// Returns the folder that a path's last name lies in.
@@ -116,6 +105,30 @@ struct Office {
 }
 
 impl Office {
+    /// Answers requests until the other side is closed.
+    fn serve(&mut self, asker: BorrowedFd<'_>) -> anyhow::Result<()> {
+        loop {
+            let (message, descriptors) = receive(asker)?;
+            if message.is_empty() {
+                return Ok(());
+            }
+            let answered = serde_json::from_slice(&message)
+                .map_err(io::Error::from)
+                .and_then(|request| self.answer(request, descriptors));
+            let (number, opened) = match answered {
+                Ok(Answer::Done) => (0, None),
+                Ok(Answer::Opened(opened)) => (0, Some(opened)),
+                Ok(Answer::Number(number)) => (number, None),
+                Err(error) => {
+                    let code = error.raw_os_error().unwrap_or(Errno::INVAL.raw_os_error());
+                    (-code, None)
+                }
+            };
+            let opened = opened.as_ref().map(|opened| opened.as_fd());
+            send(asker, &number.to_le_bytes(), opened.as_slice())?;
+        }
+    }
+
     fn answer(&mut self, request: Request, descriptors: Vec<OwnedFd>) -> io::Result<Answer> {
         match request {
             Request::Open => {

@@ -18,6 +18,7 @@ use super::limits;
 use super::source::{Source, table_in};
 use crate::tool::grant::Scope;
 use crate::tool::limits::declare;
+use crate::trust::{Principal, overflow_user};
 
 /// The most characters of a client's name. Guards against: a name that fills records.
 const NAME_CHARACTERS: usize = 64;
@@ -38,6 +39,10 @@ pub struct ClientConfig {
     pub claims: BTreeMap<String, String>,
     /// The OAuth scopes that such a token must have.
     pub oauth_scopes: Vec<String>,
+    /// The users of this machine, by number, whose processes it is at a Unix socket.
+    pub unix_users: Vec<u32>,
+    /// The names of certificates that are its, over TLS: hosts in lower case, and URIs.
+    pub certificate_names: Vec<String>,
     /// The tools and skills that it may use.
     pub scope: Arc<Scope>,
     /// True if it may read the metrics.
@@ -75,10 +80,43 @@ pub(super) struct RawClient {
     token_sha256: Option<Spanned<OneOrMore<String>>>,
     claims: BTreeMap<String, String>,
     oauth_scopes: Vec<String>,
+    unix_users: Option<Spanned<Vec<RawUser>>>,
+    certificate_names: Option<Spanned<Vec<String>>>,
     tools: Option<Vec<String>>,
     skills: Option<Vec<String>>,
     metrics: bool,
     expires: Option<Spanned<Datetime>>,
+}
+
+/// A user of this machine.
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "expected the name or the number of a user")]
+enum RawUser {
+    Number(u32),
+    Name(String),
+}
+
+impl RawUser {
+    /// Returns the user's number.
+    fn number(self) -> anyhow::Result<u32> {
+        let number = match self {
+            // The kernel's word for no user at all.
+            Self::Number(u32::MAX) => bail!("there is no user {}", u32::MAX),
+            Self::Number(number) => number,
+            Self::Name(name) => match format!("user:{name}").parse() {
+                Ok(Principal::User(number)) => number,
+                _ => bail!(
+                    "there is no user `{}` in /etc/passwd; a number is always accepted",
+                    name.escape_debug()
+                ),
+            },
+        };
+        ensure!(
+            number != overflow_user(),
+            "the user {number} stands for all users that this machine does not know"
+        );
+        Ok(number)
+    }
 }
 
 impl RawClient {
@@ -107,6 +145,21 @@ impl RawClient {
                 token_digests.push(read_digest(&digest).with_context(|| place.clone())?);
             }
         }
+        let mut unix_users = Vec::new();
+        if let Some(users) = self.unix_users {
+            let place = source.place(users.span().start);
+            for user in users.into_inner() {
+                let user = user.number();
+                unix_users.push(user.with_context(|| format!("{place}: `unix_users`"))?);
+            }
+        }
+        let mut certificate_names = Vec::new();
+        if let Some(names) = self.certificate_names {
+            let place = source.place(names.span().start);
+            for name in names.into_inner() {
+                certificate_names.push(read_certificate_name(name).with_context(|| place.clone())?);
+            }
+        }
         let expires = match self.expires {
             None => None,
             Some(time) => {
@@ -132,6 +185,8 @@ impl RawClient {
             token_digests,
             claims: self.claims,
             oauth_scopes: self.oauth_scopes,
+            unix_users,
+            certificate_names,
             scope: Arc::new(scope),
             metrics: self.metrics,
             expires,
@@ -151,9 +206,11 @@ impl ClientConfig {
         ensure!(
             !self.token_files.is_empty()
                 || !self.token_digests.is_empty()
-                || !self.claims.is_empty(),
+                || !self.claims.is_empty()
+                || !self.unix_users.is_empty()
+                || !self.certificate_names.is_empty(),
             "{}: nobody can be the client `{}`: its table has neither `token_file` nor \
-             `token_sha256` nor `claims`",
+             `token_sha256` nor `claims` nor `unix_users` nor `certificate_names`",
             self.place,
             self.name
         );
@@ -195,6 +252,25 @@ fn read_digest(hex: &str) -> anyhow::Result<[u8; 32]> {
         *byte = u8::from_str_radix(str::from_utf8(pair)?, 16)?;
     }
     Ok(digest)
+}
+
+/// Reads a name of a certificate: a host, or a URI.
+fn read_certificate_name(name: String) -> anyhow::Result<String> {
+    let is_of_host = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    let is_uri = name.contains(':') && name.bytes().all(|byte| byte.is_ascii_graphic());
+    let is_host = !name.is_empty() && name.bytes().all(is_of_host);
+    ensure!(
+        is_uri || is_host,
+        "`certificate_names`: `{}` is no name of a certificate: a host such as \
+         `ci.example.com`, without wildcards, or a URI such as `spiffe://example.com/ci`",
+        name.escape_debug()
+    );
+    // Hosts are the same in any case.
+    Ok(if is_uri {
+        name
+    } else {
+        name.to_ascii_lowercase()
+    })
 }
 
 /// Reads a time. A date alone stands for its first moment in UTC.
@@ -266,6 +342,20 @@ mod tests {
         assert!(ci.metrics && !other.metrics);
         assert_eq!((other.limits.clone(), other.expires), Default::default());
         assert!(other.scope.allows_tool("x") && other.scope.allows_skill("x"));
+    }
+
+    #[test]
+    fn reads_users_by_name_and_by_number() {
+        let clients = parse("[clients.a]\nunix_users = [\"root\", 1234, \"5678\"]").unwrap();
+        assert_eq!(clients[0].unix_users, [0, 1234, 5678]);
+    }
+
+    #[test]
+    fn reads_names_of_certificates() {
+        let names = "[\"CI.example.com\", \"spiffe://Example.com/ci\"]";
+        let clients = parse(&format!("[clients.a]\ncertificate_names = {names}")).unwrap();
+        let expected = ["ci.example.com", "spiffe://Example.com/ci"];
+        assert_eq!(clients[0].certificate_names, expected);
     }
 
     #[test]
@@ -346,6 +436,35 @@ mod tests {
                 "`expires` is a date",
             ),
             (format!("[clients.a]\n{key}\nexpires = \"soon\""), "line 3"),
+            (
+                "[clients.a]\nunix_users = [\"no such user\"]".into(),
+                "line 2: `unix_users`: there is no user `no such user`",
+            ),
+            (
+                "[clients.a]\nunix_users = [4294967295]".into(),
+                "line 2: `unix_users`: there is no user 4294967295",
+            ),
+            (
+                "[clients.a]\nunix_users = [-1]".into(),
+                "line 2: expected the name or the number of a user",
+            ),
+            (
+                format!("[clients.a]\nunix_users = [{}]", overflow_user()),
+                "stands for all users that this machine does not know",
+            ),
+            (
+                "[clients.a]\ncertificate_names = [\"*.example.com\"]".into(),
+                "line 2: `certificate_names`: `*.example.com` is no name of a certificate",
+            ),
+            (
+                "[clients.a]\ncertificate_names = [\"\"]".into(),
+                "is no name of a certificate",
+            ),
+            (
+                "[clients.a]\ncertificate_names = [\"a b:c\"]".into(),
+                "is no name of a certificate",
+            ),
+            ("[clients.a]\nunix_users = []".into(), "nobody can be"),
             ("clients = []".into(), "`clients` is a table, not a list"),
             (
                 "clients.a = 1".into(),

@@ -21,14 +21,60 @@ pub struct Http {
     /// The server's address as its clients know it, such as `https://host/mcp`: the
     /// audience of access tokens.
     pub resource: Option<String>,
+    /// The certificate by which the server speaks TLS.
+    pub tls_cert: Option<ConfiguredPath>,
+    /// The private key of the certificate.
+    pub tls_key: Option<ConfiguredPath>,
+    /// The authorities of the certificates that clients may show.
+    pub tls_client_ca: Option<ConfiguredPath>,
     /// Names by which requests may name the server.
     pub allowed_hosts: Vec<String>,
     /// Origins of web pages that may send requests.
     pub allowed_origins: Vec<String>,
     /// Balancers before the server.
     pub trusted_proxies: Vec<String>,
+    /// The mode of the file of a Unix socket.
+    pub socket_mode: SocketMode,
     /// The limits of peers.
     pub limits: HttpLimits,
+}
+
+/// The mode of the file of a Unix socket: who may connect, as far as files say. Default:
+/// its owner alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct SocketMode(u32);
+
+impl SocketMode {
+    /// Returns the bits.
+    pub fn bits(self) -> u32 {
+        self.0
+    }
+}
+
+impl Default for SocketMode {
+    fn default() -> Self {
+        Self(0o600)
+    }
+}
+
+impl TryFrom<String> for SocketMode {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let is_octal =
+            matches!(text.len(), 3 | 4) && text.bytes().all(|byte| byte.is_ascii_digit());
+        let bits = u32::from_str_radix(&text, 8).ok().filter(|_| is_octal);
+        // Whoever connects writes.
+        let is_mode = |bits: &u32| bits & !0o666 == 0 && bits & 0o600 == 0o600;
+        bits.filter(is_mode).map(Self).ok_or_else(|| {
+            format!(
+                "`{}` is not the mode of a socket: from \"0600\", its owner alone, to \"0666\", \
+                 every user",
+                text.escape_debug()
+            )
+        })
+    }
 }
 
 declare! {
@@ -90,9 +136,13 @@ declare! {
 pub(super) struct RawHttp {
     token_file: Option<Spanned<PathBuf>>,
     resource: Option<Spanned<String>>,
+    tls_cert: Option<Spanned<PathBuf>>,
+    tls_key: Option<Spanned<PathBuf>>,
+    tls_client_ca: Option<Spanned<PathBuf>>,
     allowed_hosts: Vec<String>,
     allowed_origins: Vec<String>,
     trusted_proxies: Vec<String>,
+    socket_mode: SocketMode,
 }
 
 impl RawHttp {
@@ -109,10 +159,14 @@ impl RawHttp {
             check_address(resource.get_ref()).context("`resource` in `[http]`")?;
         }
         Ok(Http {
-            token_file: self.token_file.map(path),
+            token_file: self.token_file.map(&path),
+            tls_cert: self.tls_cert.map(&path),
+            tls_key: self.tls_key.map(&path),
+            tls_client_ca: self.tls_client_ca.map(&path),
             allowed_hosts: self.allowed_hosts,
             allowed_origins: self.allowed_origins,
             trusted_proxies: self.trusted_proxies,
+            socket_mode: self.socket_mode,
             limits,
             resource: self.resource.map(Spanned::into_inner),
         })

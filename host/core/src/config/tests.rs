@@ -195,6 +195,18 @@ fn names_each_problem_with_its_line() {
             "`skillhost.toml`, line 1: expected a time such as \"10s\" or \"500ms\", not a number",
         ),
         (
+            "[http]\nsocket_mode = \"0777\"",
+            "`skillhost.toml`, line 2: `0777` is not the mode of a socket: from \"0600\", its owner alone, to \"0666\", every user",
+        ),
+        (
+            "[http]\nsocket_mode = \"0466\"",
+            "`skillhost.toml`, line 2: `0466` is not the mode of a socket: from \"0600\", its owner alone, to \"0666\", every user",
+        ),
+        (
+            "[http]\nsocket_mode = \"+660\"",
+            "`skillhost.toml`, line 2: `+660` is not the mode of a socket: from \"0600\", its owner alone, to \"0666\", every user",
+        ),
+        (
             "[http]\nanswers = true",
             "`skillhost.toml`, line 2: expected a size such as \"64MiB\" or \"512KiB\", not a boolean",
         ),

@@ -38,8 +38,14 @@ pub enum Transport {
 pub enum Peer {
     /// An address of the network. Behind a balancer it is the balancer's.
     Address(SocketAddr),
-    /// A user of this machine, by number.
-    User(u32),
+    /// A process of this machine, at a Unix socket: its user, and its own number when
+    /// it connected.
+    Process {
+        /// The number of its user.
+        user: u32,
+        /// The number of the process, which others may have later.
+        process: u32,
+    },
 }
 
 /// The id of a trace, of which a call is a part: W3C Trace Context.
@@ -101,7 +107,7 @@ impl fmt::Display for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Address(address) => address.fmt(f),
-            Self::User(user) => write!(f, "user:{user}"),
+            Self::Process { user, process } => write!(f, "unix:uid={user},pid={process}"),
         }
     }
 }
@@ -172,6 +178,8 @@ mod tests {
     fn writes_peers_as_people_do() {
         let address = Peer::Address("[::1]:80".parse().unwrap());
         assert_eq!(address.to_string(), "[::1]:80");
-        assert_eq!(Peer::User(1000).to_string(), "user:1000");
+        let (user, process) = (1000, 42);
+        let local = Peer::Process { user, process };
+        assert_eq!(local.to_string(), "unix:uid=1000,pid=42");
     }
 }

@@ -122,7 +122,7 @@ impl<'a> PathWalk<'a> {
 }
 
 /// Returns the number that stands for every user outside the user namespace.
-fn overflow_user() -> u32 {
+pub(crate) fn overflow_user() -> u32 {
     let number = std::fs::read_to_string("/proc/sys/kernel/overflowuid");
     let number = number.ok().and_then(|text| text.trim().parse().ok());
     number.unwrap_or(65_534)

@@ -4,8 +4,6 @@
 //! answers and closes it; otherwise it moves to the protocol's runtime.
 
 use std::io;
-use std::net::SocketAddr;
-use std::os::fd::AsFd as _;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,23 +14,26 @@ use hyper::server::conn::http1;
 use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, Interest};
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{JoinSet, yield_now};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
+use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument as _;
 
 use skillhost::Peer;
+use skillhost_identity::CertificateNames;
 
 use super::HttpLimits;
 use super::listeners::Listeners;
 use super::metrics::Metrics;
 use super::places::{ConnectionPlace, Places};
 use super::reply::{BUSY, RETRY_AFTER_SECONDS};
+use super::stream::Stream;
+use super::tls::{self, Tls};
 use super::write_timeout::WriteTimeout;
 
 /// The most bytes of a request's line and headers. Guards against: a peer that
@@ -64,6 +65,7 @@ pub(super) struct Acceptor {
     pub(super) limits: HttpLimits,
     pub(super) places: Arc<Places>,
     pub(super) metrics: Arc<Metrics>,
+    pub(super) tls: Option<Arc<Tls>>,
     /// Ends connections, each after its current request.
     pub(super) ending: CancellationToken,
 }
@@ -89,14 +91,18 @@ impl Acceptor {
                     continue;
                 }
             };
-            if let Some(place) = self.places.take(peer.ip()) {
+            if let Some(place) = self.places.take(peer) {
                 let span = tracing::error_span!("http", %peer);
-                open.spawn(self.serve(stream, Arc::new(place)).instrument(span));
+                let served = self.serve(stream, peer, Arc::new(place));
+                open.spawn(served.instrument(span));
                 // Its first bytes are read before the next one can take its place.
                 yield_now().await;
             } else if let Ok(permit) = Arc::clone(&refusals).try_acquire_owned() {
                 self.metrics.count_answer("none", 503);
-                open.spawn(refuse(stream, peer, permit));
+                // Over TLS it could not be read.
+                if self.tls.is_none() {
+                    open.spawn(refuse(stream, peer, permit));
+                }
             }
         }
     }
@@ -114,30 +120,35 @@ impl Acceptor {
     /// Serves a connection until it ends or loses its place.
     fn serve(
         &self,
-        stream: TcpStream,
+        stream: Stream,
+        peer: Peer,
         place: Arc<ConnectionPlace>,
     ) -> impl Future<Output = ()> + Send + use<> {
         let gauge = ConnectionGauge::new(Arc::clone(&self.metrics));
         let connection = HttpConnection {
             router: self.router.clone(),
             limits: self.limits.clone(),
+            peer,
             place: Arc::clone(&place),
             ending: self.ending.clone(),
         };
         let runtime = self.runtime.clone();
+        let tls = self.tls.as_ref().map(|tls| tls.acceptor());
         let (header_time, ending) = (self.limits.header_time, self.ending.clone());
         let served = async move {
+            let deadline = Instant::now() + header_time;
+            let tls = tls.map(|acceptor| Handshake { acceptor, deadline });
             let is_probe = tokio::select! {
-                is_probe = timeout(header_time, begins_with_probe(&stream)) => is_probe,
+                is_probe = timeout_at(deadline, begins_with_probe(&stream)) => is_probe,
                 () = ending.cancelled() => return,
             };
             connection.place.set_begun();
             match is_probe {
-                Ok(Ok(true)) => connection.serve(stream, false).await,
-                Ok(Ok(false)) => {
+                Ok(Ok(true)) if tls.is_none() => connection.serve(stream, None, false).await,
+                Ok(Ok(_)) => {
                     let served = async move {
-                        match stream.into_std().and_then(TcpStream::from_std) {
-                            Ok(stream) => connection.serve(stream, true).await,
+                        match stream.move_here() {
+                            Ok(stream) => connection.serve(stream, tls, true).await,
                             Err(error) => tracing::error!("cannot move a connection: {error}"),
                         }
                     };
@@ -161,7 +172,7 @@ impl Acceptor {
 
 /// Waits for the first bytes of a connection, without reading them. Returns
 /// whether they begin a probe.
-async fn begins_with_probe(stream: &TcpStream) -> io::Result<bool> {
+async fn begins_with_probe(stream: &Stream) -> io::Result<bool> {
     let mut start = [0; 12];
     let count = stream.peek(&mut start).await?;
     let start = &start[..count];
@@ -172,81 +183,98 @@ async fn begins_with_probe(stream: &TcpStream) -> io::Result<bool> {
 struct HttpConnection {
     router: Router,
     limits: HttpLimits,
+    peer: Peer,
     place: Arc<ConnectionPlace>,
     ending: CancellationToken,
 }
 
+/// A handshake of TLS that is to come.
+struct Handshake {
+    acceptor: TlsAcceptor,
+    /// Guards against: a peer that never ends it.
+    deadline: Instant,
+}
+
 impl HttpConnection {
-    async fn serve(self, stream: TcpStream, keep_alive: bool) {
-        let Self {
-            router,
-            limits,
-            place,
-            ending,
-        } = self;
-        let router = TowerToHyperService::new(router);
-        let peer = stream.peer_addr().ok().map(Peer::Address);
-        let service = service_fn(move |mut request: axum::http::Request<Incoming>| {
-            place.set_requested();
-            request.extensions_mut().insert(Arc::clone(&place));
-            // A peer that has gone has no address.
-            if let Some(peer) = peer {
-                request.extensions_mut().insert(peer);
-            }
-            router.call(request)
-        });
-        // Answers are small: send each at once.
-        let _ = stream.set_nodelay(true);
-        let watch = match watch(&stream) {
+    async fn serve(self, stream: Stream, tls: Option<Handshake>, keep_alive: bool) {
+        // Answers are small.
+        stream.send_at_once();
+        let watch = match stream.watch() {
             Ok(watch) => watch,
             Err(error) => {
                 tracing::error!("cannot watch a connection: {error}");
                 return;
             }
         };
-        let io = TokioIo::new(WriteTimeout::new(stream, limits.write_time));
+        let stream = WriteTimeout::new(stream, self.limits.write_time);
+        let served = async {
+            match tls {
+                None => self.answer(stream, None, keep_alive).await,
+                Some(handshake) => self.answer_over_tls(stream, handshake).await,
+            }
+        };
+        tokio::select! {
+            () = served => {}
+            () = watch.hung_up() => {}
+        }
+    }
+
+    async fn answer_over_tls(self, stream: WriteTimeout<Stream>, handshake: Handshake) {
+        let accepting = handshake.acceptor.accept(stream);
+        let accepted = tokio::select! {
+            accepted = timeout_at(handshake.deadline, accepting) => accepted,
+            () = self.ending.cancelled() => return,
+        };
+        match accepted {
+            Ok(Ok(stream)) => {
+                let names = tls::names(stream.get_ref().1.peer_certificates());
+                self.answer(stream, names, true).await;
+            }
+            Ok(Err(error)) => tracing::info!("the connection ended in its handshake: {error}"),
+            Err(_) => tracing::info!("the connection ended: its handshake took too long"),
+        }
+    }
+
+    /// Answers the requests on a stream, whose peer may have shown a certificate.
+    async fn answer<S>(self, stream: S, names: Option<CertificateNames>, keep_alive: bool)
+    where
+        S: AsyncRead + AsyncWrite + Send + Unpin,
+    {
+        let Self {
+            router,
+            limits,
+            peer,
+            place,
+            ending,
+        } = self;
+        let router = TowerToHyperService::new(router);
+        let service = service_fn(move |mut request: axum::http::Request<Incoming>| {
+            place.set_requested();
+            request.extensions_mut().insert(Arc::clone(&place));
+            request.extensions_mut().insert(peer);
+            if let Some(names) = &names {
+                request.extensions_mut().insert(names.clone());
+            }
+            router.call(request)
+        });
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .keep_alive(keep_alive)
             .header_read_timeout(limits.header_time)
             .max_header_size(HEADER_BYTES)
             .max_buf_size(BUFFER_BYTES)
-            .serve_connection(io, service);
+            .serve_connection(TokioIo::new(stream), service);
         let mut connection = pin!(connection);
         let done = tokio::select! {
             done = &mut connection => done,
-            () = hung_up(&watch) => return,
             () = ending.cancelled() => {
                 connection.as_mut().graceful_shutdown();
-                tokio::select! {
-                    done = connection => done,
-                    () = hung_up(&watch) => return,
-                }
+                connection.await
             }
         };
         if let Err(error) = done {
             tracing::info!("the connection ended: {error}");
         }
-    }
-}
-
-/// Returns a second handle of a connection, to watch it without reading.
-fn watch(stream: &TcpStream) -> io::Result<TcpStream> {
-    let handle = stream.as_fd().try_clone_to_owned()?;
-    TcpStream::from_std(handle.into())
-}
-
-/// Waits until the peer has closed its side. hyper does not notice that while
-/// bytes follow a request. Guards against: calls that go on when their peer is
-/// gone.
-async fn hung_up(watch: &TcpStream) {
-    while let Ok(seen) = watch.ready(Interest::READABLE).await {
-        if seen.is_read_closed() {
-            return;
-        }
-        // The connection reads those bytes; clear readiness to wait for more.
-        let nothing = || io::Result::<()>::Err(io::ErrorKind::WouldBlock.into());
-        let _ = watch.try_io(Interest::READABLE, nothing);
     }
 }
 
@@ -267,7 +295,7 @@ impl Drop for ConnectionGauge {
 }
 
 /// Answers that the server is busy, without serving the connection.
-async fn refuse(mut stream: TcpStream, peer: SocketAddr, _permit: OwnedSemaphorePermit) {
+async fn refuse(mut stream: Stream, peer: Peer, _permit: OwnedSemaphorePermit) {
     tracing::info!(%peer, "refused a connection: there are too many");
     let length = BUSY.len();
     let answer = format!(

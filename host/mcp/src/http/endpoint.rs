@@ -81,10 +81,10 @@ impl<S: ServerHandler> Endpoint<S> {
     ) -> Option<RequestHold> {
         // A connection with a client is protected.
         let connection = connection.filter(|_| client.is_none());
-        let address = connection.and_then(|connection| connection.address());
-        let permit = quota.take(match (client, address) {
+        let peer = connection.and_then(|connection| connection.peer());
+        let permit = quota.take(match (client, peer) {
             (Some(client), _) => QuotaHolder::Client(client::key(client)),
-            (None, Some(address)) => QuotaHolder::Address(address),
+            (None, Some(peer)) => QuotaHolder::Peer(peer),
             (None, None) => QuotaHolder::Anybody,
         })?;
         let protection = match connection {

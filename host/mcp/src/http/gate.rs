@@ -12,7 +12,8 @@ use axum::http::header::{
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
-use skillhost_identity::{Client, Clients, Refusal};
+use skillhost::Peer;
+use skillhost_identity::{CertificateNames, Client, Clients, Refusal};
 
 use super::client;
 use super::headers::SESSION_ID;
@@ -59,7 +60,13 @@ pub(super) async fn admit(State(gate): State<Arc<Gate>>, request: Request, next:
 impl Gate {
     async fn with_client(&self, mut request: Request, next: Next) -> Response {
         if self.clients.is_empty() {
-            return next.run(request).await;
+            return match own_user(&request) {
+                Ok(()) => next.run(request).await,
+                Err(refused) => {
+                    tracing::info!("refused a request: {refused}");
+                    refusal(StatusCode::FORBIDDEN, "this user may not ask\n")
+                }
+            };
         }
         let mut identified = self.identify(&request);
         if let Err(Refusal::UnknownKey(issuer)) = identified {
@@ -89,17 +96,15 @@ impl Gate {
         self.refuse(&refusal)
     }
 
-    fn identify(&self, request: &Request) -> Result<Arc<Client>, Refusal> {
-        let shown = request.headers().get_all(AUTHORIZATION).iter();
-        self.clients.identify(shown.map(HeaderValue::as_bytes))
-    }
-
     /// Tells a peer how to get a token, as RFC 6750 and RFC 9728 say, and not what is wrong
     /// with this one.
     fn refuse(&self, refusal: &Refusal) -> Response {
         let metadata = self.clients.resource_metadata();
         let (status, error, scopes) = match refusal {
-            Refusal::Missing => (
+            Refusal::Missing
+            | Refusal::User(_)
+            | Refusal::Certificate(_)
+            | Refusal::CertificateOfSeveral(_) => (
                 StatusCode::UNAUTHORIZED,
                 None,
                 metadata.map(|it| &it.scopes),
@@ -134,6 +139,33 @@ impl Gate {
             _ => "the bearer token is missing or wrong\n",
         };
         (status, [(WWW_AUTHENTICATE, challenge)], text).into_response()
+    }
+
+    /// Returns the client that a request shows by its token, or without one by its
+    /// connection.
+    fn identify(&self, request: &Request) -> Result<Arc<Client>, Refusal> {
+        let shown = request.headers().get_all(AUTHORIZATION).iter();
+        match self.clients.identify(shown.map(HeaderValue::as_bytes)) {
+            Err(Refusal::Missing) => {
+                let shown = request.extensions();
+                match (shown.get::<Peer>(), shown.get::<CertificateNames>()) {
+                    (Some(Peer::Process { user, .. }), _) => {
+                        self.clients.identify_user(*user).cloned()
+                    }
+                    (_, Some(names)) => self.clients.identify_certificate(names).cloned(),
+                    _ => Err(Refusal::Missing),
+                }
+            }
+            identified => identified,
+        }
+    }
+}
+
+/// Checks who asks a server without clients. Over TCP, that is anybody who reaches it.
+fn own_user(request: &Request) -> Result<(), Refusal> {
+    match request.extensions().get::<Peer>() {
+        Some(Peer::Process { user, .. }) => Clients::check_own_user(*user),
+        _ => Ok(()),
     }
 }
 

@@ -1,21 +1,39 @@
-//! The sockets on which a server listens: one, or one for each loopback address. They are
-//! bound before the server runs, because a process that has confined itself binds none.
+//! The sockets on which a server listens: one of TCP, one for each loopback address, or a
+//! Unix socket. They are bound before the server runs, because a process that has
+//! confined itself binds none.
 
+use std::fmt;
 use std::io;
 use std::net::{self, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use rustix::io::Errno;
-use tokio::net::{TcpListener, TcpStream};
+use skillhost::Peer;
+use tokio::net::TcpListener;
+
+use super::stream::Stream;
+use super::unix_socket;
 
 /// The most connections that wait to be accepted.
 const BACKLOG: i32 = 1024;
 
 /// Sockets that are bound.
 #[derive(Debug)]
-pub struct Sockets {
-    first: net::TcpListener,
-    second: Option<net::TcpListener>,
+pub struct Sockets(Bound);
+
+#[derive(Debug)]
+enum Bound {
+    Tcp {
+        address: SocketAddr,
+        first: net::TcpListener,
+        second: Option<net::TcpListener>,
+    },
+    Unix {
+        path: PathBuf,
+        listener: UnixListener,
+    },
 }
 
 impl Sockets {
@@ -25,11 +43,13 @@ impl Sockets {
     ///
     /// If the system refuses.
     pub fn bind(address: SocketAddr) -> anyhow::Result<Self> {
-        let first = bind(address).with_context(|| format!("cannot serve at `{address}`"))?;
-        Ok(Self {
+        let cannot = || format!("cannot serve at `{address}`");
+        let first = bind(address).with_context(cannot)?;
+        Ok(Self(Bound::Tcp {
+            address: first.local_addr().with_context(cannot)?,
             first,
             second: None,
-        })
+        }))
     }
 
     /// Listens on both loopback addresses, 127.0.0.1 and ::1, which `localhost` may
@@ -42,27 +62,56 @@ impl Sockets {
     /// error: it would get a part of the clients.
     pub fn bind_localhost(port: u16) -> anyhow::Result<Self> {
         let mut sockets = Self::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))?;
-        let port = sockets.first.local_addr()?.port();
-        let second = SocketAddr::from((Ipv6Addr::LOCALHOST, port));
-        match bind(second) {
-            Ok(listener) => sockets.second = Some(listener),
-            Err(error) if is_without_address(&error) => {}
-            Err(error) => {
-                let cannot = format!("cannot serve at `{second}`");
-                return Err(anyhow::Error::from(error).context(cannot));
+        if let Self(Bound::Tcp {
+            address, second, ..
+        }) = &mut sockets
+        {
+            let other = SocketAddr::from((Ipv6Addr::LOCALHOST, address.port()));
+            match bind(other) {
+                Ok(listener) => *second = Some(listener),
+                Err(error) if is_without_address(&error) => {}
+                Err(error) => {
+                    let cannot = format!("cannot serve at `{other}`");
+                    return Err(anyhow::Error::from(error).context(cannot));
+                }
             }
         }
         Ok(sockets)
     }
 
-    /// Returns the address, with the port that the system chose for port 0. For
-    /// localhost it is that of IPv4.
+    /// Listens on a Unix socket, whose file gets this mode. A socket that nobody listens
+    /// on is replaced.
     ///
     /// # Errors
     ///
-    /// If the system does not say.
-    pub fn address(&self) -> io::Result<SocketAddr> {
-        self.first.local_addr()
+    /// If another process listens there, if there is another file, or if the system
+    /// refuses.
+    pub fn bind_unix(path: &Path, mode: u32) -> anyhow::Result<Self> {
+        let listener = unix_socket::bind(path, mode, BACKLOG);
+        let listener =
+            listener.with_context(|| format!("cannot serve at `unix:{}`", path.display()))?;
+        Ok(Self(Bound::Unix {
+            path: path.to_owned(),
+            listener,
+        }))
+    }
+
+    /// Returns the address, with the port that the system chose for port 0. For
+    /// localhost it is that of IPv4. None for a Unix socket.
+    pub fn address(&self) -> Option<SocketAddr> {
+        match &self.0 {
+            Bound::Tcp { address, .. } => Some(*address),
+            Bound::Unix { .. } => None,
+        }
+    }
+}
+
+impl fmt::Display for Sockets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Bound::Tcp { address, .. } => address.fmt(f),
+            Bound::Unix { path, .. } => write!(f, "unix:{}", path.display()),
+        }
     }
 }
 
@@ -74,30 +123,45 @@ fn bind(address: SocketAddr) -> io::Result<net::TcpListener> {
 }
 
 /// The sockets of a server that runs.
-pub(super) struct Listeners {
-    first: TcpListener,
-    second: Option<TcpListener>,
+pub(super) enum Listeners {
+    Tcp(TcpListener, Option<TcpListener>),
+    Unix(tokio::net::UnixListener),
 }
 
 impl Listeners {
     /// Registers the sockets with the current runtime.
     pub(super) fn new(sockets: Sockets) -> io::Result<Self> {
-        let second = sockets.second.map(TcpListener::from_std);
-        Ok(Self {
-            first: TcpListener::from_std(sockets.first)?,
-            second: second.transpose()?,
+        Ok(match sockets.0 {
+            Bound::Tcp { first, second, .. } => {
+                let second = second.map(TcpListener::from_std).transpose()?;
+                Self::Tcp(TcpListener::from_std(first)?, second)
+            }
+            Bound::Unix { listener, .. } => {
+                Self::Unix(tokio::net::UnixListener::from_std(listener)?)
+            }
         })
     }
 
     /// Accepts the next connection.
-    pub(super) async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
-        let Some(second) = &self.second else {
-            return self.first.accept().await;
+    pub(super) async fn accept(&self) -> io::Result<(Stream, Peer)> {
+        let (stream, address) = match self {
+            Self::Tcp(first, None) => first.accept().await?,
+            Self::Tcp(first, Some(second)) => tokio::select! {
+                accepted = first.accept() => accepted?,
+                accepted = second.accept() => accepted?,
+            },
+            Self::Unix(listener) => {
+                let (stream, _) = listener.accept().await?;
+                let peer = stream.peer_cred()?;
+                let peer = Peer::Process {
+                    user: peer.uid(),
+                    // None and 0: it is in a namespace that this process does not see.
+                    process: peer.pid().map_or(0, i32::cast_unsigned),
+                };
+                return Ok((Stream::Unix(stream), peer));
+            }
         };
-        tokio::select! {
-            accepted = self.first.accept() => accepted,
-            accepted = second.accept() => accepted,
-        }
+        Ok((Stream::Tcp(stream), Peer::Address(address)))
     }
 }
 

@@ -1,8 +1,10 @@
 //! The settings of a server: its clients, its names and its limits.
 
+use std::sync::Arc;
+
 use skillhost::config::HttpLimits;
 
-use super::{Clients, Token};
+use super::{Clients, Tls, Token};
 
 /// The settings of a [server](super::Server). By default it serves only this
 /// machine, without a token.
@@ -25,6 +27,8 @@ pub struct HttpOptions {
     /// (`10.0.0.0/8`). The share of one address does not apply to them, because
     /// they connect for many peers. Default: none.
     pub trusted_proxies: Vec<String>,
+    /// The TLS that peers speak. Default: none, what travels can be read on the way.
+    pub tls: Option<Arc<Tls>>,
     /// The limits on peers.
     pub limits: HttpLimits,
 }

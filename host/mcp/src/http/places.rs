@@ -11,6 +11,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use anyhow::Context as _;
+use skillhost::Peer;
 use tokio_util::sync::CancellationToken;
 
 use super::client::ClientKey;
@@ -22,7 +23,7 @@ use super::network::Network;
 const RESERVE: usize = 16;
 const RESERVED_PART: usize = 4;
 
-/// Unprotected connections of one address have one part in so many of all places.
+/// Unprotected connections of one address or user have one part in so many of all places.
 /// Guards against: one peer that takes all places.
 const SHARED_PART: usize = 2;
 
@@ -43,9 +44,9 @@ struct PlaceTable {
     connections: HashMap<u64, PlaceEntry>,
     protected: usize,
     /// Unprotected connections, the first to be evicted first: of all, and of each
-    /// address that has a share.
+    /// peer that has a share.
     order: BTreeMap<Rank, u64>,
-    shares: HashMap<IpAddr, BTreeMap<Rank, u64>>,
+    shares: HashMap<Peer, BTreeMap<Rank, u64>>,
     /// Connections whose last request showed a client.
     clients: ClientShares,
 }
@@ -66,7 +67,7 @@ enum Stage {
 
 struct PlaceEntry {
     /// None for a trusted proxy, which connects for many.
-    address: Option<IpAddr>,
+    peer: Option<Peer>,
     rank: Rank,
     /// The client that its last request showed.
     admitted: Option<ClientKey>,
@@ -79,7 +80,7 @@ struct PlaceEntry {
 pub(super) struct ConnectionPlace {
     places: Arc<Places>,
     id: u64,
-    address: Option<IpAddr>,
+    peer: Option<Peer>,
     evicted: CancellationToken,
 }
 
@@ -118,10 +119,10 @@ impl Places {
 
     /// Gives a connection a place, if need be by evicting another. None if all
     /// others are protected.
-    pub(super) fn take(self: &Arc<Self>, peer: IpAddr) -> Option<ConnectionPlace> {
-        let address = self.counted(peer);
+    pub(super) fn take(self: &Arc<Self>, peer: Peer) -> Option<ConnectionPlace> {
+        let peer = self.counted(peer);
         let mut table = self.table();
-        let share = address.and_then(|address| table.shares.get(&address));
+        let share = peer.and_then(|peer| table.shares.get(&peer));
         let evicted = match share {
             Some(share) if share.len() >= share_of(self.most) => share.values().next(),
             _ if table.connections.len() >= self.most => Some(table.order.values().next()?),
@@ -135,7 +136,7 @@ impl Places {
         let id = table.next_event();
         let evicted = CancellationToken::new();
         let entry = PlaceEntry {
-            address,
+            peer,
             rank: (Stage::Silent, id),
             admitted: None,
             working: 0,
@@ -146,24 +147,30 @@ impl Places {
         Some(ConnectionPlace {
             places: Arc::clone(self),
             id,
-            address,
+            peer,
             evicted,
         })
     }
 
-    /// Returns the address that a peer counts by. None for a trusted proxy.
-    fn counted(&self, peer: IpAddr) -> Option<IpAddr> {
-        let peer = peer.to_canonical();
-        if self.trusted.iter().any(|network| network.contains(peer)) {
+    /// Returns the peer that a connection counts for: an address without its port, or a
+    /// user. None for a trusted proxy.
+    fn counted(&self, peer: Peer) -> Option<Peer> {
+        let address = match peer {
+            Peer::Address(address) => address.ip().to_canonical(),
+            Peer::Process { user, .. } => return Some(Peer::Process { user, process: 0 }),
+            other => return Some(other),
+        };
+        if self.trusted.iter().any(|network| network.contains(address)) {
             return None;
         }
-        Some(match peer {
-            IpAddr::V4(_) => peer,
+        let counted = match address {
+            IpAddr::V4(_) => address,
             IpAddr::V6(address) => {
                 let kept = u128::MAX << (128 - u32::from(IPV6_BITS));
                 Ipv6Addr::from_bits(address.to_bits() & kept).into()
             }
-        })
+        };
+        Some(Peer::Address((counted, 0).into()))
     }
 
     /// Changes an entry. Returns false if the connection has lost its place, or if
@@ -205,7 +212,7 @@ fn reserve(all: usize) -> usize {
     RESERVE.min(all / RESERVED_PART)
 }
 
-/// Returns the share of one address.
+/// Returns the share of one peer.
 fn share_of(all: usize) -> usize {
     all.div_ceil(SHARED_PART)
 }
@@ -222,8 +229,8 @@ impl PlaceTable {
             self.protected += 1;
         } else {
             self.order.insert(entry.rank, id);
-            if let Some(address) = entry.address {
-                let share = self.shares.entry(address).or_default();
+            if let Some(peer) = entry.peer {
+                let share = self.shares.entry(peer).or_default();
                 share.insert(entry.rank, id);
             }
         }
@@ -237,12 +244,12 @@ impl PlaceTable {
             return Some(entry);
         }
         self.order.remove(&entry.rank);
-        if let Some(address) = entry.address
-            && let Some(share) = self.shares.get_mut(&address)
+        if let Some(peer) = entry.peer
+            && let Some(share) = self.shares.get_mut(&peer)
         {
             share.remove(&entry.rank);
             if share.is_empty() {
-                self.shares.remove(&address);
+                self.shares.remove(&peer);
             }
         }
         Some(entry)
@@ -261,9 +268,9 @@ impl ConnectionPlace {
         self.evicted.cancelled().await;
     }
 
-    /// Returns the address that shares are counted by. None for a trusted proxy.
-    pub(super) fn address(&self) -> Option<IpAddr> {
-        self.address
+    /// Returns the peer that shares are counted by. None for a trusted proxy.
+    pub(super) fn peer(&self) -> Option<Peer> {
+        self.peer
     }
 
     /// Marks that the first bytes have arrived.
@@ -332,8 +339,12 @@ mod tests {
         Places::new(most, 1, &trusted).unwrap()
     }
 
-    fn address(last: u8) -> IpAddr {
-        [10, 0, 0, last].into()
+    fn address(last: u8) -> Peer {
+        at([10, 0, 0, last].into())
+    }
+
+    fn at(address: IpAddr) -> Peer {
+        Peer::Address((address, 0).into())
     }
 
     fn open<'a>(connections: impl IntoIterator<Item = &'a Arc<ConnectionPlace>>) -> Vec<bool> {
@@ -414,19 +425,32 @@ mod tests {
         let own: Vec<_> = (0..6).map(|_| take(address(2))).collect();
         assert_eq!(open([&other]), [true]);
         assert_eq!(open(&own), [false, false, true, true, true, true]);
-        let mapped = take("::ffff:10.0.0.2".parse().unwrap());
+        let mapped = take(at("::ffff:10.0.0.2".parse().unwrap()));
         assert_eq!(open(&own), [false, false, false, true, true, true]);
         drop((own, mapped));
-        let one = |last: u16| take(Ipv6Addr::new(0x2001, 0xdb9, 0, 0, last, 0, 0, 1).into());
+        let one = |last: u16| take(at(Ipv6Addr::new(0x2001, 0xdb9, 0, 0, last, 0, 0, 1).into()));
         let of_one_host: Vec<_> = (0..5).map(one).collect();
         assert_eq!(open(&of_one_host), [false, true, true, true, true]);
         drop(of_one_host);
         let proxied: Vec<_> = (0..5).map(|_| take(address(9))).collect();
         assert_eq!(open(&proxied), [true; 5]);
         let proxied: Vec<_> = (0..2)
-            .map(|_| take("2001:db8:7::1".parse().unwrap()))
+            .map(|_| take(at("2001:db8:7::1".parse().unwrap())))
             .collect();
         assert_eq!(open(proxied.iter().chain([&other])), [true; 3]);
+    }
+
+    #[test]
+    fn bounds_the_share_of_a_user_whatever_the_process() {
+        let places = places(8, &[]);
+        let take = |user, process| {
+            let place = places.take(Peer::Process { user, process });
+            Arc::new(place.unwrap())
+        };
+        let other = take(1, 1);
+        let own: Vec<_> = (0..6).map(|process| take(2, process)).collect();
+        assert_eq!(open([&other]), [true]);
+        assert_eq!(open(&own), [false, false, true, true, true, true]);
     }
 
     #[test]

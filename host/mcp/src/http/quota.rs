@@ -1,8 +1,9 @@
-//! A bound on requests at a time: of all peers, of one address, and of one client.
+//! A bound on requests at a time: of all peers, of one address or user, and of one client.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
+
+use skillhost::Peer;
 
 use super::client::ClientKey;
 use super::client_shares::ClientShares;
@@ -20,8 +21,8 @@ pub(super) struct RequestQuota {
 
 struct Counts {
     all: usize,
-    /// Of each address that has a share.
-    by_address: HashMap<IpAddr, usize>,
+    /// Of each peer that has a share.
+    by_peer: HashMap<Peer, usize>,
     by_client: ClientShares,
 }
 
@@ -30,8 +31,8 @@ struct Counts {
 pub(super) enum QuotaHolder {
     /// Everybody together: it comes through a balancer, and shows no client.
     Anybody,
-    /// An address, on a server without clients.
-    Address(IpAddr),
+    /// An address or a user, on a server without clients.
+    Peer(Peer),
     /// A client.
     Client(ClientKey),
 }
@@ -48,7 +49,7 @@ impl RequestQuota {
             most,
             counts: Mutex::new(Counts {
                 all: 0,
-                by_address: HashMap::new(),
+                by_peer: HashMap::new(),
                 by_client: ClientShares::new(most, clients),
             }),
         })
@@ -62,8 +63,8 @@ impl RequestQuota {
         }
         match &holder {
             QuotaHolder::Anybody => {}
-            QuotaHolder::Address(address) => {
-                let of = counts.by_address.entry(*address).or_default();
+            QuotaHolder::Peer(peer) => {
+                let of = counts.by_peer.entry(*peer).or_default();
                 if *of >= self.most - self.most / OTHERS_PART {
                     return None;
                 }
@@ -91,11 +92,11 @@ impl Drop for QuotaPermit {
         counts.all -= 1;
         match &self.holder {
             QuotaHolder::Anybody => {}
-            QuotaHolder::Address(address) => {
-                if let Some(of) = counts.by_address.get_mut(address) {
+            QuotaHolder::Peer(peer) => {
+                if let Some(of) = counts.by_peer.get_mut(peer) {
                     *of -= 1;
                     if *of == 0 {
-                        counts.by_address.remove(address);
+                        counts.by_peer.remove(peer);
                     }
                 }
             }
@@ -112,7 +113,7 @@ mod tests {
     fn bounds_each_address_and_all_together() {
         let quota = RequestQuota::new(4, 0);
         let [one, other, third] =
-            [1, 2, 3].map(|last| QuotaHolder::Address([10, 0, 0, last].into()));
+            [1, 2, 3].map(|last| QuotaHolder::Peer(Peer::Address(([10, 0, 0, last], 0).into())));
         let taken = [(); 3].map(|()| quota.take(one.clone()));
         assert!(taken.iter().all(Option::is_some));
         assert!(quota.take(one).is_none());
@@ -123,7 +124,7 @@ mod tests {
         let free = [(); 4].map(|()| quota.take(QuotaHolder::Anybody));
         assert!(free.iter().all(Option::is_some));
         drop(free);
-        assert!(quota.counts().by_address.is_empty() && quota.counts().all == 0);
+        assert!(quota.counts().by_peer.is_empty() && quota.counts().all == 0);
     }
 
     #[test]

@@ -1,0 +1,227 @@
+//! TLS: the server's certificate and key, read from files and read again when they
+//! change, and the names of a peer's certificate. Not here: which client has such a name,
+//! which `skillhost-identity` knows.
+
+use std::fmt;
+use std::fs::File;
+use std::io::Read as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use rustls::crypto::ring::default_provider;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
+use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
+use rustls::{RootCertStore, ServerConfig};
+use skillhost_identity::{CertificateNames, private_file};
+use tokio_rustls::TlsAcceptor;
+use webpki::{EndEntityCert, KeyUsage};
+
+/// The most bytes of a file. Guards against: a file that is something else.
+const FILE_BYTES: u64 = 1 << 20;
+
+/// The time between two looks at the files.
+const LOOK: Duration = Duration::from_secs(2);
+
+/// The files of a server's TLS, in PEM.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// The certificate, and those between it and its authority.
+    pub certificate: PathBuf,
+    /// The private key of the certificate.
+    pub key: PathBuf,
+    /// The authorities of clients' certificates. None: clients have none.
+    pub client_ca: Option<PathBuf>,
+}
+
+/// The TLS of a server.
+pub struct Tls {
+    files: TlsFiles,
+    current: RwLock<Arc<ServerConfig>>,
+}
+
+/// The state of the files, to see whether one has changed. A file that is not there
+/// counts as one without a state.
+type Stamp = Vec<Option<[i64; 6]>>;
+
+impl TlsFiles {
+    /// Returns the paths.
+    pub fn paths(&self) -> impl Iterator<Item = &Path> {
+        let both = [&*self.certificate, &*self.key].into_iter();
+        both.chain(self.client_ca.as_deref())
+    }
+
+    fn stamp(&self) -> Stamp {
+        let state = |path: &Path| {
+            let found = path.metadata().ok()?;
+            let number = |number: u64| number.cast_signed();
+            Some([
+                number(found.dev()),
+                number(found.ino()),
+                number(found.size()),
+                found.mtime_nsec(),
+                found.ctime(),
+                found.ctime_nsec(),
+            ])
+        };
+        self.paths().map(state).collect()
+    }
+
+    /// Reads the files into settings of TLS 1.2 and 1.3.
+    fn read(&self) -> anyhow::Result<ServerConfig> {
+        let shown = |path: &Path| format!("`{}`", path.display());
+        let certificate = || format!("cannot use the certificate {}", shown(&self.certificate));
+        let chain = read_certificates(&self.certificate).with_context(certificate)?;
+        for one in &chain {
+            check_time(one).with_context(certificate)?;
+        }
+        let key = read_key(&self.key);
+        let key = key.with_context(|| format!("cannot use the key {}", shown(&self.key)))?;
+        let provider = Arc::new(default_provider());
+        let builder = ServerConfig::builder_with_provider(Arc::clone(&provider));
+        let builder = builder.with_safe_default_protocol_versions()?;
+        let builder = match &self.client_ca {
+            None => builder.with_no_client_auth(),
+            Some(file) => {
+                let cannot = || format!("cannot use the authorities {}", shown(file));
+                let mut roots = RootCertStore::empty();
+                for authority in read_certificates(file).with_context(cannot)? {
+                    roots.add(authority).with_context(cannot)?;
+                }
+                // Another peer may show a token. The gate looks at both.
+                let verifier =
+                    WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
+                        .allow_unauthenticated()
+                        .build()
+                        .with_context(cannot)?;
+                builder.with_client_cert_verifier(verifier)
+            }
+        };
+        let mut config = builder.with_single_cert(chain, key).map_err(|error| {
+            let error = match error {
+                rustls::Error::InconsistentKeys(_) => {
+                    anyhow::anyhow!("it is not the key of the certificate")
+                }
+                error => error.into(),
+            };
+            let (key, certificate) = (shown(&self.key), shown(&self.certificate));
+            error.context(format!("cannot use the key {key} with {certificate}"))
+        })?;
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        if self.client_ca.is_some() {
+            // A session that goes on would not be asked for its certificate again.
+            config.session_storage = Arc::new(NoServerSessionStorage {});
+            config.send_tls13_tickets = 0;
+        }
+        Ok(config)
+    }
+}
+
+impl Tls {
+    /// Reads the files.
+    ///
+    /// # Errors
+    ///
+    /// If one cannot be read or holds something else, if the certificate's time has not
+    /// come or has passed, if the key is not its, or if others may read the key.
+    pub fn read(files: TlsFiles) -> anyhow::Result<Self> {
+        let config = files.read()?;
+        Ok(Self {
+            files,
+            current: RwLock::new(Arc::new(config)),
+        })
+    }
+
+    /// Returns what takes the next connection.
+    pub(super) fn acceptor(&self) -> TlsAcceptor {
+        let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(&current).into()
+    }
+
+    /// Looks at the files again and again, and reads them when they have changed and then
+    /// rested. What cannot be used is logged, and changes nothing.
+    pub(super) async fn follow(self: Arc<Self>) {
+        let mut read = self.files.stamp();
+        let mut before = read.clone();
+        loop {
+            tokio::time::sleep(LOOK).await;
+            let now = self.files.stamp();
+            if now == before && now != read {
+                read = now.clone();
+                let tls = Arc::clone(&self);
+                let _ = tokio::task::spawn_blocking(move || tls.read_again()).await;
+            }
+            before = now;
+        }
+    }
+
+    fn read_again(&self) {
+        match self.files.read() {
+            Ok(config) => {
+                let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+                *current = Arc::new(config);
+                tracing::info!("the certificate was read again");
+            }
+            Err(error) => tracing::error!(
+                "the certificate from before is still served, because what there is now cannot \
+                 be: {error:#}"
+            ),
+        }
+    }
+}
+
+impl fmt::Debug for Tls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Tls").field(&self.files).finish()
+    }
+}
+
+/// Returns the names of the certificate that a peer has shown. None if it has shown none.
+pub(super) fn names(shown: Option<&[CertificateDer<'_>]>) -> Option<CertificateNames> {
+    let certificate = EndEntityCert::try_from(shown?.first()?).ok()?;
+    let hosts = certificate.valid_dns_names();
+    let names = CertificateNames::new(hosts, certificate.valid_uri_names());
+    Some(names)
+}
+
+fn read_bytes(file: File) -> anyhow::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    file.take(FILE_BYTES + 1).read_to_end(&mut bytes)?;
+    ensure!(!bytes.is_empty(), "it is empty");
+    ensure!(bytes.len() as u64 <= FILE_BYTES, "it has more than 1 MiB");
+    Ok(bytes)
+}
+
+fn read_certificates(path: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
+    let bytes = read_bytes(private_file::open(path)?)?;
+    let found = CertificateDer::pem_slice_iter(&bytes).collect::<Result<Vec<_>, _>>();
+    let found = found.context("it is not in PEM")?;
+    ensure!(!found.is_empty(), "it holds no certificate in PEM");
+    Ok(found)
+}
+
+fn read_key(path: &Path) -> anyhow::Result<PrivateKeyDer<'static>> {
+    let bytes = read_bytes(private_file::open_private(path)?)?;
+    let is_encrypted = bytes.windows(9).any(|part| part == b"ENCRYPTED");
+    ensure!(
+        !is_encrypted,
+        "it is encrypted, and there is no way to give its password"
+    );
+    PrivateKeyDer::from_pem_slice(&bytes).context("it holds no private key in PEM")
+}
+
+/// Checks that a certificate holds now. Whoever connects checks the rest.
+fn check_time(certificate: &CertificateDer<'_>) -> anyhow::Result<()> {
+    let parsed = EndEntityCert::try_from(certificate).context("it holds no valid certificate")?;
+    let usage = KeyUsage::server_auth();
+    // Its time is checked before its authority, which is not known here.
+    let checked = parsed.verify_for_usage(&[], &[], &[], UnixTime::now(), usage, None, None);
+    match checked {
+        Err(webpki::Error::CertExpired { .. }) => anyhow::bail!("it has expired"),
+        Err(webpki::Error::CertNotValidYet { .. }) => anyhow::bail!("its time has not come yet"),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,523 @@
+//! TLS, as a process behind its wall and with real peers: which files it takes, what it
+//! speaks, how it follows files that change, and clients with certificates.
+
+use std::fs;
+use std::io::Write as _;
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
+    Issuer, KeyPair, KeyUsagePurpose, SanType, date_time_ymd,
+};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use super::wait_until;
+use crate::support::http::{Client, Request};
+use crate::support::process::{self, Process};
+use crate::support::program::Program;
+
+const PEER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/http/tls_peer.py");
+
+/// An authority, and the certificates that it signs.
+struct Authority {
+    issuer: Issuer<'static, KeyPair>,
+    certificate: String,
+}
+
+/// A certificate and its key, in PEM.
+struct Pair {
+    certificate: String,
+    key: String,
+}
+
+impl Authority {
+    fn new() -> Self {
+        let mut params = CertificateParams::default();
+        params.distinguished_name = DistinguishedName::new();
+        let name = &mut params.distinguished_name;
+        name.push(DnType::CommonName, "authority");
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.self_signed(&key).unwrap().pem();
+        let issuer = Issuer::new(params, key);
+        Self {
+            issuer,
+            certificate,
+        }
+    }
+
+    fn sign(&self, names: &[&str], change: impl FnOnce(&mut CertificateParams)) -> Pair {
+        let mut params = CertificateParams::default();
+        let name = |name: &&str| match name.contains(':') {
+            true => SanType::URI((*name).try_into().unwrap()),
+            false => SanType::DnsName((*name).try_into().unwrap()),
+        };
+        params.subject_alt_names = names.iter().map(name).collect();
+        params.use_authority_key_identifier_extension = true;
+        change(&mut params);
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.signed_by(&key, &self.issuer).unwrap();
+        Pair {
+            certificate: certificate.pem(),
+            key: key.serialize_pem(),
+        }
+    }
+
+    fn of_server(&self) -> Pair {
+        self.sign(&["localhost"], |_| {})
+    }
+
+    fn of_client(&self, name: &str) -> Pair {
+        self.sign(&[name], |params| {
+            params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        })
+    }
+}
+
+/// Writes a file that its owner alone may read.
+fn write_private(program: &Program, name: &str, text: &str) {
+    program.write(name, text);
+    let path = program.folder.path().join(name);
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
+}
+
+fn write_pair(program: &Program, name: &str, pair: &Pair) {
+    program.write(&format!("{name}.crt"), &pair.certificate);
+    write_private(program, &format!("{name}.key"), &pair.key);
+}
+
+/// Returns a folder with a skill, an authority's certificate, and one for a server.
+fn program(authority: &Authority, config: &str) -> Program {
+    let program = Program::new();
+    program.write("skills/a/SKILL.md", "# A\n");
+    let config = format!("skills = [\"skills\"]\naudit_file = \"log\"\n{config}");
+    program.write("skillhost.toml", config);
+    program.write("ca.crt", &authority.certificate);
+    write_pair(&program, "server", &authority.of_server());
+    program
+}
+
+/// The program while it speaks TLS.
+struct TlsServer {
+    program: Program,
+    child: Process,
+    address: SocketAddr,
+}
+
+impl TlsServer {
+    fn start(program: Program, arguments: &[&str]) -> Self {
+        let serve = [
+            "serve",
+            "--config",
+            "skillhost.toml",
+            "--http",
+            "127.0.0.1:0",
+        ];
+        let mut child = Process::start(&mut program.command(&[&serve, arguments].concat()));
+        let line = child.first_line();
+        let address = line.strip_prefix("https://").unwrap();
+        let server = Self {
+            address: address.strip_suffix("/mcp").unwrap().parse().unwrap(),
+            program,
+            child,
+        };
+        wait_until("not ready", || {
+            server.ask(json!({"path": "/readyz"}))["status"] == 200
+        });
+        let status = fs::read_to_string(format!("/proc/{}/status", server.child.pid)).unwrap();
+        assert!(status.contains("Seccomp:\t2"), "the wall is up");
+        server
+    }
+
+    /// Starts with the certificate `server`.
+    fn with_options(program: Program) -> Self {
+        Self::start(
+            program,
+            &["--tls-cert", "server.crt", "--tls-key", "server.key"],
+        )
+    }
+
+    /// Asks by Python.
+    fn ask(&self, mut what: Value) -> Value {
+        let at = |name: &str| self.program.folder.path().join(name).display().to_string();
+        what["port"] = self.address.port().into();
+        what["authority"] = at("ca.crt").into();
+        if let Some(name) = what["client"].as_str().map(str::to_owned) {
+            what["certificate"] = at(&format!("{name}.crt")).into();
+            what["key"] = at(&format!("{name}.key")).into();
+        }
+        let mut python = Command::new("python3");
+        let run = process::output(python.arg(PEER).arg(what.to_string()));
+        let answer = serde_json::from_slice(&run.stdout);
+        answer.unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&run.stderr)))
+    }
+
+    /// Calls a tool, with the certificate and the token that are given.
+    fn call(&self, client: Option<&str>, token: Option<&str>) -> Value {
+        let request = read();
+        let headers = request.headers.iter();
+        let headers = headers.filter(|(name, _)| *name != "Content-Length");
+        let mut headers: serde_json::Map<_, _> = headers
+            .map(|(name, value)| ((*name).to_owned(), value.as_str().into()))
+            .collect();
+        if let Some(token) = token {
+            headers.insert("Authorization".into(), format!("Bearer {token}").into());
+        }
+        let body = String::from_utf8(request.body).unwrap();
+        let mut what = json!({"path": "/mcp", "body": body, "headers": headers});
+        if let Some(client) = client {
+            what["client"] = client.into();
+        }
+        self.ask(what)
+    }
+
+    fn serial(&self) -> String {
+        let answer = self.ask(json!({"path": "/healthz"}));
+        let serial = answer["serial"].as_str();
+        serial.unwrap_or_else(|| panic!("{answer}")).to_owned()
+    }
+
+    /// Ends it. Returns what it has logged.
+    fn end(self) -> String {
+        self.child.signal(Signal::TERM);
+        let output = self.child.output();
+        assert!(output.status.success());
+        String::from_utf8(output.stderr).unwrap()
+    }
+}
+
+fn read() -> Request {
+    Request::call(1, "read_skill", json!({"skill_name": "a"}))
+}
+
+#[test]
+fn real_clients_speak_tls_1_2_and_1_3() {
+    let server = TlsServer::with_options(program(&Authority::new(), ""));
+    for (version, name) in [("TLSv1_2", "TLSv1.2"), ("TLSv1_3", "TLSv1.3")] {
+        let answer = server.ask(json!({"path": "/metrics", "version": version}));
+        assert_eq!(answer["status"], 200, "{answer}");
+        assert_eq!(
+            (&answer["version"], &answer["protocol"]),
+            (&name.into(), &"http/1.1".into())
+        );
+    }
+    let answer = server.call(None, None);
+    assert!(answer["body"].as_str().unwrap().contains("# A"), "{answer}");
+    for refused in [
+        json!({"path": "/metrics", "version": "TLSv1_1"}),
+        json!({"path": "/metrics", "protocols": ["h2"]}),
+    ] {
+        let answer = server.ask(refused);
+        assert!(answer["error"].is_string(), "{answer}");
+    }
+    // A client that speaks no TLS gets an alert, and no answer.
+    for request in [read(), Request::get("/healthz")] {
+        let mut plain = Client::connect(server.address);
+        plain.send(&request.bytes());
+        assert!(plain.answer().is_err());
+    }
+    let log = fs::read_to_string(server.program.folder.path().join("log")).unwrap();
+    assert_eq!(log.matches("\"peer\":\"127.0.0.1:").count(), 1, "{log}");
+    let mut curl = Command::new("curl");
+    if curl
+        .arg("--version")
+        .output()
+        .is_ok_and(|run| run.status.success())
+    {
+        let mut curl = Command::new("curl");
+        curl.args(["-sS", "--cacert"])
+            .arg(server.program.folder.path().join("ca.crt"));
+        let url = format!("https://localhost:{}/healthz", server.address.port());
+        let run = process::output(curl.arg("-4").arg(url));
+        assert_eq!(String::from_utf8(run.stdout).unwrap(), "ok\n");
+    }
+}
+
+#[test]
+fn a_certificate_that_changes_is_served_without_a_restart_and_a_bad_one_is_not() {
+    let authority = Authority::new();
+    // As cert-manager does it: a link to a folder that is replaced as a whole.
+    let config = "[http]\ntls_cert = \"tls/tls.crt\"\ntls_key = \"tls/tls.key\"\n";
+    let program = program(&authority, config);
+    write_pair(&program, "first/tls", &authority.of_server());
+    write_pair(&program, "second/tls", &authority.of_server());
+    write_pair(&program, "third/tls", &authority.of_server());
+    let at = |name: &str| program.folder.path().join(name);
+    symlink("first", at("tls")).unwrap();
+    let lead_to = |folder: &std::path::Path, target: &str| {
+        symlink(target, folder.join("next")).unwrap();
+        fs::rename(folder.join("next"), folder.join("tls")).unwrap();
+    };
+    let server = TlsServer::start(program, &["--log", "info"]);
+    let folder = server.program.folder.path().to_owned();
+    let first = server.serial();
+    lead_to(&folder, "second");
+    wait_until("the second is not served", || server.serial() != first);
+    let second = server.serial();
+    // In place, and with the key of another certificate.
+    fs::copy(folder.join("first/tls.crt"), folder.join("second/tls.crt")).unwrap();
+    std::thread::sleep(Duration::from_secs(6));
+    assert_eq!(server.serial(), second);
+    fs::remove_dir_all(folder.join("second")).unwrap();
+    std::thread::sleep(Duration::from_secs(5));
+    assert_eq!(server.serial(), second);
+    lead_to(&folder, "third");
+    wait_until("the third is not served", || server.serial() != second);
+    assert_ne!(server.serial(), first);
+    let log = server.end();
+    assert_eq!(
+        log.matches("the certificate was read again").count(),
+        2,
+        "{log}"
+    );
+    let kept = "the certificate from before is still served";
+    assert_eq!(log.matches(kept).count(), 2, "{log}");
+    assert!(
+        log.contains("it is not the key of the certificate"),
+        "{log}"
+    );
+}
+
+#[test]
+fn files_that_cannot_be_used_are_refused_by_name() {
+    let authority = Authority::new();
+    let program = program(&authority, "");
+    let other = authority.of_server();
+    write_pair(&program, "other", &other);
+    let expired = authority.sign(&["localhost"], |params| {
+        params.not_after = date_time_ymd(2001, 1, 1);
+        params.not_before = date_time_ymd(2000, 1, 1);
+    });
+    write_pair(&program, "expired", &expired);
+    let early = authority.sign(&["localhost"], |params| {
+        params.not_before = date_time_ymd(2901, 1, 1);
+        params.not_after = date_time_ymd(2902, 1, 1);
+    });
+    write_pair(&program, "early", &early);
+    write_private(&program, "empty", "");
+    write_private(&program, "words", "no certificate");
+    let torn = other.certificate.replace("-----END", "-----");
+    write_private(&program, "torn", &torn);
+    write_private(&program, "large", &"x".repeat((1 << 20) + 1));
+    write_private(
+        &program,
+        "encrypted",
+        &other.key.replace("PRIVATE", "ENCRYPTED PRIVATE"),
+    );
+    program.write("open.key", &other.key);
+    let open = program.folder.path().join("open.key");
+    fs::set_permissions(open, fs::Permissions::from_mode(0o640)).unwrap();
+    for (certificate, key, reason) in [
+        (
+            "none",
+            "server.key",
+            "cannot use the certificate `none`: No such file",
+        ),
+        (
+            "skills",
+            "server.key",
+            "cannot use the certificate `skills`: it is not a regular file",
+        ),
+        (
+            "empty",
+            "server.key",
+            "cannot use the certificate `empty`: it is empty",
+        ),
+        (
+            "words",
+            "server.key",
+            "`words`: it holds no certificate in PEM",
+        ),
+        ("torn", "server.key", "`torn`: it is not in PEM"),
+        ("large", "server.key", "`large`: it has more than 1 MiB"),
+        (
+            "server.key",
+            "server.key",
+            "`server.key`: it holds no certificate in PEM",
+        ),
+        (
+            "expired.crt",
+            "expired.key",
+            "`expired.crt`: it has expired",
+        ),
+        (
+            "early.crt",
+            "early.key",
+            "`early.crt`: its time has not come yet",
+        ),
+        (
+            "server.crt",
+            "none",
+            "cannot use the key `none`: No such file",
+        ),
+        ("server.crt", "empty", "`empty`: it is empty"),
+        (
+            "server.crt",
+            "words",
+            "`words`: it holds no private key in PEM",
+        ),
+        (
+            "server.crt",
+            "open.key",
+            "`open.key`: users other than its owner may read or write it",
+        ),
+        ("server.crt", "encrypted", "`encrypted`: it is encrypted"),
+        (
+            "server.crt",
+            "other.key",
+            "cannot use the key `other.key` with `server.crt`: it is not the key of the certificate",
+        ),
+    ] {
+        let files = ["--tls-cert", certificate, "--tls-key", key];
+        let run = program.run(&[&["serve", "--http", "127.0.0.1:0"], &files[..]].concat());
+        assert_eq!(run.code, 4, "{certificate}, {key}: {run:?}");
+        assert!(run.stderr.contains(reason), "{certificate}, {key}: {run:?}");
+    }
+    let run = program.run(&["serve", "--http", "127.0.0.1:0", "--tls-cert", "server.crt"]);
+    assert!(run.code == 2 && run.stderr.contains("--tls-key"), "{run:?}");
+    let both = ["--tls-cert", "server.crt", "--tls-key", "server.key"];
+    let run = program.run(&[&["serve", "--http", "unix:socket"], &both[..]].concat());
+    assert!(
+        run.code == 4 && run.stderr.contains("a Unix socket has no TLS"),
+        "{run:?}"
+    );
+    for (keys, reason) in [
+        ("tls_cert = \"server.crt\"", "needs its key: set `tls_key`"),
+        (
+            "tls_key = \"server.key\"",
+            "needs a certificate: set `tls_cert`",
+        ),
+        (
+            "tls_client_ca = \"ca.crt\"",
+            "needs `tls_cert` and `tls_key`",
+        ),
+        (
+            "tls_cert = \"server.crt\"\ntls_key = \"server.key\"\ntls_client_ca = \"words\"",
+            "words`: it holds no certificate in PEM",
+        ),
+    ] {
+        program.write("tls.toml", format!("[http]\n{keys}\n"));
+        let run = program.run(&["serve", "--config", "tls.toml", "--http", "127.0.0.1:0"]);
+        assert_eq!(run.code, 4, "{keys}: {run:?}");
+        assert!(run.stderr.contains(reason), "{keys}: {run:?}");
+    }
+}
+
+#[test]
+fn a_peer_that_does_not_end_its_handshake_holds_no_place() {
+    let config = "[http]\nheader_time = \"2s\"\nconnections = 8\n";
+    let server = TlsServer::with_options(program(&Authority::new(), config));
+    let begin = |bytes: &[u8]| {
+        let mut stream = TcpStream::connect(server.address).unwrap();
+        stream.write_all(bytes).unwrap();
+        stream
+    };
+    // The start of a handshake's first message.
+    let hello: &[u8] = &[0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3];
+    // More than there are places: the oldest give way.
+    let begun: Vec<_> = (0..20).map(|_| begin(hello)).collect();
+    assert_eq!(server.call(None, None)["status"], 200);
+    drop(begun);
+    for start in [&hello[..5], hello] {
+        let started = Instant::now();
+        let mut stream = begin(start);
+        stream
+            .set_read_timeout(Some(Duration::from_secs(20)))
+            .unwrap();
+        // Its bytes come one by one, and each would be in time.
+        let mut rest = hello.iter().chain(std::iter::repeat(&0));
+        let mut closed = || stream.write_all(&[*rest.next().unwrap()]).is_err();
+        while !closed() {
+            assert!(
+                started.elapsed() < Duration::from_secs(10),
+                "it holds a place"
+            );
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        assert!(started.elapsed() > Duration::from_millis(1500));
+    }
+    assert_eq!(server.call(None, None)["status"], 200);
+}
+
+#[test]
+fn a_certificate_makes_a_peer_a_client_with_a_name() {
+    let authority = Authority::new();
+    let token = "token-of-the-client-b";
+    let digest = skillhost::internal::sha256_hex(token.as_bytes());
+    let config = format!(
+        "[http]\ntls_client_ca = \"clients.crt\"\n\
+         [clients.a]\ncertificate_names = [\"a.example\", \"spiffe://example/a\"]\n\
+         [clients.b]\ntoken_sha256 = \"{digest}\"\n\
+         [clients.c]\ncertificate_names = [\"c.example\"]\nskills = [\"b\"]\n"
+    );
+    let program = program(&authority, &config);
+    let clients = Authority::new();
+    program.write("clients.crt", &clients.certificate);
+    for (name, pair) in [
+        ("host", clients.of_client("A.example")),
+        ("uri", clients.of_client("spiffe://example/a")),
+        ("scoped", clients.of_client("c.example")),
+        ("nobody", clients.of_client("nobody.example")),
+        ("several", clients.sign(&["a.example", "c.example"], |_| {})),
+        // Signed by others, or past its time.
+        ("forged", Authority::new().of_client("a.example")),
+        ("server-ca", authority.of_client("a.example")),
+        (
+            "expired",
+            clients.sign(&["a.example"], |params| {
+                params.not_before = date_time_ymd(2000, 1, 1);
+                params.not_after = date_time_ymd(2001, 1, 1);
+            }),
+        ),
+    ] {
+        write_pair(&program, name, &pair);
+    }
+    let server = TlsServer::with_options(program);
+    for (client, shown, status) in [
+        (Some("host"), None, 200),
+        (Some("uri"), None, 200),
+        (Some("nobody"), None, 401),
+        (Some("several"), None, 401),
+        (None, None, 401),
+        (None, Some(token), 200),
+        // The token decides.
+        (Some("host"), Some(token), 200),
+        (Some("nobody"), Some(token), 200),
+        (Some("host"), Some("token-of-nobody-here"), 401),
+    ] {
+        let answer = server.call(client, shown);
+        assert_eq!(answer["status"], status, "{client:?} {shown:?}: {answer}");
+    }
+    let scoped = server.call(Some("scoped"), None);
+    assert!(
+        !scoped["body"].as_str().unwrap().contains("# A"),
+        "{scoped}"
+    );
+    for client in ["forged", "server-ca", "expired"] {
+        for token in [None, Some(token)] {
+            let answer = server.call(Some(client), token);
+            assert!(answer["error"].is_string(), "{client}: {answer}");
+        }
+    }
+    let log = fs::read_to_string(server.program.folder.path().join("log")).unwrap();
+    let records = log
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let clients: Vec<_> = records.map(|record| record["client"].clone()).collect();
+    let clients: Vec<_> = clients.iter().filter_map(Value::as_str).collect();
+    assert_eq!(clients, ["a", "a", "b", "b", "b", "c"]);
+}
+
+#[test]
+fn the_program_says_that_no_certificate_is_asked_for() {
+    let authority = Authority::new();
+    let config = "[clients.a]\ncertificate_names = [\"a.example\"]\n";
+    let log = TlsServer::with_options(program(&authority, config)).end();
+    let why = "`certificate_names` of `[clients.a]`: no certificate is asked for without";
+    assert!(log.contains(why), "{log}");
+}

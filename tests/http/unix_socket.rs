@@ -1,0 +1,270 @@
+//! `skillhost serve --http unix:PATH`, as a process behind its wall: the file of the
+//! socket, and who may ask.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::process::Command;
+use std::thread;
+
+use rustix::process::{Signal, geteuid};
+use rustix::thread::set_thread_res_uid;
+use serde_json::{Value, json};
+
+use super::wait_until;
+use crate::support::http::{Answer, Client, Request};
+use crate::support::process::{self, Process};
+use crate::support::program::Program;
+
+/// A user of this machine who owns nothing here.
+const OTHER: u32 = 54_321;
+
+/// The program while it serves on a Unix socket.
+struct UnixServer {
+    program: Program,
+    child: Process,
+    path: PathBuf,
+}
+
+/// Returns a folder with a skill that other users can reach.
+fn program(config: &str) -> Program {
+    let program = Program::new();
+    program.write("skills/a/SKILL.md", "# A\n");
+    let config = format!("skills = [\"skills\"]\naudit_file = \"log\"\n{config}");
+    program.write("skillhost.toml", config);
+    let mode = fs::Permissions::from_mode(0o755);
+    fs::set_permissions(program.folder.path(), mode).unwrap();
+    program
+}
+
+impl UnixServer {
+    fn start(program: Program, arguments: &[&str]) -> Self {
+        let serve = [
+            "serve",
+            "--config",
+            "skillhost.toml",
+            "--http",
+            "unix:socket",
+        ];
+        let mut child = Process::start(&mut program.command(&[&serve, arguments].concat()));
+        let path = program.folder.path().join("socket");
+        assert_eq!(child.first_line(), format!("unix:{}", path.display()));
+        let server = Self {
+            program,
+            child,
+            path,
+        };
+        wait_until("not ready", || {
+            server.ask(&Request::get("/readyz")).status == 200
+        });
+        server
+    }
+
+    fn ask(&self, request: &Request) -> Answer {
+        Client::over_unix(UnixStream::connect(&self.path).unwrap()).ask(request)
+    }
+
+    /// Asks as another user. None if that user cannot connect.
+    fn ask_as(&self, user: u32, request: &Request) -> Option<Answer> {
+        let (path, request) = (self.path.clone(), request.clone());
+        let asked = thread::spawn(move || {
+            let user = rustix::process::Uid::from_raw(user);
+            set_thread_res_uid(user, user, user).unwrap();
+            let stream = UnixStream::connect(path).ok()?;
+            Some(Client::over_unix(stream).ask(&request))
+        });
+        asked.join().unwrap()
+    }
+
+    /// Returns the client and the peer in each record of the audit log.
+    fn callers(&self) -> Vec<(Value, Value)> {
+        let log = fs::read_to_string(self.program.folder.path().join("log")).unwrap();
+        let records = log.lines().map(|line| serde_json::from_str(line).unwrap());
+        let calls = records.filter(|record: &Value| record["tool"].is_string());
+        calls
+            .map(|record: Value| (record["client"].clone(), record["peer"].clone()))
+            .collect()
+    }
+}
+
+fn read() -> Request {
+    Request::call(1, "read_skill", json!({"skill_name": "a"}))
+}
+
+fn with_token(token: &str) -> Request {
+    read().with("Authorization", &format!("Bearer {token}"))
+}
+
+#[test]
+fn a_unix_socket_is_its_users_own() {
+    let server = UnixServer::start(program(""), &[]);
+    let mode = server.path.metadata().unwrap().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    assert_eq!(server.ask(&read()).text(), "# A\n");
+    assert_eq!(server.ask(&Request::get("/metrics")).status, 200);
+    let peer = format!("unix:uid={},pid={}", geteuid().as_raw(), std::process::id());
+    assert_eq!(server.callers(), [(Value::Null, peer.into())]);
+    // What a proxy would pass on for a browser.
+    for (host, status) in [
+        ("localhost", 200),
+        ("localhost:80", 200),
+        ("127.0.0.1", 200),
+        ("evil.example", 403),
+        ("socket", 403),
+        ("", 400),
+    ] {
+        let request = Request::get("/metrics").with("Host", host);
+        assert_eq!(server.ask(&request).status, status, "{host}");
+    }
+    let from_page = read().with("Origin", "http://evil.example");
+    assert_eq!(server.ask(&from_page).status, 403);
+    if geteuid().is_root() {
+        assert!(server.ask_as(OTHER, &read()).is_none());
+    }
+}
+
+#[test]
+fn another_user_who_can_open_the_socket_may_not_ask() {
+    let config = "[http]\nsocket_mode = \"0666\"\n";
+    let server = UnixServer::start(program(config), &[]);
+    let mode = server.path.metadata().unwrap().mode();
+    assert_eq!(mode & 0o777, 0o666);
+    assert_eq!(server.ask(&read()).status, 200);
+    if geteuid().is_root() {
+        for (request, status) in [
+            (read(), 403),
+            (with_token("token-of-nobody-here"), 403),
+            (Request::get("/metrics"), 403),
+            (Request::get("/healthz"), 200),
+        ] {
+            let answer = server.ask_as(OTHER, &request).unwrap();
+            assert_eq!(answer.status, status, "{request:?}");
+        }
+        assert_eq!(server.callers().len(), 1);
+    }
+}
+
+#[test]
+fn a_user_is_a_client_with_a_name_unless_it_shows_a_token() {
+    let digest = skillhost::internal::sha256_hex(b"token-of-the-client-b");
+    let config = format!(
+        "[http]\nsocket_mode = \"0666\"\n\
+         [clients.a]\nunix_users = [{OTHER}]\ntools = [\"read_skill\"]\n\
+         [clients.b]\ntoken_sha256 = \"{digest}\"\n"
+    );
+    let server = UnixServer::start(program(&config), &[]);
+    // Its own user is none of them.
+    assert_eq!(server.ask(&read()).status, 401);
+    assert_eq!(
+        server.ask(&with_token("token-of-the-client-b")).text(),
+        "# A\n"
+    );
+    let mut expected = vec![Value::from("b")];
+    if geteuid().is_root() {
+        assert_eq!(server.ask_as(OTHER, &read()).unwrap().text(), "# A\n");
+        assert_eq!(server.ask_as(OTHER + 1, &read()).unwrap().status, 401);
+        let other = Request::call(
+            1,
+            "read_skill_file",
+            json!({"skill_name": "a", "path": "SKILL.md"}),
+        );
+        let unknown = server.ask_as(OTHER, &other).unwrap().json();
+        assert!(unknown["error"]["message"].is_string(), "{unknown}");
+        // A wrong token is not made good by the user.
+        let wrong = with_token("token-of-nobody-here");
+        assert_eq!(server.ask_as(OTHER, &wrong).unwrap().status, 401);
+        let right = with_token("token-of-the-client-b");
+        assert_eq!(server.ask_as(OTHER, &right).unwrap().text(), "# A\n");
+        assert_eq!(
+            server
+                .ask_as(OTHER, &Request::get("/metrics"))
+                .unwrap()
+                .status,
+            403
+        );
+        expected.extend(["a".into(), "a".into(), "b".into()]);
+    }
+    let clients = server.callers().into_iter().map(|(client, _)| client);
+    assert_eq!(clients.collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn the_socket_is_gone_after_every_end() {
+    for (arguments, signal) in [
+        (&[][..], Signal::TERM),
+        (&[][..], Signal::KILL),
+        (&["--confine", "off"], Signal::TERM),
+    ] {
+        let server = UnixServer::start(program(""), arguments);
+        server.child.signal(signal);
+        let status = server.child.wait();
+        assert!(signal == Signal::KILL || status.success());
+        wait_until("the socket is there", || !server.path.exists());
+    }
+}
+
+#[test]
+fn a_stale_socket_is_replaced_and_nothing_else() {
+    let program = program("");
+    drop(UnixListener::bind(program.folder.path().join("socket")).unwrap());
+    let server = UnixServer::start(program, &[]);
+    let serve = |address: &str| {
+        let arguments = ["serve", "--config", "skillhost.toml", "--http", address];
+        server.program.run(&arguments)
+    };
+    server.program.write("file", "kept");
+    let long = format!("unix:{}", "x".repeat(120));
+    for (address, code, reason) in [
+        ("unix:socket", 4, "another process listens there"),
+        ("unix:file", 4, "there is a file that is not a socket"),
+        ("unix:none/socket", 4, "cannot use the folder"),
+        (&*long, 4, "the path is longer than 107 bytes"),
+        ("unix:", 2, "or a Unix socket, unix:PATH"),
+    ] {
+        let run = serve(address);
+        assert_eq!(run.code, code, "{address}: {run:?}");
+        assert!(run.stderr.contains(reason), "{address}: {run:?}");
+    }
+    assert_eq!(server.ask(&read()).status, 200);
+    let kept = fs::read(server.program.folder.path().join("file")).unwrap();
+    assert_eq!(kept, b"kept");
+}
+
+#[test]
+fn the_program_says_which_users_cannot_be_clients() {
+    let digest = skillhost::internal::sha256_hex(b"token-of-the-client-a");
+    let config = format!("[clients.a]\ntoken_sha256 = \"{digest}\"\nunix_users = [{OTHER}]\n");
+    let program = program(&config);
+    for (address, why) in [
+        ("unix:socket", "set `socket_mode` in `[http]`"),
+        ("127.0.0.1:0", "users are known only at a Unix socket"),
+    ] {
+        let serve = ["serve", "--config", "skillhost.toml", "--http", address];
+        let mut child = Process::start(&mut program.command(&serve));
+        child.first_line();
+        child.signal(Signal::TERM);
+        let output = child.output();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert!(stderr.contains("`unix_users` of `[clients.a]`"), "{stderr}");
+        assert!(stderr.contains(why), "{stderr}");
+    }
+}
+
+#[test]
+fn curl_asks_over_the_socket() {
+    let server = UnixServer::start(program(""), &[]);
+    let mut curl = Command::new("curl");
+    let has_curl = Command::new("curl").arg("--version").output();
+    if !has_curl.is_ok_and(|run| run.status.success()) {
+        return;
+    }
+    curl.args(["-sS", "--unix-socket"]).arg(&server.path);
+    curl.args(["-H", "Content-Type: application/json"]);
+    curl.args(["-H", "Accept: application/json, text/event-stream"]);
+    curl.args(["-H", "MCP-Protocol-Version: 2025-11-25", "-d"]);
+    curl.arg(String::from_utf8(read().body).unwrap());
+    let run = process::output(curl.arg("http://localhost/mcp"));
+    let answer: Value = serde_json::from_slice(&run.stdout).unwrap();
+    assert_eq!(answer["result"]["content"][0]["text"], "# A\n", "{run:?}");
+}

@@ -133,6 +133,7 @@ impl HttpArguments {
                 (sockets, shown)
             }
             HttpAddress::Unix(path) => {
+                Server::check_unix(path, &options)?;
                 let sockets = Sockets::bind_unix(path, config.http.socket_mode.bits())?;
                 socket = Some((path.clone(), SocketFile::at(path)?));
                 let shown = sockets.to_string();
@@ -291,9 +292,7 @@ impl ReadyHttp {
                 served.await
             }
         };
-        if let Some((_, file)) = socket {
-            file.remove();
-        }
+        drop(socket);
         live.stop().await;
         if broken_off > 0 {
             tracing::warn!("{broken_off} connections were broken off with requests in flight");

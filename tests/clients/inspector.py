@@ -105,11 +105,13 @@ def errors(inspector):
 def computed(where):
     """Returns the processor seconds of the programs that serve this folder."""
     ticks = 0
-    for task in pathlib.Path("/proc").glob("[0-9]*/task/[0-9]*"):
+    for process in pathlib.Path("/proc").glob("[0-9]*"):
         try:
-            if (task / "comm").read_text().strip() == "skillhost-call" \
-                    and (task / "cwd").readlink() == where.folder:
-                ticks += int((task / "stat").read_text().rsplit(")", 1)[1].split()[11])
+            if (process / "cwd").readlink() != where.folder:
+                continue
+            for task in (process / "task").iterdir():
+                if (task / "comm").read_text().strip() == "skillhost-call":
+                    ticks += int((task / "stat").read_text().rsplit(")", 1)[1].split()[11])
         except OSError:
             pass  # It has ended.
     return ticks / os.sysconf("SC_CLK_TCK")

@@ -98,11 +98,18 @@ fn a_log_is_verified_from_the_command_line() {
     let run = program.run(&["audit", "verify", "first", "--key", "public"]);
     assert_eq!(run.code, 1);
     assert!(run.stdout.contains("nothing is proven"), "{}", run.stdout);
-    for wrong in [
-        ["audit", "verify", "log", "--key", "key"],
-        ["audit", "verify", "none", "--key", "public"],
+    for (wrong, words) in [
+        (
+            ["audit", "verify", "log", "--key", "key"],
+            "`skillhost audit public-key FILE`",
+        ),
+        (
+            ["audit", "verify", "none", "--key", "public"],
+            "cannot read the log `none`",
+        ),
     ] {
-        assert_eq!(program.run(&wrong).code, 4);
+        let run = program.run(&wrong);
+        assert!(run.code == 4 && run.stderr.contains(words), "{run:?}");
     }
 }
 
@@ -297,6 +304,17 @@ fn shows_the_records_that_are_asked_for() {
         run.code == 2 && run.stderr.contains("such as 2h"),
         "{run:?}"
     );
+    // A word that no record has would find nothing, and look like an answer.
+    for wrong in ["fail", "Failed", ""] {
+        let run = program.run(&["audit", "show", "log", "--outcome", wrong]);
+        assert!(
+            run.code == 2
+                && run.stderr.contains(
+                    "output, failed, refused, stopped, cancelled, torn, continued, checkpoint"
+                ),
+            "{run:?}"
+        );
+    }
     let run = program.run(&["audit", "show", "c.toml"]);
     assert_eq!((run.code, run.stdout.as_str()), (0, ""));
     assert!(

@@ -181,6 +181,21 @@ fn refuses_keys_and_settings_that_sign_nothing() {
         assert_eq!(run.code, 4, "{settings}: {run:?}");
         assert!(run.stderr.contains(words), "{settings}: {}", run.stderr);
     }
+    // Standard error has no chain that could be signed.
+    for (file, option) in [("-", &[][..]), ("log", &["--audit", "-"])] {
+        program.write(
+            "c.toml",
+            format!("audit_file = \"{file}\"\n[audit]\nkey_file = \"key\"\n"),
+        );
+        let arguments = ["--config", "c.toml", "call", "read_skill", "skill_name=a"];
+        let run = program.run(&[option, &arguments[..]].concat());
+        assert_eq!(run.code, 4, "{run:?}");
+        assert!(
+            run.stderr.contains("`c.toml`, line 3") && run.stderr.contains("standard error"),
+            "{}",
+            run.stderr
+        );
+    }
     // The key of before, with the mode that stands in the table.
     program.write(
         "c.toml",

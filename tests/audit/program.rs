@@ -77,6 +77,7 @@ fn a_log_is_verified_from_the_command_line() {
     program.write("cut", lines[..2].concat());
     let run = program.run(&["audit", "verify", "cut", "--key", "public"]);
     assert_eq!(run.code, 0, "{run:?}");
+    assert_eq!(report["missing_before"], 0);
     let kept = [
         "audit",
         "verify",

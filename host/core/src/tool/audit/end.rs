@@ -190,10 +190,10 @@ fn classify(tail: &[u8], is_cut: bool) -> LogEnd {
     };
     // A record that was torn early and closed says little. What is before it says more.
     let last = lines.map(|lines| {
-        let lines = lines.rsplit(|byte| *byte == b'\n');
+        let mut lines = lines.rsplit(|byte| *byte == b'\n');
         let is_part =
-            |line: &&[u8]| !line.is_empty() && line.len() < START.len() && begins(line, START);
-        lines.skip_while(is_part).next().is_some_and(is_record)
+            |line: &[u8]| !line.is_empty() && line.len() < START.len() && begins(line, START);
+        lines.find(|line| !is_part(line)).is_some_and(is_record)
     });
     match (last, rest.is_empty()) {
         (Some(true), true) => LogEnd::Whole,
@@ -254,7 +254,7 @@ mod tests {
             (format!("{record}\n{{\"ti\n{{\n{{\"time"), LogEnd::Torn),
             (format!("{{\"ti\n{record}\n"), LogEnd::Whole),
             ("{\"ti\n".to_owned(), LogEnd::Foreign),
-            (format!("export\n{{\"ti\n"), LogEnd::Foreign),
+            ("export\n{\"ti\n".to_owned(), LogEnd::Foreign),
             (format!("{record}\n\n{{\"ti\n"), LogEnd::Foreign),
             ("\n".to_owned(), LogEnd::Foreign),
             ("{".to_owned(), LogEnd::Foreign),

@@ -2,6 +2,7 @@
 //! without a record.
 
 mod chain;
+mod kept;
 mod program;
 
 use std::fs;

@@ -19,7 +19,7 @@ use crate::support::{build, call};
 pub(super) struct SignedLog {
     folder: TempDir,
     pub(super) path: PathBuf,
-    public: PublicKey,
+    pub(super) public: PublicKey,
     /// The settings of `[audit]`, besides the key.
     settings: String,
 }
@@ -70,7 +70,7 @@ impl SignedLog {
         report
     }
 
-    fn records(&self, file: &str) -> Vec<Value> {
+    pub(super) fn records(&self, file: &str) -> Vec<Value> {
         let text = fs::read_to_string(self.beside(file)).unwrap();
         let lines = text.lines();
         lines
@@ -80,14 +80,14 @@ impl SignedLog {
 }
 
 #[track_caller]
-fn record(host: &Host, calls: usize) {
+pub(super) fn record(host: &Host, calls: usize) {
     for _ in 0..calls {
         call(host, "none", json!({})).unwrap_err();
     }
 }
 
 /// No timer and no number of records makes a checkpoint: only the end of a host.
-const AT_THE_END: &str = "checkpoint_records = 1000000\ncheckpoint_time = \"3600s\"\n";
+pub(super) const AT_THE_END: &str = "checkpoint_records = 1000000\ncheckpoint_time = \"3600s\"\n";
 
 #[test]
 fn a_checkpoint_comes_after_so_many_records_and_at_the_end() {
@@ -375,40 +375,50 @@ fn what_others_append_is_no_record() {
 }
 
 #[test]
-fn kept_checkpoints_show_a_cut() {
-    let log = SignedLog::new("checkpoint_records = 2\ncheckpoint_time = \"3600s\"\n");
-    record(&log.host(), 6);
+fn a_file_that_begins_with_a_torn_record_goes_on_with_the_chain_of_another() {
+    let log = SignedLog::new(AT_THE_END);
+    let host = log.host();
+    record(&host, 2);
+    let torn = fs::read_to_string(&log.path).unwrap()[..60].to_owned();
+    for (end, old) in [(41, "audit.jsonl.1"), (60, "audit.jsonl.2")] {
+        fs::rename(&log.path, log.beside(old)).unwrap();
+        // The disk was full at the first record after the rotation.
+        fs::write(&log.path, &torn[..end]).unwrap();
+        fs::set_permissions(&log.path, fs::Permissions::from_mode(0o600)).unwrap();
+        record(&host, 2);
+    }
+    drop(host);
+    let report = log.prove(&["audit.jsonl.1", "audit.jsonl.2", "audit.jsonl"], 6);
+    assert_eq!(report.vouched_bytes, 42 + 61);
+    // The order in which a shell gives them, and the last one alone.
+    log.prove(&["audit.jsonl", "audit.jsonl.2", "audit.jsonl.1"], 6);
+    log.prove(&["audit.jsonl"], 2);
+}
+
+#[test]
+fn a_log_that_is_torn_twice_or_thrice_is_still_a_log() {
+    let log = SignedLog::new(AT_THE_END);
+    record(&log.host(), 1);
     let text = fs::read_to_string(&log.path).unwrap();
-    let checkpoints: String = text
-        .split_inclusive('\n')
-        .filter(|line| line.contains("\"signature\""))
-        .collect();
-    let kept_file = log.beside("kept");
-    fs::write(&kept_file, &checkpoints).unwrap();
-    let keys = [log.public.clone()];
-    let check = || {
-        let kept = KeptCheckpoints::read(&kept_file, &keys).unwrap();
-        verify(std::slice::from_ref(&log.path), &keys, kept).unwrap()
-    };
-    let report = check();
-    assert_eq!((report.kept, &*report.problems), (3, &[][..]));
-    let cut: String = text.split_inclusive('\n').take(6).collect();
-    fs::write(&log.path, &cut).unwrap();
-    let report = check();
-    assert_eq!((report.kept, report.proven), (2, Some(5)));
-    assert!(
-        report.problems[0]
-            .problem
-            .contains("the log is cut after record 5")
-    );
-    // What is kept must be signed.
-    for wrong in [
-        "{}\n",
-        &checkpoints.replacen("\"sequence\":2", "\"sequence\":3", 1),
-        "x",
+    for (torn, then) in [
+        (&[5][..], 0),
+        (&[5], 5),
+        (&[5], 60),
+        (&[1, 40, 60, 2], 1),
+        (&[2, 2, 2], 0),
     ] {
-        fs::write(&kept_file, wrong).unwrap();
-        let error = KeptCheckpoints::read(&kept_file, &keys).unwrap_err();
-        assert!(format!("{error:#}").contains("line 1"), "{error:#}");
+        let closed: String = torn
+            .iter()
+            .map(|end| format!("{}\n", &text[..*end]))
+            .collect();
+        fs::write(&log.path, format!("{text}{closed}{}", &text[..then])).unwrap();
+        record(&log.host(), 1);
+        let report = log.prove(&["audit.jsonl"], 2);
+        let ended = then + usize::from(then > 0);
+        assert_eq!(
+            report.vouched_bytes,
+            (closed.len() + ended) as u64,
+            "{torn:?} {then}"
+        );
     }
 }

@@ -77,6 +77,7 @@ fn a_log_is_verified_from_the_command_line() {
     program.write("cut", lines[..2].concat());
     let run = program.run(&["audit", "verify", "cut", "--key", "public"]);
     assert_eq!(run.code, 0, "{run:?}");
+    assert_eq!(report["missing_before"], 0);
     let kept = [
         "audit",
         "verify",
@@ -98,11 +99,18 @@ fn a_log_is_verified_from_the_command_line() {
     let run = program.run(&["audit", "verify", "first", "--key", "public"]);
     assert_eq!(run.code, 1);
     assert!(run.stdout.contains("nothing is proven"), "{}", run.stdout);
-    for wrong in [
-        ["audit", "verify", "log", "--key", "key"],
-        ["audit", "verify", "none", "--key", "public"],
+    for (wrong, words) in [
+        (
+            ["audit", "verify", "log", "--key", "key"],
+            "`skillhost audit public-key FILE`",
+        ),
+        (
+            ["audit", "verify", "none", "--key", "public"],
+            "cannot read the log `none`",
+        ),
     ] {
-        assert_eq!(program.run(&wrong).code, 4);
+        let run = program.run(&wrong);
+        assert!(run.code == 4 && run.stderr.contains(words), "{run:?}");
     }
 }
 
@@ -173,6 +181,21 @@ fn refuses_keys_and_settings_that_sign_nothing() {
         let run = call();
         assert_eq!(run.code, 4, "{settings}: {run:?}");
         assert!(run.stderr.contains(words), "{settings}: {}", run.stderr);
+    }
+    // Standard error has no chain that could be signed.
+    for (file, option) in [("-", &[][..]), ("log", &["--audit", "-"])] {
+        program.write(
+            "c.toml",
+            format!("audit_file = \"{file}\"\n[audit]\nkey_file = \"key\"\n"),
+        );
+        let arguments = ["--config", "c.toml", "call", "read_skill", "skill_name=a"];
+        let run = program.run(&[option, &arguments[..]].concat());
+        assert_eq!(run.code, 4, "{run:?}");
+        assert!(
+            run.stderr.contains("`c.toml`, line 3") && run.stderr.contains("standard error"),
+            "{}",
+            run.stderr
+        );
     }
     // The key of before, with the mode that stands in the table.
     program.write(
@@ -297,6 +320,17 @@ fn shows_the_records_that_are_asked_for() {
         run.code == 2 && run.stderr.contains("such as 2h"),
         "{run:?}"
     );
+    // A word that no record has would find nothing, and look like an answer.
+    for wrong in ["fail", "Failed", ""] {
+        let run = program.run(&["audit", "show", "log", "--outcome", wrong]);
+        assert!(
+            run.code == 2
+                && run.stderr.contains(
+                    "output, failed, refused, stopped, cancelled, torn, continued, checkpoint"
+                ),
+            "{run:?}"
+        );
+    }
     let run = program.run(&["audit", "show", "c.toml"]);
     assert_eq!((run.code, run.stdout.as_str()), (0, ""));
     assert!(

@@ -286,3 +286,18 @@ fn a_host_that_cannot_be_loaded_ends_the_server_with_a_reason() {
     let (messages, _) = client.end();
     assert_eq!(messages, [] as [Value; 0]);
 }
+
+#[test]
+fn the_program_warns_of_clients_that_it_does_not_tell_apart() {
+    let program = folder("");
+    for (name, clients, warns) in [
+        ("some.toml", "[clients.ci]\ntoken_file = \"none\"\n", true),
+        ("none.toml", "[clients]\n", false),
+    ] {
+        program.write(name, clients);
+        let run = program.run(&["--config", name, "serve"]);
+        assert_eq!(run.code, 0, "{run:?}");
+        let warned = run.stderr.contains("`[clients]` counts for `--http` alone");
+        assert_eq!(warned, warns, "{run:?}");
+    }
+}

@@ -1,11 +1,16 @@
 //! The note on a skill's scripts, beside the answers with which a model looks at it.
 
+use std::path::Path;
+
 use serde_json::{Value, json};
-use skillhost::{Grant, Host};
+use skillhost::{AuditMode, Caller, Config, Grant, Host};
+use skillhost_identity::Clients;
+use skillhost_mcp::http::HttpOptions;
 
 use super::answers::program;
-use super::{granted, skill};
+use super::{granted, log, records, sha256, skill};
 use crate::support::folders::Folders;
+use crate::support::http::{Client as HttpClient, Request, TestServer};
 use crate::support::mcp::{Client, REVISIONS};
 use crate::support::{block_on, build, builder, guests};
 
@@ -32,7 +37,7 @@ fn host(folders: &Folders, grant: Grant, help: bool) -> Host {
 /// Returns the note beside a call's answer.
 fn note(host: &Host, tool: &str, skill: &str) -> Option<String> {
     let skill = host.noted_skill(tool, &json!({ "skill_name": skill }))?;
-    block_on(host.script_note(&skill))
+    block_on(host.script_note(&Caller::default(), &skill))
 }
 
 #[test]
@@ -72,6 +77,36 @@ fn there_is_no_note_without_a_grant_a_script_or_help() {
     ] {
         let host = host(&folders, grant, help);
         assert_eq!(note(&host, "read_skill", "tools"), None, "{what}");
+    }
+}
+
+#[test]
+fn a_call_for_a_note_is_recorded_with_the_client_that_gets_it() {
+    let folders = noted(VERDICTS);
+    let builder = builder().skills(&folders.root).tools(guests());
+    let builder = builder.audit(log(&folders), AuditMode::Required);
+    let builder = builder.grant("scripts.wasm", granted());
+    let token = "0123456789abcdef-ci";
+    let client = format!("[clients.ci]\ntoken_sha256 = \"{}\"\n", sha256(token));
+    let config = Config::parse(&client, "skillhost.toml", Path::new("/")).unwrap();
+    let mut options = HttpOptions::default();
+    options.clients = Clients::read(&config.clients).unwrap();
+    let server = TestServer::start(builder, options);
+    let read = Request::call(7, "read_skill", json!({"skill_name": "tools"}));
+    let read = read.with("Authorization", &format!("Bearer {token}"));
+    let answer = HttpClient::once(server.address, &read);
+    assert!(
+        answer.body.contains("as check_skill_steps judges them"),
+        "{answer:?}"
+    );
+    let records = records(&folders);
+    let tools: Vec<&Value> = records.iter().map(|record| &record["tool"]).collect();
+    assert_eq!(tools, ["read_skill", "check_skill_steps"]);
+    for record in &records {
+        assert_eq!(
+            [&record["client"], &record["transport"], &record["id"]],
+            ["ci", "http", "7"]
+        );
     }
 }
 

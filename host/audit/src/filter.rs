@@ -7,10 +7,19 @@ use std::str::FromStr;
 use std::time::SystemTime;
 
 use serde::Deserialize;
-use skillhost::internal::chain::CHECKPOINT;
+use skillhost::CallOutcome;
+use skillhost::internal::chain::{CHECKPOINT, CONTINUED, TORN};
 
 use crate::files;
 use crate::lines::Piece;
+
+/// The outcomes of records: those of calls, and of records that belong to no call.
+pub const OUTCOMES: [&str; CallOutcome::NAMES.len() + 3] = {
+    let [output, failed, refused, stopped, cancelled] = CallOutcome::NAMES;
+    [
+        output, failed, refused, stopped, cancelled, TORN, CONTINUED, CHECKPOINT,
+    ]
+};
 
 /// A choice of records. Each condition that is set must hold.
 #[derive(Debug, Clone, Default)]
@@ -22,7 +31,7 @@ pub struct Filter {
     pub tool: Option<String>,
     /// The skill's name.
     pub skill: Option<String>,
-    /// The outcome. Without one, checkpoints are left out.
+    /// The outcome, one of [`OUTCOMES`]. Without one, checkpoints are left out.
     pub outcome: Option<String>,
     /// The first moment.
     pub since: Option<Moment>,

@@ -1,5 +1,5 @@
-//! Checkpoints that were kept elsewhere than in the log: they show that a log was cut,
-//! which a log itself cannot.
+//! Checkpoints that were kept elsewhere than in the log: they show that a log was cut, or
+//! that another one is in its place, which a log itself cannot.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -7,7 +7,8 @@ use std::io::BufReader;
 use std::path::Path;
 
 use anyhow::{Context as _, bail, ensure};
-use skillhost::internal::chain::Signed;
+use skillhost::internal::chain::{Link, NAME, Signed};
+use skillhost::internal::hex;
 
 use crate::key::PublicKey;
 use crate::lines::{Piece, Pieces};
@@ -18,7 +19,29 @@ const MOST_KEPT: usize = 1_000_000;
 
 /// Checkpoints that were kept elsewhere than in the log.
 #[derive(Debug, Clone, Default)]
-pub struct KeptCheckpoints(BTreeMap<u64, Vec<Vec<u8>>>);
+pub struct KeptCheckpoints(BTreeMap<[u8; NAME], KeptChain>);
+
+/// The checkpoints of one chain, and what of the chain is in the log.
+#[derive(Debug, Clone, Default)]
+struct KeptChain {
+    /// The digests of the lines that are not met in the log yet, by number. There may be
+    /// two of a number: a log that was put back from a copy went on in another way.
+    unmet: BTreeMap<u64, Vec<[u8; 32]>>,
+    /// The number of the last checkpoint.
+    last: u64,
+    /// The numbers of the first record in the log, and of the last.
+    found: Option<(u64, u64)>,
+    /// True if a checkpoint of it is in the log, and its signature is right.
+    is_proven: bool,
+}
+
+/// What was kept with the number of a record.
+pub(crate) struct KeptMatch {
+    /// The record itself.
+    pub(crate) is_met: bool,
+    /// Another one.
+    pub(crate) has_others: bool,
+}
 
 impl KeptCheckpoints {
     /// Reads a file with a checkpoint on each line, as they were sent. Each must be
@@ -55,20 +78,84 @@ impl KeptCheckpoints {
             keys.iter().any(is_signed),
             "it is signed with none of the keys that are given"
         );
-        let with_number = self.0.entry(signed.link.sequence).or_default();
-        with_number.push(line.to_vec());
+        let Link {
+            chain, previous, ..
+        } = signed.link.after(line);
+        let kept = self.0.entry(chain).or_default();
+        kept.last = kept.last.max(signed.link.sequence);
+        let with_number = kept.unmet.entry(signed.link.sequence).or_default();
+        if !with_number.contains(&previous) {
+            with_number.push(previous);
+        }
         Ok(())
     }
 
-    /// Returns whether a record is the checkpoint with its number that was kept. None if
-    /// none was kept.
-    pub(crate) fn has(&self, sequence: u64, line: &[u8]) -> Option<bool> {
-        let kept = self.0.get(&sequence)?;
-        Some(kept.iter().any(|kept| kept == line))
+    /// Returns whether a checkpoint of a chain was kept.
+    pub(crate) fn has(&self, chain: &[u8; NAME]) -> bool {
+        self.0.contains_key(chain)
     }
 
-    /// Returns the number of the last checkpoint.
-    pub(crate) fn last(&self) -> Option<u64> {
-        self.0.last_key_value().map(|(sequence, _)| *sequence)
+    /// Returns whether a record of a chain was met that has kept checkpoints.
+    pub(crate) fn has_met(&self, chain: &[u8; NAME]) -> bool {
+        self.0.get(chain).is_some_and(|kept| kept.found.is_some())
+    }
+
+    /// Takes a record with this number, by the link after it. Returns what was kept with
+    /// the number. None if nothing was.
+    pub(crate) fn meet(&mut self, sequence: u64, after: &Link) -> Option<KeptMatch> {
+        let kept = self.0.get_mut(&after.chain)?;
+        let (first, last) = kept.found.get_or_insert((sequence, sequence));
+        (*first, *last) = (sequence.min(*first), sequence.max(*last));
+        let digests = kept.unmet.remove(&sequence)?;
+        Some(KeptMatch {
+            is_met: digests.contains(&after.previous),
+            has_others: digests.iter().any(|digest| *digest != after.previous),
+        })
+    }
+
+    /// Takes note of a checkpoint in the log whose signature is right.
+    pub(crate) fn prove(&mut self, chain: &[u8; NAME]) {
+        if let Some(kept) = self.0.get_mut(chain) {
+            kept.is_proven = true;
+        }
+    }
+
+    /// Calls a function with the number of each checkpoint that a log should have and has
+    /// not, and with what is wrong, in words. Those that are older than the first record of
+    /// their chain need not be there. The log may be empty, and other chains proven.
+    pub(crate) fn report_unmet(
+        self,
+        is_empty: bool,
+        is_other_proven: bool,
+        mut each: impl FnMut(u64, String),
+    ) {
+        for (chain, kept) in self.0 {
+            let KeptChain { last: newest, .. } = kept;
+            let Some((first, last)) = kept.found else {
+                let which = if is_empty { "the" } else { "another" };
+                let chain = hex(&chain);
+                let words = format!(
+                    "no record of {which} chain, `{chain}`, is here: its checkpoint {newest} was kept"
+                );
+                each(newest, words);
+                continue;
+            };
+            for (sequence, _) in kept.unmet.range(first..=last) {
+                let words = format!("the checkpoint {sequence} was kept, and is not in the log");
+                each(*sequence, words);
+            }
+            if newest > last {
+                let words =
+                    format!("the log is cut after record {last}: the checkpoint {newest} was kept");
+                each(newest, words);
+            } else if !kept.is_proven && is_other_proven {
+                // Anybody can write records that claim to be later ones.
+                let words = format!(
+                    "nothing proves the records {first} to {last}: the checkpoint {newest} of their \
+                     chain was kept"
+                );
+                each(newest, words);
+            }
+        }
     }
 }

@@ -168,8 +168,8 @@ impl PublicKey {
         file.take(FILE_BYTES).read_to_string(&mut text)?;
         ensure!(
             !text.contains("PRIVATE KEY"),
-            "it is a private key, which only the host needs; `openssl pkey -in FILE -pubout` \
-             writes the public one"
+            "it is a private key, which only the host needs; `skillhost audit public-key FILE` \
+             prints the public one"
         );
         let key = VerifyingKey::from_public_key_pem(&text).ok();
         let key = key.filter(|key| !key.is_weak());

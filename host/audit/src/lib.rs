@@ -16,14 +16,16 @@ mod lines;
 mod files;
 // Checking them.
 mod kept;
+mod report;
 mod verifier;
 mod verify;
 // Finding records in them.
 mod filter;
 
-pub use filter::{CallRecord, Filter, Moment, find};
+pub use filter::{CallRecord, Filter, Moment, OUTCOMES, find};
 pub use kept::KeptCheckpoints;
 pub use key::{PrivateKey, PublicKey};
+pub use report::{Problem, Report};
 pub use signer::LogSigner;
-pub use verifier::{Problem, Report, Verifier};
+pub use verifier::Verifier;
 pub use verify::verify;

@@ -7,12 +7,13 @@ mod tests;
 
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
-use skillhost::internal::chain::{CHECKPOINT, CONTINUED, Link, Signed, from_hex};
+use skillhost::internal::chain::{CHECKPOINT, CONTINUED, Link, NAME, Signed, from_hex};
 
 use crate::kept::KeptCheckpoints;
 use crate::key::PublicKey;
+use crate::report::{Problem, Report};
 
 /// The most problems of a report. Guards against: a file of nothing else, which would
 /// fill the memory.
@@ -22,61 +23,19 @@ const MOST_PROBLEMS: usize = 100;
 const EVENT: &[u8] =
     b"{\"time\":\"0000-00-00T00:00:00.000Z\",\"id\":null,\"tool\":\"\",\"outcome\":\"";
 
-/// The result of a check.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
-pub struct Report {
-    /// The number of records of the chain.
-    pub records: u64,
-    /// The numbers of the first record and of the last.
-    pub first: Option<u64>,
-    /// See [`Report::first`].
-    pub last: Option<u64>,
-    /// The number of checkpoints whose signature is right.
-    pub checkpoints: u64,
-    /// The number of the last of them: records up to it are proven, if there is no
-    /// problem.
-    pub proven: Option<u64>,
-    /// The number of records after it.
-    pub unproven: u64,
-    /// The number of checkpoints that were kept elsewhere and found in the log.
-    pub kept: u64,
-    /// The bytes that are no records of the chain, and that a record vouches for: parts
-    /// of records, and records of versions without a chain.
-    pub vouched_bytes: u64,
-    /// The bytes at the ends of files that are no whole record. Nothing is known of them.
-    pub torn_bytes: u64,
-    /// The problems, the first hundred.
-    pub problems: Vec<Problem>,
-    /// The number of further problems.
-    pub problems_left_out: u64,
-}
-
-/// A place where the log is not as it was written.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
-pub struct Problem {
-    /// The name of the file.
-    pub file: Arc<str>,
-    /// The line, from 1.
-    pub line: u64,
-    /// The number of the record.
-    pub sequence: Option<u64>,
-    /// The problem, in words.
-    pub problem: String,
-}
-
 /// Checks a chain.
 #[derive(Clone)]
 pub struct Verifier {
     keys: Arc<[PublicKey]>,
-    kept: Arc<KeptCheckpoints>,
+    kept: KeptCheckpoints,
     /// The link of the next record. None before the first.
     next: Option<Link>,
     file: Arc<str>,
     line: u64,
     gap: Gap,
     report: Report,
+    /// The records of earlier chains that nothing proves.
+    unproven_before: u64,
 }
 
 /// What stands after the last record of the chain.
@@ -98,25 +57,18 @@ struct Event<'a> {
     key: Option<&'a str>,
 }
 
-impl Report {
-    /// Returns whether every record up to the last checkpoint is as it was written, and
-    /// there is a checkpoint.
-    pub fn is_proven(&self) -> bool {
-        self.problems.is_empty() && self.proven.is_some()
-    }
-}
-
 impl Verifier {
     /// Starts a check with the keys that may have signed.
     pub fn new(keys: &[PublicKey], kept: KeptCheckpoints) -> Self {
         Self {
             keys: keys.into(),
-            kept: Arc::new(kept),
+            kept,
             next: None,
             file: Arc::from(""),
             line: 0,
             gap: Gap::default(),
             report: Report::default(),
+            unproven_before: 0,
         }
     }
 
@@ -140,7 +92,8 @@ impl Verifier {
             self.add_to_gap(&[line, b"\n"], None, problem);
             return;
         };
-        if !self.follows(link, event.as_ref()) {
+        let after = link.after(line);
+        if !self.follows(link, &after.chain, event.as_ref()) {
             let problem = || format!("record {} is repeated or out of order", link.sequence);
             self.add_to_gap(&[line, b"\n"], Some(link.sequence), problem);
             return;
@@ -151,20 +104,19 @@ impl Verifier {
         report.unproven += 1;
         report.first.get_or_insert(link.sequence);
         report.last = Some(link.sequence);
-        self.next = Some(link.after(line));
+        self.next = Some(after);
         let signed = Signed::of(line);
         let key = event.filter(|event| event.outcome == CHECKPOINT);
         let key = key.map(|event| event.key.unwrap_or_default());
         if signed.is_some() || key.is_some() {
-            self.check_signature(link, key.unwrap_or_default(), signed);
+            self.check_signature(link, &after.chain, key.unwrap_or_default(), signed);
         }
-        match self.kept.has(link.sequence, line) {
-            Some(true) => self.report.kept += 1,
-            Some(false) => {
+        if let Some(found) = self.kept.meet(link.sequence, &after) {
+            self.report.kept += u64::from(found.is_met);
+            if found.has_others {
                 let problem = "it is not the checkpoint with this number that was kept";
                 self.add(Some(link.sequence), problem.to_owned());
             }
-            None => {}
         }
     }
 
@@ -180,40 +132,44 @@ impl Verifier {
     /// Ends the check.
     pub fn finish(mut self) -> Report {
         self.end_file();
-        let last = self.report.last;
-        let kept = self.kept.last();
-        if let Some(kept) = kept.filter(|kept| last.is_none_or(|last| last < *kept)) {
-            let end = match last {
-                Some(last) => format!("after record {last}"),
-                None => "before its first record".to_owned(),
-            };
-            let problem = format!("the log is cut {end}: the checkpoint {kept} was kept");
-            self.add(last, problem);
-        }
+        let kept = std::mem::take(&mut self.kept);
+        let (is_empty, is_proven) = (self.next.is_none(), self.report.proven.is_some());
+        kept.report_unmet(is_empty, is_proven, |sequence, problem| {
+            self.add(Some(sequence), problem);
+        });
         self.report
     }
 
-    /// Checks that a record has the place that it says, and reports what is wrong.
-    /// Returns false if the record has no place here.
-    fn follows(&mut self, link: Link, event: Option<&Event<'_>>) -> bool {
+    /// Checks that a record of a chain has the place that it says, and reports what is
+    /// wrong. Returns false if the record has no place here.
+    fn follows(&mut self, link: Link, chain: &[u8; NAME], event: Option<&Event<'_>>) -> bool {
         let sequence = link.sequence;
+        let begins = link == Link::FIRST || event.is_some_and(|event| event.outcome == CONTINUED);
         let Some(next) = self.next else {
-            let begins = event.is_some_and(|event| event.outcome == CONTINUED);
-            if link != Link::FIRST && !begins {
+            if !begins {
                 self.add(
                     Some(sequence),
                     format!("the log begins with record {sequence}: its beginning is missing"),
                 );
             }
+            self.begin_chain(sequence);
             return true;
         };
         if link == next {
+            return true;
+        }
+        // Nothing ties a chain to another one but that both are known elsewhere.
+        let is_kept = self.kept.has(&next.chain) && self.kept.has(chain);
+        if begins && is_kept && !self.kept.has_met(chain) {
+            self.begin_chain(sequence);
             return true;
         }
         let problem = if link == Link::FIRST && self.report.last.is_some() {
             "a new chain begins: nothing ties it to the records before".to_owned()
         } else if sequence == next.sequence {
             "it does not follow the record before it: one of the two was changed".to_owned()
+        } else if link.chain != next.chain {
+            "it is of another chain: nothing ties it to the records before".to_owned()
         } else if sequence > next.sequence {
             let missing = match sequence - next.sequence {
                 1 => format!("record {} is missing", next.sequence),
@@ -225,6 +181,12 @@ impl Verifier {
         };
         self.add(Some(sequence), problem);
         true
+    }
+
+    fn begin_chain(&mut self, first: u64) {
+        self.report.chains += 1;
+        self.report.missing_before += first;
+        self.unproven_before = self.report.unproven;
     }
 
     /// Compares what is before a record with what the record says of it.
@@ -252,7 +214,13 @@ impl Verifier {
         }
     }
 
-    fn check_signature(&mut self, link: Link, key: &str, signed: Option<Signed<'_>>) {
+    fn check_signature(
+        &mut self,
+        link: Link,
+        chain: &[u8; NAME],
+        key: &str,
+        signed: Option<Signed<'_>>,
+    ) {
         let sequence = Some(link.sequence);
         let Some(signed) = signed else {
             self.add(sequence, "the checkpoint has no signature".to_owned());
@@ -272,7 +240,8 @@ impl Verifier {
         }
         self.report.checkpoints += 1;
         self.report.proven = sequence;
-        self.report.unproven = 0;
+        self.report.unproven = self.unproven_before;
+        self.kept.prove(chain);
     }
 
     fn add_to_gap(

@@ -6,7 +6,8 @@ use crate::files;
 use crate::kept::KeptCheckpoints;
 use crate::key::PublicKey;
 use crate::lines::Piece;
-use crate::verifier::{Report, Verifier};
+use crate::report::Report;
+use crate::verifier::Verifier;
 
 /// Verifies the files of a log. They may be given in any order.
 pub fn verify(

@@ -120,7 +120,7 @@ impl CallCommand {
         let noted = host.noted_skill(&self.tool, &arguments);
         let outcome = host.call_from(&caller, &self.tool, arguments).await;
         if let Some(skill) = noted.filter(|_| outcome.is_ok())
-            && let Some(note) = host.script_note(&skill).await
+            && let Some(note) = host.script_note(&caller, &skill).await
         {
             for line in note.lines() {
                 terminal::say(&format_line!("help: {line}"));

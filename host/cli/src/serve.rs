@@ -40,6 +40,12 @@ impl ServeCommand {
         let options = before.and(std::mem::take(&mut self.options));
         let options = options.started_by(Starter::Client);
         let config = options.configured()?;
+        if self.http.address.is_none() && !config.clients.is_empty() {
+            terminal::complain(
+                "`[clients]` counts for `--http` alone: over stdio there is one client, who may \
+                 use everything",
+            );
+        }
         let builder = options.builder(&config)?;
         let http = match self.http.address.take() {
             Some(address) => Some(self.http.prepare(address, &config)?),

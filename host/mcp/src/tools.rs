@@ -69,7 +69,7 @@ pub(crate) async fn call(
     let call = async move {
         let called = host.call_from(&caller, &name, arguments).await;
         let note = match noted.filter(|_| called.is_ok()) {
-            Some(skill) => host.script_note(&skill).await,
+            Some(skill) => host.script_note(&caller, &skill).await,
             None => None,
         };
         // Help reads folders, and keeps no message waiting here.

@@ -189,7 +189,7 @@ fn finds_every_cut_before_a_checkpoint_that_was_kept() {
         }
         // The log alone says only that its end is not proven.
         let mut verifier = Verifier {
-            kept: Arc::clone(&without.kept),
+            kept: without.kept.clone(),
             ..log.before[at].clone()
         };
         verifier.part(&line[..20], false);
@@ -223,7 +223,7 @@ fn vouches_for_a_torn_record_only_as_it_was() {
             verifier.line(line.strip_suffix(b"\n").unwrap());
         }
         verifier.line(event);
-        verifier.kept = Arc::default();
+        verifier.kept = KeptCheckpoints::default();
         verifier.finish()
     };
     let right = check(&torn, &event(&torn));

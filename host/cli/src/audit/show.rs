@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use clap::builder::PossibleValuesParser;
 use skillhost::Line;
-use skillhost_audit::{CallRecord, Filter, Moment, find};
+use skillhost_audit::{CallRecord, Filter, Moment, OUTCOMES, find};
 
 use crate::exit::Exit;
 use crate::options::ReportFormat;
@@ -29,8 +30,8 @@ pub(crate) struct ShowCommand {
     /// Only calls that read this skill
     #[arg(long, value_name = "NAME")]
     skill: Option<String>,
-    /// Only records with this outcome, such as `stopped` or `checkpoint`
-    #[arg(long, value_name = "WORD")]
+    /// Only records with this outcome
+    #[arg(long, value_name = "WORD", value_parser = PossibleValuesParser::new(OUTCOMES))]
     outcome: Option<String>,
     /// Only records from this time on: in UTC, such as 2026-11-23T08:00:00Z, or how
     /// long ago, such as 2h

@@ -23,8 +23,8 @@ pub(crate) struct VerifyCommand {
     /// Public key that checkpoints are signed with; repeatable, if it was changed
     #[arg(long, value_name = "FILE", required = true)]
     key: Vec<PathBuf>,
-    /// Checkpoints that were kept elsewhere: the log must have each that is not older
-    /// than its first record
+    /// Checkpoints that were kept elsewhere: the log must have each, except those that
+    /// are older than the first record of their chain
     #[arg(long, value_name = "FILE")]
     checkpoints: Option<PathBuf>,
     /// Form of the result
@@ -57,8 +57,9 @@ fn lines(report: &Report) -> Vec<Line> {
     if report.problems_left_out > 0 {
         lines.push(format_line!("and {} more", report.problems_left_out));
     }
-    let range = match (report.first, report.last) {
-        (Some(first), Some(last)) => format!(", {first} to {last}"),
+    let range = match (report.chains, report.first, report.last) {
+        (2.., ..) => format!(" in {} chains", report.chains),
+        (_, Some(first), Some(last)) => format!(", {first} to {last}"),
         _ => String::new(),
     };
     lines.push(format_line!(
@@ -66,9 +67,10 @@ fn lines(report: &Report) -> Vec<Line> {
         count(report.records, "record"),
         count(report.checkpoints, "checkpoint")
     ));
-    if let Some(first @ 1..) = report.first {
+    if report.missing_before > 0 {
+        let missing = count(report.missing_before, "record");
         lines.push(format_line!(
-            "records before {first} are in no file that is given"
+            "{missing} before the first: in no file that is given"
         ));
     }
     if report.kept > 0 {
@@ -86,14 +88,20 @@ fn lines(report: &Report) -> Vec<Line> {
         Some(_) if !report.problems.is_empty() => {
             format_line!("the log is NOT as it was written")
         }
+        Some(proven) if report.chains > 1 => {
+            format_line!("proven up to record {proven} of the last chain")
+        }
         Some(proven) => format_line!("proven up to record {proven}"),
     });
     if report.proven.is_some() && report.unproven > 0 {
         lines.push(format_line!(
-            "{} after it not proven",
-            match report.unproven {
-                1 => "1 record is".to_owned(),
-                unproven => format!("{unproven} records are"),
+            "{} after {} not proven",
+            count(report.unproven, "record"),
+            match (report.chains, report.unproven) {
+                (2.., 1) => "the checkpoints is",
+                (2.., _) => "the checkpoints are",
+                (_, 1) => "it is",
+                _ => "it are",
             }
         ));
     }

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::{Host, ServedTool};
 use crate::skill::neighbours;
 use crate::text::line::{Line, escape_json};
+use crate::tool::Caller;
 
 /// The tools that a note stands beside.
 const NOTED: [&str; 2] = ["read_skill", "list_files_in_skill"];
@@ -58,16 +59,18 @@ impl Host {
     }
 
     /// Returns which scripts of a skill can run, for a model: a line for each, at most
-    /// 2 KiB. It asks the runners that may start some of them, each in a call of its own.
-    /// None if there are no such scripts, or [help](crate::HostBuilder::help) is off.
-    pub async fn script_note(&self, skill: &str) -> Option<String> {
+    /// 2 KiB. It asks the runners that may start some of them, each in a call of its own
+    /// for this caller. None if there are no such scripts, or
+    /// [help](crate::HostBuilder::help) is off.
+    pub async fn script_note(&self, caller: &Caller, skill: &str) -> Option<String> {
         let mut note = String::new();
         for judge in self.judges() {
             if !self.has_scripts_for(judge, skill) {
                 continue;
             }
             let name = &judge.tool.definition.name;
-            let Ok(output) = self.call(name, json!({ "skill_name": skill })).await else {
+            let arguments = json!({ "skill_name": skill });
+            let Ok(output) = self.call_from(caller, name, arguments).await else {
                 continue;
             };
             let Ok(judged) = serde_json::from_str::<Judgement>(&output.record_json()) else {

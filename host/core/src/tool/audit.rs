@@ -33,7 +33,7 @@ pub use checkpoint::CheckpointSigner;
 pub use make::make_audit_log;
 
 /// The path that stands for standard error.
-const STDERR: &str = "-";
+pub(crate) const STDERR: &str = "-";
 
 /// The fate of a call whose record cannot be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -303,6 +303,9 @@ pub enum RefusalKind {
 }
 
 impl CallOutcome {
+    /// The words for outcomes in the audit log and the metrics.
+    pub const NAMES: [&str; 5] = ["output", "failed", "refused", "stopped", "cancelled"];
+
     /// Returns the outcome of a call that ended with this result.
     pub fn of(result: &Result<Output, CallError>) -> Self {
         match result {
@@ -314,14 +317,15 @@ impl CallOutcome {
         }
     }
 
-    /// Returns the word for it in the audit log and the metrics.
+    /// Returns the word for it, one of [`NAMES`](CallOutcome::NAMES).
     pub fn name(self) -> &'static str {
+        let [output, failed, refused, stopped, cancelled] = Self::NAMES;
         match self {
-            Self::Output => "output",
-            Self::Failed(_) => "failed",
-            Self::Refused(_) => "refused",
-            Self::Stopped(_) => "stopped",
-            Self::Cancelled => "cancelled",
+            Self::Output => output,
+            Self::Failed(_) => failed,
+            Self::Refused(_) => refused,
+            Self::Stopped(_) => stopped,
+            Self::Cancelled => cancelled,
         }
     }
 

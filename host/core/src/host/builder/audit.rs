@@ -1,12 +1,12 @@
 //! The builder's settings of the audit log.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::bail;
 
 use super::HostBuilder;
-use crate::tool::audit::{Audit, AuditMode, CheckpointSigner};
+use crate::tool::audit::{Audit, AuditMode, CheckpointSigner, STDERR};
 use crate::trust::Trust;
 
 /// The audit log of a builder.
@@ -44,6 +44,14 @@ impl AuditSettings {
         if let (Some(place), None) = (&self.key, &self.signer) {
             bail!(
                 "{place}: this program does not sign the audit log (`HostBuilder::audit_signer`)"
+            );
+        }
+        if self.signer.is_some() && path == Path::new(STDERR) {
+            let place = self.key.as_deref();
+            bail!(
+                "{}: the audit log is `{STDERR}`, standard error, which has no chain: nothing \
+                 would be signed. Name a file, or no key",
+                place.unwrap_or("`HostBuilder::audit_signer`")
             );
         }
         let audit = Audit::open(path, *mode, trust, self.signer.clone())?;

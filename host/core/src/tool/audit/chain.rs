@@ -19,7 +19,11 @@ pub const CHECKPOINT: &str = "checkpoint";
 /// Bytes of an Ed25519 signature.
 pub const SIGNATURE: usize = 64;
 
-const SEQUENCE_KEY: &[u8] = b",\"sequence\":";
+/// Bytes of a chain's name.
+pub const NAME: usize = 8;
+
+const CHAIN_KEY: &[u8] = b",\"chain\":\"";
+const SEQUENCE_KEY: &[u8] = b"\",\"sequence\":";
 const PREVIOUS_KEY: &[u8] = b",\"previous\":\"";
 const SIGNATURE_KEY: &[u8] = b",\"signature\":\"";
 const END: &[u8] = b"\"}";
@@ -27,6 +31,9 @@ const END: &[u8] = b"\"}";
 /// The place of a record in the chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Link {
+    /// The name of the chain: the first bytes of SHA-256 of the line of its first record,
+    /// line feed included. Zeros for that record.
+    pub chain: [u8; NAME],
     /// The number of the record, from 0.
     pub sequence: u64,
     /// SHA-256 of the line before it, line feed included. Zeros for the first record.
@@ -36,6 +43,7 @@ pub struct Link {
 impl Link {
     /// The link of the first record.
     pub const FIRST: Self = Self {
+        chain: [0; NAME],
         sequence: 0,
         previous: [0; 32],
     };
@@ -44,6 +52,8 @@ impl Link {
     pub fn seal(self, record: &mut Vec<u8>) {
         // The fields stand before the object's end.
         record.pop();
+        record.extend_from_slice(CHAIN_KEY);
+        record.extend_from_slice(hex(&self.chain).as_bytes());
         record.extend_from_slice(SEQUENCE_KEY);
         record.extend_from_slice(self.sequence.to_string().as_bytes());
         record.extend_from_slice(PREVIOUS_KEY);
@@ -65,10 +75,16 @@ impl Link {
     /// line feed.
     pub fn after(self, line: &[u8]) -> Self {
         let digest = Sha256::new().chain_update(line).chain_update(b"\n");
+        let previous: [u8; 32] = digest.finalize().into();
+        let mut chain = self.chain;
+        if self == Self::FIRST {
+            chain.copy_from_slice(&previous[..NAME]);
+        }
         Self {
+            chain,
             // A number that no log reaches, in a line that somebody made up.
             sequence: self.sequence.saturating_add(1),
-            previous: digest.finalize().into(),
+            previous,
         }
     }
 
@@ -88,10 +104,16 @@ impl Link {
         let rest = rest.strip_suffix(PREVIOUS_KEY)?;
         let digits = rest.iter().rev().take_while(|byte| byte.is_ascii_digit());
         let (rest, digits) = rest.split_at(rest.len() - digits.count());
-        if !rest.ends_with(SEQUENCE_KEY) || digits.len() > 1 && digits[0] == b'0' {
+        if digits.len() > 1 && digits[0] == b'0' {
+            return None;
+        }
+        let rest = rest.strip_suffix(SEQUENCE_KEY)?;
+        let (rest, chain) = rest.split_at_checked(rest.len().checked_sub(2 * NAME)?)?;
+        if !rest.ends_with(CHAIN_KEY) {
             return None;
         }
         Some(Self {
+            chain: from_hex(chain)?,
             sequence: str::from_utf8(digits).ok()?.parse().ok()?,
             previous,
         })
@@ -147,6 +169,7 @@ mod tests {
     fn a_line_has_the_link_that_it_was_sealed_with() {
         for sequence in [0, 7, 10, u64::MAX - 1] {
             let link = Link {
+                chain: [0x5a; NAME],
                 sequence,
                 previous: [0xa5; 32],
             };
@@ -169,6 +192,15 @@ mod tests {
     }
 
     #[test]
+    fn a_chain_is_named_by_its_first_record() {
+        let second = Link::FIRST.after(b"first");
+        let third = second.after(b"second");
+        assert_eq!(second.chain, second.previous[..NAME]);
+        assert_eq!((third.chain, third.sequence), (second.chain, 2));
+        assert_ne!(Link::FIRST.after(b"other").chain, second.chain);
+    }
+
+    #[test]
     fn a_link_has_one_spelling() {
         let mut line = b"{\"time\":\"t\"}".to_vec();
         Link::FIRST.seal(&mut line);
@@ -178,6 +210,9 @@ mod tests {
             line.replace("\"sequence\":0", "\"sequence\":"),
             line.replace("\"sequence\":0", "\"sequence\":18446744073709551616"),
             line.replace("\"sequence\":0", "\"sequence\": 0"),
+            line.replace("\"chain\":\"0", "\"chain\":\"A"),
+            line.replace("\"chain\":\"0", "\"chain\":\""),
+            line.replace("\"chain\":\"", "\"chain\": \""),
             line.replace("\"previous\":\"0", "\"previous\":\"A"),
             line.replace("\"previous\":\"0", "\"previous\":\""),
             line.replace("\"}", "\" }"),

@@ -188,9 +188,12 @@ fn classify(tail: &[u8], is_cut: bool) -> LogEnd {
         Some(at) => (Some(&tail[..at]), &tail[at + 1..]),
         None => (None, tail),
     };
+    // A record that was torn early and closed says little. What is before it says more.
     let last = lines.map(|lines| {
-        let start = lines.iter().rposition(|byte| *byte == b'\n');
-        is_record(&lines[start.map_or(0, |at| at + 1)..])
+        let mut lines = lines.rsplit(|byte| *byte == b'\n');
+        let is_part =
+            |line: &[u8]| !line.is_empty() && line.len() < START.len() && begins(line, START);
+        lines.find(|line| !is_part(line)).is_some_and(is_record)
     });
     match (last, rest.is_empty()) {
         (Some(true), true) => LogEnd::Whole,
@@ -246,6 +249,13 @@ mod tests {
             (format!("{}{record}\n", &record[..50]), LogEnd::Whole),
             (format!("{}\n", &record[..50]), LogEnd::Whole),
             (format!("{}\n{{", &record[..50]), LogEnd::Torn),
+            // Torn early, closed, and perhaps torn again.
+            (format!("{record}\n{{\"ti\n"), LogEnd::Whole),
+            (format!("{record}\n{{\"ti\n{{\n{{\"time"), LogEnd::Torn),
+            (format!("{{\"ti\n{record}\n"), LogEnd::Whole),
+            ("{\"ti\n".to_owned(), LogEnd::Foreign),
+            ("export\n{\"ti\n".to_owned(), LogEnd::Foreign),
+            (format!("{record}\n\n{{\"ti\n"), LogEnd::Foreign),
             ("\n".to_owned(), LogEnd::Foreign),
             ("{".to_owned(), LogEnd::Foreign),
             (record[..10].to_owned(), LogEnd::Foreign),

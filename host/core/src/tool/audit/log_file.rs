@@ -223,9 +223,15 @@ impl LogFile {
         if end.chained == size && !is_new {
             return Ok((Vec::new(), self.next));
         }
-        let (outcome, mut bytes) = match end.end {
-            LogEnd::Whole => (CONTINUED, Vec::new()),
-            LogEnd::Torn | LogEnd::Foreign => (TORN, b"\n".to_vec()),
+        let mut bytes = match end.end {
+            LogEnd::Whole => Vec::new(),
+            LogEnd::Torn | LogEnd::Foreign => b"\n".to_vec(),
+        };
+        // The first record of a file says so, whatever is before it.
+        let is_first = end.next.is_none() && self.next != Link::FIRST;
+        let outcome = match end.end {
+            LogEnd::Torn | LogEnd::Foreign if !is_first => TORN,
+            _ => CONTINUED,
         };
         let digest = end::digest(&self.file, end.chained, size, &bytes)?;
         let gap = size - end.chained + bytes.len() as u64;

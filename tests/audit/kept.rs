@@ -1,0 +1,220 @@
+//! Checkpoints that were kept elsewhere: what they show of a log, or of another one in its
+//! place.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+
+use skillhost::internal::chain::{CONTINUED, Link};
+use skillhost_audit::{KeptCheckpoints, Report, verify};
+
+use super::chain::{AT_THE_END, SignedLog, record};
+
+impl SignedLog {
+    /// Returns the checkpoints of a file, one a line.
+    fn checkpoints(&self, file: &str) -> String {
+        let text = fs::read_to_string(self.beside(file)).unwrap();
+        let lines = text.split_inclusive('\n');
+        lines
+            .filter(|line| line.contains("\"signature\""))
+            .collect()
+    }
+
+    /// Verifies files with checkpoints that were kept.
+    fn verify_kept(&self, files: &[&str], checkpoints: &str) -> Report {
+        let keys = [self.public.clone()];
+        fs::write(self.beside("kept"), checkpoints).unwrap();
+        let kept = KeptCheckpoints::read(&self.beside("kept"), &keys).unwrap();
+        let files: Vec<_> = files.iter().map(|name| self.beside(name)).collect();
+        verify(&files, &keys, kept).unwrap()
+    }
+
+    /// Writes so many records, each by a process of its own, to a new log with a chain of
+    /// its own. Returns its checkpoints.
+    fn new_chain(&self, file: &str, calls: usize) -> String {
+        for _ in 0..calls {
+            record(&self.host(), 1);
+        }
+        fs::rename(&self.path, self.beside(file)).unwrap();
+        self.checkpoints(file)
+    }
+}
+
+fn words(report: &Report) -> Vec<&str> {
+    let problems = report.problems.iter();
+    problems.map(|problem| &*problem.problem).collect()
+}
+
+#[test]
+fn kept_checkpoints_show_a_cut() {
+    let log = SignedLog::new("checkpoint_records = 2\ncheckpoint_time = \"3600s\"\n");
+    record(&log.host(), 6);
+    let text = fs::read_to_string(&log.path).unwrap();
+    let checkpoints: String = text
+        .split_inclusive('\n')
+        .filter(|line| line.contains("\"signature\""))
+        .collect();
+    let kept_file = log.beside("kept");
+    fs::write(&kept_file, &checkpoints).unwrap();
+    let keys = [log.public.clone()];
+    let check = || {
+        let kept = KeptCheckpoints::read(&kept_file, &keys).unwrap();
+        verify(std::slice::from_ref(&log.path), &keys, kept).unwrap()
+    };
+    let report = check();
+    assert_eq!((report.kept, &*report.problems), (3, &[][..]));
+    let cut: String = text.split_inclusive('\n').take(6).collect();
+    fs::write(&log.path, &cut).unwrap();
+    let report = check();
+    assert_eq!((report.kept, report.proven), (2, Some(5)));
+    assert!(
+        report.problems[0]
+            .problem
+            .contains("the log is cut after record 5")
+    );
+    // What is kept must be signed.
+    for wrong in [
+        "{}\n",
+        &checkpoints.replacen("\"sequence\":2", "\"sequence\":3", 1),
+        "x",
+    ] {
+        fs::write(&kept_file, wrong).unwrap();
+        let error = KeptCheckpoints::read(&kept_file, &keys).unwrap_err();
+        assert!(format!("{error:#}").contains("line 1"), "{error:#}");
+    }
+}
+
+#[test]
+fn one_chain_does_not_stand_for_another_that_is_gone() {
+    let log = SignedLog::new(AT_THE_END);
+    let one = log.new_chain("one", 3);
+    // As long as the first, shorter and longer.
+    for calls in [3, 1, 5] {
+        let other = log.new_chain("other", calls);
+        let kept = [one.as_str(), &other].concat();
+        for (files, missing) in [("other", 5), ("one", 2 * calls - 1)] {
+            let report = log.verify_kept(&[files], &kept);
+            let [problem] = words(&report)[..] else {
+                panic!("{files} of {calls} calls: {report:?}");
+            };
+            assert!(
+                problem.contains("another chain") && problem.contains(&format!(" {missing} ")),
+                "{files} of {calls} calls: {problem}"
+            );
+            assert!(!report.is_proven());
+        }
+        // Each is right by itself, and both are with the checkpoints of both.
+        assert!(log.verify_kept(&["other"], &other).is_proven());
+        for files in [["one", "other"], ["other", "one"]] {
+            let report = log.verify_kept(&files, &kept);
+            assert_eq!(words(&report), [""; 0]);
+            assert_eq!((report.kept, report.unproven), (3 + calls as u64, 0));
+            assert_eq!(report.records, 6 + 2 * calls as u64);
+            // Nothing ties them to each other without.
+            for kept in ["", &one, &other] {
+                let report = log.verify_kept(&files, kept);
+                assert_eq!(words(&report).len(), 1, "{report:?}");
+            }
+            // A record of the one that was removed is missing still.
+            let text = fs::read_to_string(log.beside("one")).unwrap();
+            let cut: String = text.split_inclusive('\n').take(5).collect();
+            fs::write(log.beside("one"), cut).unwrap();
+            let report = log.verify_kept(&files, &kept);
+            assert!(
+                words(&report)
+                    .iter()
+                    .any(|words| words.contains("cut after record 4")),
+                "{report:?}"
+            );
+            fs::write(log.beside("one"), text).unwrap();
+        }
+    }
+}
+
+#[test]
+fn what_is_left_unsigned_of_an_earlier_chain_stays_unproven() {
+    let log = SignedLog::new(AT_THE_END);
+    let kept = log.new_chain("one", 2);
+    let text = fs::read_to_string(log.beside("one")).unwrap();
+    // As of a process that was killed.
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
+    fs::write(log.beside("one"), lines[..3].concat()).unwrap();
+    let first = kept.split_inclusive('\n').next().unwrap().to_owned();
+    let other = log.new_chain("other", 2);
+    let report = log.verify_kept(&["one", "other"], &[first, other].concat());
+    assert_eq!(words(&report), [""; 0]);
+    assert_eq!((report.records, report.unproven), (7, 1));
+}
+
+#[test]
+fn a_log_that_was_put_back_and_went_on_differently_lacks_what_was_kept() {
+    let log = SignedLog::new(AT_THE_END);
+    let record_twice = || {
+        for _ in 0..2 {
+            record(&log.host(), 1);
+        }
+    };
+    record_twice();
+    fs::copy(&log.path, log.beside("copy")).unwrap();
+    record_twice();
+    let first = log.checkpoints("audit.jsonl");
+    fs::copy(log.beside("copy"), &log.path).unwrap();
+    record_twice();
+    let second = log.checkpoints("audit.jsonl");
+    assert_eq!(words(&log.verify_kept(&["audit.jsonl"], &second)), [""; 0]);
+    let report = log.verify_kept(&["audit.jsonl"], &[first, second].concat());
+    assert_eq!(report.kept, 4);
+    let places: Vec<_> = report.problems.iter().map(|found| found.sequence).collect();
+    assert_eq!(places, [Some(5), Some(7)], "{report:?}");
+    assert!(
+        words(&report)
+            .iter()
+            .all(|words| words.contains("not the checkpoint")),
+        "{report:?}"
+    );
+}
+
+#[test]
+fn a_record_that_nobody_signed_does_not_stand_for_a_chain_that_is_gone() {
+    let log = SignedLog::new(AT_THE_END);
+    let one = log.new_chain("one", 2);
+    let other = log.new_chain("other", 2);
+    let kept = [one, other].concat();
+    let text = fs::read_to_string(log.beside("one")).unwrap();
+    let last = Link::of(text.lines().last().unwrap().as_bytes()).unwrap();
+    // It claims to be a later file of the chain, which begins after all that was kept.
+    let mut forged = format!(
+        "{{\"time\":\"2026-01-01T00:00:00.000Z\",\"id\":null,\"tool\":\"\",\"outcome\":\"{CONTINUED}\"}}"
+    )
+    .into_bytes();
+    let link = Link {
+        sequence: 1_000,
+        ..last
+    };
+    link.seal(&mut forged);
+    forged.push(b'\n');
+    fs::write(log.beside("forged"), forged).unwrap();
+    fs::set_permissions(log.beside("forged"), fs::Permissions::from_mode(0o600)).unwrap();
+    for files in [["forged", "other"], ["other", "forged"]] {
+        let report = log.verify_kept(&files, &kept);
+        assert!(!report.is_proven(), "{report:?}");
+    }
+}
+
+#[test]
+fn checkpoints_that_are_older_than_the_log_count_as_such() {
+    let log = SignedLog::new(AT_THE_END);
+    let host = log.host();
+    record(&host, 2);
+    host.sign_audit_log();
+    fs::rename(&log.path, log.beside("audit.jsonl.1")).unwrap();
+    record(&host, 2);
+    drop(host);
+    let kept = ["audit.jsonl.1", "audit.jsonl"]
+        .map(|file| log.checkpoints(file))
+        .concat();
+    let report = log.verify_kept(&["audit.jsonl.1", "audit.jsonl"], &kept);
+    assert_eq!((report.kept, report.missing_before), (2, 0));
+    let report = log.verify_kept(&["audit.jsonl"], &kept);
+    assert!(report.is_proven(), "{report:?}");
+    assert_eq!((report.kept, report.missing_before), (1, 3));
+}

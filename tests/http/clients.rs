@@ -1,6 +1,7 @@
 //! Clients with names: what each sees, its sessions, and its share.
 
 mod program;
+mod shares;
 
 use std::path::Path;
 use std::sync::Arc;

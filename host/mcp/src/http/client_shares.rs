@@ -1,8 +1,10 @@
 //! What clients may take of something that all share. Half of it is divided among them in
-//! equal parts, which nobody else takes; the other half is for those who ask first.
-//! Guards against: one client that leaves nothing to others.
+//! equal parts of at least one unit, which nobody else takes; the rest is for those who
+//! ask first. Guards against: one client that leaves nothing to others.
 
 use std::collections::HashMap;
+
+use anyhow::ensure;
 
 use super::client::ClientKey;
 
@@ -20,13 +22,24 @@ pub(super) struct ClientShares {
 }
 
 impl ClientShares {
-    /// Divides so many units among so many clients.
+    /// Checks that there is a unit for each client.
+    pub(super) fn check(most: usize, clients: usize, key: &str) -> anyhow::Result<()> {
+        ensure!(
+            most >= clients,
+            "`{key}` in `[http]` leaves {most} to {clients} clients, and each needs one of its \
+             own; raise `{key}` by {} at least",
+            clients - most
+        );
+        Ok(())
+    }
+
+    /// Divides so many units among so many clients, if there are [enough](Self::check).
     pub(super) fn new(most: usize, clients: usize) -> Self {
         let clients = clients.max(1);
-        let own = most / DIVIDED_PART / clients;
+        let own = (most / DIVIDED_PART / clients).max(1);
         Self {
             own,
-            common: most - own * clients,
+            common: most.saturating_sub(own * clients),
             common_taken: 0,
             taken: HashMap::new(),
         }
@@ -76,8 +89,9 @@ mod tests {
         for (most, clients, greedy, other) in [
             (128, 2, 96, 32),
             (128, 10, 74, 6),
-            (1, 3, 1, 0),
-            (0, 2, 0, 0),
+            (4, 3, 2, 1),
+            (128, 65, 64, 1),
+            (3, 3, 1, 1),
         ] {
             let mut shares = ClientShares::new(most, clients);
             let about = format!("{most} {clients}");
@@ -87,8 +101,19 @@ mod tests {
     }
 
     #[test]
+    fn more_clients_than_units_are_refused() {
+        ClientShares::check(128, 128, "streams").unwrap();
+        let error = ClientShares::check(128, 130, "streams").unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "`streams` in `[http]` leaves 128 to 130 clients, and each needs one of its own; \
+             raise `streams` by 2 at least"
+        );
+    }
+
+    #[test]
     fn a_client_without_others_takes_everything() {
-        for most in [0, 1, 7, 128] {
+        for most in [1, 7, 128] {
             let mut shares = ClientShares::new(most, 1);
             assert_eq!(take_all(&mut shares, &None), most);
         }

@@ -102,6 +102,7 @@ impl Places {
                 )
             })
         });
+        ClientShares::check(most - reserve(most), clients, "connections")?;
         Ok(Arc::new(Self {
             most,
             trusted: trusted.collect::<anyhow::Result<_>>()?,

@@ -85,3 +85,25 @@ fn a_server_with_fewer_places_than_clients_is_refused() {
         assert!(error.contains(&told), "{error}");
     }
 }
+
+#[test]
+fn a_call_with_the_header_of_a_subscription_counts_as_a_call() {
+    let mut options = only(&[("one", "")]);
+    options.limits.requests = 1;
+    let (server, _folders) = serve_teams(options, |builder| builder);
+    let read = json!({"skill_name": "public-notes"});
+    let read = as_client(Request::call(1, "read_skill", read), "one");
+    let disguised = read.with("Mcp-Method", "subscriptions/listen");
+    let answer = Client::once(server.address, &disguised);
+    assert_eq!(answer.text(), "# meadow\n");
+    let mut running = Client::connect(server.address);
+    running.send(&endless(7, "one").bytes());
+    wait_until("no call runs", || server.host.occupancy().running == 1);
+    for (version, status) in [("2025-11-25", 503), ("2026-07-28", 400)] {
+        let asked = disguised.clone().with("MCP-Protocol-Version", version);
+        let answer = Client::once(server.address, &asked);
+        assert_eq!(answer.status, status, "{version} {answer:?}");
+    }
+    let asked = disguised.without("MCP-Protocol-Version");
+    assert_eq!(Client::once(server.address, &asked).status, 503);
+}

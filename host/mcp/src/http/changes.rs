@@ -14,24 +14,22 @@ use axum::response::{IntoResponse as _, Response};
 use http_body::Frame;
 use tokio::sync::watch::Receiver;
 
-use super::headers::PROTOCOL_VERSION;
+use super::headers::{NAMES_METHOD, PROTOCOL_VERSION};
 use crate::live::Changes;
 
 /// The time after which an idle stream sends an empty line. Guards against: a
 /// balancer that closes silent connections, and a client that is gone unnoticed.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// The first revision without this stream.
-const FIRST_WITHOUT: &str = "2026-07-28";
-
-/// Returns whether a request is for this stream.
+/// Returns whether a request is for this stream. Revisions that name methods in headers
+/// have none.
 pub(super) fn is_requested(headers: &HeaderMap) -> bool {
     let accepted = headers.get_all(ACCEPT).iter();
     let accepted = accepted.filter_map(|value| value.to_str().ok());
     let mut accepted = accepted.flat_map(|value| value.split([',', ';']));
     let version = headers.get(PROTOCOL_VERSION);
     accepted.any(|media_type| media_type.trim() == "text/event-stream")
-        && version.is_none_or(|version| version.as_bytes() < FIRST_WITHOUT.as_bytes())
+        && version.is_none_or(|version| version.as_bytes() < NAMES_METHOD.as_bytes())
 }
 
 /// Returns a stream of the changes from now on.

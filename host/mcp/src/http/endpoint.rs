@@ -21,7 +21,7 @@ use tokio::sync::watch::Receiver;
 use tokio_util::sync::CancellationToken;
 
 use super::answer::{AnswerBody, RequestHold, at_shutdown, in_time};
-use super::headers::{METHOD, SESSION_ID};
+use super::headers::{self, SESSION_ID};
 use super::places::ConnectionPlace;
 use super::quota::{QuotaHolder, RequestQuota};
 use super::reply::{busy, closing, refusal};
@@ -141,7 +141,7 @@ impl<S: ServerHandler> Endpoint<S> {
         connection: Option<Arc<ConnectionPlace>>,
         client: Option<Arc<Client>>,
     ) -> Response {
-        let method = request.headers().get(METHOD);
+        let method = headers::method(request.headers());
         let is_subscription = method.is_some_and(|method| method == LISTEN);
         let quota = match is_subscription {
             true => &self.streams,

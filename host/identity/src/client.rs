@@ -63,15 +63,21 @@ impl Client {
         self.expires.is_some_and(|expires| expires <= now())
     }
 
-    /// Waits until a request of the client may be worked on.
+    /// Counts a request against the client's share.
     ///
     /// # Errors
     ///
     /// If the client has used up its share of this minute.
-    pub async fn enter(&self) -> Result<Share, ShareError> {
+    pub fn count_request(&self) -> Result<(), ShareError> {
+        let shares = self.shares.as_ref();
+        shares.map_or(Ok(()), Shares::count_request)
+    }
+
+    /// Waits until a request of the client may be worked on.
+    pub async fn enter(&self) -> Share {
         match &self.shares {
             Some(shares) => shares.enter().await,
-            None => Ok(Share::unbounded()),
+            None => Share::unbounded(),
         }
     }
 

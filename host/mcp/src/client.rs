@@ -6,17 +6,11 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use axum::http::request::Parts;
-use rmcp::model::{ErrorCode, ErrorData};
 use rmcp::service::{RequestContext, RoleServer};
-use serde_json::json;
 use skillhost::Host;
-use skillhost_identity::{Client, Share, ShareError};
+use skillhost_identity::{Client, Share};
 
 use crate::live::LiveHost;
-
-/// The code for a request that the server could answer later, from the range that
-/// JSON-RPC leaves to servers.
-const TRY_LATER: ErrorCode = ErrorCode(-32029);
 
 /// Returns the client of a request.
 pub(crate) fn of(context: &RequestContext<RoleServer>) -> Option<&Arc<Client>> {
@@ -25,15 +19,8 @@ pub(crate) fn of(context: &RequestContext<RoleServer>) -> Option<&Arc<Client>> {
 }
 
 /// Waits until the request may be worked on.
-pub(crate) async fn enter(client: Option<&Arc<Client>>) -> Result<Option<Share>, ErrorData> {
-    let Some(client) = client else {
-        return Ok(None);
-    };
-    let entered = client.enter().await.map(Some);
-    entered.map_err(|error: ShareError| {
-        let data = json!({"retryAfter": error.seconds()});
-        ErrorData::new(TRY_LATER, error.to_string(), Some(data))
-    })
+pub(crate) async fn enter(client: Option<&Arc<Client>>) -> Option<Share> {
+    Some(client?.enter().await)
 }
 
 /// The current host, as the client of a request sees it.

@@ -1,18 +1,46 @@
-//! What one client at full load leaves to others, and the requests that count for it.
+//! What one client at full load leaves to others, the requests that count for it, and the
+//! end and the content of its streams.
 
 use std::net::SocketAddr;
+use std::time::{Duration, SystemTime};
 
-use serde_json::json;
+use serde_json::{Value, json};
+use skillhost::config::Config;
 use skillhost_mcp::http::{HttpOptions, Server};
 
-use super::{as_client, call, clients, serve_teams};
+use super::{as_client, ask, call, clients, clients_with, serve_teams};
 use crate::http::wait_until;
-use crate::support::http::{Client, Request, TestServer};
+use crate::support::http::{Client, Request, TestServer, meta};
 
 /// Returns a request for the stream of changes.
-fn listen(client: &str) -> Request {
+fn stream(client: &str) -> Request {
     let request = Request::get("/mcp").with("Accept", "text/event-stream");
     as_client(request, client)
+}
+
+/// Returns a request for the same of the revision 2026-07-28.
+fn subscription(client: &str) -> Request {
+    let kinds = json!({
+        "toolsListChanged": true,
+        "promptsListChanged": true,
+        "resourcesListChanged": true,
+    });
+    let params = json!({"_meta": meta(), "notifications": kinds});
+    let method = "subscriptions/listen";
+    let body = json!({"jsonrpc": "2.0", "id": 5, "method": method, "params": params});
+    let request = Request::post(body.to_string())
+        .with("MCP-Protocol-Version", "2026-07-28")
+        .with("Mcp-Method", method);
+    as_client(request, client)
+}
+
+/// Returns the parameters of a handshake.
+fn hello() -> Value {
+    json!({
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"},
+    })
 }
 
 /// Opens a connection, sends a request and returns both with the answer's status.
@@ -44,7 +72,7 @@ fn each_client_has_a_place_of_its_own_however_many_there_are() {
     let mut taken = Vec::new();
     let mut statuses = Vec::new();
     for id in 0..4 {
-        let (stream, status) = open(&server, &listen("greedy"));
+        let (stream, status) = open(&server, &stream("greedy"));
         taken.push(stream);
         statuses.push(status);
         let mut connection = Client::connect(server.address);
@@ -56,7 +84,7 @@ fn each_client_has_a_place_of_its_own_however_many_there_are() {
         server.host.occupancy().running == 2
     });
     for client in ["other", "third"] {
-        let (_stream, status) = open(&server, &listen(client));
+        let (_stream, status) = open(&server, &stream(client));
         assert_eq!(status, 200, "{client}");
         let read = json!({"skill_name": "public-notes"});
         let answer = call(&server, Some(client), "read_skill", read);
@@ -106,4 +134,97 @@ fn a_call_with_the_header_of_a_subscription_counts_as_a_call() {
     }
     let asked = disguised.without("MCP-Protocol-Version");
     assert_eq!(Client::once(server.address, &asked).status, 503);
+}
+
+#[test]
+fn every_request_of_a_client_counts_for_its_minute() {
+    let message = |method: &str, params: Value| {
+        let body = json!({"jsonrpc": "2.0", "id": 5, "method": method, "params": params});
+        Request::post(body.to_string()).with("MCP-Protocol-Version", "2025-11-25")
+    };
+    let notification = r#"{"jsonrpc": "2.0", "method": "notifications/initialized"}"#;
+    let asked = [
+        (message("ping", json!({})), true),
+        (message("initialize", hello()), true),
+        (message("resources/templates/list", json!({})), true),
+        (message("no/such", json!({})), true),
+        (subscription(""), true),
+        (Request::post(notification), false),
+        (Request::post("no message"), false),
+        (stream(""), false),
+        (Request::get("/metrics"), false),
+    ];
+    let names: Vec<String> = (0..asked.len())
+        .map(|number| format!("c{number}"))
+        .collect();
+    let limits = "calls_per_minute = 1\nmetrics = true";
+    let tables: Vec<(&str, &str)> = names.iter().map(|name| (&**name, limits)).collect();
+    let (server, _folders) = serve_teams(clients(&tables), |builder| builder);
+    for (name, (request, has_id)) in names.iter().zip(asked) {
+        let about = format!(
+            "{} {:.99}",
+            request.line,
+            String::from_utf8_lossy(&request.body)
+        );
+        let request = as_client(request, name);
+        let (_first, status) = open(&server, &request);
+        assert!(![429, 503].contains(&status), "{about}: {status}");
+        let refused = Client::once(server.address, &request);
+        match has_id {
+            true => {
+                let answer = refused.json();
+                assert_eq!(answer["error"]["code"], -32029, "{about}: {answer}");
+                assert_eq!(answer["id"], 5, "{about}: {answer}");
+                let wait = answer["error"]["data"]["retryAfter"].as_u64().unwrap();
+                assert!((1..=60).contains(&wait), "{about}: {answer}");
+            }
+            false => {
+                assert_eq!(refused.status, 429, "{about}: {refused:?}");
+                let wait: u64 = refused.header("retry-after").unwrap().parse().unwrap();
+                assert!((1..=60).contains(&wait), "{about}: {refused:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_body_that_is_no_message_counts_for_the_bytes_of_a_minute() {
+    let table = [("small", "bytes_per_minute = \"64KiB\"")];
+    let (server, _folders) = serve_teams(clients(&table), |builder| builder);
+    let send = |request: Request| {
+        let mut connection = Client::connect(server.address);
+        connection.ask(&as_client(request, "small"))
+    };
+    assert_eq!(send(Request::post("x".repeat(200_000))).status, 400);
+    // A large one is refused before a byte of it is sent.
+    let announced = Request::post(Vec::new()).with("Content-Length", "200000");
+    let refused = send(announced);
+    assert_eq!(
+        (refused.status, refused.header("connection")),
+        (429, Some("close"))
+    );
+    let ping = ask(&server, Some("small"), "ping", json!({})).json();
+    assert_eq!(ping["error"]["code"], -32029, "{ping}");
+}
+
+#[test]
+fn a_client_past_its_minute_can_still_cancel() {
+    let table = [("one", "calls_per_minute = 2")];
+    let (server, _folders) = serve_teams(clients(&table), |builder| builder);
+    let opened = ask(&server, Some("one"), "initialize", hello());
+    let session = opened.header("mcp-session-id").unwrap();
+    let mut running = Client::connect(server.address);
+    running.send(&endless(7, "one").with("Mcp-Session-Id", session).bytes());
+    wait_until("no call runs", || server.host.occupancy().running == 1);
+    let cancel = json!({
+        "jsonrpc": "2.0",
+        "method": "notifications/cancelled",
+        "params": {"requestId": 7},
+    });
+    let cancel = Request::post(cancel.to_string()).with("Mcp-Session-Id", session);
+    let refused = Client::once(server.address, &as_client(cancel, "one"));
+    assert_eq!(refused.status, 429, "{refused:?}");
+    wait_until("the call still runs", || {
+        server.host.occupancy().running == 0
+    });
 }

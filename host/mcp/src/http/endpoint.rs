@@ -14,9 +14,9 @@ use rmcp::transport::streamable_http_server::StreamableHttpService;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
-use serde_json::json;
 use serde_json::value::RawValue;
-use skillhost_identity::Client;
+use serde_json::{Value, json};
+use skillhost_identity::{Client, ShareError};
 use tokio::sync::watch::Receiver;
 use tokio_util::sync::CancellationToken;
 
@@ -24,7 +24,7 @@ use super::answer::{AnswerBody, RequestHold, at_shutdown, in_time};
 use super::headers::{self, SESSION_ID};
 use super::places::ConnectionPlace;
 use super::quota::{QuotaHolder, RequestQuota};
-use super::reply::{busy, closing, refusal};
+use super::reply::{busy, closing, refusal, used_up};
 use super::sessions::{MessageKind, Sessions};
 use super::{HttpLimits, HttpOptions, changes, client, reply, sessions};
 use crate::live::Changes;
@@ -33,6 +33,14 @@ use crate::{labels, values};
 
 /// The method whose answer has no end.
 const LISTEN: &str = "subscriptions/listen";
+
+/// The code for a request that the server could answer later, from the range that
+/// JSON-RPC leaves to servers.
+const TRY_LATER: i32 = -32029;
+
+/// The most bytes of a body that is read to refuse it under its id. Guards against: a
+/// client past its minute that goes on sending.
+const REFUSED_BODY: usize = 64 << 10;
 
 /// The state that requests to `/mcp` share.
 pub(super) struct Endpoint<S> {
@@ -151,6 +159,9 @@ impl<S: ServerHandler> Endpoint<S> {
             return busy();
         };
         let (mut parts, body) = request.into_parts();
+        if let Some(why) = parts.extensions.remove::<ShareError>() {
+            return self.refuse_message(&why, &parts.headers, body).await;
+        }
         let body = match read(body, &parts.headers, &self.limits).await {
             Ok(body) => body,
             Err(refused) => return refused,
@@ -216,6 +227,27 @@ impl<S: ServerHandler> Endpoint<S> {
     }
 }
 
+impl<S> Endpoint<S> {
+    /// Refuses a message past its client's minute, under its id if it has one. A
+    /// cancellation is heard all the same.
+    async fn refuse_message(&self, why: &ShareError, headers: &HeaderMap, body: Body) -> Response {
+        let mut limits = self.limits.clone();
+        limits.body = limits.body.min(REFUSED_BODY);
+        let Ok(body) = read(body, headers, &limits).await else {
+            return closing(used_up(why));
+        };
+        self.sessions.classify(headers, &body, None);
+        match request_id(&body) {
+            Some(id) => {
+                let data = json!({"retryAfter": why.seconds()});
+                let error = json!({"code": TRY_LATER, "message": why.to_string(), "data": data});
+                error_answer(StatusCode::OK, Some(id), error)
+            }
+            None => used_up(why),
+        }
+    }
+}
+
 /// Returns the bound that a message exceeds, if any.
 fn find_excess(body: &[u8]) -> Option<String> {
     match values::too_many(body) {
@@ -278,12 +310,6 @@ fn is_json(headers: &HeaderMap) -> bool {
 /// Answers a body that is not a message of the protocol with a JSON-RPC error, and
 /// with the request's id if that can be read.
 fn malformed(body: &[u8], why: Option<&str>) -> Response {
-    // QuotaPermit as text: an id could be what the refusal spares.
-    #[derive(Deserialize)]
-    struct Identified<'a> {
-        #[serde(borrow)]
-        id: &'a RawValue,
-    }
     let text = str::from_utf8(body).unwrap_or_default();
     let invalid = |why| (-32600, format!("Invalid request: {why}"));
     let (code, message) = match why {
@@ -293,13 +319,26 @@ fn malformed(body: &[u8], why: Option<&str>) -> Response {
         }
         None => (-32700, "Parse error: the body is not JSON".to_owned()),
     };
-    let id = serde_json::from_str::<Identified<'_>>(text);
-    let id = id.ok().map(|request| request.id);
-    let id = id.filter(|id| {
-        let is_id = |first: char| matches!(first, '"' | '-' | '0'..='9');
-        id.get().starts_with(is_id) && id.get().len() <= labels::LABEL_BYTES
-    });
-    let error = json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}});
+    let error = json!({"code": code, "message": message});
+    error_answer(StatusCode::BAD_REQUEST, request_id(body), error)
+}
+
+/// Returns the id of a request, if it can be read.
+fn request_id(body: &[u8]) -> Option<&RawValue> {
+    // As text: an id could be what the refusal spares.
+    #[derive(Deserialize)]
+    struct Identified<'a> {
+        #[serde(borrow)]
+        id: &'a RawValue,
+    }
+    let request = serde_json::from_slice::<Identified<'_>>(body).ok()?;
+    let is_id = |first: char| matches!(first, '"' | '-' | '0'..='9');
+    let id = Some(request.id);
+    id.filter(|id| id.get().starts_with(is_id) && id.get().len() <= labels::LABEL_BYTES)
+}
+
+fn error_answer(status: StatusCode, id: Option<&RawValue>, error: Value) -> Response {
+    let answer = json!({"jsonrpc": "2.0", "id": id, "error": error});
     let headers = [(CONTENT_TYPE, "application/json")];
-    (StatusCode::BAD_REQUEST, headers, error.to_string()).into_response()
+    (status, headers, answer.to_string()).into_response()
 }

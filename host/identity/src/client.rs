@@ -1,12 +1,15 @@
 //! One client of a server: its name, what it may use, and its share.
 
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use skillhost::Scope;
 use skillhost::config::ClientConfig;
 
 use crate::shares::{Share, ShareError, Shares};
+
+/// The longest time between two looks at the clock, which may be set meanwhile.
+const LOOK: Duration = Duration::from_secs(60);
 
 /// A client that has shown who it is.
 #[derive(Debug)]
@@ -61,6 +64,18 @@ impl Client {
     /// Checks that its time has passed.
     pub(crate) fn is_expired(&self, now: impl FnOnce() -> SystemTime) -> bool {
         self.expires.is_some_and(|expires| expires <= now())
+    }
+
+    /// Waits until the client's time has passed.
+    pub async fn expired(&self) {
+        let Some(expires) = self.expires else {
+            return std::future::pending().await;
+        };
+        while let Ok(left) = expires.duration_since(SystemTime::now())
+            && !left.is_zero()
+        {
+            tokio::time::sleep(left.min(LOOK)).await;
+        }
     }
 
     /// Counts a request against the client's share.

@@ -228,3 +228,26 @@ fn a_client_past_its_minute_can_still_cancel() {
         server.host.occupancy().running == 0
     });
 }
+
+#[test]
+fn streams_of_a_client_end_when_its_time_has_passed() {
+    let expires = SystemTime::now() + Duration::from_secs(3);
+    let set = |config: &mut Config| config.clients[0].expires = Some(expires);
+    let options = clients_with(&[("brief", ""), ("other", "")], set);
+    let (server, folders) = serve_teams(options, |builder| builder);
+    let streams = [stream("brief"), subscription("brief"), stream("other")];
+    let [old, new, mut other] = streams.map(|request| {
+        let (stream, status) = open(&server, &request);
+        assert_eq!(status, 200, "{}", request.line);
+        stream
+    });
+    for mut stream in [old, new] {
+        while stream.chunk().unwrap().is_some() {}
+        assert!(SystemTime::now() >= expires, "a stream ended too early");
+    }
+    let listed = ask(&server, Some("brief"), "tools/list", json!({}));
+    assert_eq!(listed.status, 401);
+    // Another client's goes on.
+    folders.write("public-notes/new.md", "new\n");
+    assert!(other.chunk().unwrap().is_some());
+}

@@ -20,7 +20,7 @@ use skillhost_identity::{Client, ShareError};
 use tokio::sync::watch::Receiver;
 use tokio_util::sync::CancellationToken;
 
-use super::answer::{AnswerBody, RequestHold, at_shutdown, in_time};
+use super::answer::{AnswerBody, RequestHold, at_end, in_time};
 use super::headers::{self, SESSION_ID};
 use super::places::ConnectionPlace;
 use super::quota::{QuotaHolder, RequestQuota};
@@ -131,7 +131,7 @@ pub(super) async fn answer<S: ServerHandler>(
         else {
             return busy();
         };
-        let end = at_shutdown(endpoint.ending.clone());
+        let end = at_end(endpoint.ending.clone(), client);
         return changes::stream(changes.clone()).map(|body| AnswerBody::body(body, end, hold));
     }
     let allowed = match changes {
@@ -220,7 +220,7 @@ impl<S: ServerHandler> Endpoint<S> {
             answer.headers_mut().insert(SESSION_ID, id);
         }
         let end = match is_subscription {
-            true => at_shutdown(self.ending.clone()),
+            true => at_end(self.ending.clone(), client),
             false => in_time(request_time, cancelled),
         };
         answer.map(|body| AnswerBody::body(Body::new(body), end, hold))

@@ -13,6 +13,7 @@ mod reply;
 mod network;
 mod places;
 mod quota;
+mod answer_bytes;
 mod sessions;
 mod answer;
 mod changes;

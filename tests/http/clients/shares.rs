@@ -251,3 +251,27 @@ fn streams_of_a_client_end_when_its_time_has_passed() {
     folders.write("public-notes/new.md", "new\n");
     assert!(other.chunk().unwrap().is_some());
 }
+
+#[test]
+fn a_client_that_reads_no_answers_leaves_others_room_for_theirs() {
+    let mut options = only(&[("greedy", ""), ("other", "")]);
+    options.limits.answers = 24 << 20;
+    let (server, folders) = serve_teams(options, |builder| builder);
+    folders.write("public-notes/large.md", "x".repeat(6_000_000));
+    folders.write("public-notes/half.md", "x".repeat(3_000_000));
+    let read = |client, file| {
+        let arguments = json!({"skill_name": "public-notes", "file_path": file});
+        as_client(Request::call(1, "read_file_in_skill", arguments), client)
+    };
+    let unread: Vec<_> = (0..8)
+        .map(|_| open(&server, &read("greedy", "large.md")))
+        .collect();
+    let count = unread.iter().filter(|(_, status)| *status == 200).count();
+    // Half of the bytes, and its own quarter.
+    assert_eq!(count, 3, "of 6 MB each");
+    for _ in 0..3 {
+        let answer = Client::once(server.address, &read("other", "half.md"));
+        assert_eq!(answer.status, 200, "{:.200}", answer.body);
+    }
+    drop(unread);
+}

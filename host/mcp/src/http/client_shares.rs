@@ -45,30 +45,37 @@ impl ClientShares {
         }
     }
 
-    /// Takes a unit for a client. Returns false if none is left for it.
-    pub(super) fn take(&mut self, client: &ClientKey) -> bool {
+    /// Takes units for a client. Returns false if too few are left for it.
+    pub(super) fn take(&mut self, client: &ClientKey, units: usize) -> bool {
         let taken = self.taken.get(client).copied().unwrap_or_default();
-        if taken >= self.own {
-            if self.common_taken >= self.common {
-                return false;
-            }
-            self.common_taken += 1;
+        let Some(now) = taken.checked_add(units) else {
+            return false;
+        };
+        let more = self.of_common(now) - self.of_common(taken);
+        if more > self.common - self.common_taken {
+            return false;
         }
-        self.taken.insert(client.clone(), taken + 1);
+        self.common_taken += more;
+        self.taken.insert(client.clone(), now);
         true
     }
 
-    /// Gives a unit of a client back.
-    pub(super) fn give_back(&mut self, client: &ClientKey) {
-        if let Some(taken) = self.taken.get_mut(client) {
-            if *taken > self.own {
-                self.common_taken -= 1;
-            }
-            *taken -= 1;
-            if *taken == 0 {
-                self.taken.remove(client);
-            }
-        }
+    /// Gives units of a client back.
+    pub(super) fn give_back(&mut self, client: &ClientKey, units: usize) {
+        let Some(&taken) = self.taken.get(client) else {
+            return;
+        };
+        let left = taken.saturating_sub(units);
+        self.common_taken -= self.of_common(taken) - self.of_common(left);
+        match left {
+            0 => self.taken.remove(client),
+            _ => self.taken.insert(client.clone(), left),
+        };
+    }
+
+    /// Returns how many of a client's units are not its own.
+    fn of_common(&self, taken: usize) -> usize {
+        taken.saturating_sub(self.own)
     }
 }
 
@@ -81,7 +88,7 @@ mod tests {
     }
 
     fn take_all(shares: &mut ClientShares, client: &ClientKey) -> usize {
-        (0..1000).take_while(|_| shares.take(client)).count()
+        (0..1000).take_while(|_| shares.take(client, 1)).count()
     }
 
     #[test]
@@ -126,14 +133,14 @@ mod tests {
         for _ in 0..3 {
             assert_eq!(take_all(&mut shares, &one), 6);
             assert_eq!(take_all(&mut shares, &other), 2);
-            shares.give_back(&one);
-            assert!(shares.take(&other) && !shares.take(&one));
-            (0..5).for_each(|_| shares.give_back(&one));
-            (0..3).for_each(|_| shares.give_back(&other));
+            shares.give_back(&one, 1);
+            assert!(shares.take(&other, 1) && !shares.take(&one, 1));
+            (0..5).for_each(|_| shares.give_back(&one, 1));
+            (0..3).for_each(|_| shares.give_back(&other, 1));
             assert!(shares.taken.is_empty() && shares.common_taken == 0);
         }
         // What nobody took is not given back.
-        shares.give_back(&one);
+        shares.give_back(&one, 1);
         assert_eq!(take_all(&mut shares, &one), 6);
     }
 }

@@ -2,7 +2,6 @@
 //! what the request takes until the last byte of the answer is written.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 
 use axum::body::{Body, Bytes, HttpBody as _, to_bytes};
 use axum::extract::{Request, State};
@@ -21,6 +20,7 @@ use tokio::sync::watch::Receiver;
 use tokio_util::sync::CancellationToken;
 
 use super::answer::{AnswerBody, RequestHold, at_end, in_time};
+use super::answer_bytes::AnswerBytes;
 use super::headers::{self, SESSION_ID};
 use super::places::ConnectionPlace;
 use super::quota::{QuotaHolder, RequestQuota};
@@ -28,7 +28,6 @@ use super::reply::{busy, closing, refusal, used_up};
 use super::sessions::{MessageKind, Sessions};
 use super::{HttpLimits, HttpOptions, changes, client, reply, sessions};
 use crate::live::Changes;
-use crate::room::Room;
 use crate::{labels, values};
 
 /// The method whose answer has no end.
@@ -47,8 +46,7 @@ pub(super) struct Endpoint<S> {
     service: StreamableHttpService<S, NeverSessionManager>,
     requests: Arc<RequestQuota>,
     streams: Arc<RequestQuota>,
-    /// The bytes that answers may still take.
-    room: Arc<AtomicUsize>,
+    answers: Arc<AnswerBytes>,
     sessions: Arc<Sessions>,
     changes: Option<Receiver<Changes>>,
     limits: HttpLimits,
@@ -70,7 +68,7 @@ impl<S: ServerHandler> Endpoint<S> {
             service,
             requests: RequestQuota::new(limits.requests, options.clients.len()),
             streams: RequestQuota::new(limits.streams, options.clients.len()),
-            room: Arc::new(AtomicUsize::new(limits.answers)),
+            answers: AnswerBytes::new(limits.answers, options.clients.len()),
             sessions,
             changes,
             limits,
@@ -104,7 +102,9 @@ impl<S: ServerHandler> Endpoint<S> {
             _protection: protection,
             _in_flight: None,
             client: client.cloned(),
-            room: Room::new(&self.room),
+            room: self
+                .answers
+                .room(client.and_then(|client| client::key(client))),
         })
     }
 }

@@ -14,7 +14,7 @@ use rmcp::model::{
 };
 use rmcp::service::{NotificationContext, RequestContext, RoleServer, SubscriptionContext};
 
-use crate::client::ClientView;
+use crate::client::{self, ClientView};
 use crate::live::LiveHost;
 use crate::room::AnswerRoom;
 use crate::{caller, methods, progress, prompts, resources, skills, tools};
@@ -182,7 +182,10 @@ impl ServerHandler for Handler {
     }
 
     async fn listen(&self, subscription: SubscriptionContext) -> Result<(), ErrorData> {
-        self.live.notify_subscriber(&subscription).await;
+        let client = client::of(subscription.request_context());
+        let scope = client.and_then(|client| client.scope());
+        let scope = scope.map(Arc::as_ref);
+        self.live.notify_subscriber(&subscription, scope).await;
         Ok(())
     }
 

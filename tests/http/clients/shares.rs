@@ -275,3 +275,33 @@ fn a_client_that_reads_no_answers_leaves_others_room_for_theirs() {
     }
     drop(unread);
 }
+
+#[test]
+fn a_client_with_a_scope_is_told_when_what_it_sees_has_changed() {
+    let tables = [("guest", "skills = [\"public-*\"]"), ("all", "")];
+    let (server, folders) = serve_teams(clients(&tables), |builder| builder);
+    let prompts = |client| ask(&server, Some(client), "prompts/list", json!({})).body;
+    assert!(prompts("guest").contains("skills"));
+    let asked = [stream("guest"), subscription("guest"), stream("all")];
+    let [old, new, mut all] = asked.map(|request| open(&server, &request).0);
+    // For who sees everything, the prompt and the schemas stay.
+    std::fs::remove_dir_all(folders.root.join("public-notes")).unwrap();
+    for mut stream in [old, new] {
+        let mut seen = String::new();
+        while !["tools", "prompts", "resources"]
+            .iter()
+            .all(|list| seen.contains(&format!("notifications/{list}/list_changed")))
+        {
+            let chunk = stream.chunk().unwrap().expect(&seen);
+            seen.push_str(str::from_utf8(&chunk).unwrap());
+        }
+    }
+    assert!(!prompts("guest").contains("skills"));
+    assert!(prompts("all").contains("skills"));
+    let mut seen = String::new();
+    while !seen.contains("resources") {
+        let chunk = all.chunk().unwrap().expect(&seen);
+        seen.push_str(str::from_utf8(&chunk).unwrap());
+    }
+    assert!(!seen.contains("prompts"), "{seen}");
+}

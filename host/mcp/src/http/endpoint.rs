@@ -131,8 +131,9 @@ pub(super) async fn answer<S: ServerHandler>(
         else {
             return busy();
         };
-        let end = at_end(endpoint.ending.clone(), client);
-        return changes::stream(changes.clone()).map(|body| AnswerBody::body(body, end, hold));
+        let end = at_end(endpoint.ending.clone(), client.clone());
+        return changes::stream(changes.clone(), client)
+            .map(|body| AnswerBody::body(body, end, hold));
     }
     let allowed = match changes {
         Some(_) => "GET, POST",

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use axum::http::request::Parts;
 use rmcp::service::{RequestContext, RoleServer};
-use skillhost::Host;
+use skillhost::{Host, SKILL_RESOURCES};
 use skillhost_identity::{Client, Share};
 
 use crate::live::LiveHost;
@@ -16,6 +16,12 @@ use crate::live::LiveHost;
 pub(crate) fn of(context: &RequestContext<RoleServer>) -> Option<&Arc<Client>> {
     let parts = context.extensions.get::<Parts>();
     parts.and_then(|parts| parts.extensions.get::<Arc<Client>>())
+}
+
+/// Checks that the client of a request has skills' files as resources, if they are served.
+pub(crate) fn has_resources(context: &RequestContext<RoleServer>) -> bool {
+    let scope = of(context).and_then(|client| client.scope());
+    scope.is_none_or(|scope| scope.allows_tool(SKILL_RESOURCES))
 }
 
 /// Waits until the request may be worked on.

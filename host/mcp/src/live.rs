@@ -18,7 +18,7 @@ use super::faults::FaultLog;
 use skillhost::Definition;
 use skillhost::Line;
 use skillhost::prompt;
-use skillhost::{Host, HostBuilder, Scope};
+use skillhost::{Host, HostBuilder, SKILL_RESOURCES, Scope};
 
 /// The longest time that a session's client may take to read a notification.
 /// Guards against: a client that does not read.
@@ -70,7 +70,7 @@ impl Changes {
         ChangedLists {
             tools: by_skills || self.tools != earlier.tools,
             prompts: by_skills || self.prompts != earlier.prompts,
-            resources,
+            resources: resources && scope.is_none_or(|scope| scope.allows_tool(SKILL_RESOURCES)),
         }
     }
 }

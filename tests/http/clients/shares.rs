@@ -305,3 +305,35 @@ fn a_client_with_a_scope_is_told_when_what_it_sees_has_changed() {
     }
     assert!(!seen.contains("prompts"), "{seen}");
 }
+
+#[test]
+fn a_client_without_resources_is_not_told_of_them() {
+    let tables = [
+        ("none", "tools = [\"read_*\"]"),
+        ("some", "tools = [\"skill_*\"]"),
+    ];
+    let (server, _folders) = serve_teams(clients(&tables), |builder| builder);
+    let discover = json!({
+        "jsonrpc": "2.0", "id": 1, "method": "server/discover", "params": {"_meta": meta()},
+    });
+    let discover = Request::post(discover.to_string())
+        .with("MCP-Protocol-Version", "2026-07-28")
+        .with("Mcp-Method", "server/discover");
+    for (client, has_resources) in [("none", false), ("some", true)] {
+        let told = [
+            ask(&server, Some(client), "initialize", hello()).json(),
+            Client::once(server.address, &as_client(discover.clone(), client)).json(),
+        ];
+        for told in told {
+            let capabilities = &told["result"]["capabilities"];
+            assert!(capabilities["tools"].is_object(), "{client}: {told}");
+            for capability in ["resources", "extensions"] {
+                let is_told = capabilities[capability].is_object();
+                assert_eq!(is_told, has_resources, "{client} {capability}: {told}");
+            }
+        }
+        let templates = ask(&server, Some(client), "resources/templates/list", json!({}));
+        let templates = templates.json();
+        assert_eq!(templates["error"].is_null(), has_resources, "{templates}");
+    }
+}

@@ -1,6 +1,7 @@
 //! Clients with names: what each sees, its sessions, and its share.
 
 mod program;
+mod shares;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -25,12 +26,17 @@ fn token_of(client: &str) -> String {
 /// Returns clients with these tables, each with its [token](token_of), and the client
 /// without a name.
 fn clients(tables: &[(&str, &str)]) -> HttpOptions {
+    clients_with(tables, |_| {})
+}
+
+fn clients_with(tables: &[(&str, &str)], change: impl FnOnce(&mut Config)) -> HttpOptions {
     let table = |(name, keys): &(&str, &str)| {
         let digest = skillhost::internal::sha256_hex(token_of(name).as_bytes());
         format!("[clients.{name}]\ntoken_sha256 = \"{digest}\"\n{keys}\n")
     };
     let text: String = tables.iter().map(table).collect();
-    let config = Config::parse(&text, "skillhost.toml", Path::new("/")).unwrap();
+    let mut config = Config::parse(&text, "skillhost.toml", Path::new("/")).unwrap();
+    change(&mut config);
     options(|options| {
         options.clients = Clients::read(&config.clients).unwrap();
         options.token = Token::new(TOKEN).ok();

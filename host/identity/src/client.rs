@@ -1,12 +1,15 @@
 //! One client of a server: its name, what it may use, and its share.
 
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use skillhost::Scope;
 use skillhost::config::ClientConfig;
 
 use crate::shares::{Share, ShareError, Shares};
+
+/// The longest time between two looks at the clock, which may be set meanwhile.
+const LOOK: Duration = Duration::from_secs(60);
 
 /// A client that has shown who it is.
 #[derive(Debug)]
@@ -63,15 +66,33 @@ impl Client {
         self.expires.is_some_and(|expires| expires <= now())
     }
 
-    /// Waits until a request of the client may be worked on.
+    /// Waits until the client's time has passed.
+    pub async fn expired(&self) {
+        let Some(expires) = self.expires else {
+            return std::future::pending().await;
+        };
+        while let Ok(left) = expires.duration_since(SystemTime::now())
+            && !left.is_zero()
+        {
+            tokio::time::sleep(left.min(LOOK)).await;
+        }
+    }
+
+    /// Counts a request against the client's share.
     ///
     /// # Errors
     ///
     /// If the client has used up its share of this minute.
-    pub async fn enter(&self) -> Result<Share, ShareError> {
+    pub fn count_request(&self) -> Result<(), ShareError> {
+        let shares = self.shares.as_ref();
+        shares.map_or(Ok(()), Shares::count_request)
+    }
+
+    /// Waits until a request of the client may be worked on.
+    pub async fn enter(&self) -> Share {
         match &self.shares {
             Some(shares) => shares.enter().await,
-            None => Ok(Share::unbounded()),
+            None => Share::unbounded(),
         }
     }
 

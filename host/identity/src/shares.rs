@@ -54,9 +54,8 @@ impl Shares {
         }
     }
 
-    /// Counts a request against its minute, and waits until it may be worked on. Those
-    /// of one client take turns in the order in which they came.
-    pub(crate) async fn enter(&self) -> Result<Share, ShareError> {
+    /// Counts a request against its minute.
+    pub(crate) fn count_request(&self) -> Result<(), ShareError> {
         let now = Instant::now();
         if let Some(bytes) = &self.bytes {
             // An answer's size is known only at its end, so the bound is passed once.
@@ -75,9 +74,15 @@ impl Shares {
                 wait,
             })?;
         }
+        Ok(())
+    }
+
+    /// Waits until a request may be worked on. Those of one client take turns in the
+    /// order in which they came.
+    pub(crate) async fn enter(&self) -> Share {
         let place = Arc::clone(&self.at_a_time).acquire_owned().await;
         // It is never closed.
-        Ok(Share { _place: place.ok() })
+        Share { _place: place.ok() }
     }
 
     /// Counts bytes against their minute.
@@ -178,26 +183,26 @@ mod tests {
     #[tokio::test]
     async fn requests_of_a_client_wait_for_one_another() {
         let shares = shares(2, None, None);
-        let (one, _two) = (shares.enter().await.unwrap(), shares.enter().await.unwrap());
+        let (one, _two) = (shares.enter().await, shares.enter().await);
         let mut third = Box::pin(shares.enter());
         let soon = Duration::from_millis(10);
         assert!(tokio::time::timeout(soon, &mut third).await.is_err());
         drop(one);
-        third.await.unwrap();
+        third.await;
     }
 
-    #[tokio::test]
-    async fn refuses_more_requests_and_bytes_than_a_minute_has() {
+    #[test]
+    fn refuses_more_requests_and_bytes_than_a_minute_has() {
         let few = shares(9, Some(2), None);
-        few.enter().await.unwrap();
-        few.enter().await.unwrap();
-        let error = few.enter().await.unwrap_err();
+        few.count_request().unwrap();
+        few.count_request().unwrap();
+        let error = few.count_request().unwrap_err();
         assert!((29..=30).contains(&error.seconds()), "{error}");
         assert!(error.to_string().contains("its requests"), "{error}");
         let small = shares(9, None, Some(1 << 20));
-        small.enter().await.unwrap();
+        small.count_request().unwrap();
         small.count_bytes(2 << 20);
-        let error = small.enter().await.unwrap_err();
+        let error = small.count_request().unwrap_err();
         assert!((59..=61).contains(&error.seconds()), "{error}");
         assert!(error.to_string().contains("its bytes"), "{error}");
     }

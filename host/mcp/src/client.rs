@@ -6,17 +6,11 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use axum::http::request::Parts;
-use rmcp::model::{ErrorCode, ErrorData};
 use rmcp::service::{RequestContext, RoleServer};
-use serde_json::json;
-use skillhost::Host;
-use skillhost_identity::{Client, Share, ShareError};
+use skillhost::{Host, SKILL_RESOURCES};
+use skillhost_identity::{Client, Share};
 
 use crate::live::LiveHost;
-
-/// The code for a request that the server could answer later, from the range that
-/// JSON-RPC leaves to servers.
-const TRY_LATER: ErrorCode = ErrorCode(-32029);
 
 /// Returns the client of a request.
 pub(crate) fn of(context: &RequestContext<RoleServer>) -> Option<&Arc<Client>> {
@@ -24,16 +18,15 @@ pub(crate) fn of(context: &RequestContext<RoleServer>) -> Option<&Arc<Client>> {
     parts.and_then(|parts| parts.extensions.get::<Arc<Client>>())
 }
 
+/// Checks that the client of a request has skills' files as resources, if they are served.
+pub(crate) fn has_resources(context: &RequestContext<RoleServer>) -> bool {
+    let scope = of(context).and_then(|client| client.scope());
+    scope.is_none_or(|scope| scope.allows_tool(SKILL_RESOURCES))
+}
+
 /// Waits until the request may be worked on.
-pub(crate) async fn enter(client: Option<&Arc<Client>>) -> Result<Option<Share>, ErrorData> {
-    let Some(client) = client else {
-        return Ok(None);
-    };
-    let entered = client.enter().await.map(Some);
-    entered.map_err(|error: ShareError| {
-        let data = json!({"retryAfter": error.seconds()});
-        ErrorData::new(TRY_LATER, error.to_string(), Some(data))
-    })
+pub(crate) async fn enter(client: Option<&Arc<Client>>) -> Option<Share> {
+    Some(client?.enter().await)
 }
 
 /// The current host, as the client of a request sees it.

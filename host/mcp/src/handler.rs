@@ -6,15 +6,16 @@ use std::sync::Arc;
 use rmcp::ServerHandler;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, CustomRequest, CustomResult,
-    ErrorData, GetPromptRequestParams, GetPromptResponse, GetSkillRequestParams, GetSkillResult,
-    Implementation, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
-    ListSkillsResult, ListToolsResult, PaginatedRequestParams, ReadResourceDirectoryRequestParams,
-    ReadResourceDirectoryResult, ReadResourceRequestParams, ReadResourceResponse,
-    ResourcesCapability, ServerCapabilities, ServerConfig, SubscriptionFilter,
+    DiscoverResult, ErrorData, GetPromptRequestParams, GetPromptResponse, GetSkillRequestParams,
+    GetSkillResult, Implementation, InitializeRequestParams, InitializeResult, ListPromptsResult,
+    ListResourceTemplatesResult, ListResourcesResult, ListSkillsResult, ListToolsResult,
+    PaginatedRequestParams, ReadResourceDirectoryRequestParams, ReadResourceDirectoryResult,
+    ReadResourceRequestParams, ReadResourceResponse, ResourcesCapability, ServerCapabilities,
+    ServerConfig, SubscriptionFilter,
 };
 use rmcp::service::{NotificationContext, RequestContext, RoleServer, SubscriptionContext};
 
-use crate::client::ClientView;
+use crate::client::{self, ClientView};
 use crate::live::LiveHost;
 use crate::room::AnswerRoom;
 use crate::{caller, methods, progress, prompts, resources, skills, tools};
@@ -37,6 +38,10 @@ impl Handler {
         Self { live }
     }
 
+    fn serves_resources(&self) -> bool {
+        self.live.builder().serves_resources()
+    }
+
     /// Returns the host that it answers from.
     pub fn live(&self) -> &Arc<LiveHost> {
         &self.live
@@ -54,7 +59,7 @@ impl ServerHandler for Handler {
                 .enable_prompts_list_changed();
         }
         let mut capabilities = capabilities.build();
-        if self.live.builder().serves_resources() {
+        if self.serves_resources() {
             let mut resources = ResourcesCapability::default();
             resources.list_changed = self.live.is_watched().then_some(true);
             capabilities.resources = Some(resources);
@@ -67,6 +72,27 @@ impl ServerHandler for Handler {
                     .with_description("A sandboxed WebAssembly plugin host for agent skills"),
             )
             .with_instructions(INSTRUCTIONS)
+    }
+
+    async fn initialize(
+        &self,
+        request: InitializeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<InitializeResult, ErrorData> {
+        context.peer.set_peer_info(request.clone());
+        let mut result = self.negotiate_initialize(&request)?;
+        limit(&mut result.capabilities, &context);
+        Ok(result)
+    }
+
+    async fn discover(
+        &self,
+        context: RequestContext<RoleServer>,
+    ) -> Result<DiscoverResult, ErrorData> {
+        let versions = self.supported_protocol_versions().into_owned();
+        let mut info = self.get_info();
+        limit(&mut info.capabilities, &context);
+        Ok(DiscoverResult::from_server_info(versions, info))
     }
 
     async fn list_tools(
@@ -126,9 +152,12 @@ impl ServerHandler for Handler {
     async fn list_resource_templates(
         &self,
         _: Option<PaginatedRequestParams>,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        Ok(resources::templates())
+        match self.serves_resources() && client::has_resources(&context) {
+            true => Ok(resources::templates()),
+            false => Err(resources::none()),
+        }
     }
 
     async fn read_resource(
@@ -182,7 +211,10 @@ impl ServerHandler for Handler {
     }
 
     async fn listen(&self, subscription: SubscriptionContext) -> Result<(), ErrorData> {
-        self.live.notify_subscriber(&subscription).await;
+        let client = client::of(subscription.request_context());
+        let scope = client.and_then(|client| client.scope());
+        let scope = scope.map(Arc::as_ref);
+        self.live.notify_subscriber(&subscription, scope).await;
         Ok(())
     }
 
@@ -198,5 +230,13 @@ impl ServerHandler for Handler {
     ) -> Result<CustomResult, ErrorData> {
         let revision = context.meta.protocol_version();
         Err(methods::error(&request.method, revision.as_ref()))
+    }
+}
+
+/// Takes away the capabilities that the client of a request may not use.
+fn limit(capabilities: &mut ServerCapabilities, context: &RequestContext<RoleServer>) {
+    if !client::has_resources(context) {
+        capabilities.resources = None;
+        capabilities.extensions = None;
     }
 }

@@ -13,6 +13,7 @@ mod reply;
 mod network;
 mod places;
 mod quota;
+mod answer_bytes;
 mod sessions;
 mod answer;
 mod changes;
@@ -51,6 +52,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::live::Changes;
+use client_shares::ClientShares;
 use connection::Acceptor;
 use endpoint::Endpoint;
 use gate::Gate;
@@ -134,8 +136,11 @@ impl Server {
         let (hosts, origins) = (&options.allowed_hosts, &options.allowed_origins);
         Peers::new(hosts, origins, address).with_context(cannot)?;
         let clients = options.clients.len() + usize::from(options.token.is_some());
-        let connections = options.limits.connections;
-        Places::new(connections, clients, &options.trusted_proxies).with_context(cannot)?;
+        let limits = &options.limits;
+        for (most, key) in [(limits.requests, "requests"), (limits.streams, "streams")] {
+            ClientShares::check(most, clients, key).with_context(cannot)?;
+        }
+        Places::new(limits.connections, clients, &options.trusted_proxies).with_context(cannot)?;
         Ok(())
     }
 

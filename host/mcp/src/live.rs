@@ -18,7 +18,7 @@ use super::faults::FaultLog;
 use skillhost::Definition;
 use skillhost::Line;
 use skillhost::prompt;
-use skillhost::{Host, HostBuilder};
+use skillhost::{Host, HostBuilder, SKILL_RESOURCES, Scope};
 
 /// The longest time that a session's client may take to read a notification.
 /// Guards against: a client that does not read.
@@ -52,6 +52,27 @@ pub struct Changes {
     pub prompts: u64,
     /// Changes of skills or their files.
     pub resources: u64,
+}
+
+/// The listings that have changed, as a client sees them.
+pub(crate) struct ChangedLists {
+    pub(crate) tools: bool,
+    pub(crate) prompts: bool,
+    pub(crate) resources: bool,
+}
+
+impl Changes {
+    /// Returns what has changed since an earlier time. What a scope sees of tools and
+    /// prompts is not compared: it may have changed with any skill.
+    pub(crate) fn since(&self, earlier: &Self, scope: Option<&Scope>) -> ChangedLists {
+        let resources = self.resources != earlier.resources;
+        let by_skills = resources && scope.is_some();
+        ChangedLists {
+            tools: by_skills || self.tools != earlier.tools,
+            prompts: by_skills || self.prompts != earlier.prompts,
+            resources: resources && scope.is_none_or(|scope| scope.allows_tool(SKILL_RESOURCES)),
+        }
+    }
 }
 
 /// The number of folders in which changes are noticed.
@@ -279,8 +300,12 @@ impl LiveHost {
         self.closing.is_cancelled()
     }
 
-    /// Notifies a subscriber of what it asked for, until one side ends that.
-    pub(crate) async fn notify_subscriber(&self, subscription: &SubscriptionContext) {
+    /// Notifies a subscriber with a scope of what it asked for, until one side ends that.
+    pub(crate) async fn notify_subscriber(
+        &self,
+        subscription: &SubscriptionContext,
+        scope: Option<&Scope>,
+    ) {
         let mut changes = self.changes();
         let mut sent = *changes.borrow_and_update();
         let accepted = subscription.accepted();
@@ -292,14 +317,15 @@ impl LiveHost {
         let notify = async {
             while changes.changed().await.is_ok() {
                 let now = *changes.borrow_and_update();
+                let changed = now.since(&sent, scope);
                 let sink = subscription.sink();
-                if tools && now.tools != sent.tools {
+                if tools && changed.tools {
                     sink.notify_tool_list_changed().await?;
                 }
-                if prompts && now.prompts != sent.prompts {
+                if prompts && changed.prompts {
                     sink.notify_prompt_list_changed().await?;
                 }
-                if resources && now.resources != sent.resources {
+                if resources && changed.resources {
                     sink.notify_resource_list_changed().await?;
                 }
                 sent = now;
@@ -378,13 +404,15 @@ impl LiveHost {
         let mut notifications = tokio::task::JoinSet::new();
         for session in sessions {
             notifications.spawn(tokio::time::timeout(NOTIFY_TIME, async move {
-                if now.tools != before.tools {
+                // They are of a transport without clients.
+                let changed = now.since(&before, None);
+                if changed.tools {
                     session.notify_tool_list_changed().await?;
                 }
-                if now.prompts != before.prompts {
+                if changed.prompts {
                     session.notify_prompt_list_changed().await?;
                 }
-                if now.resources != before.resources {
+                if changed.resources {
                     session.notify_resource_list_changed().await?;
                 }
                 Ok::<_, rmcp::ServiceError>(())

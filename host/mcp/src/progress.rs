@@ -23,7 +23,7 @@ pub(crate) fn run<'a, T: Send + 'a>(
     let work: Pin<Box<dyn Future<Output = _> + Send + 'a>> = Box::pin(work);
     async move {
         let work = async {
-            let _share = client::enter(client::of(context)).await?;
+            let _share = client::enter(client::of(context)).await;
             match context.meta.get_progress_token() {
                 Some(token) => run_reported(context, token, work).await,
                 None => work.await,

@@ -218,10 +218,13 @@ pub(super) async fn reader(
 ) -> Result<SkillResources, ErrorData> {
     let resources = live.host_to_list().await.skill_resources();
     let resources = resources.map(|resources| resources.with_caller(caller));
-    resources.ok_or_else(|| {
-        let message = "this server serves no resources";
-        ErrorData::new(ErrorCode::METHOD_NOT_FOUND, message, None)
-    })
+    resources.ok_or_else(none)
+}
+
+/// Returns the error for a request of resources that there are not.
+pub(crate) fn none() -> ErrorData {
+    let message = "this server serves no resources";
+    ErrorData::new(ErrorCode::METHOD_NOT_FOUND, message, None)
 }
 
 /// Returns the names of some skills, sorted: at most this many, from the first that is

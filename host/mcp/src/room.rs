@@ -2,7 +2,7 @@
 //! them. A method of the handler takes room before it makes an answer into JSON,
 //! and gives the answer up if there is too little.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
 use axum::http::request::Parts;
@@ -11,17 +11,25 @@ use rmcp::service::{RequestContext, RoleServer};
 
 /// The share that one request's answer has of the bytes of all answers.
 pub(crate) struct Room {
-    left: Arc<AtomicUsize>,
-    own: Mutex<usize>,
+    own: Mutex<TakenBytes>,
     refused: AtomicBool,
 }
 
+struct TakenBytes {
+    count: usize,
+    /// Takes more. Returns false if too few are left.
+    take: Box<dyn FnMut(usize) -> bool + Send>,
+}
+
 impl Room {
-    /// Returns an empty share of these bytes.
-    pub(crate) fn new(left: &Arc<AtomicUsize>) -> Arc<Self> {
+    /// Returns an empty share. `take` takes bytes for it, and gives them back when it is
+    /// dropped.
+    pub(crate) fn new(take: impl FnMut(usize) -> bool + Send + 'static) -> Arc<Self> {
         Arc::new(Self {
-            left: Arc::clone(left),
-            own: Mutex::default(),
+            own: Mutex::new(TakenBytes {
+                count: 0,
+                take: Box::new(take),
+            }),
             refused: AtomicBool::new(false),
         })
     }
@@ -31,32 +39,19 @@ impl Room {
     /// does not give away the room of the answer behind it.
     pub(crate) fn fit(&self, bytes: usize) -> bool {
         let mut own = self.own.lock().unwrap_or_else(|broken| broken.into_inner());
-        let more = bytes.saturating_sub(*own);
-        let take = |left: usize| left.checked_sub(more);
-        let taken = self
-            .left
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
-        match taken {
-            Ok(_) => *own += more,
-            Err(_) => self.refused.store(true, Ordering::Relaxed),
+        let more = bytes.saturating_sub(own.count);
+        let fits = more == 0 || (own.take)(more);
+        match fits {
+            true => own.count += more,
+            false => self.refused.store(true, Ordering::Relaxed),
         }
-        taken.is_ok()
+        fits
     }
 
     /// Grows to the size of a whole answer. Returns false if that does not fit, or
     /// if there was too little room before: then the answer is only an error.
     pub(crate) fn holds(&self, bytes: u64) -> bool {
         !self.refused.load(Ordering::Relaxed) && usize::try_from(bytes).is_ok_and(|it| self.fit(it))
-    }
-}
-
-impl Drop for Room {
-    fn drop(&mut self) {
-        let own = self
-            .own
-            .get_mut()
-            .unwrap_or_else(|broken| broken.into_inner());
-        self.left.fetch_add(*own, Ordering::Relaxed);
     }
 }
 
@@ -85,25 +80,5 @@ impl AnswerRoom {
                 Err(ErrorData::internal_error(why, None))
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn answers_share_bytes_and_give_them_back() {
-        let left = Arc::new(AtomicUsize::new(100));
-        let (one, other) = (Room::new(&left), Room::new(&left));
-        assert!(one.fit(60) && other.fit(40));
-        assert!(!other.fit(41));
-        assert!(!other.holds(1) && one.holds(60));
-        assert!(one.fit(10) && !other.fit(90));
-        assert!(!one.fit(usize::MAX));
-        drop(other);
-        assert!(one.fit(100));
-        drop(one);
-        assert_eq!(left.load(Ordering::Relaxed), 100);
     }
 }

@@ -58,11 +58,19 @@ impl AsRef<[u8]> for HeldBytes {
 /// connection off, so that the answer does not look complete.
 pub(super) type AnswerEnd = Pin<Box<dyn Future<Output = Result<(), io::Error>> + Send>>;
 
-/// Ends a stream when the server ends.
-pub(super) fn at_shutdown(ending: CancellationToken) -> AnswerEnd {
+/// Ends a stream when the server ends, or when its client's time has passed.
+pub(super) fn at_end(ending: CancellationToken, client: Option<Arc<Client>>) -> AnswerEnd {
     Box::pin(async move {
-        ending.cancelled().await;
-        tokio::time::sleep(LAST_WORDS).await;
+        let expired = async {
+            match &client {
+                Some(client) => client.expired().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = ending.cancelled() => tokio::time::sleep(LAST_WORDS).await,
+            () = expired => {}
+        }
         Ok(())
     })
 }

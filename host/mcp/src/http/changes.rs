@@ -4,6 +4,7 @@
 
 use std::convert::Infallible;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -12,33 +13,32 @@ use axum::http::HeaderMap;
 use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::{IntoResponse as _, Response};
 use http_body::Frame;
+use skillhost_identity::Client;
 use tokio::sync::watch::Receiver;
 
-use super::headers::PROTOCOL_VERSION;
+use super::headers::{NAMES_METHOD, PROTOCOL_VERSION};
 use crate::live::Changes;
 
 /// The time after which an idle stream sends an empty line. Guards against: a
 /// balancer that closes silent connections, and a client that is gone unnoticed.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// The first revision without this stream.
-const FIRST_WITHOUT: &str = "2026-07-28";
-
-/// Returns whether a request is for this stream.
+/// Returns whether a request is for this stream. Revisions that name methods in headers
+/// have none.
 pub(super) fn is_requested(headers: &HeaderMap) -> bool {
     let accepted = headers.get_all(ACCEPT).iter();
     let accepted = accepted.filter_map(|value| value.to_str().ok());
     let mut accepted = accepted.flat_map(|value| value.split([',', ';']));
     let version = headers.get(PROTOCOL_VERSION);
     accepted.any(|media_type| media_type.trim() == "text/event-stream")
-        && version.is_none_or(|version| version.as_bytes() < FIRST_WITHOUT.as_bytes())
+        && version.is_none_or(|version| version.as_bytes() < NAMES_METHOD.as_bytes())
 }
 
-/// Returns a stream of the changes from now on.
-pub(super) fn stream(mut changes: Receiver<Changes>) -> Response {
+/// Returns a stream of the changes from now on, for a client.
+pub(super) fn stream(mut changes: Receiver<Changes>, client: Option<Arc<Client>>) -> Response {
     let sent = *changes.borrow_and_update();
     let body = Body::new(ChangeStream {
-        next: Box::pin(next(changes, sent)),
+        next: Box::pin(next(changes, sent, client)),
     });
     let headers = [
         (CONTENT_TYPE, "text/event-stream"),
@@ -57,18 +57,25 @@ struct ChangeEvent {
     bytes: Bytes,
     changes: Receiver<Changes>,
     sent: Changes,
+    client: Option<Arc<Client>>,
 }
 
-async fn next(mut changes: Receiver<Changes>, sent: Changes) -> Option<ChangeEvent> {
+async fn next(
+    mut changes: Receiver<Changes>,
+    sent: Changes,
+    client: Option<Arc<Client>>,
+) -> Option<ChangeEvent> {
     let now = match tokio::time::timeout(KEEP_ALIVE, changes.changed()).await {
         Ok(Ok(())) => *changes.borrow_and_update(),
         Ok(Err(_)) => return None,
         Err(_) => sent,
     };
+    let scope = client.as_ref().and_then(|client| client.scope());
+    let changed = now.since(&sent, scope.map(Arc::as_ref));
     let lists = [
-        ("tools", now.tools != sent.tools),
-        ("prompts", now.prompts != sent.prompts),
-        ("resources", now.resources != sent.resources),
+        ("tools", changed.tools),
+        ("prompts", changed.prompts),
+        ("resources", changed.resources),
     ];
     let changed = lists.iter().filter(|(_, changed)| *changed);
     let mut text: String = changed
@@ -86,6 +93,7 @@ async fn next(mut changes: Receiver<Changes>, sent: Changes) -> Option<ChangeEve
         bytes: text.into(),
         changes,
         sent: now,
+        client,
     })
 }
 
@@ -99,7 +107,7 @@ impl HttpBody for ChangeStream {
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let event = ready!(self.next.as_mut().poll(context));
         Poll::Ready(event.map(|event| {
-            self.next = Box::pin(next(event.changes, event.sent));
+            self.next = Box::pin(next(event.changes, event.sent, event.client));
             Ok(Frame::data(event.bytes))
         }))
     }

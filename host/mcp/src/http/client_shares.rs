@@ -1,8 +1,10 @@
 //! What clients may take of something that all share. Half of it is divided among them in
-//! equal parts, which nobody else takes; the other half is for those who ask first.
-//! Guards against: one client that leaves nothing to others.
+//! equal parts of at least one unit, which nobody else takes; the rest is for those who
+//! ask first. Guards against: one client that leaves nothing to others.
 
 use std::collections::HashMap;
+
+use anyhow::ensure;
 
 use super::client::ClientKey;
 
@@ -20,42 +22,60 @@ pub(super) struct ClientShares {
 }
 
 impl ClientShares {
-    /// Divides so many units among so many clients.
+    /// Checks that there is a unit for each client.
+    pub(super) fn check(most: usize, clients: usize, key: &str) -> anyhow::Result<()> {
+        ensure!(
+            most >= clients,
+            "`{key}` in `[http]` leaves {most} to {clients} clients, and each needs one of its \
+             own; raise `{key}` by {} at least",
+            clients - most
+        );
+        Ok(())
+    }
+
+    /// Divides so many units among so many clients, if there are [enough](Self::check).
     pub(super) fn new(most: usize, clients: usize) -> Self {
         let clients = clients.max(1);
-        let own = most / DIVIDED_PART / clients;
+        let own = (most / DIVIDED_PART / clients).max(1);
         Self {
             own,
-            common: most - own * clients,
+            common: most.saturating_sub(own * clients),
             common_taken: 0,
             taken: HashMap::new(),
         }
     }
 
-    /// Takes a unit for a client. Returns false if none is left for it.
-    pub(super) fn take(&mut self, client: &ClientKey) -> bool {
+    /// Takes units for a client. Returns false if too few are left for it.
+    pub(super) fn take(&mut self, client: &ClientKey, units: usize) -> bool {
         let taken = self.taken.get(client).copied().unwrap_or_default();
-        if taken >= self.own {
-            if self.common_taken >= self.common {
-                return false;
-            }
-            self.common_taken += 1;
+        let Some(now) = taken.checked_add(units) else {
+            return false;
+        };
+        let more = self.of_common(now) - self.of_common(taken);
+        if more > self.common - self.common_taken {
+            return false;
         }
-        self.taken.insert(client.clone(), taken + 1);
+        self.common_taken += more;
+        self.taken.insert(client.clone(), now);
         true
     }
 
-    /// Gives a unit of a client back.
-    pub(super) fn give_back(&mut self, client: &ClientKey) {
-        if let Some(taken) = self.taken.get_mut(client) {
-            if *taken > self.own {
-                self.common_taken -= 1;
-            }
-            *taken -= 1;
-            if *taken == 0 {
-                self.taken.remove(client);
-            }
-        }
+    /// Gives units of a client back.
+    pub(super) fn give_back(&mut self, client: &ClientKey, units: usize) {
+        let Some(&taken) = self.taken.get(client) else {
+            return;
+        };
+        let left = taken.saturating_sub(units);
+        self.common_taken -= self.of_common(taken) - self.of_common(left);
+        match left {
+            0 => self.taken.remove(client),
+            _ => self.taken.insert(client.clone(), left),
+        };
+    }
+
+    /// Returns how many of a client's units are not its own.
+    fn of_common(&self, taken: usize) -> usize {
+        taken.saturating_sub(self.own)
     }
 }
 
@@ -68,7 +88,7 @@ mod tests {
     }
 
     fn take_all(shares: &mut ClientShares, client: &ClientKey) -> usize {
-        (0..1000).take_while(|_| shares.take(client)).count()
+        (0..1000).take_while(|_| shares.take(client, 1)).count()
     }
 
     #[test]
@@ -76,8 +96,9 @@ mod tests {
         for (most, clients, greedy, other) in [
             (128, 2, 96, 32),
             (128, 10, 74, 6),
-            (1, 3, 1, 0),
-            (0, 2, 0, 0),
+            (4, 3, 2, 1),
+            (128, 65, 64, 1),
+            (3, 3, 1, 1),
         ] {
             let mut shares = ClientShares::new(most, clients);
             let about = format!("{most} {clients}");
@@ -87,8 +108,19 @@ mod tests {
     }
 
     #[test]
+    fn more_clients_than_units_are_refused() {
+        ClientShares::check(128, 128, "streams").unwrap();
+        let error = ClientShares::check(128, 130, "streams").unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "`streams` in `[http]` leaves 128 to 130 clients, and each needs one of its own; \
+             raise `streams` by 2 at least"
+        );
+    }
+
+    #[test]
     fn a_client_without_others_takes_everything() {
-        for most in [0, 1, 7, 128] {
+        for most in [1, 7, 128] {
             let mut shares = ClientShares::new(most, 1);
             assert_eq!(take_all(&mut shares, &None), most);
         }
@@ -101,14 +133,14 @@ mod tests {
         for _ in 0..3 {
             assert_eq!(take_all(&mut shares, &one), 6);
             assert_eq!(take_all(&mut shares, &other), 2);
-            shares.give_back(&one);
-            assert!(shares.take(&other) && !shares.take(&one));
-            (0..5).for_each(|_| shares.give_back(&one));
-            (0..3).for_each(|_| shares.give_back(&other));
+            shares.give_back(&one, 1);
+            assert!(shares.take(&other, 1) && !shares.take(&one, 1));
+            (0..5).for_each(|_| shares.give_back(&one, 1));
+            (0..3).for_each(|_| shares.give_back(&other, 1));
             assert!(shares.taken.is_empty() && shares.common_taken == 0);
         }
         // What nobody took is not given back.
-        shares.give_back(&one);
+        shares.give_back(&one, 1);
         assert_eq!(take_all(&mut shares, &one), 6);
     }
 }

@@ -2,7 +2,6 @@
 //! what the request takes until the last byte of the answer is written.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 
 use axum::body::{Body, Bytes, HttpBody as _, to_bytes};
 use axum::extract::{Request, State};
@@ -14,33 +13,40 @@ use rmcp::transport::streamable_http_server::StreamableHttpService;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
-use serde_json::json;
 use serde_json::value::RawValue;
-use skillhost_identity::Client;
+use serde_json::{Value, json};
+use skillhost_identity::{Client, ShareError};
 use tokio::sync::watch::Receiver;
 use tokio_util::sync::CancellationToken;
 
-use super::answer::{AnswerBody, RequestHold, at_shutdown, in_time};
-use super::headers::{METHOD, SESSION_ID};
+use super::answer::{AnswerBody, RequestHold, at_end, in_time};
+use super::answer_bytes::AnswerBytes;
+use super::headers::{self, SESSION_ID};
 use super::places::ConnectionPlace;
 use super::quota::{QuotaHolder, RequestQuota};
-use super::reply::{busy, closing, refusal};
+use super::reply::{busy, closing, refusal, used_up};
 use super::sessions::{MessageKind, Sessions};
 use super::{HttpLimits, HttpOptions, changes, client, reply, sessions};
 use crate::live::Changes;
-use crate::room::Room;
 use crate::{labels, values};
 
 /// The method whose answer has no end.
 const LISTEN: &str = "subscriptions/listen";
+
+/// The code for a request that the server could answer later, from the range that
+/// JSON-RPC leaves to servers.
+const TRY_LATER: i32 = -32029;
+
+/// The most bytes of a body that is read to refuse it under its id. Guards against: a
+/// client past its minute that goes on sending.
+const REFUSED_BODY: usize = 64 << 10;
 
 /// The state that requests to `/mcp` share.
 pub(super) struct Endpoint<S> {
     service: StreamableHttpService<S, NeverSessionManager>,
     requests: Arc<RequestQuota>,
     streams: Arc<RequestQuota>,
-    /// The bytes that answers may still take.
-    room: Arc<AtomicUsize>,
+    answers: Arc<AnswerBytes>,
     sessions: Arc<Sessions>,
     changes: Option<Receiver<Changes>>,
     limits: HttpLimits,
@@ -62,7 +68,7 @@ impl<S: ServerHandler> Endpoint<S> {
             service,
             requests: RequestQuota::new(limits.requests, options.clients.len()),
             streams: RequestQuota::new(limits.streams, options.clients.len()),
-            room: Arc::new(AtomicUsize::new(limits.answers)),
+            answers: AnswerBytes::new(limits.answers, options.clients.len()),
             sessions,
             changes,
             limits,
@@ -96,7 +102,9 @@ impl<S: ServerHandler> Endpoint<S> {
             _protection: protection,
             _in_flight: None,
             client: client.cloned(),
-            room: Room::new(&self.room),
+            room: self
+                .answers
+                .room(client.and_then(|client| client::key(client))),
         })
     }
 }
@@ -123,8 +131,9 @@ pub(super) async fn answer<S: ServerHandler>(
         else {
             return busy();
         };
-        let end = at_shutdown(endpoint.ending.clone());
-        return changes::stream(changes.clone()).map(|body| AnswerBody::body(body, end, hold));
+        let end = at_end(endpoint.ending.clone(), client.clone());
+        return changes::stream(changes.clone(), client)
+            .map(|body| AnswerBody::body(body, end, hold));
     }
     let allowed = match changes {
         Some(_) => "GET, POST",
@@ -141,7 +150,7 @@ impl<S: ServerHandler> Endpoint<S> {
         connection: Option<Arc<ConnectionPlace>>,
         client: Option<Arc<Client>>,
     ) -> Response {
-        let method = request.headers().get(METHOD);
+        let method = headers::method(request.headers());
         let is_subscription = method.is_some_and(|method| method == LISTEN);
         let quota = match is_subscription {
             true => &self.streams,
@@ -151,6 +160,9 @@ impl<S: ServerHandler> Endpoint<S> {
             return busy();
         };
         let (mut parts, body) = request.into_parts();
+        if let Some(why) = parts.extensions.remove::<ShareError>() {
+            return self.refuse_message(&why, &parts.headers, body).await;
+        }
         let body = match read(body, &parts.headers, &self.limits).await {
             Ok(body) => body,
             Err(refused) => return refused,
@@ -209,10 +221,31 @@ impl<S: ServerHandler> Endpoint<S> {
             answer.headers_mut().insert(SESSION_ID, id);
         }
         let end = match is_subscription {
-            true => at_shutdown(self.ending.clone()),
+            true => at_end(self.ending.clone(), client),
             false => in_time(request_time, cancelled),
         };
         answer.map(|body| AnswerBody::body(Body::new(body), end, hold))
+    }
+}
+
+impl<S> Endpoint<S> {
+    /// Refuses a message past its client's minute, under its id if it has one. A
+    /// cancellation is heard all the same.
+    async fn refuse_message(&self, why: &ShareError, headers: &HeaderMap, body: Body) -> Response {
+        let mut limits = self.limits.clone();
+        limits.body = limits.body.min(REFUSED_BODY);
+        let Ok(body) = read(body, headers, &limits).await else {
+            return closing(used_up(why));
+        };
+        self.sessions.classify(headers, &body, None);
+        match request_id(&body) {
+            Some(id) => {
+                let data = json!({"retryAfter": why.seconds()});
+                let error = json!({"code": TRY_LATER, "message": why.to_string(), "data": data});
+                error_answer(StatusCode::OK, Some(id), error)
+            }
+            None => used_up(why),
+        }
     }
 }
 
@@ -278,12 +311,6 @@ fn is_json(headers: &HeaderMap) -> bool {
 /// Answers a body that is not a message of the protocol with a JSON-RPC error, and
 /// with the request's id if that can be read.
 fn malformed(body: &[u8], why: Option<&str>) -> Response {
-    // QuotaPermit as text: an id could be what the refusal spares.
-    #[derive(Deserialize)]
-    struct Identified<'a> {
-        #[serde(borrow)]
-        id: &'a RawValue,
-    }
     let text = str::from_utf8(body).unwrap_or_default();
     let invalid = |why| (-32600, format!("Invalid request: {why}"));
     let (code, message) = match why {
@@ -293,13 +320,26 @@ fn malformed(body: &[u8], why: Option<&str>) -> Response {
         }
         None => (-32700, "Parse error: the body is not JSON".to_owned()),
     };
-    let id = serde_json::from_str::<Identified<'_>>(text);
-    let id = id.ok().map(|request| request.id);
-    let id = id.filter(|id| {
-        let is_id = |first: char| matches!(first, '"' | '-' | '0'..='9');
-        id.get().starts_with(is_id) && id.get().len() <= labels::LABEL_BYTES
-    });
-    let error = json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}});
+    let error = json!({"code": code, "message": message});
+    error_answer(StatusCode::BAD_REQUEST, request_id(body), error)
+}
+
+/// Returns the id of a request, if it can be read.
+fn request_id(body: &[u8]) -> Option<&RawValue> {
+    // As text: an id could be what the refusal spares.
+    #[derive(Deserialize)]
+    struct Identified<'a> {
+        #[serde(borrow)]
+        id: &'a RawValue,
+    }
+    let request = serde_json::from_slice::<Identified<'_>>(body).ok()?;
+    let is_id = |first: char| matches!(first, '"' | '-' | '0'..='9');
+    let id = Some(request.id);
+    id.filter(|id| id.get().starts_with(is_id) && id.get().len() <= labels::LABEL_BYTES)
+}
+
+fn error_answer(status: StatusCode, id: Option<&RawValue>, error: Value) -> Response {
+    let answer = json!({"jsonrpc": "2.0", "id": id, "error": error});
     let headers = [(CONTENT_TYPE, "application/json")];
-    (StatusCode::BAD_REQUEST, headers, error.to_string()).into_response()
+    (status, headers, answer.to_string()).into_response()
 }

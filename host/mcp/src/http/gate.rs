@@ -20,7 +20,7 @@ use super::headers::SESSION_ID;
 use super::metrics::Metrics;
 use super::peers::{PeerError, Peers};
 use super::places::ConnectionPlace;
-use super::reply::{busy, closing, refusal};
+use super::reply::{busy, closing, refusal, used_up};
 
 /// The most characters of a path in the log. Guards against: a peer that floods
 /// the log.
@@ -83,6 +83,14 @@ impl Gate {
                 }
                 if request.uri().path() == METRICS && !client.reads_metrics() {
                     return forbidden("this client may not read the metrics\n");
+                }
+                // Whatever it asks for, and before it is read.
+                if let Err(why) = client.count_request() {
+                    if *request.method() != Method::POST {
+                        return used_up(&why);
+                    }
+                    // It is answered as a message.
+                    request.extensions_mut().insert(why);
                 }
                 request.extensions_mut().insert(client);
                 return next.run(request).await;

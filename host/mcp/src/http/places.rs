@@ -103,6 +103,7 @@ impl Places {
                 )
             })
         });
+        ClientShares::check(most - reserve(most), clients, "connections")?;
         Ok(Arc::new(Self {
             most,
             trusted: trusted.collect::<anyhow::Result<_>>()?,
@@ -187,9 +188,9 @@ impl Places {
         let reserve = reserve(self.most);
         let mut fits = before || !entry.is_protected() || table.protected + reserve < self.most;
         if client != entry.admitted {
-            client.iter().for_each(|it| table.clients.give_back(it));
+            client.iter().for_each(|it| table.clients.give_back(it, 1));
             let now = entry.admitted.as_ref();
-            if fits && !now.is_none_or(|now| table.clients.take(now)) {
+            if fits && !now.is_none_or(|now| table.clients.take(now, 1)) {
                 fits = false;
             }
         }
@@ -316,7 +317,7 @@ impl Drop for ConnectionPlace {
     fn drop(&mut self) {
         let mut table = self.places.table();
         if let Some(client) = table.remove(self.id).and_then(|entry| entry.admitted) {
-            table.clients.give_back(&client);
+            table.clients.give_back(&client, 1);
         }
     }
 }

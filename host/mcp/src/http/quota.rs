@@ -70,7 +70,7 @@ impl RequestQuota {
                 }
                 *of += 1;
             }
-            QuotaHolder::Client(client) => counts.by_client.take(client).then_some(())?,
+            QuotaHolder::Client(client) => counts.by_client.take(client, 1).then_some(())?,
         }
         counts.all += 1;
         drop(counts);
@@ -100,7 +100,7 @@ impl Drop for QuotaPermit {
                     }
                 }
             }
-            QuotaHolder::Client(client) => counts.by_client.give_back(client),
+            QuotaHolder::Client(client) => counts.by_client.give_back(client, 1),
         }
     }
 }

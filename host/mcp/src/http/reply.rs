@@ -3,6 +3,7 @@
 use axum::http::StatusCode;
 use axum::http::header::{CONNECTION, HeaderValue, RETRY_AFTER};
 use axum::response::{IntoResponse as _, Response};
+use skillhost_identity::ShareError;
 
 /// The text for a request or connection too many.
 pub(super) const BUSY: &str = "the server is busy, try again\n";
@@ -19,6 +20,12 @@ pub(super) fn refusal(status: StatusCode, text: impl Into<String>) -> Response {
 pub(super) fn busy() -> Response {
     let headers = [(RETRY_AFTER, RETRY_AFTER_SECONDS)];
     (StatusCode::SERVICE_UNAVAILABLE, headers, BUSY).into_response()
+}
+
+/// Returns the refusal of a request past its client's minute.
+pub(super) fn used_up(why: &ShareError) -> Response {
+    let headers = [(RETRY_AFTER, why.seconds().to_string())];
+    (StatusCode::TOO_MANY_REQUESTS, headers, format!("{why}\n")).into_response()
 }
 
 /// Returns the refusal of a request that the server's end breaks off, or that

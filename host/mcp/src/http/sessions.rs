@@ -22,7 +22,7 @@ use sha2::{Digest as _, Sha256};
 use skillhost_identity::Client;
 use tokio_util::sync::CancellationToken;
 
-use super::headers::{METHOD, SESSION_ID};
+use super::headers::{self, SESSION_ID};
 
 /// The most bytes of a session id. Guards against: a peer that makes keys of large
 /// headers.
@@ -94,7 +94,7 @@ impl Sessions {
         body: &[u8],
         client: Option<&Client>,
     ) -> MessageKind {
-        if headers.contains_key(METHOD) {
+        if headers::method(headers).is_some() {
             return MessageKind::Other;
         }
         let session = headers.get(SESSION_ID).and_then(|id| id.to_str().ok());

@@ -47,7 +47,8 @@ impl Scope {
         self.tools.is_none() && self.skills.is_none()
     }
 
-    pub(crate) fn allows_tool(&self, name: &str) -> bool {
+    /// Checks that it has a tool, if there is one of this name.
+    pub fn allows_tool(&self, name: &str) -> bool {
         let tools = self.tools.as_deref();
         tools.is_none_or(|tools| tools.iter().any(|pattern| pattern.matches(name)))
     }

@@ -1,0 +1,339 @@
+//! What one client at full load leaves to others, the requests that count for it, and the
+//! end and the content of its streams.
+
+use std::net::SocketAddr;
+use std::time::{Duration, SystemTime};
+
+use serde_json::{Value, json};
+use skillhost::config::Config;
+use skillhost_mcp::http::{HttpOptions, Server};
+
+use super::{as_client, ask, call, clients, clients_with, serve_teams};
+use crate::http::wait_until;
+use crate::support::http::{Client, Request, TestServer, meta};
+
+/// Returns a request for the stream of changes.
+fn stream(client: &str) -> Request {
+    let request = Request::get("/mcp").with("Accept", "text/event-stream");
+    as_client(request, client)
+}
+
+/// Returns a request for the same of the revision 2026-07-28.
+fn subscription(client: &str) -> Request {
+    let kinds = json!({
+        "toolsListChanged": true,
+        "promptsListChanged": true,
+        "resourcesListChanged": true,
+    });
+    let params = json!({"_meta": meta(), "notifications": kinds});
+    let method = "subscriptions/listen";
+    let body = json!({"jsonrpc": "2.0", "id": 5, "method": method, "params": params});
+    let request = Request::post(body.to_string())
+        .with("MCP-Protocol-Version", "2026-07-28")
+        .with("Mcp-Method", method);
+    as_client(request, client)
+}
+
+/// Returns the parameters of a handshake.
+fn hello() -> Value {
+    json!({
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"},
+    })
+}
+
+/// Opens a connection, sends a request and returns both with the answer's status.
+fn open(server: &TestServer, request: &Request) -> (Client, u16) {
+    let mut connection = Client::connect(server.address);
+    connection.send(&request.bytes());
+    let status = connection.head().unwrap()[9..12].parse().unwrap();
+    (connection, status)
+}
+
+/// Returns clients with these tables, without the client that has no name.
+fn only(tables: &[(&str, &str)]) -> HttpOptions {
+    let mut options = clients(tables);
+    options.token = None;
+    options
+}
+
+fn endless(id: u64, client: &str) -> Request {
+    let arguments = json!({"skill_name": "public-notes", "path": "p"});
+    as_client(Request::call(id, "raw_sleep", arguments), client)
+}
+
+#[test]
+fn each_client_has_a_place_of_its_own_however_many_there_are() {
+    let mut options = only(&[("greedy", ""), ("other", ""), ("third", "")]);
+    options.limits.requests = 4;
+    options.limits.streams = 4;
+    let (server, _folders) = serve_teams(options, |builder| builder);
+    let mut taken = Vec::new();
+    let mut statuses = Vec::new();
+    for id in 0..4 {
+        let (stream, status) = open(&server, &stream("greedy"));
+        taken.push(stream);
+        statuses.push(status);
+        let mut connection = Client::connect(server.address);
+        connection.send(&endless(id, "greedy").bytes());
+        taken.push(connection);
+    }
+    assert_eq!(statuses, [200, 200, 503, 503]);
+    wait_until("not all its calls run", || {
+        server.host.occupancy().running == 2
+    });
+    for client in ["other", "third"] {
+        let (_stream, status) = open(&server, &stream(client));
+        assert_eq!(status, 200, "{client}");
+        let read = json!({"skill_name": "public-notes"});
+        let answer = call(&server, Some(client), "read_skill", read);
+        assert_eq!(answer.text(), "# meadow\n", "{client}");
+    }
+}
+
+#[test]
+fn a_server_with_fewer_places_than_clients_is_refused() {
+    let address = SocketAddr::from(([127, 0, 0, 1], 0));
+    for key in ["requests", "streams", "connections"] {
+        let check = |places| {
+            let mut options = clients(&[("one", ""), ("other", "")]);
+            let limits = &mut options.limits;
+            *match key {
+                "requests" => &mut limits.requests,
+                "streams" => &mut limits.streams,
+                _ => &mut limits.connections,
+            } = places;
+            Server::check(address, &options).map_err(|error| format!("{error:#}"))
+        };
+        // The client without a name is one more.
+        assert_eq!(check(3), Ok(()), "{key}");
+        let error = check(2).unwrap_err();
+        let told = format!("`{key}` in `[http]` leaves 2 to 3 clients");
+        assert!(error.contains(&told), "{error}");
+    }
+}
+
+#[test]
+fn a_call_with_the_header_of_a_subscription_counts_as_a_call() {
+    let mut options = only(&[("one", "")]);
+    options.limits.requests = 1;
+    let (server, _folders) = serve_teams(options, |builder| builder);
+    let read = json!({"skill_name": "public-notes"});
+    let read = as_client(Request::call(1, "read_skill", read), "one");
+    let disguised = read.with("Mcp-Method", "subscriptions/listen");
+    let answer = Client::once(server.address, &disguised);
+    assert_eq!(answer.text(), "# meadow\n");
+    let mut running = Client::connect(server.address);
+    running.send(&endless(7, "one").bytes());
+    wait_until("no call runs", || server.host.occupancy().running == 1);
+    for (version, status) in [("2025-11-25", 503), ("2026-07-28", 400)] {
+        let asked = disguised.clone().with("MCP-Protocol-Version", version);
+        let answer = Client::once(server.address, &asked);
+        assert_eq!(answer.status, status, "{version} {answer:?}");
+    }
+    let asked = disguised.without("MCP-Protocol-Version");
+    assert_eq!(Client::once(server.address, &asked).status, 503);
+}
+
+#[test]
+fn every_request_of_a_client_counts_for_its_minute() {
+    let message = |method: &str, params: Value| {
+        let body = json!({"jsonrpc": "2.0", "id": 5, "method": method, "params": params});
+        Request::post(body.to_string()).with("MCP-Protocol-Version", "2025-11-25")
+    };
+    let notification = r#"{"jsonrpc": "2.0", "method": "notifications/initialized"}"#;
+    let asked = [
+        (message("ping", json!({})), true),
+        (message("initialize", hello()), true),
+        (message("resources/templates/list", json!({})), true),
+        (message("no/such", json!({})), true),
+        (subscription(""), true),
+        (Request::post(notification), false),
+        (Request::post("no message"), false),
+        (stream(""), false),
+        (Request::get("/metrics"), false),
+    ];
+    let names: Vec<String> = (0..asked.len())
+        .map(|number| format!("c{number}"))
+        .collect();
+    let limits = "calls_per_minute = 1\nmetrics = true";
+    let tables: Vec<(&str, &str)> = names.iter().map(|name| (&**name, limits)).collect();
+    let (server, _folders) = serve_teams(clients(&tables), |builder| builder);
+    for (name, (request, has_id)) in names.iter().zip(asked) {
+        let about = format!(
+            "{} {:.99}",
+            request.line,
+            String::from_utf8_lossy(&request.body)
+        );
+        let request = as_client(request, name);
+        let (_first, status) = open(&server, &request);
+        assert!(![429, 503].contains(&status), "{about}: {status}");
+        let refused = Client::once(server.address, &request);
+        match has_id {
+            true => {
+                let answer = refused.json();
+                assert_eq!(answer["error"]["code"], -32029, "{about}: {answer}");
+                assert_eq!(answer["id"], 5, "{about}: {answer}");
+                let wait = answer["error"]["data"]["retryAfter"].as_u64().unwrap();
+                assert!((1..=60).contains(&wait), "{about}: {answer}");
+            }
+            false => {
+                assert_eq!(refused.status, 429, "{about}: {refused:?}");
+                let wait: u64 = refused.header("retry-after").unwrap().parse().unwrap();
+                assert!((1..=60).contains(&wait), "{about}: {refused:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_body_that_is_no_message_counts_for_the_bytes_of_a_minute() {
+    let table = [("small", "bytes_per_minute = \"64KiB\"")];
+    let (server, _folders) = serve_teams(clients(&table), |builder| builder);
+    let send = |request: Request| {
+        let mut connection = Client::connect(server.address);
+        connection.ask(&as_client(request, "small"))
+    };
+    assert_eq!(send(Request::post("x".repeat(200_000))).status, 400);
+    // A large one is refused before a byte of it is sent.
+    let announced = Request::post(Vec::new()).with("Content-Length", "200000");
+    let refused = send(announced);
+    assert_eq!(
+        (refused.status, refused.header("connection")),
+        (429, Some("close"))
+    );
+    let ping = ask(&server, Some("small"), "ping", json!({})).json();
+    assert_eq!(ping["error"]["code"], -32029, "{ping}");
+}
+
+#[test]
+fn a_client_past_its_minute_can_still_cancel() {
+    let table = [("one", "calls_per_minute = 2")];
+    let (server, _folders) = serve_teams(clients(&table), |builder| builder);
+    let opened = ask(&server, Some("one"), "initialize", hello());
+    let session = opened.header("mcp-session-id").unwrap();
+    let mut running = Client::connect(server.address);
+    running.send(&endless(7, "one").with("Mcp-Session-Id", session).bytes());
+    wait_until("no call runs", || server.host.occupancy().running == 1);
+    let cancel = json!({
+        "jsonrpc": "2.0",
+        "method": "notifications/cancelled",
+        "params": {"requestId": 7},
+    });
+    let cancel = Request::post(cancel.to_string()).with("Mcp-Session-Id", session);
+    let refused = Client::once(server.address, &as_client(cancel, "one"));
+    assert_eq!(refused.status, 429, "{refused:?}");
+    wait_until("the call still runs", || {
+        server.host.occupancy().running == 0
+    });
+}
+
+#[test]
+fn streams_of_a_client_end_when_its_time_has_passed() {
+    let expires = SystemTime::now() + Duration::from_secs(3);
+    let set = |config: &mut Config| config.clients[0].expires = Some(expires);
+    let options = clients_with(&[("brief", ""), ("other", "")], set);
+    let (server, folders) = serve_teams(options, |builder| builder);
+    let streams = [stream("brief"), subscription("brief"), stream("other")];
+    let [old, new, mut other] = streams.map(|request| {
+        let (stream, status) = open(&server, &request);
+        assert_eq!(status, 200, "{}", request.line);
+        stream
+    });
+    for mut stream in [old, new] {
+        while stream.chunk().unwrap().is_some() {}
+        assert!(SystemTime::now() >= expires, "a stream ended too early");
+    }
+    let listed = ask(&server, Some("brief"), "tools/list", json!({}));
+    assert_eq!(listed.status, 401);
+    // Another client's goes on.
+    folders.write("public-notes/new.md", "new\n");
+    assert!(other.chunk().unwrap().is_some());
+}
+
+#[test]
+fn a_client_that_reads_no_answers_leaves_others_room_for_theirs() {
+    let mut options = only(&[("greedy", ""), ("other", "")]);
+    options.limits.answers = 24 << 20;
+    let (server, folders) = serve_teams(options, |builder| builder);
+    folders.write("public-notes/large.md", "x".repeat(6_000_000));
+    folders.write("public-notes/half.md", "x".repeat(3_000_000));
+    let read = |client, file| {
+        let arguments = json!({"skill_name": "public-notes", "file_path": file});
+        as_client(Request::call(1, "read_file_in_skill", arguments), client)
+    };
+    let unread: Vec<_> = (0..8)
+        .map(|_| open(&server, &read("greedy", "large.md")))
+        .collect();
+    let count = unread.iter().filter(|(_, status)| *status == 200).count();
+    // Half of the bytes, and its own quarter.
+    assert_eq!(count, 3, "of 6 MB each");
+    for _ in 0..3 {
+        let answer = Client::once(server.address, &read("other", "half.md"));
+        assert_eq!(answer.status, 200, "{:.200}", answer.body);
+    }
+    drop(unread);
+}
+
+#[test]
+fn a_client_with_a_scope_is_told_when_what_it_sees_has_changed() {
+    let tables = [("guest", "skills = [\"public-*\"]"), ("all", "")];
+    let (server, folders) = serve_teams(clients(&tables), |builder| builder);
+    let prompts = |client| ask(&server, Some(client), "prompts/list", json!({})).body;
+    assert!(prompts("guest").contains("skills"));
+    let asked = [stream("guest"), subscription("guest"), stream("all")];
+    let [old, new, mut all] = asked.map(|request| open(&server, &request).0);
+    // For who sees everything, the prompt and the schemas stay.
+    std::fs::remove_dir_all(folders.root.join("public-notes")).unwrap();
+    for mut stream in [old, new] {
+        let mut seen = String::new();
+        while !["tools", "prompts", "resources"]
+            .iter()
+            .all(|list| seen.contains(&format!("notifications/{list}/list_changed")))
+        {
+            let chunk = stream.chunk().unwrap().expect(&seen);
+            seen.push_str(str::from_utf8(&chunk).unwrap());
+        }
+    }
+    assert!(!prompts("guest").contains("skills"));
+    assert!(prompts("all").contains("skills"));
+    let mut seen = String::new();
+    while !seen.contains("resources") {
+        let chunk = all.chunk().unwrap().expect(&seen);
+        seen.push_str(str::from_utf8(&chunk).unwrap());
+    }
+    assert!(!seen.contains("prompts"), "{seen}");
+}
+
+#[test]
+fn a_client_without_resources_is_not_told_of_them() {
+    let tables = [
+        ("none", "tools = [\"read_*\"]"),
+        ("some", "tools = [\"skill_*\"]"),
+    ];
+    let (server, _folders) = serve_teams(clients(&tables), |builder| builder);
+    let discover = json!({
+        "jsonrpc": "2.0", "id": 1, "method": "server/discover", "params": {"_meta": meta()},
+    });
+    let discover = Request::post(discover.to_string())
+        .with("MCP-Protocol-Version", "2026-07-28")
+        .with("Mcp-Method", "server/discover");
+    for (client, has_resources) in [("none", false), ("some", true)] {
+        let told = [
+            ask(&server, Some(client), "initialize", hello()).json(),
+            Client::once(server.address, &as_client(discover.clone(), client)).json(),
+        ];
+        for told in told {
+            let capabilities = &told["result"]["capabilities"];
+            assert!(capabilities["tools"].is_object(), "{client}: {told}");
+            for capability in ["resources", "extensions"] {
+                let is_told = capabilities[capability].is_object();
+                assert_eq!(is_told, has_resources, "{client} {capability}: {told}");
+            }
+        }
+        let templates = ask(&server, Some(client), "resources/templates/list", json!({}));
+        let templates = templates.json();
+        assert_eq!(templates["error"].is_null(), has_resources, "{templates}");
+    }
+}

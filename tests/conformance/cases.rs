@@ -85,6 +85,8 @@ fn a_case_passes_or_reports_the_difference() {
     let run = run_cases(&program, &[]);
     assert_eq!(run.code, 1, "{run:?}");
     assert!(run.stdout.contains("\n  FAIL  case "), "{run:?}");
+    let fix = "no folder of skills has `b`: name one with `--skills`";
+    assert!(run.stdout.contains(fix), "{run:?}");
 }
 
 #[test]

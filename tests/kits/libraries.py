@@ -19,19 +19,22 @@ TOOLS = {
         "metres: 0.3\nrope: true\nterm: halyard\n0.3m\u00e2t"),
     "javascript": (
         # One of them has a variant for browsers that needs a page.
-        ["marked==18.2.1", "decode-named-character-reference==1.3.0"],
+        ["marked==18.2.1", "decode-named-character-reference==1.3.0", "buffer==6.0.3"],
         [("src/tool.js", "import { Failure", 'import { marked } from "marked";\n'
           'import { decodeNamedCharacterReference } from "decode-named-character-reference";\n'
+          'import { Buffer } from "buffer";\n'
           'import { Failure'),
          ("src/tool.js", "return line.slice(colon + 1).trim();",
-          'return decodeNamedCharacterReference("Eacute") + marked.parse(`**\u00c9toile**, ${line.slice(colon + 1).trim()}`) + '
+          'return Buffer.from("rope").toString("base64") + decodeNamedCharacterReference("Eacute") + marked.parse(`**\u00c9toile**, ${line.slice(colon + 1).trim()}`) + '
           '/^\\p{Lu}\\p{Ll}+$/u.test("\u00c9toile");')],
-        "\u00c9<p><strong>\u00c9toile</strong>, a rope that hoists a sail</p>\ntrue"),
+        "cm9wZQ==\u00c9<p><strong>\u00c9toile</strong>, a rope that hoists a sail</p>\ntrue"),
 }
 
 # Libraries that cannot be pinned, and what `add-library` prints.
 REFUSED = {
     "python": [
+        # There is no library of this name.
+        ("yaml", 1, ["from versions: none", "it has no library of this name", "`import yaml` is `pyyaml`"]),
         # It has no wheel.
         ("docopt==0.6.2", 1, ["`pip install --dry-run` failed", "only libraries with wheels"]),
         ("--index-url=https://example.org", 2, []),
@@ -62,7 +65,11 @@ MISTAKES = {
         ("src/tool.js", 'import { marked } from "marked"', 'import * as marked from "tar"', 1,
          ["node_modules/", "imports `fs`, a part of Node.js", "also runs in browsers"]),
         ("src/tool.js", 'from "marked"', 'from "missing-package"', 1,
-         ["src/tool.js:2: it imports `missing-package`", "`skillhost add-library missing-package`"]),
+         ["src/tool.js:2: it imports `missing-package`", "`skillhost add-library missing-package`",
+          "; pinned are buffer, decode-named-character-reference, marked"]),
+        # A package whose names the bundler does not know.
+        ("src/tool.js", 'import { marked } from "marked"', 'import { marked } from "regenerate"', 1,
+         ["TypeError: src/tool.js:2: the package `regenerate` exports no `marked`"]),
         # Other bytes than those that were pinned.
         ("package-lock.json", MARKED, MARKED.replace("sha512-", "sha512-AAAA"), 1,
          ["EINTEGRITY", "`npm ci` failed", "find out why before you pin them"]),

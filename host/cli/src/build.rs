@@ -37,6 +37,7 @@ use crate::terminal::{self, format_line};
 pub(crate) use add_library::AddLibraryCommand;
 pub(crate) use fault::Fault;
 use project::Project;
+pub(crate) use project::newer_source;
 
 /// The longest time to compile the component to machine code: the author's own
 /// machine may be slow.
@@ -90,11 +91,6 @@ impl BuildCommand {
 
 /// Refuses a folder that is no project, or of several languages.
 pub(crate) fn check_folder(folder: &Path, language: Option<Language>) -> Result<(), Fault> {
-    Project::open(folder, language).map(drop)
-}
-
-/// Checks that there is a project in `folder`.
-pub(crate) fn find(folder: &Path, language: Option<Language>) -> Result<(), Fault> {
     Project::open(folder, language).map(drop)
 }
 

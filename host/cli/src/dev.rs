@@ -46,9 +46,6 @@ impl DevCommand {
         if let Err(fault) = build::check_folder(&self.folder, self.lang) {
             return Ok(fault.report());
         }
-        if let Err(fault) = build::find(&self.folder, self.lang) {
-            return Ok(fault.report());
-        }
         let mut files = ProjectFiles::watch(&self.folder)?;
         let mut last = LastBuild::default();
         let mut build = true;

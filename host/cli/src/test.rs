@@ -11,6 +11,7 @@ use clap::{Args, ValueEnum};
 use skillhost::Line;
 use skillhost_conformance::Report;
 
+use crate::build;
 use crate::exit::Exit;
 use crate::options::CommonOptions;
 use crate::terminal::{self, format_line};
@@ -63,6 +64,13 @@ impl TestCommand {
                 return Ok(Exit::Usage);
             }
         };
+        if let Some(source) = build::newer_source(&component) {
+            terminal::complain(format_args!(
+                "`{}` is newer than `{}`, which is tested as it is: `skillhost build` makes it anew",
+                source.display(),
+                component.display()
+            ));
+        }
         let mut run = options.conformance(&component)?.update(self.update);
         let cases = Path::new("cases");
         let cases = (of_project && cases.is_dir()).then(|| cases.to_owned());

@@ -16,7 +16,7 @@ use super::component::TestedComponent;
 use super::report::{Outcome, Recorder, Rule};
 use super::trial::is_at_fault;
 use super::wording::describe;
-use skillhost::Line;
+use skillhost::{CallError, Failure, Line};
 
 pub(super) const RULES: &[Rule] = &[CASE];
 
@@ -168,13 +168,24 @@ async fn run(
             *change = Some(Expect::of(&first, case.expect.as_ref()));
             Outcome::Passed
         }
-        (Err(why), None) => Outcome::failed(
-            why,
-            format!(
-                "correct the tool, or the case in {}; `--update` writes the present result into it",
-                case.place
-            ),
-        ),
+        (Err(why), None) => {
+            let fix = match &first {
+                Err(CallError::Failed(Failure {
+                    unknown_skill: Some(skill),
+                    ..
+                })) => format!(
+                    "no folder of skills has `{}`: name one with `--skills`, or correct the case in {}",
+                    Line::new(skill),
+                    case.place
+                ),
+                _ => format!(
+                    "correct the tool, or the case in {}; `--update` writes the present result into \
+                     it",
+                    case.place
+                ),
+            };
+            Outcome::failed(why, fix)
+        }
     }
 }
 

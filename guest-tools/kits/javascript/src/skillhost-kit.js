@@ -29,6 +29,9 @@ class ToolFolder extends Folder {
   }
 }
 
+// Globals of Node.js and of pages, which code of npm often takes for granted.
+const ELSEWHERE = /^(Buffer|process|require|module|__dirname|__filename|setImmediate|window|document|Intl|WebAssembly|fetch)\b/;
+
 // Writes a line to the operator's log, which `skillhost --log info` shows.
 export function log(text) {
   console.error(String(text));
@@ -51,6 +54,9 @@ export function exportTools(...tools) {
         if (typeof answer === "string") {
           return { text: answer };
         }
+        if (answer instanceof Promise) {
+          throw new TypeError("it returns a Promise, and a call waits for nothing");
+        }
         if (typeof answer?.text !== "string") {
           throw new TypeError("it returns neither a text nor { text, details }");
         }
@@ -62,10 +68,15 @@ export function exportTools(...tools) {
         }
         // The operator's log has the whole story: `skillhost --log info call …`.
         console.error(error?.stack ?? String(error));
-        throw { kind: "failed", message: `${name} broke off: ${error}` };
+        throw { kind: "failed", message: `${name} broke off: ${error}${hint(error)}` };
       }
     },
   };
+}
+
+function hint(error) {
+  const isElsewhere = error instanceof ReferenceError && ELSEWHERE.test(error.message);
+  return isElsewhere ? ": Node.js or a browser has it, and a tool has neither" : "";
 }
 
 function withJson(answer) {
@@ -82,7 +93,7 @@ function check(tool) {
     ["call", "function"],
   ]) {
     if (typeof tool[key] !== type) {
-      throw new TypeError(`the tool ${tool.name ?? "without a name"} needs \`${key}\`, a ${type}`);
+      throw new TypeError(`the tool ${tool.name ?? "without a name"} needs \`${key}\` of the type ${type}`);
     }
   }
   if (tool.call.constructor.name === "AsyncFunction") {

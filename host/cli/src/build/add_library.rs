@@ -98,9 +98,19 @@ fn wanted(library: &str) -> Result<(&str, Option<&str>), Fault> {
     if is_name && is_version {
         return Ok((name, version));
     }
+    // As npm writes it.
+    let other = library
+        .rsplit_once('@')
+        .map(|(name, version)| format!("{name}=={version}"));
+    let instead = match other {
+        Some(other) if wanted(&other).is_ok() => format!("`{other}`"),
+        _ => {
+            "its name, such as `marked`, or its name and version, such as `fastjsonschema==2.22.3`"
+                .to_owned()
+        }
+    };
     Err(Fault::usage(format!(
-        "`{library}` is not a library of a registry; write its name, such as `marked`, or its name \
-         and version, such as `fastjsonschema==2.22.3`"
+        "`{library}` is not a library of a registry; write {instead}"
     )))
 }
 

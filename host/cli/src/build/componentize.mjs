@@ -15,6 +15,10 @@ const WITHOUT = ["http", "fetch-event"];
 // The most bytes of JavaScript, of the project and of packages each. Guards against: data
 // that each call, which has 64 MiB of memory, would carry.
 const MAX_CODE = 10 << 20;
+// Parts of Node.js for which npm has a package of the same name, in JavaScript alone.
+const ON_NPM = [
+  "assert", "buffer", "events", "process", "punycode", "querystring", "string_decoder", "url", "util",
+];
 // The most errors that are shown of one build.
 const MAX_SHOWN = 20;
 
@@ -154,16 +158,17 @@ async function bundle() {
   checkLength(modules("src").map((file) => [file, statSync(file).size]),
     "Put data into the skill, where a call reads it");
   const sources = new Sources(acorn, regexpu.default);
+  const pinned = JSON.parse(readFileSync("package.json", "utf8")).dependencies ?? {};
   const wanted = new Map();
   for (const file of modules("src")) {
     const code = readFileSync(file, "utf8");
     let changed = "";
     let end = 0;
     for (const { name, names, start, end: after, line } of sources.imports(code, file)) {
-      if (isBuiltin(name)) {
+      if (isBuiltin(name) && !(name in pinned)) {
         throw new Refusal(
           `${file}:${line}: it imports \`${name}\`, a part of Node.js. A tool has no Node.js: ` +
-            "its kit reads files, and packages of npm that need no Node.js do the rest",
+            `its kit reads files, and packages of npm that need no Node.js do the rest${onNpm(name)}`,
         );
       }
       const at = wanted.get(name) ?? { names: new Set(), place: `${file}:${line}` };
@@ -179,15 +184,23 @@ async function bundle() {
     }
   }
   if (wanted.size > 0) {
-    await bundlePackages(sources, wanted);
+    await bundlePackages(sources, wanted, Object.keys(pinned));
   }
+}
+
+// What to do about a part of Node.js that is a package, too.
+function onNpm(name) {
+  const plain = name.replace(/^node:/, "");
+  return ON_NPM.includes(plain)
+    ? `. \`skillhost add-library ${plain}\` pins one, which is imported as \`${plain}\``
+    : "";
 }
 
 function output(name) {
   return name.replace(/[^A-Za-z0-9.-]/g, "_");
 }
 
-async function bundlePackages(sources, wanted) {
+async function bundlePackages(sources, wanted, pinned) {
   const esbuild = await installed("esbuild");
   if (!esbuild) {
     const [[name, { place }]] = wanted;
@@ -202,14 +215,18 @@ async function bundlePackages(sources, wanted) {
     setup(build) {
       build.onResolve({ filter: /^package:/ }, ({ path }) => ({ path: path.slice(8), namespace: "own" }));
       build.onLoad({ filter: /.*/, namespace: "own" }, ({ path }) => {
-        const { names } = wanted.get(path);
+        const { names, place } = wanted.get(path);
         const from = JSON.stringify(path);
-        const plain = [...names].filter((name) => name !== "*").map((name) => JSON.stringify(name));
-        const all = names.has("*") || names.size === 0 ? `export * from ${from};` : "";
-        return {
-          contents: `${all}export { ${plain.join(", ")} } from ${from};`,
-          resolveDir: process.cwd(),
-        };
+        let contents = names.has("*") || names.size === 0 ? `export * from ${from};` : "";
+        [...names].filter((name) => name !== "*").forEach((name, at) => {
+          // The bundler knows the names of ES modules alone. The others are looked at when the
+          // compiler runs the bundle.
+          const wrong = `${place}: the package \`${path}\` exports no \`${name}\``;
+          contents += `import { ${JSON.stringify(name)} as it${at} } from ${from};` +
+            `if (it${at} === undefined) throw new TypeError(${JSON.stringify(wrong)});` +
+            `export { it${at} as ${JSON.stringify(name)} };`;
+        });
+        return { contents, resolveDir: process.cwd() };
       });
       build.onLoad({ filter: /\.[cm]?js$/, namespace: "file" }, ({ path }) => {
         const code = readFileSync(path, "utf8");
@@ -232,7 +249,7 @@ async function bundlePackages(sources, wanted) {
     if (!error.errors) {
       throw error;
     }
-    throw new Refusal(error.errors.slice(0, MAX_SHOWN).map((it) => explain(it, wanted)).join("\n"));
+    throw new Refusal(error.errors.slice(0, MAX_SHOWN).map((it) => explain(it, wanted, pinned)).join("\n"));
   }
   const sizes = new Map();
   for (const output of Object.values(result.metafile.outputs)) {
@@ -255,7 +272,7 @@ function owner(file) {
 }
 
 // Says what an error of the bundler means for a tool.
-function explain({ text, location }, wanted) {
+function explain({ text, location }, wanted, pinned) {
   const file = location?.file ?? "";
   const isOwn = file.startsWith("own:");
   const place = isOwn ? wanted.get(file.slice(4))?.place : `${file}:${location?.line ?? 1}`;
@@ -263,11 +280,12 @@ function explain({ text, location }, wanted) {
   const [, missing] = /^Could not resolve "(.*)"$/.exec(text) ?? [];
   if (missing !== undefined && isBuiltin(missing)) {
     return `${place}: ${from} imports \`${missing}\`, a part of Node.js. A tool has no Node.js: ` +
-      "choose a package that also runs in browsers";
+      `choose a package that also runs in browsers${onNpm(missing)}`;
   }
   if (missing !== undefined && isOwn) {
     return `${place}: it imports \`${missing}\`, and no package of that name is installed; ` +
-      `pin it with \`skillhost add-library ${missing}\``;
+      `pin it with \`skillhost add-library ${missing}\`` +
+      (pinned.length > 0 ? `; pinned are ${pinned.slice(0, MAX_SHOWN).join(", ")}` : "");
   }
   if (/No loader is configured for "\.(node|wasm)" files/.test(text)) {
     return `${place}: ${from} needs native code, which no tool can run: choose one that is ` +

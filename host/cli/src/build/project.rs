@@ -168,6 +168,23 @@ fn languages(folder: &Path) -> Vec<(Language, &'static str)> {
     found
 }
 
+/// Returns a source that is newer than a component in the `dist` of its project.
+pub(crate) fn newer_source(component: &Path) -> Option<PathBuf> {
+    let modified = |path: &Path| fs::metadata(path).and_then(|it| it.modified()).ok();
+    let dist = component.parent()?.canonicalize().ok()?;
+    let folder = dist.parent().filter(|_| dist.ends_with("dist"))?;
+    let built = modified(component).filter(|_| !languages(folder).is_empty())?;
+    let is_source = |path: &Path| {
+        let end = path.extension().and_then(|end| end.to_str());
+        end.is_some_and(|end| ["rs", "py", "js", "c", "h", "wit"].contains(&end))
+    };
+    let folders = ["", "src", "wit"].map(|name| folder.join(name));
+    let entries = folders.iter().filter_map(|it| fs::read_dir(it).ok());
+    let mut paths = entries.flatten().flatten().map(|entry| entry.path());
+    let newer = paths.find(|it| is_source(it) && modified(it).is_some_and(|time| time > built))?;
+    newer.strip_prefix(folder).map(Path::to_owned).ok()
+}
+
 /// Returns the C files of a project, sorted.
 pub(super) fn c_files(folder: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(folder.join("src")) else {
@@ -187,6 +204,7 @@ mod tests {
     use std::ffi::OsStr;
     use std::os::unix::ffi::OsStrExt as _;
     use std::os::unix::fs::symlink;
+    use std::time::{Duration, SystemTime};
 
     use super::*;
 
@@ -210,6 +228,35 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn finds_a_source_that_is_newer_than_the_component() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let write = |name: &str, seconds| {
+            fs::create_dir_all(path(name).parent().unwrap()).unwrap();
+            fs::write(path(name), "").unwrap();
+            let file = File::options().write(true).open(path(name)).unwrap();
+            let time = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+            file.set_modified(time).unwrap();
+        };
+        write("dist/a.wasm", 2);
+        write("src/lib.rs", 3);
+        // It lies in no project.
+        assert_eq!(newer_source(&path("dist/a.wasm")), None);
+        write("Cargo.toml", 3);
+        let newer = newer_source(&path("dist/a.wasm"));
+        assert_eq!(newer.as_deref(), Some(Path::new("src/lib.rs")));
+        write("src/lib.rs", 1);
+        // No build reads these.
+        write("cases/a.json", 3);
+        write("skillhost.toml", 3);
+        assert_eq!(newer_source(&path("dist/a.wasm")), None);
+        write("wit/world.wit", 3);
+        assert!(newer_source(&path("dist/a.wasm")).is_some());
+        write("a.wasm", 1);
+        assert_eq!(newer_source(&path("a.wasm")), None);
     }
 
     #[test]

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, fstat, open, statat, unlink};
 
-/// The file of a socket. While it is held, no other file has its number.
+/// The file of a socket. While it is held, no other file has its number. It is removed when
+/// this is dropped, unless another one has its path by then.
 #[derive(Debug)]
 pub struct SocketFile {
     path: PathBuf,
@@ -26,9 +27,10 @@ impl SocketFile {
             path: path.to_owned(),
         })
     }
+}
 
-    /// Removes the file, unless another one has its path by now.
-    pub fn remove(self) {
+impl Drop for SocketFile {
+    fn drop(&mut self) {
         let own = fstat(&self.handle);
         let there = statat(CWD, &self.path, AtFlags::SYMLINK_NOFOLLOW);
         if let (Ok(own), Ok(there)) = (own, there)
@@ -52,13 +54,13 @@ mod tests {
         let path = folder.path().join("socket");
         assert!(SocketFile::at(&path).is_err());
         let _first = UnixListener::bind(&path).unwrap();
-        SocketFile::at(&path).unwrap().remove();
+        drop(SocketFile::at(&path).unwrap());
         assert!(!path.exists());
         let _second = UnixListener::bind(&path).unwrap();
         let file = SocketFile::at(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
         let _third = UnixListener::bind(&path).unwrap();
-        file.remove();
+        drop(file);
         assert!(path.exists());
     }
 }

@@ -30,6 +30,7 @@ mod io_thread;
 use std::fmt::Display;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -137,23 +138,36 @@ impl Server {
         Ok(())
     }
 
+    /// Checks that a server with these options may listen on a Unix socket.
+    ///
+    /// # Errors
+    ///
+    /// If an option is not valid, or there is TLS.
+    pub fn check_unix(path: &Path, options: &HttpOptions) -> anyhow::Result<()> {
+        let cannot = || cannot_serve(format_args!("unix:{}", path.display()));
+        ensure!(
+            options.tls.is_none(),
+            "{}: a Unix socket has no TLS; leave `--tls-cert` and `tls_cert` in `[http]` out",
+            cannot()
+        );
+        Self::check(LOCAL, options)
+    }
+
     /// Serves on sockets that are bound. On a Unix socket without a token and without
     /// clients, only the user of this process and root may ask.
     ///
     /// # Errors
     ///
-    /// Those of [`Server::check`], or if the system refuses.
+    /// Those of [`Server::check`] or [`Server::check_unix`], or if the system refuses.
     pub async fn on(sockets: Sockets, mut options: HttpOptions) -> anyhow::Result<Self> {
         let place = sockets.to_string();
         let cannot = || cannot_serve(&place);
         let address = sockets.address();
         let checked = address.unwrap_or(LOCAL);
-        ensure!(
-            address.is_some() || options.tls.is_none(),
-            "{}: a Unix socket has no TLS; leave `--tls-cert` and `tls_cert` in `[http]` out",
-            cannot()
-        );
-        Self::check(checked, &options)?;
+        match sockets.path() {
+            Some(path) => Self::check_unix(path, &options)?,
+            None => Self::check(checked, &options)?,
+        }
         if let Some(token) = options.token.take() {
             options.clients = options.clients.and_unnamed(token)?;
         }

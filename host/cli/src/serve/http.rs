@@ -130,6 +130,7 @@ impl HttpArguments {
                 (sockets, shown)
             }
             HttpAddress::Unix(path) => {
+                Server::check_unix(path, &options)?;
                 let sockets = Sockets::bind_unix(path, config.http.socket_mode.bits())?;
                 socket = Some((path.clone(), SocketFile::at(path)?));
                 let shown = sockets.to_string();
@@ -275,7 +276,10 @@ impl ReadyHttp {
         let broken_off = tokio::select! {
             broken_off = &mut served => {
                 // The server may end before the other branch reports the problems.
-                live.loaded().iter().for_each(report_problems);
+                if let Some(host) = live.loaded() {
+                    report_problems(&host);
+                    report_scopes(&host, &clients);
+                }
                 broken_off
             }
             host = live.load() => {
@@ -285,9 +289,7 @@ impl ReadyHttp {
                 served.await
             }
         };
-        if let Some((_, file)) = socket {
-            file.remove();
-        }
+        drop(socket);
         live.stop().await;
         if broken_off > 0 {
             tracing::warn!("{broken_off} connections were broken off with requests in flight");

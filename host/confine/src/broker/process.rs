@@ -67,7 +67,7 @@ pub fn run() -> anyhow::Result<()> {
     };
     let served = office.serve(stdin.as_fd());
     // Whoever asked is gone, by whatever end.
-    socket.into_iter().for_each(SocketFile::remove);
+    drop(socket);
     served
 }
 

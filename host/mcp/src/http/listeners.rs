@@ -106,6 +106,16 @@ impl Sockets {
     }
 }
 
+impl Sockets {
+    /// Returns the path of a Unix socket.
+    pub(super) fn path(&self) -> Option<&Path> {
+        match &self.0 {
+            Bound::Tcp { .. } => None,
+            Bound::Unix { path, .. } => Some(path),
+        }
+    }
+}
+
 impl fmt::Display for Sockets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {

@@ -9,6 +9,7 @@ mod hostile_requests;
 mod limits;
 mod load;
 mod metrics;
+mod oauth;
 mod places;
 mod program;
 mod protocol;

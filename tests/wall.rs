@@ -3,10 +3,11 @@
 //! tried in `attempts/`.
 
 use std::fs;
-use std::io::{Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -16,7 +17,8 @@ use serde_json::json;
 use skillhost_confine::broker::{Allowed, AllowedFolder, Broker, LogPath, OutputFolder};
 
 use crate::support::mcp::{Client, NEWEST, session};
-use crate::support::program::Program;
+use crate::support::process::Process;
+use crate::support::program::{Program, finish};
 
 /// The longest wait for anything.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -186,7 +188,7 @@ fn broker(folder: &Path, allowed: Allowed) -> Broker {
     let place = |path: &str, follows_links: bool| AllowedFolder {
         path: folder.join(path),
         follows_links,
-        depth: 1,
+        depth: 2,
     };
     let allowed = Allowed {
         folders: vec![place("root", false), place("linked", true)],
@@ -262,6 +264,18 @@ fn the_broker_opens_what_lies_in_the_operators_folders_and_nothing_else() {
     denied("gone/a");
     symlink("../other", at("linked/more")).unwrap();
     open("other/e").unwrap();
+    // The links of a skill's author open nothing.
+    program.write("linked/author/SKILL.md", SKILL);
+    symlink("../../old", at("linked/author/link")).unwrap();
+    denied("old/a");
+    // What may be opened may be watched.
+    let inotify = rustix::fs::inotify::init(rustix::fs::inotify::CreateFlags::CLOEXEC).unwrap();
+    let events = rustix::fs::inotify::WatchFlags::CREATE.bits();
+    let watch = |path: &str| broker.watch(inotify.as_fd(), handle(at(path)).as_fd(), events);
+    assert_ne!(watch("root").unwrap(), watch("target").unwrap());
+    for path in ["", "old", "gone"] {
+        assert!(watch(path).is_err(), "{path}");
+    }
 }
 
 #[test]
@@ -390,7 +404,9 @@ fn the_broker_writes_new_files_in_one_new_folder() {
         assert!(broker.create_output(path).is_err(), "{path}");
     }
     symlink("../there", at("out/link")).unwrap();
-    assert!(broker.create_output("link/new").is_err());
+    for path in ["link/new", "link/folder/new"] {
+        assert!(broker.create_output(path).is_err(), "{path}");
+    }
     for path in ["file", "deep/er/file"] {
         let file = broker.create_output(path).unwrap();
         fs::File::from(file).write_all(b"new").unwrap();
@@ -399,4 +415,71 @@ fn the_broker_writes_new_files_in_one_new_folder() {
     }
     assert_eq!(fs::read_to_string(at("there/file")).unwrap(), "old");
     assert_eq!(fs::read_dir(at("there")).unwrap().count(), 1);
+}
+
+#[test]
+fn what_a_confined_process_compiles_is_run_by_confined_ones_alone() {
+    let program = program();
+    let cache = program.folder.path().join("own-cache");
+    let code = |folder: &str| {
+        let files = fs::read_dir(cache.join(folder)).into_iter().flatten();
+        let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
+        names.filter(|name| name.ends_with(".cwasm")).count()
+    };
+    let call = |confine: &str| {
+        let arguments = ["call", "--skills", "skills", "--confine", confine];
+        let mut command = program.command(&arguments);
+        command.args(["read_skill", "skill_name=a"]);
+        command.env("SKILLHOST_CACHE", &cache);
+        let run = finish(command, "");
+        assert_eq!(run.code, 0, "{run:?}");
+        (code("."), code("confined"))
+    };
+    let (open, confined) = call("auto");
+    assert!(open == 0 && confined > 0, "{open} {confined}");
+    // It does not run what is there already.
+    let (open, _) = call("off");
+    assert!(open > 0);
+    // What was compiled without a wall serves behind it too.
+    fs::remove_dir_all(cache.join("confined")).unwrap();
+    assert_eq!(call("auto"), (open, 0));
+}
+
+#[test]
+fn a_confined_process_keeps_nothing_that_its_starter_left_open() {
+    let program = program();
+    program.write("secret", "some text");
+    for (confine, is_open) in [("auto", false), ("off", true)] {
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", "exec 9<secret && exec \"$0\" \"$@\""])
+            .arg(env!("CARGO_BIN_EXE_skillhost"))
+            .args(["serve", "--skills", "skills", "--confine", confine])
+            .env("SKILLHOST_CACHE", crate::support::cache())
+            .current_dir(program.folder.path())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
+        let mut server = Process::start(&mut command);
+        let mut input = server.stdin.take().unwrap();
+        writeln!(
+            input,
+            "{}",
+            json!({"jsonrpc": "2.0", "id": 1, "method": "ping"})
+        )
+        .unwrap();
+        let mut output = BufReader::new(server.stdout.take().unwrap());
+        assert_ne!(output.read_line(&mut String::new()).unwrap(), 0);
+        let id = server.pid;
+        let children = fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap();
+        let children = children.split_whitespace().map(|id| id.parse().unwrap());
+        let secret = program.folder.path().canonicalize().unwrap().join("secret");
+        for process in children.chain([id]) {
+            let files = fs::read_dir(format!("/proc/{process}/fd")).unwrap();
+            let mut files = files.map(|file| fs::read_link(file.unwrap().path()));
+            let has = files.any(|file| file.is_ok_and(|file| file == secret));
+            assert_eq!(has, is_open, "{confine}");
+        }
+        drop(input);
+        assert!(server.output().status.success());
+    }
 }

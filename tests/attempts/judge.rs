@@ -183,7 +183,7 @@ impl Field {
         ] {
             fs::create_dir_all(at(name)).unwrap();
         }
-        fs::create_dir(at("cache")).unwrap();
+        fs::create_dir_all(at("cache/confined")).unwrap();
         fs::write(at("confined.toml"), CONFIGURATION).unwrap();
         for name in [
             "skills/a/SKILL.md",
@@ -199,7 +199,8 @@ impl Field {
             "secret/cut",
             "secret/mode",
             "cache/entry",
-            "cache/entry2",
+            "cache/confined/entry",
+            "cache/confined/entry2",
             "logs/audit.jsonl",
         ] {
             let text = if name.starts_with("logs") {
@@ -211,8 +212,9 @@ impl Field {
             set_mode(&at(name), 0o600);
         }
         set_mode(&at("cache"), 0o700);
+        set_mode(&at("cache/confined"), 0o700);
         symlink("../../secret/file", at("skills/a/out")).unwrap();
-        symlink("../secret/file", at("cache/out")).unwrap();
+        symlink("../../secret/file", at("cache/confined/out")).unwrap();
         let port = TcpListener::bind("127.0.0.1:0").unwrap();
         port.set_nonblocking(true).unwrap();
         let socket = UnixListener::bind(at("secret/socket")).unwrap();
@@ -314,6 +316,7 @@ impl Field {
                 let found = fs::symlink_metadata(&path).unwrap();
                 let is_own = name == "logs/audit.jsonl"
                     || name == "cache"
+                    || name == "cache/confined"
                     || name.ends_with(".cwasm")
                     || name.ends_with(".tools");
                 if found.is_dir() {

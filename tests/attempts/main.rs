@@ -25,6 +25,7 @@ mod table;
 
 #[cfg(target_arch = "x86_64")]
 fn main() -> std::process::ExitCode {
+    skillhost_confine::note_inherited();
     match ground::Ground::prepare() {
         Some(ground) => program::run(ground),
         // Its broker, and its compiling process.

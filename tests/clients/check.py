@@ -6,6 +6,7 @@ import balancer
 import comparison
 import conformance
 import inspector
+import oauth
 import programs
 import skills
 import terminal
@@ -18,6 +19,7 @@ PARTS = {
     "inspector": inspector.run,
     "terminal": terminal.run,
     "balancer": balancer.run,
+    "oauth": oauth.run,
     "comparison": comparison.run,
 }
 

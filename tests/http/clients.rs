@@ -1,5 +1,7 @@
 //! Clients with names: what each sees, its sessions, and its share.
 
+mod program;
+
 use std::path::Path;
 use std::sync::Arc;
 
@@ -13,7 +15,6 @@ use skillhost_mcp::http::HttpOptions;
 use super::{TOKEN, options, wait_until};
 use crate::support::folders::Folders;
 use crate::support::http::{Answer, Client, Request, TestServer};
-use crate::support::program::Program;
 use crate::support::{builder, builder_with_guests};
 
 /// Returns the token of a client in these tests.
@@ -438,97 +439,4 @@ fn a_client_that_takes_every_place_leaves_others_theirs() {
         );
     }
     drop(greedy);
-}
-
-#[test]
-fn the_program_names_the_setting_of_a_client_that_cannot_be_meant() {
-    use std::os::unix::fs::PermissionsExt as _;
-
-    let program = Program::new();
-    program.write("skills/a/SKILL.md", "# A\n");
-    let token = |name: &str, text: &str, mode| {
-        program.write(name, text);
-        let path = program.folder.path().join(name);
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
-    };
-    token("one", TOKEN, 0o600);
-    token("same", TOKEN, 0o600);
-    token("open", "a-token-that-others-read", 0o644);
-    token("short", "too-short", 0o600);
-    let arguments = ["serve", "--config", "c.toml", "--http", "127.0.0.1:0"];
-    for (text, extra, reason) in [
-        ("[clients.a]\n", &[][..], "nobody can be the client `a`"),
-        (
-            "[clients.a]\ntoken_file = \"one\"\n[clients.b]\ntoken_file = \"same\"\n",
-            &[],
-            "`c.toml`, line 4: this token is also that of `[clients.a]`",
-        ),
-        (
-            "[clients.a]\ntoken_file = \"open\"\n",
-            &[],
-            "`token_file` of `[clients.a]`",
-        ),
-        (
-            "[clients.a]\ntoken_file = \"open\"\n",
-            &[],
-            "set its mode to 0600",
-        ),
-        (
-            "[clients.a]\ntoken_file = \"short\"\n",
-            &[],
-            "between 16 and 4096",
-        ),
-        (
-            "[clients.a]\ntoken_file = \"one\"\n",
-            &["--token-file", "same"],
-            "the token of `[http]`: this token is also that of `[clients.a]`",
-        ),
-    ] {
-        program.write("c.toml", text);
-        let run = program.run(&[&arguments, extra].concat());
-        assert_eq!(run.code, 4, "{text}: {run:?}");
-        assert!(run.stderr.contains(reason), "{text}: {}", run.stderr);
-    }
-}
-
-#[test]
-fn the_program_warns_of_scopes_that_fit_nothing_and_of_clients_past_their_time() {
-    use std::os::unix::fs::PermissionsExt as _;
-
-    let program = Program::new();
-    program.write("skills/a/SKILL.md", "# A\n");
-    program.write("t", TOKEN);
-    let path = program.folder.path().join("t");
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).unwrap();
-    program.write(
-        "c.toml",
-        "skills = [\"skills\"]\n[clients.old]\ntoken_file = \"t\"\nexpires = 2001-01-01\n\
-         tools = [\"read_*\", \"reed_*\"]\nskills = [\"a\", \"zebra\"]\n",
-    );
-    let mut server = super::program::ServerProcess::new(&program, &["--config", "c.toml"], None);
-    wait_until("not ready", || {
-        Client::once(server.address, &Request::get("/readyz")).status == 200
-    });
-    let read = Request::call(1, "read_skill", json!({"skill_name": "a"}));
-    let read = read.with("Authorization", &format!("Bearer {TOKEN}"));
-    let refused = Client::once(server.address, &read);
-    assert_eq!(refused.status, 401);
-    // The peer learns nothing of why.
-    assert_eq!(refused.body, "the bearer token is missing or wrong\n");
-    server.signal();
-    assert_eq!(server.wait(), Some(0));
-    let mut log = String::new();
-    let stderr = server.child.stderr.as_mut().unwrap();
-    std::io::Read::read_to_string(stderr, &mut log).unwrap();
-    for line in [
-        "`expires` of `[clients.old]` has passed",
-        "`reed_*` in `tools` of `[clients.old]` fits none of the tools that there are",
-        "`zebra` in `skills` of `[clients.old]` fits none of the skills that there are",
-    ] {
-        assert!(log.contains(line), "{line}: {log}");
-    }
-    assert!(
-        !log.contains("`read_*`") && !log.contains("`a` in"),
-        "{log}"
-    );
 }

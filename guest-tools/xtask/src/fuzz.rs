@@ -65,8 +65,8 @@ pub(super) fn execute(arguments: &Arguments) -> Result<Outcome> {
         for target in chosen {
             let seen = run(&root, target, turn)?;
             println!(
-                "{target:<12} {turn:>5} s, {} executions, coverage {}, {} findings",
-                seen.executions, seen.coverage, seen.findings
+                "{target:<12} {:>5} s, {} executions, coverage {}, {} findings",
+                seen.seconds, seen.executions, seen.coverage, seen.findings
             );
             let tally = tallies.entry(target).or_default();
             tally.seconds += seen.seconds;

@@ -85,7 +85,7 @@ impl CallCommand {
             output: self.output_dir.as_deref(),
             ..Needs::default()
         };
-        let broker = wall::raise(&self.wall, &options, &config, needs)?;
+        let (builder, broker) = wall::raise(&self.wall, &options, &config, needs, builder)?;
         Ok(ReadyCall {
             call: self,
             options,

@@ -85,10 +85,14 @@ enum Verb {
 /// Runs the program. `observer` learns how every call over stdio ends; the program
 /// `skillhost` has none.
 pub fn run(observer: Option<Arc<dyn Observer>>) -> ExitCode {
+    skillhost_confine::note_inherited();
     panic::install_hook();
     let first = env::args_os().nth(1).unwrap_or_default();
     if first == skillhost::COMPILE_ARGUMENT {
         return child_task(compile_component_confined(skillhost_confine::confine_child));
+    }
+    if first == skillhost_identity::FETCH_ARGUMENT {
+        return child_task(skillhost_identity::fetch_keys());
     }
     if first == skillhost_confine::broker::ARGUMENT {
         return child_task(skillhost_confine::broker::run());

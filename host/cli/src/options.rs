@@ -33,6 +33,11 @@ const INDEX_TIME: Duration = Duration::from_secs(30);
 /// The variable that holds the bearer token of a server over HTTP.
 pub(crate) const TOKEN_VARIABLE: &str = "SKILLHOST_HTTP_TOKEN";
 
+/// Returns the path of this program.
+pub(crate) fn program() -> io::Result<PathBuf> {
+    env::current_exe()
+}
+
 /// Returns the token in the environment. An empty one counts, and is refused.
 pub(crate) fn token() -> Option<OsString> {
     env::var_os(TOKEN_VARIABLE)

@@ -51,7 +51,7 @@ impl ServeCommand {
             files: http.iter().flat_map(|http| http.files()).collect(),
             socket: http.as_ref().and_then(|http| http.socket()),
         };
-        wall::raise(&self.wall, &options, &config, needs)?;
+        let (builder, _) = wall::raise(&self.wall, &options, &config, needs, builder)?;
         Ok(ReadyServer { builder, http })
     }
 }

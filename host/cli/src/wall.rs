@@ -8,9 +8,11 @@
 //! |---|---|
 //! | the configuration, tokens and keys are read | the verb |
 //! | the program and the socket that get checkpoints of the audit log | `CommonOptions::builder` |
+//! | the process that fetches issuers' keys starts | `serve/http.rs` |
 //! | the server's sockets are bound; that of a path is removed by the broker | `serve/http.rs` |
+//! | descriptors that the process was started with are closed | [`raise`] |
 //! | what the machine is asked once: its memory, the page map, `/proc/self/fd` | [`look_at_machine`] |
-//! | the cache folder and the audit log are made, if they are missing | [`raise`] |
+//! | the cache folders and the audit log are made, if they are missing | [`raise`] |
 //! | the broker starts, which opens and starts what this process may not | [`start_broker`] |
 
 use std::fs::DirBuilder;
@@ -23,15 +25,15 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use clap::{Args, ValueEnum};
-use skillhost::COMPILE_ARGUMENT;
 use skillhost::config::{Config, Confinement};
 use skillhost::internal::{
     ChildHandle, Delegate, EXPLICIT_CHECKS, look_at_machine, make_audit_log, set_delegate,
 };
+use skillhost::{COMPILE_ARGUMENT, HostBuilder};
 use skillhost_confine::broker::{
     Allowed, AllowedFolder, Broker, BrokeredChild, LogPath, OutputFolder, SocketPath,
 };
-use skillhost_confine::{Profile, Wall, WallReport, link_targets};
+use skillhost_confine::{Profile, Wall, WallReport, close_inherited, link_targets};
 
 use crate::options::{self, CommonOptions};
 
@@ -81,13 +83,15 @@ pub(crate) struct Needs<'a> {
     pub(crate) socket: Option<&'a Path>,
 }
 
-/// Confines this process. Returns the broker, if there is one.
+/// Confines this process. Returns the builder of its host, which keeps new entries of the
+/// cache apart, and the broker, if there is one.
 pub(crate) fn raise(
     arguments: &WallArguments,
     options: &CommonOptions,
     config: &Config,
     needs: Needs<'_>,
-) -> anyhow::Result<Option<Arc<Broker>>> {
+    builder: HostBuilder,
+) -> anyhow::Result<(HostBuilder, Option<Arc<Broker>>)> {
     let confinement = match arguments.confine {
         Some(Extent::Auto) => Confinement::Auto,
         Some(Extent::Required) => Confinement::Required,
@@ -95,7 +99,7 @@ pub(crate) fn raise(
         None => config.confinement,
     };
     if confinement == Confinement::Off {
-        return Ok(None);
+        return Ok((builder, None));
     }
     let is_required = confinement == Confinement::Required;
     let is_root = rustix::process::geteuid().is_root();
@@ -105,6 +109,7 @@ pub(crate) fn raise(
              start it as another user"
         );
     }
+    close_inherited();
     look_at_machine();
     let broker = start_broker(config, &needs)?;
     let report = wall(options, config).raise(Profile::Serving);
@@ -113,7 +118,17 @@ pub(crate) fn raise(
     if let Some(broker) = &broker {
         set_delegate(Box::new(Outside(Arc::clone(broker))));
     }
-    Ok(broker)
+    let builder = match confined_cache().filter(|folder| folder.is_dir()) {
+        Some(folder) => builder.new_cache_entries(folder),
+        None => builder,
+    };
+    Ok((builder, broker))
+}
+
+/// Returns the folder for the cache's new entries of confined processes. The others do not
+/// read it: what is in it may come from code that has broken out.
+fn confined_cache() -> Option<PathBuf> {
+    Some(options::cache_folder()?.join("confined"))
 }
 
 /// Says which parts of the wall are up, and which are missing.
@@ -149,9 +164,9 @@ fn wall(options: &CommonOptions, config: &Config) -> Wall {
         wall = wall.read(folder.path);
     }
     // Whoever needs one of these says why it cannot be made.
-    if let Some(cache) = options::cache_folder() {
-        let _ = DirBuilder::new().recursive(true).mode(0o700).create(&cache);
-        wall = wall.keep_files(cache);
+    if let Some((cache, own)) = options::cache_folder().zip(confined_cache()) {
+        let _ = DirBuilder::new().recursive(true).mode(0o700).create(&own);
+        wall = wall.read(cache).keep_files(own);
     }
     if let Some(log) = audit_file(config) {
         let _ = make_audit_log(log, &options.trusted());
@@ -211,6 +226,15 @@ struct Outside(Arc<Broker>);
 impl Delegate for Outside {
     fn open(&self, handle: BorrowedFd<'_>) -> io::Result<OwnedFd> {
         self.0.open(handle)
+    }
+
+    fn watch(
+        &self,
+        inotify: BorrowedFd<'_>,
+        folder: BorrowedFd<'_>,
+        events: u32,
+    ) -> io::Result<i32> {
+        self.0.watch(inotify, folder, events)
     }
 
     fn open_log(&self) -> io::Result<OwnedFd> {

@@ -101,6 +101,8 @@ mod bytes {
 enum Request {
     /// To open what the descriptor beside it leads to.
     Open,
+    /// To watch the folder of the second descriptor with the first.
+    Watch { events: u32 },
     /// To open the audit log, or to make it.
     OpenLog,
     /// To start a child process, with the streams and the socket beside it.
@@ -156,7 +158,9 @@ impl Broker {
             send(ours.as_fd(), &message, &[])?;
             Ok(ours)
         };
-        let socket = start().context("cannot start the process outside of the wall")?;
+        let socket = start().context(
+            "cannot start the process outside of the wall; `--confine off` does without it",
+        )?;
         Ok(Self {
             socket: Mutex::new(socket),
         })
@@ -171,6 +175,22 @@ impl Broker {
     pub fn open(&self, handle: BorrowedFd<'_>) -> io::Result<OwnedFd> {
         self.ask(&Request::Open, &[handle])?
             .ok_or_else(|| Errno::BADMSG.into())
+    }
+
+    /// Watches a folder, if it lies in a folder that is allowed. Returns the number of the
+    /// watch.
+    ///
+    /// # Errors
+    ///
+    /// If it does not, or the system refuses.
+    pub fn watch(
+        &self,
+        inotify: BorrowedFd<'_>,
+        folder: BorrowedFd<'_>,
+        events: u32,
+    ) -> io::Result<i32> {
+        self.ask_number(&Request::Watch { events }, &[inotify, folder])
+            .map(|(number, _)| number)
     }
 
     /// Opens the audit log to read and append, or makes it.
@@ -232,13 +252,23 @@ impl Broker {
         request: &Request,
         descriptors: &[BorrowedFd<'_>],
     ) -> io::Result<Option<OwnedFd>> {
+        self.ask_number(request, descriptors)
+            .map(|(_, opened)| opened)
+    }
+
+    /// Asks for something, and returns the answer: a number, and what was opened.
+    fn ask_number(
+        &self,
+        request: &Request,
+        descriptors: &[BorrowedFd<'_>],
+    ) -> io::Result<(i32, Option<OwnedFd>)> {
         let message = serde_json::to_vec(request)?;
         let socket = self.socket.lock().unwrap_or_else(PoisonError::into_inner);
         send(socket.as_fd(), &message, descriptors)?;
         let (answer, mut opened) = receive(socket.as_fd())?;
         match <[u8; 4]>::try_from(&*answer).map(i32::from_le_bytes) {
-            Ok(0) => Ok(opened.pop()),
-            Ok(code) => Err(io::Error::from_raw_os_error(code)),
+            Ok(number @ 0..) => Ok((number, opened.pop())),
+            Ok(code) => Err(io::Error::from_raw_os_error(-code)),
             Err(_) => Err(io::Error::other(
                 "the process outside of the wall has ended",
             )),

@@ -12,7 +12,7 @@ use landlock::{
 use crate::{Profile, WallReport};
 
 /// The version whose rules are asked for. A kernel with an older one lacks rules that the
-/// filter of system calls has too.
+/// filter of system calls has in their place.
 const NEWEST: ABI = ABI::V7;
 
 #[derive(Debug)]
@@ -49,11 +49,12 @@ impl Kind {
 }
 
 /// Restricts the calling thread to the rules. A path that does not exist has no rule.
+/// Returns the kernel's version of Landlock; 0 is none.
 pub(crate) fn restrict(
     rules: &[Rule],
     profile: Profile,
     report: &mut WallReport,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<i32> {
     let handled = match profile {
         // It opens what the operator's folders lead to by now, and starts programs.
         Profile::Broker => AccessFs::from_write(NEWEST),
@@ -87,10 +88,12 @@ pub(crate) fn restrict(
         (RulesetStatus::NotEnforced, _) => report
             .missing
             .push("Landlock, which this kernel lacks (Linux 5.13 has it)".to_owned()),
-        (_, LandlockStatus::Available { effective_abi, .. }) => report
-            .in_force
-            .push(format!("Landlock, version {}", effective_abi as i32)),
+        (_, LandlockStatus::Available { effective_abi, .. }) => {
+            let version = effective_abi as i32;
+            report.in_force.push(format!("Landlock, version {version}"));
+            return Ok(version);
+        }
         _ => {}
     }
-    Ok(())
+    Ok(0)
 }

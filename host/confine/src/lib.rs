@@ -1,11 +1,14 @@
 //! The wall around the program's own process: what it may still ask the kernel for once
 //! it has opened what it needs. `files` has the Landlock rules, `filter` the system
-//! calls, `broker` the process outside that opens and starts what this one may not.
+//! calls, `descriptors` what the process was started with, `broker` the process outside
+//! that opens and starts what this one may not.
 //! Not here: which files a verb needs; `host/cli/src/wall.rs` lists them.
 
 mod filter;
 
 mod files;
+
+mod descriptors;
 
 mod socket_file;
 
@@ -16,6 +19,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
+pub use descriptors::{close_inherited, note_inherited};
 pub use filter::Profile;
 pub use socket_file::SocketFile;
 
@@ -86,8 +90,8 @@ impl Wall {
     pub fn raise(&self, profile: Profile) -> anyhow::Result<WallReport> {
         let mut report = WallReport::default();
         drop_capabilities(&mut report);
-        files::restrict(&self.rules, profile, &mut report)?;
-        filter::install(profile, &mut report)?;
+        let landlock = files::restrict(&self.rules, profile, &mut report)?;
+        filter::install(profile, landlock, &mut report)?;
         Ok(report)
     }
 }
@@ -131,7 +135,7 @@ pub fn confine_child() -> anyhow::Result<()> {
 }
 
 /// Returns the folders that symlinks in a folder lead to, down to a depth. It follows no
-/// link.
+/// link, and does not look into skills: their links are their authors'.
 pub fn link_targets(folder: &Path, depth: usize) -> Vec<PathBuf> {
     let mut targets = Vec::new();
     let mut folders = vec![(folder.to_owned(), depth)];
@@ -143,7 +147,9 @@ pub fn link_targets(folder: &Path, depth: usize) -> Vec<PathBuf> {
                 return targets;
             }
             match entry.file_type() {
-                Ok(kind) if kind.is_dir() && depth > 1 => folders.push((entry.path(), depth - 1)),
+                Ok(kind) if kind.is_dir() && depth > 1 && !is_skill(&entry.path()) => {
+                    folders.push((entry.path(), depth - 1));
+                }
                 Ok(kind) if kind.is_symlink() => {
                     let target = entry.path().canonicalize();
                     targets.extend(target.into_iter().filter(|target| target.is_dir()));
@@ -153,4 +159,11 @@ pub fn link_targets(folder: &Path, depth: usize) -> Vec<PathBuf> {
         }
     }
     targets
+}
+
+/// Checks whether a folder is a skill, with something by the name of its document.
+fn is_skill(folder: &Path) -> bool {
+    ["SKILL.md", "skill.md"]
+        .iter()
+        .any(|name| folder.join(name).symlink_metadata().is_ok())
 }

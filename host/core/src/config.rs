@@ -6,6 +6,7 @@ mod clients;
 mod file;
 mod grants;
 mod http;
+mod issuers;
 mod keys;
 mod limits;
 mod parse;
@@ -33,6 +34,7 @@ use source::{Reach, Source};
 pub use audit::{CheckpointLimits, Checkpoints};
 pub use clients::{ClientConfig, ClientLimits};
 pub use http::{Http, HttpLimits, SocketMode};
+pub use issuers::{ALGORITHMS, IssuerConfig, KeySource};
 pub use process::Confinement;
 pub use prompt::PromptLimits;
 
@@ -93,6 +95,8 @@ pub struct Config {
     pub http: Http,
     /// The clients of such a server, sorted by name.
     pub clients: Vec<ClientConfig>,
+    /// The issuers whose access tokens clients may show.
+    pub issuers: Vec<IssuerConfig>,
     /// The extent to which the program confines itself.
     pub confinement: Confinement,
 }

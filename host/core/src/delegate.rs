@@ -3,16 +3,25 @@
 //! the other process, which are the program's.
 
 use std::io;
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::process::ExitStatus;
 use std::sync::OnceLock;
 
+use rustix::fs::inotify;
 use rustix::io::Errno;
 
 /// A process outside of the wall.
 pub trait Delegate: Send + Sync {
     /// Opens a file or folder for reading by an `O_PATH` descriptor of it.
     fn open(&self, handle: BorrowedFd<'_>) -> io::Result<OwnedFd>;
+
+    /// Watches a folder for these events. Returns the number of the watch.
+    fn watch(
+        &self,
+        inotify: BorrowedFd<'_>,
+        folder: BorrowedFd<'_>,
+        events: u32,
+    ) -> io::Result<i32>;
 
     /// Opens the audit log to read and append, or makes it, if it was renamed.
     fn open_log(&self) -> io::Result<OwnedFd>;
@@ -72,4 +81,19 @@ pub fn opened_or_asked(
         }
         (opened, _) => opened,
     }
+}
+
+/// Watches an open folder with inotify, or has it watched.
+pub fn watched_or_asked(
+    inotify: BorrowedFd<'_>,
+    folder: BorrowedFd<'_>,
+    events: inotify::WatchFlags,
+) -> Result<i32, Errno> {
+    let Some(delegate) = get() else {
+        // The folder itself, whatever its path leads to by now.
+        let path = format!("/proc/self/fd/{}", folder.as_raw_fd());
+        return inotify::add_watch(inotify, path, events);
+    };
+    let watched = delegate.watch(inotify, folder, events.bits());
+    watched.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::ACCESS))
 }

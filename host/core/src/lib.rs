@@ -128,7 +128,9 @@ pub mod internal {
     pub use crate::component::compile::{EXPLICIT_CHECKS, compile_component_confined};
     pub use crate::component::embedded::names as built_in_names;
     pub use crate::component::read as read_component;
-    pub use crate::delegate::{ChildHandle, Delegate, opened_or_asked, set as set_delegate};
+    pub use crate::delegate::{
+        ChildHandle, Delegate, opened_or_asked, set as set_delegate, watched_or_asked,
+    };
     pub use crate::sandbox::engine::{look_at_machine, processors};
     pub use crate::text::digest::hex;
     pub use crate::text::digest::sha256_hex;

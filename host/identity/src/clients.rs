@@ -1,15 +1,18 @@
 //! The clients of a server, and the check of what a request shows. A refusal tells the
 //! operator why; the peer learns nothing of that.
 
-use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use anyhow::{Context as _, ensure};
-use skillhost::config::ClientConfig;
+use skillhost::config::{ClientConfig, IssuerConfig};
 
+use crate::access_token;
 use crate::client::Client;
 use crate::connections::{CertificateNames, ConnectionClients};
+use crate::oauth::{OAuth, ResourceMetadata};
+use crate::refusal::{IssuerNumber, Refusal};
 use crate::token::{Token, digest};
 
 /// The clients of a server. Without any, everybody may ask.
@@ -18,6 +21,7 @@ pub struct Clients {
     clients: Vec<Arc<Client>>,
     tokens: Vec<ClientToken>,
     pub(crate) connections: ConnectionClients,
+    oauth: Option<Arc<OAuth>>,
 }
 
 /// A token, and the client that shows it.
@@ -27,51 +31,6 @@ struct ClientToken {
     client: Arc<Client>,
     /// The place where it was configured, for messages.
     place: String,
-}
-
-/// The reason why a request is refused.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Refusal {
-    /// It shows nothing.
-    Missing,
-    /// It shows something that is not a bearer token, or several things.
-    Malformed,
-    /// No client has the token.
-    Unknown,
-    /// The client's time has passed.
-    Expired(Arc<str>),
-    /// It shows no token, and comes from this user, who is no client.
-    User(u32),
-    /// It shows no token, and a certificate with these names, which are no client's.
-    Certificate(CertificateNames),
-    /// It shows no token, and a certificate with names of several clients.
-    CertificateOfSeveral(CertificateNames),
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Missing => f.write_str("it shows no token"),
-            Self::Malformed => f.write_str("its `Authorization` is not one bearer token"),
-            Self::Unknown => f.write_str("no client has its token"),
-            Self::Expired(name) => write!(f, "`expires` of `[clients.{name}]` has passed"),
-            Self::User(user) => write!(
-                f,
-                "it shows no token, and the user {user} is not in `unix_users` of a client"
-            ),
-            Self::Certificate(names) => write!(
-                f,
-                "it shows no token, and no name of its certificate, {names}, is in \
-                 `certificate_names` of a client"
-            ),
-            Self::CertificateOfSeveral(names) => write!(
-                f,
-                "it shows no token, and the names of its certificate, {names}, are those of \
-                 several clients"
-            ),
-        }
-    }
 }
 
 impl Clients {
@@ -131,9 +90,47 @@ impl Clients {
         Ok(())
     }
 
+    /// Takes access tokens of these issuers, for this server's address. `program` is
+    /// started to fetch keys, which has to be before the process confines itself.
+    ///
+    /// # Errors
+    ///
+    /// If keys in a file cannot be read, or the process cannot be started.
+    pub fn and_issuers(
+        mut self,
+        configured: &[ClientConfig],
+        issuers: &[IssuerConfig],
+        resource: &str,
+        program: &Path,
+    ) -> anyhow::Result<Self> {
+        let clients = configured.iter().zip(&self.clients);
+        let oauth = OAuth::new(clients, issuers, resource, program)?;
+        self.oauth = oauth.map(Arc::new);
+        Ok(self)
+    }
+
+    /// Returns what tells peers how to get an access token, if they can.
+    pub fn resource_metadata(&self) -> Option<&ResourceMetadata> {
+        self.oauth.as_ref().map(|oauth| &oauth.metadata)
+    }
+
+    /// Looks at the keys of all issuers, so that the first tokens find them.
+    pub async fn look_for_all_keys(&self) {
+        if let Some(oauth) = &self.oauth {
+            oauth.look_for_all_keys().await;
+        }
+    }
+
+    /// Looks at the keys of an issuer again, unless somebody just did.
+    pub async fn look_for_keys(&self, issuer: IssuerNumber) {
+        if let Some(oauth) = &self.oauth {
+            oauth.look_for_keys(issuer).await;
+        }
+    }
+
     /// Checks that there are none, and everybody may ask.
     pub fn is_empty(&self) -> bool {
-        self.clients.is_empty()
+        self.clients.is_empty() && self.oauth.is_none()
     }
 
     /// Returns the number of clients.
@@ -146,7 +143,7 @@ impl Clients {
     pub fn identify<'h>(
         &self,
         mut authorization: impl Iterator<Item = &'h [u8]>,
-    ) -> Result<&Arc<Client>, Refusal> {
+    ) -> Result<Arc<Client>, Refusal> {
         let credentials = authorization.next().ok_or(Refusal::Missing)?;
         let scheme = b"bearer ";
         let is_bearer = credentials
@@ -155,14 +152,19 @@ impl Clients {
         if authorization.next().is_some() || !is_bearer {
             return Err(Refusal::Malformed);
         }
-        let shown = digest(credentials[scheme.len()..].trim_ascii());
+        let token = credentials[scheme.len()..].trim_ascii();
+        let shown = digest(token);
         let mut found = None;
         for known in &self.tokens {
             if known.token.is(&shown) {
                 found = Some(&known.client);
             }
         }
-        let client = found.ok_or(Refusal::Unknown)?;
+        let client = match (found, &self.oauth) {
+            (Some(client), _) => Arc::clone(client),
+            (None, Some(oauth)) if access_token::may_be(token) => oauth.identify(token, shown)?,
+            (None, _) => return Err(Refusal::Unknown),
+        };
         in_time(client)
     }
 
@@ -171,9 +173,9 @@ impl Clients {
     /// # Errors
     ///
     /// If no client has the user, or the client's time has passed.
-    pub fn identify_user(&self, user: u32) -> Result<&Arc<Client>, Refusal> {
+    pub fn identify_user(&self, user: u32) -> Result<Arc<Client>, Refusal> {
         let client = self.connections.with_user(user);
-        in_time(client.ok_or(Refusal::User(user))?)
+        in_time(Arc::clone(client.ok_or(Refusal::User(user))?))
     }
 
     /// Returns the client whose certificate a connection has shown.
@@ -181,12 +183,12 @@ impl Clients {
     /// # Errors
     ///
     /// If no client has one of its names, several have, or the client's time has passed.
-    pub fn identify_certificate(&self, names: &CertificateNames) -> Result<&Arc<Client>, Refusal> {
+    pub fn identify_certificate(&self, names: &CertificateNames) -> Result<Arc<Client>, Refusal> {
         let mut clients = self.connections.with_names(names);
         let refused = || Refusal::Certificate(names.clone());
         let client = clients.next().ok_or_else(refused)?;
         match clients.all(|other| Arc::ptr_eq(other, client)) {
-            true => in_time(client),
+            true => in_time(Arc::clone(client)),
             false => Err(Refusal::CertificateOfSeveral(names.clone())),
         }
     }
@@ -224,7 +226,7 @@ impl Clients {
 }
 
 /// Returns a client whose time has not passed.
-fn in_time(client: &Arc<Client>) -> Result<&Arc<Client>, Refusal> {
+fn in_time(client: Arc<Client>) -> Result<Arc<Client>, Refusal> {
     match client.name() {
         Some(name) if client.is_expired(SystemTime::now) => Err(Refusal::Expired(Arc::clone(name))),
         _ => Ok(client),

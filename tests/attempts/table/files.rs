@@ -25,11 +25,21 @@ fn open_handle(ground: &Ground, path: &str, flags: i32) -> Answer {
     open_text(&format!("/proc/self/fd/{handle}"), flags)
 }
 
+/// Watches a folder for all that happens in it.
+fn watch(folder: usize) -> Answer {
+    let inotify = call(SYS_inotify_init1, &[0])?;
+    call(
+        SYS_inotify_add_watch,
+        &[inotify as usize, folder, IN_ALL_EVENTS as usize],
+    )
+}
+
 attempts! {
     "keeps reading a skill" => |g| open(g.at("skills/a/SKILL.md"), O_RDONLY);
     "keeps listing the root" => |g| open(g.at("skills"), O_RDONLY | O_DIRECTORY);
-    "keeps making a file in the cache" => |g| open(g.at("cache/attempt"), NEW);
-    "keeps removing a file of the cache" => |g| call(SYS_unlinkat, &[HERE, g.at("cache/attempt"), 0]);
+    "keeps reading the cache" => |g| open(g.at("cache/entry"), O_RDONLY);
+    "keeps making a file in its part of the cache" => |g| open(g.at("cache/confined/attempt"), NEW);
+    "keeps removing a file of its part of the cache" => |g| call(SYS_unlinkat, &[HERE, g.at("cache/confined/attempt"), 0]);
     "keeps appending to the audit log" => |g| open(g.at("logs/audit.jsonl"), O_WRONLY | O_APPEND);
 
     "read a file beside the root" => |g| open(g.at("secret/file"), O_RDONLY);
@@ -37,7 +47,7 @@ attempts! {
     "read it by open" => |g| call(SYS_open, &[g.at("secret/file"), O_RDONLY as usize]);
     "read it over the root" => |g| open(g.at("skills/../secret/file"), O_RDONLY);
     "read it through a link in the root" => |g| open(g.at("skills/a/out"), O_RDONLY);
-    "read it through a link in the cache" => |g| open(g.at("cache/out"), O_RDONLY);
+    "read it through a link in the cache" => |g| open(g.at("cache/confined/out"), O_RDONLY);
     "read it through the process's root" => |g| open_text(&format!("/proc/self/root{}", g.path("secret/file")), O_RDONLY);
     "read it by a descriptor without rights" => |g| open_handle(g, "secret/file", O_RDONLY);
     "list the folder above the root" => |g| open(g.at("."), O_RDONLY | O_DIRECTORY);
@@ -49,6 +59,9 @@ attempts! {
     "list the current folder" => |_| open_text(".", O_RDONLY | O_DIRECTORY);
     "read the program" => |_| open_text("/proc/self/exe", O_RDONLY);
     "read /etc/hosts" => |_| open_text("/etc/hosts", O_RDONLY);
+    "watch a folder beside the root" => |g| watch(g.at("secret"));
+    "watch the folder above the root" => |g| watch(g.at("."));
+    "watch /tmp" => |_| watch(text("/tmp"));
     "read its own environment" => |_| open_text("/proc/self/environ", O_RDONLY);
     "read its own memory as a file" => |_| open_text("/proc/self/mem", O_RDWR);
     "read its map of memory" => |_| open_text("/proc/self/maps", O_RDONLY);
@@ -66,6 +79,14 @@ attempts! {
 
     "write a skill" => |g| open(g.at("skills/a/SKILL.md"), O_WRONLY);
     "empty a skill" => |g| open(g.at("skills/a/cut"), O_WRONLY | O_TRUNC);
+    "empty a skill without a right" => |g| open(g.at("skills/a/cut"), O_ACCMODE | O_TRUNC);
+    "empty a skill while reading it" => |g| open(g.at("skills/a/cut"), O_TRUNC);
+    "empty the file beside the root" => |g| open(g.at("secret/cut"), O_ACCMODE | O_TRUNC);
+    "empty it by openat2" => |g| {
+        let how = [(O_ACCMODE | O_TRUNC) as u64, 0, 0];
+        call(SYS_openat2, &[HERE, g.at("secret/cut"), value(how), 24])
+    };
+    "open a device without a right" => |_| open_text("/dev/zero", O_ACCMODE);
     "append to a skill" => |g| open(g.at("skills/a/SKILL.md"), O_WRONLY | O_APPEND);
     "make a file in the root" => |g| open(g.at("skills/a/new"), NEW);
     "make a nameless file in the root" => |g| open(g.at("skills/a"), O_WRONLY | O_TMPFILE);
@@ -75,10 +96,12 @@ attempts! {
     "make a file beside the audit log" => |g| open(g.at("logs/new"), NEW);
     "make a nameless file in /tmp" => |_| open_text("/tmp", O_WRONLY | O_TMPFILE);
     "make a file by mknod" => |g| call(SYS_mknodat, &[HERE, g.at("secret/node"), (S_IFREG | 0o600) as usize, 0]);
-    "make a pipe in the cache" => |g| call(SYS_mknodat, &[HERE, g.at("cache/pipe"), (S_IFIFO | 0o600) as usize, 0]);
-    "make a device in the cache" => |g| call(SYS_mknodat, &[HERE, g.at("cache/null"), (S_IFCHR | 0o600) as usize, 0x103]);
+    "make a file in the cache of everybody" => |g| open(g.at("cache/attempt"), NEW);
+    "write code that others run" => |g| open(g.at("cache/entry"), O_WRONLY);
+    "make a pipe in the cache" => |g| call(SYS_mknodat, &[HERE, g.at("cache/confined/pipe"), (S_IFIFO | 0o600) as usize, 0]);
+    "make a device in the cache" => |g| call(SYS_mknodat, &[HERE, g.at("cache/confined/null"), (S_IFCHR | 0o600) as usize, 0x103]);
     "make a folder in the root" => |g| call(SYS_mkdirat, &[HERE, g.at("skills/new"), 0o700]);
-    "make a folder in the cache" => |g| call(SYS_mkdirat, &[HERE, g.at("cache/new"), 0o700]);
+    "make a folder in the cache" => |g| call(SYS_mkdirat, &[HERE, g.at("cache/confined/new"), 0o700]);
     "make a folder beside the root" => |g| call(SYS_mkdir, &[g.at("secret/folder"), 0o700]);
     "remove a skill's file" => |g| call(SYS_unlinkat, &[HERE, g.at("skills/a/spare"), 0]);
     "remove a file by unlink" => |g| call(SYS_unlink, &[g.at("secret/spare")]);
@@ -88,11 +111,11 @@ attempts! {
     "rename in the root" => |g| call(SYS_renameat, &[HERE, g.at("skills/a/first"), HERE, g.at("skills/a/renamed")]);
     "rename by renameat2" => |g| call(SYS_renameat2, &[HERE, g.at("secret/first"), HERE, g.at("secret/renamed"), 0]);
     "rename by rename" => |g| call(SYS_rename, &[g.at("secret/second"), g.at("secret/renamed2")]);
-    "rename out of the cache" => |g| call(SYS_renameat, &[HERE, g.at("cache/entry"), HERE, g.at("secret/entry")]);
-    "rename into the cache" => |g| call(SYS_renameat, &[HERE, g.at("secret/third"), HERE, g.at("cache/third")]);
-    "link into the cache" => |g| call(SYS_linkat, &[HERE, g.at("secret/file"), HERE, g.at("cache/linked"), 0]);
+    "rename out of the cache" => |g| call(SYS_renameat, &[HERE, g.at("cache/confined/entry"), HERE, g.at("secret/entry")]);
+    "rename into the cache" => |g| call(SYS_renameat, &[HERE, g.at("secret/third"), HERE, g.at("cache/confined/third")]);
+    "link into the cache" => |g| call(SYS_linkat, &[HERE, g.at("secret/file"), HERE, g.at("cache/confined/linked"), 0]);
     "link by link" => |g| call(SYS_link, &[g.at("secret/file"), g.at("secret/linked")]);
-    "make a symlink in the cache" => |g| call(SYS_symlinkat, &[text("/etc"), HERE, g.at("cache/etc")]);
+    "make a symlink in the cache" => |g| call(SYS_symlinkat, &[text("/etc"), HERE, g.at("cache/confined/etc")]);
     "make a symlink by symlink" => |g| call(SYS_symlink, &[text("/etc"), g.at("secret/etc")]);
     "cut a file" => |g| call(SYS_truncate, &[g.at("secret/cut"), 1]);
     "cut a skill" => |g| call(SYS_truncate, &[g.at("skills/a/cut"), 1]);
@@ -101,7 +124,7 @@ attempts! {
     "change a mode by a descriptor" => |g| call(SYS_fchmod, &[g.file, 0o640]);
     "change a mode by fchmodat" => |g| call(SYS_fchmodat, &[HERE, g.at("skills/a/mode"), 0o640]);
     "change a mode by fchmodat2" => |g| call(SYS_fchmodat2, &[HERE, g.at("secret/mode"), 0o640, 0]);
-    "change a mode in the cache" => |g| call(SYS_fchmodat, &[HERE, g.at("cache/entry2"), 0o666]);
+    "change a mode in the cache" => |g| call(SYS_fchmodat, &[HERE, g.at("cache/confined/entry2"), 0o666]);
     "change an owner" => |g| call(SYS_chown, &[g.at("secret/mode"), usize::MAX, usize::MAX]);
     "change an owner by a descriptor" => |g| call(SYS_fchown, &[g.file, usize::MAX, usize::MAX]);
     "change the owner of a link" => |g| call(SYS_lchown, &[g.at("skills/a/out"), usize::MAX, usize::MAX]);

@@ -98,13 +98,16 @@ pub(crate) struct ReadyHttp {
 }
 
 impl HttpArguments {
-    /// Reads the token, and binds the sockets.
+    /// Reads the tokens, starts the process that fetches keys, and binds the sockets.
     pub(crate) fn prepare(
         self,
         address: HttpAddress,
         config: &Config,
     ) -> anyhow::Result<ReadyHttp> {
+        let program = options::program().context("this program has no path")?;
+        let resource = config.http.resource.as_deref().unwrap_or_default();
         let clients = Clients::read(&config.clients)?;
+        let clients = clients.and_issuers(&config.clients, &config.issuers, resource, &program)?;
         for warning in Clients::warnings(&config.clients) {
             terminal::complain(warning);
         }

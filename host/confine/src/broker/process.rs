@@ -16,7 +16,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags};
+use rustix::fs::inotify::WatchFlags;
+use rustix::fs::{CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::SendFlags;
 
@@ -35,6 +36,12 @@ const PATIENCE: Timespec = Timespec {
 
 /// The time that a child has beyond its own: the process that asked says so first.
 const GRACE: Duration = Duration::from_secs(1);
+
+/// How a folder is opened to make something in it.
+const FOLDER: OFlags = OFlags::PATH
+    .union(OFlags::DIRECTORY)
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::CLOEXEC);
 
 /// Runs the broker: answers requests on stdin until the other side is closed.
 ///
@@ -64,6 +71,7 @@ pub fn run() -> anyhow::Result<()> {
         program,
         children: Arc::default(),
         output: None,
+        linked: Vec::new(),
     };
     let served = office.serve(stdin.as_fd());
     // Whoever asked is gone, by whatever end.
@@ -79,12 +87,21 @@ fn parent(path: &Path) -> &Path {
     }
 }
 
+/// What a request led to.
+enum Answer {
+    Done,
+    Opened(OwnedFd),
+    Number(i32),
+}
+
 /// The state of the broker.
 struct Office {
     allowed: Allowed,
     program: PathBuf,
     children: Arc<AtomicUsize>,
     output: Option<OwnedFd>,
+    /// The folders that links in allowed folders led to when they were last looked at.
+    linked: Vec<PathBuf>,
 }
 
 impl Office {
@@ -98,39 +115,65 @@ impl Office {
             let answered = serde_json::from_slice(&message)
                 .map_err(io::Error::from)
                 .and_then(|request| self.answer(request, descriptors));
-            let (code, opened) = match answered {
-                Ok(opened) => (0, opened),
-                Err(error) => (
-                    error.raw_os_error().unwrap_or(Errno::INVAL.raw_os_error()),
-                    None,
-                ),
+            let (number, opened) = match answered {
+                Ok(Answer::Done) => (0, None),
+                Ok(Answer::Opened(opened)) => (0, Some(opened)),
+                Ok(Answer::Number(number)) => (number, None),
+                Err(error) => {
+                    let code = error.raw_os_error().unwrap_or(Errno::INVAL.raw_os_error());
+                    (-code, None)
+                }
             };
             let opened = opened.as_ref().map(|opened| opened.as_fd());
-            send(asker, &code.to_le_bytes(), opened.as_slice())?;
+            send(asker, &number.to_le_bytes(), opened.as_slice())?;
         }
     }
 
-    fn answer(
-        &mut self,
-        request: Request,
-        descriptors: Vec<OwnedFd>,
-    ) -> io::Result<Option<OwnedFd>> {
+    fn answer(&mut self, request: Request, descriptors: Vec<OwnedFd>) -> io::Result<Answer> {
         match request {
             Request::Open => {
                 let [handle] = take(descriptors)?;
-                self.open(handle.as_fd()).map(Some)
+                self.open(handle.as_fd()).map(Answer::Opened)
             }
-            Request::OpenLog => self.open_log().map(Some),
-            Request::Start { environment } => {
-                self.start(environment, take(descriptors)?).map(|()| None)
+            Request::Watch { events } => {
+                let [inotify, folder] = take(descriptors)?;
+                self.watch(inotify.as_fd(), folder.as_fd(), events)
+                    .map(Answer::Number)
             }
-            Request::MakeOutput => self.make_output().map(|()| None),
-            Request::CreateOutput { path } => self.create_output(Path::new(&path)).map(Some),
+            Request::OpenLog => self.open_log().map(Answer::Opened),
+            Request::Start { environment } => self
+                .start(environment, take(descriptors)?)
+                .map(|()| Answer::Done),
+            Request::MakeOutput => self.make_output().map(|()| Answer::Done),
+            Request::CreateOutput { path } => {
+                self.create_output(Path::new(&path)).map(Answer::Opened)
+            }
         }
     }
 
     /// Opens a regular file or a folder anew, for reading.
-    fn open(&self, handle: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    fn open(&mut self, handle: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+        let link = self.allowed_link(handle)?;
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
+        Ok(rustix::fs::open(link, flags, Mode::empty())?)
+    }
+
+    /// Watches a folder. Landlock does not keep a process from watching any folder that its
+    /// user may read.
+    fn watch(
+        &mut self,
+        inotify: BorrowedFd<'_>,
+        folder: BorrowedFd<'_>,
+        events: u32,
+    ) -> io::Result<i32> {
+        let link = self.allowed_link(folder)?;
+        let events = WatchFlags::from_bits_retain(events);
+        Ok(rustix::fs::inotify::add_watch(inotify, link, events)?)
+    }
+
+    /// Returns a path that leads to what is open here, if that is a regular file or a
+    /// folder in one that is allowed.
+    fn allowed_link(&mut self, handle: BorrowedFd<'_>) -> io::Result<String> {
         let kind = FileType::from_raw_mode(rustix::fs::fstat(handle)?.st_mode);
         if !kind.is_file() && !kind.is_dir() {
             return Err(Errno::ACCESS.into());
@@ -138,11 +181,10 @@ impl Office {
         let link = format!("/proc/self/fd/{}", handle.as_raw_fd());
         let path = rustix::fs::readlink(&link, Vec::new())?;
         let path = PathBuf::from(OsString::from_vec(path.into_bytes()));
-        if !self.allows(&path) {
-            return Err(Errno::ACCESS.into());
+        match self.allows(&path) {
+            true => Ok(link),
+            false => Err(Errno::ACCESS.into()),
         }
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
-        Ok(rustix::fs::open(link, flags, Mode::empty())?)
     }
 
     /// Opens the audit log by its name. Whoever asked checks whose it is.
@@ -154,17 +196,22 @@ impl Office {
     }
 
     /// Checks whether a path, without symlinks, lies in a folder that is allowed now.
-    fn allows(&self, path: &Path) -> bool {
-        self.allowed.folders.iter().any(|folder| {
-            let Ok(real) = folder.path.canonicalize() else {
-                return false;
-            };
-            path.starts_with(&real)
-                || folder.follows_links
-                    && link_targets(&real, folder.depth)
-                        .iter()
-                        .any(|target| path.starts_with(target))
-        })
+    fn allows(&mut self, path: &Path) -> bool {
+        let folders = self.allowed.folders.iter();
+        let folders = folders.filter_map(|folder| Some((folder, folder.path.canonicalize().ok()?)));
+        let folders: Vec<_> = folders.collect();
+        let lies_in = |folder: &PathBuf| path.starts_with(folder);
+        if folders.iter().any(|(_, real)| lies_in(real)) {
+            return true;
+        }
+        // A root may have thousands of links, and all are looked at. A link that has gone
+        // meanwhile opens nothing that it did not lead to before.
+        if !self.linked.iter().any(lies_in) {
+            let with_links = folders.iter().filter(|(folder, _)| folder.follows_links);
+            let linked = with_links.flat_map(|(folder, real)| link_targets(real, folder.depth));
+            self.linked = linked.collect();
+        }
+        self.linked.iter().any(lies_in)
     }
 
     fn start(
@@ -211,33 +258,34 @@ impl Office {
     fn make_output(&mut self) -> io::Result<()> {
         let OutputFolder(folder) = self.allowed.output.as_ref().ok_or(Errno::ACCESS)?;
         std::fs::DirBuilder::new().mode(0o777).create(folder)?;
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        self.output = Some(rustix::fs::openat(CWD, folder, flags, Mode::empty())?);
+        self.output = Some(rustix::fs::openat(CWD, folder, FOLDER, Mode::empty())?);
         Ok(())
     }
 
-    /// Makes a new file in the output folder, and the folders above it.
+    /// Makes a new file in the output folder, and the folders above it. Follows no link.
     fn create_output(&self, path: &Path) -> io::Result<OwnedFd> {
-        let folder = self.output.as_ref().ok_or(Errno::ACCESS)?;
-        let is_name = |part: Component<'_>| matches!(part, Component::Normal(_));
-        if !path.components().all(is_name) {
+        let names: Option<Vec<_>> = path
+            .components()
+            .map(|part| match part {
+                Component::Normal(name) => Some(name),
+                _ => None,
+            })
+            .collect();
+        let names = names.unwrap_or_default();
+        let Some((file, above)) = names.split_last() else {
             return Err(Errno::ACCESS.into());
-        }
-        let above: Vec<&Path> = path.ancestors().skip(1).collect();
-        for above in above
-            .into_iter()
-            .rev()
-            .filter(|above| *above != Path::new(""))
-        {
-            match rustix::fs::mkdirat(folder, above, Mode::from_raw_mode(0o777)) {
+        };
+        let mut folder = self.output.as_ref().ok_or(Errno::ACCESS)?.try_clone()?;
+        for name in above {
+            match rustix::fs::mkdirat(&folder, *name, Mode::from_raw_mode(0o777)) {
                 Ok(()) | Err(Errno::EXIST) => {}
                 Err(error) => return Err(error.into()),
             }
+            folder = rustix::fs::openat(&folder, *name, FOLDER, Mode::empty())?;
         }
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let mode = Mode::from_raw_mode(0o666);
-        let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
-        Ok(rustix::fs::openat2(folder, path, flags, mode, beneath)?)
+        Ok(rustix::fs::openat(&folder, *file, flags, mode)?)
     }
 }
 

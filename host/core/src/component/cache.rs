@@ -18,9 +18,16 @@ use wasmtime::component::Component;
 use crate::sandbox::engine::EpochEngine;
 use crate::tool::limits::Limits;
 
-/// A cache folder.
+/// A cache: a folder, or one that is only read and one for new entries.
 #[derive(Debug)]
 pub(crate) struct ComponentCache {
+    /// The folders, the one for new entries first.
+    folders: Vec<CacheFolder>,
+}
+
+/// A folder of a cache.
+#[derive(Debug)]
+struct CacheFolder {
     /// The folder that was checked. Entries are reached through it only.
     handle: OwnedFd,
     /// Its path, for the operator.
@@ -39,8 +46,66 @@ const PAGE: usize = 4096;
 const FORMAT: u32 = 4;
 
 impl ComponentCache {
-    /// Opens the cache in `folder`, which is made if it is missing.
-    pub(crate) fn open(folder: &Path) -> anyhow::Result<Self> {
+    /// Opens the cache in `folder`, which is made if it is missing. New entries go into
+    /// the other folder, if there is one.
+    pub(crate) fn open(folder: &Path, new_entries: Option<&Path>) -> anyhow::Result<Self> {
+        let folders = new_entries.into_iter().chain([folder]);
+        let folders = folders.map(CacheFolder::open).collect::<Result<_, _>>()?;
+        Ok(Self { folders })
+    }
+
+    /// Returns the compiled component if it is here and whole.
+    pub(crate) fn code(&self, engine: &EpochEngine, key: &CodeKey) -> Option<Component> {
+        self.find(|folder| folder.map(engine, key))
+    }
+
+    /// Checks whether there is a compiled component that looks whole.
+    pub(crate) fn has_code(&self, key: &CodeKey) -> bool {
+        let mut folders = self.folders.iter();
+        folders.any(|folder| folder.open_entry(&key.0).is_ok())
+    }
+
+    /// Returns the stored definitions of a component if they are here and whole.
+    pub(crate) fn definitions(&self, key: &DefinitionsKey) -> Option<Vec<u8>> {
+        self.find(|folder| folder.read(&key.0))
+    }
+
+    fn find<T>(&self, read: impl Fn(&CacheFolder) -> anyhow::Result<T>) -> Option<T> {
+        self.folders.iter().find_map(|folder| {
+            read(folder)
+                .inspect_err(|error| tracing::debug!("not in the cache: {error:#}"))
+                .ok()
+        })
+    }
+
+    /// Writes a compiled component.
+    pub(crate) fn put_code(&self, key: &CodeKey, component: &Component) {
+        let bytes = component.serialize().map_err(io::Error::other);
+        self.put(&key.0, bytes);
+    }
+
+    /// Writes the definitions of a component's tools.
+    pub(crate) fn put_definitions(&self, key: &DefinitionsKey, definitions: Vec<u8>) {
+        self.put(&key.0, Ok(definitions));
+    }
+
+    /// Writes an entry. An error is only logged: a cache that cannot be written
+    /// costs time and nothing else.
+    fn put(&self, name: &str, bytes: io::Result<Vec<u8>>) {
+        let Some(folder) = self.folders.first() else {
+            return;
+        };
+        if let Err(error) = bytes.and_then(|bytes| folder.write(name, &bytes)) {
+            tracing::warn!(
+                "cannot write to the cache `{}`: {error}",
+                folder.path.display()
+            );
+        }
+    }
+}
+
+impl CacheFolder {
+    fn open(folder: &Path) -> anyhow::Result<Self> {
         if !folder.is_dir() {
             fs::DirBuilder::new()
                 .recursive(true)
@@ -62,19 +127,6 @@ impl ComponentCache {
             handle,
             path: folder.to_owned(),
         })
-    }
-
-    /// Returns the compiled component if it is here and whole.
-    pub(crate) fn code(&self, engine: &EpochEngine, key: &CodeKey) -> Option<Component> {
-        let component = self.map(engine, key);
-        component
-            .inspect_err(|error| tracing::debug!("not in the cache: {error:#}"))
-            .ok()
-    }
-
-    /// Checks whether there is a compiled component that looks whole.
-    pub(crate) fn has_code(&self, key: &CodeKey) -> bool {
-        self.open_entry(&key.0).is_ok()
     }
 
     /// Maps a compiled component from its file, so that only code that runs is read.
@@ -105,17 +157,12 @@ impl ComponentCache {
         Ok(component?)
     }
 
-    /// Returns the stored definitions of a component if they are here and whole.
-    pub(crate) fn definitions(&self, key: &DefinitionsKey) -> Option<Vec<u8>> {
-        let read = || {
-            let (mut file, length) = self.open_entry(&key.0)?;
-            verify(&mut file, length)?;
-            file.rewind()?;
-            read_body(&mut file, length)
-        };
-        read()
-            .inspect_err(|error: &anyhow::Error| tracing::debug!("not in the cache: {error:#}"))
-            .ok()
+    /// Reads an entry.
+    fn read(&self, name: &str) -> anyhow::Result<Vec<u8>> {
+        let (mut file, length) = self.open_entry(name)?;
+        verify(&mut file, length)?;
+        file.rewind()?;
+        read_body(&mut file, length)
     }
 
     /// Opens an entry that this host can have written, and returns its length
@@ -133,28 +180,6 @@ impl ComponentCache {
             bail!("the file is cut short");
         };
         Ok((file.into(), length))
-    }
-
-    /// Writes a compiled component.
-    pub(crate) fn put_code(&self, key: &CodeKey, component: &Component) {
-        let bytes = component.serialize().map_err(io::Error::other);
-        self.put(&key.0, bytes);
-    }
-
-    /// Writes the definitions of a component's tools.
-    pub(crate) fn put_definitions(&self, key: &DefinitionsKey, definitions: Vec<u8>) {
-        self.put(&key.0, Ok(definitions));
-    }
-
-    /// Writes an entry. An error is only logged: a cache that cannot be written
-    /// costs time and nothing else.
-    fn put(&self, name: &str, bytes: io::Result<Vec<u8>>) {
-        if let Err(error) = bytes.and_then(|bytes| self.write(name, &bytes)) {
-            tracing::warn!(
-                "cannot write to the cache `{}`: {error}",
-                self.path.display()
-            );
-        }
     }
 
     fn write(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
@@ -309,7 +334,7 @@ mod tests {
 
     fn cache() -> (tempfile::TempDir, ComponentCache) {
         let folder = tempfile::tempdir().unwrap();
-        let cache = ComponentCache::open(&folder.path().join("cache")).unwrap();
+        let cache = ComponentCache::open(&folder.path().join("cache"), None).unwrap();
         (folder, cache)
     }
 
@@ -325,7 +350,7 @@ mod tests {
             cache.put_definitions(&key(), bytes.to_vec());
             assert_eq!(cache.definitions(&key()).unwrap(), bytes);
         }
-        let file = cache.path.join(key().0);
+        let file = cache.folders[0].path.join(key().0);
         let mut hole = fs::read(&file).unwrap();
         hole[70_000..80_000].fill(0);
         let cut = hole[..hole.len() - 1].to_vec();
@@ -340,7 +365,7 @@ mod tests {
         let (folder, cache) = cache();
         let put = || cache.put_definitions(&key(), b"what is known".to_vec());
         put();
-        let file = cache.path.join(key().0);
+        let file = cache.folders[0].path.join(key().0);
         fs::set_permissions(&file, Permissions::from_mode(0o666)).unwrap();
         assert_eq!(cache.definitions(&key()), None);
         // The entry is replaced, not written into.
@@ -351,6 +376,23 @@ mod tests {
         symlink(folder.path().join("elsewhere"), &file).unwrap();
         assert_eq!(cache.definitions(&key()), None);
         fs::set_permissions(folder.path().join("cache"), Permissions::from_mode(0o777)).unwrap();
-        assert!(ComponentCache::open(&folder.path().join("cache")).is_err());
+        assert!(ComponentCache::open(&folder.path().join("cache"), None).is_err());
+    }
+
+    #[test]
+    fn writes_new_entries_into_a_folder_that_only_those_read_who_name_it() {
+        let (folder, cache) = cache();
+        let path = |name: &str| folder.path().join(name);
+        let other = || ComponentCache::open(&path("cache"), Some(&path("cache/new"))).unwrap();
+        other().put_definitions(&key(), b"new".to_vec());
+        assert_eq!(cache.definitions(&key()), None);
+        assert_eq!(other().definitions(&key()).unwrap(), b"new");
+        let known = DefinitionsKey("known".to_owned());
+        cache.put_definitions(&known, b"old".to_vec());
+        assert_eq!(other().definitions(&known).unwrap(), b"old");
+        // A damaged entry does not hide one that is whole.
+        cache.put_definitions(&key(), b"whole".to_vec());
+        fs::write(path("cache/new").join(key().0), b"damaged").unwrap();
+        assert_eq!(other().definitions(&key()).unwrap(), b"whole");
     }
 }

@@ -123,7 +123,7 @@ impl Inspector {
         let bytes = read(&self.component)?;
         let limits = Limits::default();
         let cache = self.cache.as_deref().and_then(|folder| {
-            ComponentCache::open(folder)
+            ComponentCache::open(folder, None)
                 .inspect_err(|error| tracing::warn!("{error:#}"))
                 .ok()
         });

@@ -1,6 +1,7 @@
 //! The tables `[clients.NAME]`: who may ask a server, for what, and how much. Here they
 //! are read; the crate `skillhost-identity` tells clients apart.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -12,6 +13,7 @@ use toml::de::DeTable;
 use toml::value::{Datetime, Offset};
 
 use super::ConfiguredPath;
+use super::issuers::OneOrMore;
 use super::limits;
 use super::source::{Source, table_in};
 use crate::tool::grant::Scope;
@@ -37,6 +39,10 @@ pub struct ClientConfig {
     pub unix_users: Vec<u32>,
     /// The names of certificates that are its, over TLS: hosts in lower case, and URIs.
     pub certificate_names: Vec<String>,
+    /// The claims of access tokens that are its. Empty: none is.
+    pub claims: BTreeMap<String, String>,
+    /// The OAuth scopes that such a token must have.
+    pub oauth_scopes: Vec<String>,
     /// The tools and skills that it may use.
     pub scope: Arc<Scope>,
     /// True if it may read the metrics.
@@ -74,26 +80,12 @@ pub(super) struct RawClient {
     token_sha256: Option<Spanned<OneOrMore<String>>>,
     unix_users: Option<Spanned<Vec<RawUser>>>,
     certificate_names: Option<Spanned<Vec<String>>>,
+    claims: BTreeMap<String, String>,
+    oauth_scopes: Vec<String>,
     tools: Option<Vec<String>>,
     skills: Option<Vec<String>>,
     metrics: bool,
     expires: Option<Spanned<Datetime>>,
-}
-
-#[derive(Deserialize)]
-#[serde(untagged, expecting = "expected a string, or a list of strings")]
-enum OneOrMore<T> {
-    One(T),
-    More(Vec<T>),
-}
-
-impl<T> OneOrMore<T> {
-    fn into_all(self) -> Vec<T> {
-        match self {
-            Self::One(one) => vec![one],
-            Self::More(more) => more,
-        }
-    }
 }
 
 /// A user of this machine.
@@ -193,6 +185,8 @@ impl RawClient {
             token_digests,
             unix_users,
             certificate_names,
+            claims: self.claims,
+            oauth_scopes: self.oauth_scopes,
             scope: Arc::new(scope),
             metrics: self.metrics,
             expires,
@@ -212,13 +206,23 @@ impl ClientConfig {
         ensure!(
             !self.token_files.is_empty()
                 || !self.token_digests.is_empty()
+                || !self.claims.is_empty()
                 || !self.unix_users.is_empty()
                 || !self.certificate_names.is_empty(),
             "{}: nobody can be the client `{}`: its table has neither `token_file` nor \
-             `token_sha256` nor `unix_users` nor `certificate_names`",
+             `token_sha256` nor `claims` nor `unix_users` nor `certificate_names`",
             self.place,
             self.name
         );
+        let is_of_scope = |byte: u8| byte.is_ascii_graphic() && !b"\"\\".contains(&byte);
+        for scope in &self.oauth_scopes {
+            ensure!(
+                !scope.is_empty() && scope.bytes().all(is_of_scope),
+                "{}: `oauth_scopes`: `{}` is not a scope: ASCII without spaces and quotes",
+                self.place,
+                scope.escape_debug()
+            );
+        }
         Ok(())
     }
 }

@@ -4,10 +4,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use anyhow::Context as _;
 use serde::Deserialize;
 use toml::Spanned;
 
 use super::ConfiguredPath;
+use super::issuers::check_address;
 use crate::tool::limits::{DAY, MAX_MEMORY, declare};
 
 /// The settings of a server over HTTP.
@@ -22,6 +24,9 @@ pub struct Http {
     pub tls_key: Option<ConfiguredPath>,
     /// The authorities of the certificates that clients may show.
     pub tls_client_ca: Option<ConfiguredPath>,
+    /// The server's address as its clients know it, such as `https://host/mcp`: the
+    /// audience of access tokens.
+    pub resource: Option<String>,
     /// Names by which requests may name the server.
     pub allowed_hosts: Vec<String>,
     /// Origins of web pages that may send requests.
@@ -133,6 +138,7 @@ pub(super) struct RawHttp {
     tls_cert: Option<Spanned<PathBuf>>,
     tls_key: Option<Spanned<PathBuf>>,
     tls_client_ca: Option<Spanned<PathBuf>>,
+    resource: Option<Spanned<String>>,
     allowed_hosts: Vec<String>,
     allowed_origins: Vec<String>,
     trusted_proxies: Vec<String>,
@@ -140,12 +146,19 @@ pub(super) struct RawHttp {
 }
 
 impl RawHttp {
+    pub(super) fn has_resource(&self) -> bool {
+        self.resource.is_some()
+    }
+
     pub(super) fn http(
         self,
         limits: HttpLimits,
         path: impl Fn(Spanned<PathBuf>) -> ConfiguredPath,
-    ) -> Http {
-        Http {
+    ) -> anyhow::Result<Http> {
+        if let Some(resource) = &self.resource {
+            check_address(resource.get_ref()).context("`resource` in `[http]`")?;
+        }
+        Ok(Http {
             token_file: self.token_file.map(&path),
             tls_cert: self.tls_cert.map(&path),
             tls_key: self.tls_key.map(&path),
@@ -155,6 +168,7 @@ impl RawHttp {
             trusted_proxies: self.trusted_proxies,
             socket_mode: self.socket_mode,
             limits,
-        }
+            resource: self.resource.map(Spanned::into_inner),
+        })
     }
 }

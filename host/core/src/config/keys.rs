@@ -11,6 +11,7 @@ use super::audit::{self, CheckpointLimits, RawAuditTable};
 use super::clients::{ClientLimits, RawClient};
 use super::grants::RawGrant;
 use super::http::{HttpLimits, RawHttp};
+use super::issuers::RawIssuer;
 use super::process::RawProcess;
 use super::prompt::{PromptLimits, RawSearch};
 use super::raw::RawConfig;
@@ -23,12 +24,13 @@ const ANY: &str = "*";
 
 /// Keys that reach beyond the folder of the configuration: what they name, or
 /// what they let in, may lie anywhere.
-pub(super) const REACHING: [&str; 8] = [
+pub(super) const REACHING: [&str; 9] = [
     "home",
     "audit",
     "audit_file",
     "http",
     "clients",
+    "issuers",
     "hard_links",
     "process",
     "grants.*.hard_links",
@@ -44,13 +46,20 @@ pub(super) fn of_table(table: &str) -> Option<Vec<&'static str>> {
         ],
         "http" => vec![fields::<RawHttp>(), rows::<HttpLimits>()],
         audit::KEY => vec![fields::<RawAuditTable>(), rows::<CheckpointLimits>()],
+        "issuers.*" => vec![fields::<RawIssuer>()],
         "clients.*" => vec![fields::<RawClient>(), rows::<ClientLimits>()],
         "prompt" => vec![rows::<PromptLimits>()],
         "process" => vec![fields::<RawProcess>()],
         "search" => vec![fields::<RawSearch>()],
         "grants.*" => vec![fields::<RawGrant>()],
         "limits" | "grants.*.limits" => vec![rows::<Limits>()],
-        "clients" | "grants" | "grants.*.environment" | "pins" | "descriptions" => vec![vec![ANY]],
+        "clients"
+        | "clients.*.claims"
+        | "issuers"
+        | "grants"
+        | "grants.*.environment"
+        | "pins"
+        | "descriptions" => vec![vec![ANY]],
         _ => return None,
     };
     Some(keys.concat())

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 use toml::Spanned;
 use toml::de::DeTable;
 
@@ -49,6 +49,15 @@ impl Source<'_> {
             let client = client.into_inner().client(name, place, tables, self)?;
             client.check().map(|()| client)
         });
+        let issuers = raw.issuers.into_iter().map(|(name, issuer)| {
+            let place = self.place(issuer.span().start);
+            ensure!(
+                raw.http.has_resource(),
+                "{place}: tokens of issuers are for an address: set `resource` in `[http]`"
+            );
+            issuer.into_inner().issuer(name, place, self)
+        });
+        let issuers = issuers.collect::<anyhow::Result<_>>()?;
         let pins = raw.pins.into_iter().map(|(file, pin)| {
             let place = self.place(pin.span().start);
             let pin = pin.into_inner();
@@ -90,8 +99,9 @@ impl Source<'_> {
             prompt: limits::read_in(table, PromptLimits::KEY, Default::default(), self)?,
             search_offer: raw.search.offer(),
             confinement: raw.process.confine,
-            http: raw.http.http(http_limits, |path| self.path(path)),
+            http: raw.http.http(http_limits, |path| self.path(path))?,
             clients: clients.collect::<anyhow::Result<_>>()?,
+            issuers,
             limits,
         })
     }

@@ -11,6 +11,7 @@ use super::audit::RawAudit;
 use super::clients::RawClient;
 use super::grants::RawGrant;
 use super::http::RawHttp;
+use super::issuers::RawIssuer;
 use super::process::RawProcess;
 use super::prompt::RawSearch;
 
@@ -38,6 +39,7 @@ pub(super) struct RawConfig {
     pub(super) grants: BTreeMap<String, Spanned<RawGrant>>,
     pub(super) http: RawHttp,
     pub(super) clients: BTreeMap<String, Spanned<RawClient>>,
+    pub(super) issuers: BTreeMap<String, Spanned<RawIssuer>>,
     #[serde(rename = "prompt")]
     _prompt: IgnoredAny,
     pub(super) search: RawSearch,

@@ -140,7 +140,7 @@ fn names_each_problem_with_its_line() {
         ),
         (
             "xyz = 1",
-            "`skillhost.toml`, line 1: unknown key `xyz`; the keys here are skills, tools, home, disabled_tools, offer, wording, descriptions, help, hard_links, audit_file, audit, pins, require_pins, require_components, limits, grants, http, clients, prompt, search, process, calls, queue, calls_per_tool, calls_memory, stack, compile_time",
+            "`skillhost.toml`, line 1: unknown key `xyz`; the keys here are skills, tools, home, disabled_tools, offer, wording, descriptions, help, hard_links, audit_file, audit, pins, require_pins, require_components, limits, grants, http, clients, issuers, prompt, search, process, calls, queue, calls_per_tool, calls_memory, stack, compile_time",
         ),
         (
             "\nlimits = [\"1s\", \"1MiB\"]",
@@ -266,6 +266,7 @@ fn the_pages_show_each_key() {
         "http",
         "process",
         "clients.*",
+        "issuers.*",
         "prompt",
         "search",
     ] {

@@ -46,6 +46,7 @@ pub struct HostBuilder {
     components: Vec<PathBuf>,
     home: Option<PathBuf>,
     cache: Option<PathBuf>,
+    new_cache_entries: Option<PathBuf>,
     disabled: BTreeSet<String>,
     offer: ToolSet,
     wording: Wording,
@@ -108,6 +109,14 @@ impl HostBuilder {
     /// milliseconds. It must be the user's own. Default: none.
     pub fn cache(mut self, folder: impl Into<PathBuf>) -> Self {
         self.cache = Some(folder.into());
+        self
+    }
+
+    /// Puts new entries of the cache into another folder. The cache's own is only read.
+    /// Entries are code: what a process writes that may be taken over, no other kind of
+    /// process should run.
+    pub fn new_cache_entries(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.new_cache_entries = Some(folder.into());
         self
     }
 
@@ -311,7 +320,7 @@ impl HostBuilder {
         let catalog = Arc::new(catalog.hard_links(self.defaults.hard_links));
         let mut problems = Vec::new();
         let cache = self.cache.as_deref().and_then(|folder| {
-            ComponentCache::open(folder)
+            ComponentCache::open(folder, self.new_cache_entries.as_deref())
                 .inspect_err(|error| problems.push(format!("{error:#}")))
                 .ok()
         });

@@ -68,18 +68,22 @@ impl Gate {
                 }
             };
         }
-        let refusal = match self.identify(&request) {
+        let mut identified = self.identify(&request);
+        if let Err(Refusal::UnknownKey(issuer)) = identified {
+            self.clients.look_for_keys(issuer).await;
+            identified = self.identify(&request);
+        }
+        let refusal = match identified {
             Ok(client) => {
                 let connection = request.extensions().get::<Arc<ConnectionPlace>>();
-                let key = client::key(client);
+                let key = client::key(&client);
                 if !connection.is_none_or(|connection| connection.admit(key)) {
                     // The places that are left are for others.
                     return closing(busy());
                 }
                 if request.uri().path() == METRICS && !client.reads_metrics() {
-                    return forbidden();
+                    return forbidden("this client may not read the metrics\n");
                 }
-                let client = Arc::clone(client);
                 request.extensions_mut().insert(client);
                 return next.run(request).await;
             }
@@ -89,21 +93,57 @@ impl Gate {
         if let Some(connection) = request.extensions().get::<Arc<ConnectionPlace>>() {
             connection.reject();
         }
-        let challenge = match refusal {
+        self.refuse(&refusal)
+    }
+
+    /// Tells a peer how to get a token, as RFC 6750 and RFC 9728 say, and not what is wrong
+    /// with this one.
+    fn refuse(&self, refusal: &Refusal) -> Response {
+        let metadata = self.clients.resource_metadata();
+        let (status, error, scopes) = match refusal {
             Refusal::Missing
             | Refusal::User(_)
             | Refusal::Certificate(_)
-            | Refusal::CertificateOfSeveral(_) => "Bearer",
-            _ => "Bearer error=\"invalid_token\"",
+            | Refusal::CertificateOfSeveral(_) => (
+                StatusCode::UNAUTHORIZED,
+                None,
+                metadata.map(|it| &it.scopes),
+            ),
+            Refusal::NoClient | Refusal::SeveralClients => {
+                return forbidden("the token is nobody's here\n");
+            }
+            Refusal::Scopes(scopes) => (
+                StatusCode::FORBIDDEN,
+                Some("insufficient_scope"),
+                Some(scopes),
+            ),
+            _ => {
+                let scopes = metadata.map(|it| &it.scopes);
+                (StatusCode::UNAUTHORIZED, Some("invalid_token"), scopes)
+            }
         };
-        let headers = [(WWW_AUTHENTICATE, challenge)];
-        let text = "the bearer token is missing or wrong\n";
-        (StatusCode::UNAUTHORIZED, headers, text).into_response()
+        let scopes = scopes.filter(|scopes| !scopes.is_empty());
+        let parameters = [
+            ("error", error.map(str::to_owned)),
+            ("resource_metadata", metadata.map(|it| it.address.clone())),
+            ("scope", scopes.map(|scopes| scopes.join(" "))),
+        ];
+        let parameters = parameters.into_iter();
+        let parameters =
+            parameters.filter_map(|(name, value)| Some(format!("{name}=\"{}\"", value?)));
+        let parameters: Vec<String> = parameters.collect();
+        let challenge = format!("Bearer {}", parameters.join(", "));
+        let challenge = challenge.trim_end().to_owned();
+        let text = match status {
+            StatusCode::FORBIDDEN => "the token has too few scopes\n",
+            _ => "the bearer token is missing or wrong\n",
+        };
+        (status, [(WWW_AUTHENTICATE, challenge)], text).into_response()
     }
 
     /// Returns the client that a request shows by its token, or without one by its
     /// connection.
-    fn identify(&self, request: &Request) -> Result<&Arc<Client>, Refusal> {
+    fn identify(&self, request: &Request) -> Result<Arc<Client>, Refusal> {
         let shown = request.headers().get_all(AUTHORIZATION).iter();
         match self.clients.identify(shown.map(HeaderValue::as_bytes)) {
             Err(Refusal::Missing) => {
@@ -127,11 +167,9 @@ fn own_user(request: &Request) -> Result<(), Refusal> {
     }
 }
 
-/// Answers a client that may not read the metrics.
-fn forbidden() -> Response {
-    let headers = [(WWW_AUTHENTICATE, "Bearer error=\"insufficient_scope\"")];
-    let text = "this client may not read the metrics\n";
-    (StatusCode::FORBIDDEN, headers, text).into_response()
+/// Answers a client that is known, and may not do this.
+fn forbidden(text: &'static str) -> Response {
+    refusal(StatusCode::FORBIDDEN, text)
 }
 
 fn peer_refusal(why: PeerError) -> Response {

@@ -4,11 +4,12 @@
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 
 use rustix::fs::inotify::{self, CreateFlags, Reader, WatchFlags};
 use rustix::io::Errno;
+use skillhost::internal::watched_or_asked;
 
 pub(super) use rustix::fs::inotify::ReadFlags;
 
@@ -55,9 +56,7 @@ impl Inotify {
     /// Watches the folder that is open here. A folder that is watched already keeps
     /// its number.
     pub(super) fn add(&self, folder: BorrowedFd<'_>) -> Result<WatchId, Errno> {
-        // The folder itself, whatever its path leads to by now.
-        let path = format!("/proc/self/fd/{}", folder.as_raw_fd());
-        inotify::add_watch(&self.0, path, CHANGES)
+        watched_or_asked(self.0.as_fd(), folder, CHANGES)
     }
 
     /// Watches a folder no longer.

@@ -37,6 +37,7 @@ impl HostBuilder {
             search_offer,
             http: _,
             clients: _,
+            issuers: _,
             confinement: _,
         } = config;
         let tools = tools.iter().map(|tools| Ok(tools.folder()?.to_owned()));

@@ -1,0 +1,251 @@
+//! The tables `[issuers.NAME]`: whose OAuth access tokens clients may show, and where the
+//! keys for them come from. Here they are read; the crate `skillhost-identity` checks
+//! tokens.
+
+use std::path::PathBuf;
+
+use anyhow::{Context as _, bail, ensure};
+use serde::Deserialize;
+use toml::Spanned;
+
+use super::ConfiguredPath;
+use super::source::Source;
+
+/// The algorithms of signatures that may be allowed. All of them are asymmetric: a key
+/// that checks a signature cannot make one.
+pub const ALGORITHMS: [&str; 9] = [
+    "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "EdDSA",
+];
+
+/// The algorithms that are allowed by default: those that OAuth and OpenID servers use.
+const DEFAULT_ALGORITHMS: [&str; 4] = ["RS256", "PS256", "ES256", "EdDSA"];
+
+/// An issuer of access tokens.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct IssuerConfig {
+    /// The name by which the operator knows it.
+    pub name: String,
+    /// The place of its table, for messages.
+    pub place: String,
+    /// Its identifier, as it stands in tokens (`iss`).
+    pub issuer: String,
+    /// The audiences of which a token must have one. Empty: the server's own address.
+    pub audience: Vec<String>,
+    /// The source of its keys.
+    pub keys: KeySource,
+    /// The algorithms that are allowed.
+    pub algorithms: Vec<&'static str>,
+}
+
+/// The source of an issuer's keys, a JWK Set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum KeySource {
+    /// A file.
+    File(ConfiguredPath),
+    /// An address.
+    Address(String),
+}
+
+/// The keys of the table, as they are written.
+#[derive(Deserialize, Default)]
+#[serde(
+    default,
+    expecting = "expected a table that says whose tokens are taken"
+)]
+pub(super) struct RawIssuer {
+    issuer: Option<String>,
+    audience: Option<OneOrMore<String>>,
+    jwks_file: Option<Spanned<PathBuf>>,
+    jwks_url: Option<String>,
+    algorithms: Option<Vec<String>>,
+}
+
+/// A value, or a list of values.
+#[derive(Deserialize, Clone)]
+#[serde(untagged, expecting = "expected a string, or a list of strings")]
+pub(super) enum OneOrMore<T> {
+    One(T),
+    More(Vec<T>),
+}
+
+impl<T> OneOrMore<T> {
+    pub(super) fn into_all(self) -> Vec<T> {
+        match self {
+            Self::One(one) => vec![one],
+            Self::More(more) => more,
+        }
+    }
+}
+
+impl RawIssuer {
+    pub(super) fn issuer(
+        self,
+        name: String,
+        place: String,
+        source: &Source<'_>,
+    ) -> anyhow::Result<IssuerConfig> {
+        let read = || {
+            let issuer = self.issuer.context("`issuer` is missing")?;
+            check_address(&issuer).context("`issuer`")?;
+            let keys = match (self.jwks_file, self.jwks_url) {
+                (Some(file), None) => KeySource::File(ConfiguredPath {
+                    place: source.place(file.span().start),
+                    path: source.folder.join(file.into_inner()),
+                }),
+                (None, Some(address)) => {
+                    check_address(&address).context("`jwks_url`")?;
+                    KeySource::Address(address)
+                }
+                _ => bail!("its keys come from `jwks_file` or from `jwks_url`, one of the two"),
+            };
+            let algorithms = match self.algorithms {
+                None => DEFAULT_ALGORITHMS.to_vec(),
+                Some(names) => {
+                    let names = names.iter().map(|name| {
+                        let known = ALGORITHMS.into_iter().find(|known| known == name);
+                        known.with_context(|| {
+                            format!(
+                                "`algorithms`: `{}` is none of {}",
+                                name.escape_debug(),
+                                ALGORITHMS.join(", ")
+                            )
+                        })
+                    });
+                    names.collect::<anyhow::Result<_>>()?
+                }
+            };
+            Ok(IssuerConfig {
+                name: name.clone(),
+                place: place.clone(),
+                issuer,
+                audience: self.audience.map(OneOrMore::into_all).unwrap_or_default(),
+                keys,
+                algorithms,
+            })
+        };
+        read().with_context(|| format!("{place}: `[issuers.{name}]`"))
+    }
+}
+
+/// Checks an address: HTTPS, or plain HTTP to this machine, for a test.
+pub(super) fn check_address(address: &str) -> anyhow::Result<()> {
+    let wrong = "an address begins with `https://`; `http://` is for this machine alone";
+    let is_plain = |byte: u8| byte.is_ascii_graphic() && !b"\"\\<>#".contains(&byte);
+    ensure!(
+        address.len() <= 2048 && address.bytes().all(is_plain),
+        "an address has at most 2048 characters, none of them a space, a quote or `#`"
+    );
+    if let Some(rest) = address.strip_prefix("https://") {
+        ensure!(!rest.is_empty() && !rest.starts_with('/'), wrong);
+        return Ok(());
+    }
+    let rest = address.strip_prefix("http://").context(wrong)?;
+    let host = rest.split(['/', '?']).next().unwrap_or_default();
+    let host = match host.strip_prefix('[') {
+        Some(six) => six.split(']').next(),
+        None => host.split(':').next(),
+    };
+    ensure!(
+        matches!(host, Some("localhost" | "127.0.0.1" | "::1")),
+        wrong
+    );
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::config::Config;
+
+    fn parse(text: &str) -> Result<Vec<IssuerConfig>, String> {
+        let config = Config::parse(text, "skillhost.toml", Path::new("/etc"));
+        let issuers = config.map(|config| config.issuers);
+        issuers.map_err(|error| format!("{error:#}"))
+    }
+
+    #[test]
+    fn reads_issuers() {
+        let issuers = parse(
+            "[http]\nresource = \"https://mcp.example.com/mcp\"\n\
+             [issuers.a]\nissuer = \"https://a.example\"\njwks_file = \"keys.json\"\n\
+             [issuers.b]\nissuer = \"http://localhost:1/b\"\njwks_url = \"http://[::1]:1/k\"\n\
+             audience = [\"x\", \"y\"]\nalgorithms = [\"ES256\"]\n",
+        );
+        let issuers = issuers.unwrap();
+        let [a, b] = &issuers[..] else {
+            panic!("{issuers:?}");
+        };
+        let file = ConfiguredPath {
+            path: "/etc/keys.json".into(),
+            place: "`skillhost.toml`, line 5".into(),
+        };
+        assert_eq!(
+            (&*a.issuer, &a.keys),
+            ("https://a.example", &KeySource::File(file))
+        );
+        assert_eq!(a.algorithms, DEFAULT_ALGORITHMS);
+        assert_eq!(b.keys, KeySource::Address("http://[::1]:1/k".into()));
+        assert_eq!((&*b.algorithms, b.audience.len()), (&["ES256"][..], 2));
+    }
+
+    #[test]
+    fn refuses_issuers_that_cannot_be_meant() {
+        let keys = "jwks_file = \"k\"";
+        let issuer = "issuer = \"https://a.example\"";
+        for (table, reason) in [
+            (
+                keys.to_owned(),
+                "line 3: `[issuers.a]`: `issuer` is missing",
+            ),
+            (
+                issuer.to_owned(),
+                "`jwks_file` or from `jwks_url`, one of the two",
+            ),
+            (
+                format!("{issuer}\n{keys}\njwks_url = \"https://a.example/k\""),
+                "one of the two",
+            ),
+            (
+                format!("issuer = \"http://a.example\"\n{keys}"),
+                "begins with `https://`",
+            ),
+            (
+                format!("issuer = \"https:///x\"\n{keys}"),
+                "begins with `https://`",
+            ),
+            (
+                format!("issuer = \"http://localhost.evil.example\"\n{keys}"),
+                "for this machine alone",
+            ),
+            (
+                format!("{issuer}\njwks_url = \"file:///etc/passwd\""),
+                "`jwks_url`",
+            ),
+            (
+                format!("{issuer}\njwks_url = \"https://a b\""),
+                "none of them a space",
+            ),
+            (
+                format!("{issuer}\n{keys}\nalgorithms = [\"HS256\"]"),
+                "`HS256` is none of RS256",
+            ),
+            (
+                format!("{issuer}\n{keys}\nalgorithms = [\"none\"]"),
+                "`none` is none of",
+            ),
+            (
+                format!("{issuer}\n{keys}\njwks = \"x\""),
+                "unknown key `issuers.a.jwks`",
+            ),
+        ] {
+            let resource = "[http]\nresource = \"https://mcp.example.com/mcp\"\n";
+            let error = parse(&format!("{resource}[issuers.a]\n{table}\n")).unwrap_err();
+            assert!(error.contains(reason), "{table}: {error}");
+        }
+        let error = parse(&format!("[issuers.a]\n{issuer}\n{keys}\n")).unwrap_err();
+        assert!(error.contains("`resource` in `[http]`"), "{error}");
+    }
+}

@@ -1,0 +1,460 @@
+//! Access tokens that are refused, each with its reason, beside those that hold.
+
+mod support;
+
+use std::path::Path;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use ring::signature::KeyPair as _;
+use serde_json::{Value, json};
+use skillhost::Config;
+
+use crate::access_token::{LEEWAY, MOST_BYTES, TokenError};
+use crate::clients::Clients;
+use crate::refusal::Refusal;
+use support::{ISSUER, RESOURCE, TestKeys, base64, claims, clients, header, identify, now, with};
+
+const CI: &str = "[clients.ci]\nclaims = { client_id = \"ci\" }\n";
+
+#[test]
+fn accepts_a_token_of_each_kind_of_key_and_remembers_it() {
+    let keys = TestKeys::new();
+    let clients = clients(&keys.set(), CI);
+    for (algorithm, id, key) in [
+        ("ES256", "ec", "ec"),
+        ("RS256", "rsa", "rsa"),
+        ("PS256", "rsa", "pss"),
+        ("EdDSA", "ed", "ed"),
+    ] {
+        let header = with(header(), json!({"alg": algorithm, "kid": id}));
+        for claims in [
+            claims().to_string(),
+            with(
+                claims(),
+                json!({"aud": ["other", RESOURCE], "nbf": now() - 5}),
+            ),
+            with(claims(), json!({"nbf": now() + 20, "exp": now() + 600})),
+        ] {
+            let token = keys.token(&header, &claims, key);
+            for _ in 0..2 {
+                let name = identify(&clients, &token);
+                assert_eq!(name.unwrap().as_deref(), Some("ci"), "{algorithm} {claims}");
+            }
+        }
+    }
+    for header in [
+        with(header(), json!({"typ": null})),
+        with(header(), json!({"typ": "JWT"})),
+        with(header(), json!({"typ": "application/AT+jwt", "x5t": "x"})),
+    ] {
+        let token = keys.token(&header, &claims().to_string(), "ec");
+        assert!(identify(&clients, &token).is_ok(), "{header}");
+    }
+}
+
+#[test]
+fn a_token_that_held_is_refused_once_it_has_expired() {
+    let keys = TestKeys::new();
+    let clients = clients(&keys.set(), CI);
+    let end = now() + 2;
+    let claims = with(claims(), json!({"exp": end - LEEWAY}));
+    let token = keys.token(&header().to_string(), &claims, "ec");
+    assert_eq!(identify(&clients, &token).unwrap().as_deref(), Some("ci"));
+    while now() <= end {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    let found = identify(&clients, &token);
+    assert_eq!(found, Err(Refusal::Token(TokenError::Expired)));
+}
+
+#[test]
+fn refuses_every_token_that_does_not_hold() {
+    use TokenError as E;
+
+    let keys = TestKeys::new();
+    let clients = clients(&keys.set(), CI);
+    let good = claims().to_string();
+    let point = keys.elliptic.public_key().as_ref().to_vec();
+    let own_key = json!({"kty": "EC", "crv": "P-256", "x": base64(&point[1..33]), "y": "AA"});
+    let long = "x".repeat(300);
+    let expires = now() + 600;
+    let header_with = |change| with(header(), change);
+    let claims_with = |change| with(claims(), change);
+    // Headers, with claims that hold.
+    let headers: Vec<(String, &str, E)> = vec![
+        (header_with(json!({"alg": "none"})), "none", E::Algorithm),
+        (header_with(json!({"alg": "None"})), "none", E::Algorithm),
+        (header_with(json!({"alg": "nOnE"})), "none", E::Algorithm),
+        (header_with(json!({"alg": ""})), "none", E::Algorithm),
+        (header_with(json!({"alg": null})), "ec", E::Algorithm),
+        (header_with(json!({"alg": 256})), "ec", E::Algorithm),
+        (header_with(json!({"alg": ["ES256"]})), "ec", E::Algorithm),
+        (header_with(json!({"alg": "es256"})), "ec", E::Algorithm),
+        (header_with(json!({"alg": "ES256K"})), "ec", E::Algorithm),
+        (header_with(json!({"alg": "ES384"})), "ec", E::Algorithm),
+        (
+            header_with(json!({"alg": "HS256", "kid": "rsa"})),
+            "rsa-as-secret",
+            E::Algorithm,
+        ),
+        (
+            header_with(json!({"alg": "HS256"})),
+            "ec-as-secret",
+            E::Algorithm,
+        ),
+        (
+            header_with(json!({"alg": "HS256", "kid": "shared"})),
+            "shared",
+            E::Algorithm,
+        ),
+        (
+            header_with(json!({"alg": "HS512", "kid": "shared"})),
+            "shared",
+            E::Algorithm,
+        ),
+        (header_with(json!({"alg": "RS256"})), "rsa", E::KeyType),
+        (header_with(json!({"kid": "rsa"})), "ec", E::KeyType),
+        (header_with(json!({"kid": "ed"})), "ec", E::KeyType),
+        (header_with(json!({"alg": "EdDSA"})), "ed", E::KeyType),
+        (
+            header_with(json!({"alg": "RS256", "kid": "rsa"})),
+            "pss",
+            E::Signature,
+        ),
+        (header_with(json!({"kid": null})), "ec", E::NoKeyId),
+        (header_with(json!({"kid": 1})), "ec", E::NoKeyId),
+        (header_with(json!({"kid": ""})), "ec", E::NoKeyId),
+        (header_with(json!({"kid": long})), "ec", E::NoKeyId),
+        (
+            header_with(json!({"crit": ["exp"]})),
+            "ec",
+            E::Member("crit"),
+        ),
+        (header_with(json!({"b64": false})), "ec", E::Member("b64")),
+        (
+            header_with(json!({"jku": "https://evil.example"})),
+            "ec",
+            E::Member("jku"),
+        ),
+        (
+            header_with(json!({"jwk": own_key})),
+            "stranger",
+            E::Member("jwk"),
+        ),
+        (
+            header_with(json!({"x5u": "https://evil.example"})),
+            "ec",
+            E::Member("x5u"),
+        ),
+        (header_with(json!({"x5c": ["AA"]})), "ec", E::Member("x5c")),
+        (header_with(json!({"cty": "JWT"})), "ec", E::Member("cty")),
+        (header_with(json!({"zip": "DEF"})), "ec", E::Member("zip")),
+        (header_with(json!({"typ": "logout+jwt"})), "ec", E::Type),
+        (header_with(json!({"typ": "JWE"})), "ec", E::Type),
+        (header_with(json!({"typ": 1})), "ec", E::Type),
+        (
+            r#"{"alg":"none","alg":"ES256","kid":"ec"}"#.into(),
+            "ec",
+            E::Malformed,
+        ),
+        (
+            r#"{"alg":"ES256","kid":"rsa","kid":"ec"}"#.into(),
+            "ec",
+            E::Malformed,
+        ),
+        (r#"{"alg":"ES256","kid":"ec"}]"#.into(), "ec", E::Malformed),
+        (r#"{"alg":"ES256","kid":"#.into(), "ec", E::Malformed),
+        (header().to_string(), "stranger", E::Signature),
+        (header().to_string(), "asn1", E::Signature),
+        (header().to_string(), "zero", E::Signature),
+        (header().to_string(), "none", E::Signature),
+    ];
+    // Claims, under a header that holds.
+    let bodies: Vec<(String, E)> = vec![
+        (
+            claims_with(json!({"aud": "https://other.example"})),
+            E::Audience,
+        ),
+        (
+            claims_with(json!({"aud": ["https://other.example", "x"]})),
+            E::Audience,
+        ),
+        (claims_with(json!({"aud": []})), E::Audience),
+        (
+            claims_with(json!({"aud": format!("{RESOURCE}/x")})),
+            E::Audience,
+        ),
+        (
+            claims_with(json!({"aud": RESOURCE.to_uppercase()})),
+            E::Audience,
+        ),
+        (claims_with(json!({"aud": "ci"})), E::Audience),
+        (claims_with(json!({"aud": null})), E::Claims),
+        (claims_with(json!({"aud": 1})), E::Claims),
+        (claims_with(json!({"aud": {RESOURCE: 1}})), E::Claims),
+        (claims_with(json!({"exp": now() - 60})), E::Expired),
+        (claims_with(json!({"exp": 0})), E::Expired),
+        (claims_with(json!({"exp": null})), E::Claims),
+        (claims_with(json!({"exp": "2099-01-01"})), E::Claims),
+        (claims_with(json!({"exp": -1})), E::Claims),
+        (claims_with(json!({"exp": 1e30})), E::Claims),
+        (claims_with(json!({"exp": [expires]})), E::Malformed),
+        (claims_with(json!({"nbf": now() + 60})), E::Early),
+        (claims_with(json!({"nbf": "soon"})), E::Claims),
+        (
+            claims_with(json!({"iss": "https://evil.example"})),
+            E::Issuer,
+        ),
+        (claims_with(json!({"iss": format!("{ISSUER}/")})), E::Issuer),
+        (
+            claims_with(json!({"iss": ISSUER.to_uppercase()})),
+            E::Issuer,
+        ),
+        (claims_with(json!({"iss": null})), E::NoIssuer),
+        (claims_with(json!({"iss": [ISSUER]})), E::NoIssuer),
+        (format!(r#"{{"aud":"x",{}"#, &good[1..]), E::Malformed),
+        (format!(r#"{{"exp":1,{}"#, &good[1..]), E::Malformed),
+        (
+            format!(r#"{{"x":{{"y":1,"y":2}},{}"#, &good[1..]),
+            E::Malformed,
+        ),
+        (format!("[{good}]"), E::Malformed),
+        (
+            format!(
+                r#"{{"x":{}{},{}"#,
+                "[".repeat(500),
+                "]".repeat(500),
+                &good[1..]
+            ),
+            E::Malformed,
+        ),
+        (format!("{good} {good}"), E::Malformed),
+        (good.replace("u1", "\u{0}"), E::Malformed),
+    ];
+    let mut rows = headers.len() + bodies.len();
+    let refused = |token: &str, expected: E, about: &str| {
+        let found = identify(&clients, token);
+        assert_eq!(found, Err(Refusal::Token(expected)), "{about}");
+    };
+    for (header, key, expected) in headers {
+        refused(
+            &keys.token(&header, &good, key),
+            expected,
+            &format!("{header} {key}"),
+        );
+    }
+    for (claims, expected) in bodies {
+        refused(
+            &keys.token(&header().to_string(), &claims, "ec"),
+            expected,
+            &claims,
+        );
+    }
+    // Bytes of a token that holds, changed.
+    let token = keys.token(&header().to_string(), &good, "ec");
+    let parts: Vec<&str> = token.split('.').collect();
+    let [head, body, signature] = parts[..] else {
+        panic!("{token}");
+    };
+    let other = base64(claims_with(json!({"client_id": "admin"})).as_bytes());
+    let mut flipped = BASE64_URL_SAFE_NO_PAD.decode(signature).unwrap();
+    flipped[63] ^= 1;
+    let large = claims_with(json!({"x": "x".repeat(1 << 20)}));
+    let changed = [
+        (format!("{head}.{other}.{signature}"), E::Signature),
+        (format!("{head}.{body}.{}", base64(&flipped)), E::Signature),
+        (
+            format!("{head}.{body}.{}", base64(&flipped[..63])),
+            E::Signature,
+        ),
+        (
+            format!("{head}.{body}.{signature}.{signature}"),
+            E::Malformed,
+        ),
+        (format!("{head}..{body}.{signature}"), E::Malformed),
+        (format!("{head}.{body}.{signature}=="), E::Malformed),
+        (format!("{head}=.{body}.{signature}"), E::Malformed),
+        (format!("{head}. {body}.{signature}"), E::Malformed),
+        (format!("{head}.{body}+/.{signature}"), E::Malformed),
+        (
+            format!("{head}.{}.{signature}", base64(b"{\"iss\":\"\xff\"}")),
+            E::Malformed,
+        ),
+        (keys.token(&header().to_string(), &large, "ec"), E::TooLarge),
+        (format!("ey{}.a.b", "x".repeat(MOST_BYTES)), E::TooLarge),
+    ];
+    rows += changed.len();
+    for (token, expected) in changed {
+        let about = token.chars().take(1000).collect::<String>();
+        refused(&token, expected, &about);
+    }
+    assert!(rows >= 80, "{rows}");
+    // What looks like no JWT is never read.
+    for token in ["x", "ey", "eyJhbGciOiJub25lIn0", "eyA.eyB", "ab.cd.ef"] {
+        assert_eq!(identify(&clients, token), Err(Refusal::Unknown), "{token}");
+    }
+    for id in [
+        "unknown",
+        "../../etc/passwd",
+        "secrecy",
+        "shared",
+        "new",
+        "EC",
+    ] {
+        let token = keys.token(&header_with(json!({"kid": id})), &good, "ec");
+        let found = identify(&clients, &token);
+        assert!(
+            matches!(found, Err(Refusal::UnknownKey(_))),
+            "{id}: {found:?}"
+        );
+    }
+    assert_eq!(identify(&clients, &token).unwrap().as_deref(), Some("ci"));
+}
+
+#[test]
+fn claims_map_to_the_client_whose_table_says_most() {
+    let keys = TestKeys::new();
+    let clients = clients(
+        &keys.set(),
+        &format!(
+            "[clients.anybody]\nclaims = {{ iss = \"{ISSUER}\" }}\noauth_scopes = [\"skills:read\"]\n\
+             [clients.staff]\nclaims = {{ iss = \"{ISSUER}\", groups = \"staff\" }}\n\
+             [clients.admin]\nclaims = {{ iss = \"{ISSUER}\", groups = \"admin\" }}\n\
+             oauth_scopes = [\"skills:read\", \"skills:all\"]\n"
+        ),
+    );
+    let of = |change: Value| {
+        let token = keys.token(&header().to_string(), &with(claims(), change), "ec");
+        identify(&clients, &token)
+    };
+    let named = |name: &str| Ok(Some(name.into()));
+    let scopes = |scopes: &[&str]| {
+        Err(Refusal::Scopes(
+            scopes.iter().map(|it| (*it).into()).collect(),
+        ))
+    };
+    for (change, expected) in [
+        (json!({}), named("anybody")),
+        (json!({"scope": "openid"}), scopes(&["skills:read"])),
+        (json!({"scope": null}), scopes(&["skills:read"])),
+        (
+            json!({"scope": null, "scp": ["skills:read"]}),
+            named("anybody"),
+        ),
+        (json!({"scope": "skills:reading"}), scopes(&["skills:read"])),
+        (json!({"groups": "staff"}), named("staff")),
+        (json!({"groups": ["a", "staff"]}), named("staff")),
+        (json!({"groups": "staff admin"}), named("anybody")),
+        (
+            json!({"groups": ["staff", "admin"]}),
+            Err(Refusal::SeveralClients),
+        ),
+        (
+            json!({"groups": "admin"}),
+            scopes(&["skills:read", "skills:all"]),
+        ),
+        (
+            json!({"groups": "admin", "scope": "skills:all skills:read"}),
+            named("admin"),
+        ),
+    ] {
+        assert_eq!(of(change.clone()), expected, "{change}");
+    }
+    let metadata = clients.resource_metadata().unwrap();
+    assert_eq!(
+        metadata.scopes,
+        ["skills:all", "skills:read"]
+            .map(str::to_owned)
+            .into_iter()
+            .rev()
+            .collect::<Vec<_>>()
+    );
+    assert_eq!(
+        metadata.address,
+        "https://mcp.example.com/.well-known/oauth-protected-resource/mcp"
+    );
+    let document = &metadata.document;
+    assert_eq!(document["resource"], RESOURCE);
+    assert_eq!(document["authorization_servers"], json!([ISSUER]));
+}
+
+#[test]
+fn a_token_that_is_nobodys_is_refused() {
+    let keys = TestKeys::new();
+    let clients = clients(
+        &keys.set(),
+        "[clients.ci]\nclaims = { client_id = \"other\" }\n",
+    );
+    let token = keys.token(&header().to_string(), &claims().to_string(), "ec");
+    assert_eq!(identify(&clients, &token), Err(Refusal::NoClient));
+}
+
+#[test]
+fn refuses_sets_of_keys_that_cannot_be_meant() {
+    use crate::keys::KeySet;
+
+    let keys = TestKeys::new();
+    assert!(KeySet::read(keys.set().to_string().as_bytes()).is_ok());
+    let many = json!({"keys": vec![keys.set()["keys"][0].clone(); 65]}).to_string();
+    let large = json!({"keys": keys.set()["keys"], "x": "x".repeat(256 << 10)}).to_string();
+    let shared = json!({"keys": [keys.set()["keys"][4]]}).to_string();
+    let mut nameless = keys.set()["keys"][0].clone();
+    nameless.as_object_mut().unwrap().remove("kid");
+    let nameless = json!({"keys": [nameless]}).to_string();
+    for (set, reason) in [
+        ("", "not a JWK Set"),
+        ("{}", "not a JWK Set"),
+        ("<html>", "not a JWK Set"),
+        (r#"{"keys": []}"#, "no key for signatures"),
+        (r#"{"keys": [1, null, "x", {}]}"#, "no key for signatures"),
+        (&*shared, "no key for signatures"),
+        (&*nameless, "no key for signatures"),
+        (&*many, "more than 64 keys"),
+        (&*large, "more than 262144 bytes"),
+    ] {
+        let error = format!("{:#}", KeySet::read(set.as_bytes()).err().unwrap());
+        assert!(error.contains(reason), "{error}");
+    }
+}
+
+#[test]
+fn refuses_issuers_and_claims_that_cannot_be_meant() {
+    let keys = TestKeys::new();
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    std::fs::write(folder.join("keys.json"), keys.set().to_string()).unwrap();
+    std::fs::write(folder.join("empty.json"), "{}").unwrap();
+    let table = |name: &str, issuer: &str, file: &str| {
+        format!("[issuers.{name}]\nissuer = \"https://{issuer}.example\"\njwks_file = \"{file}\"\n")
+    };
+    let (one, two) = (
+        table("one", "one", "keys.json"),
+        table("two", "two", "keys.json"),
+    );
+    for (text, reason) in [
+        (CI.to_owned(), "there is no `[issuers.NAME]`"),
+        (table("a", "a", "none.json"), "`jwks_file`"),
+        (table("a", "a", "empty.json"), "it is not a JWK Set"),
+        (
+            format!("{one}{two}{CI}"),
+            "`claims` of `[clients.ci]` need `iss`",
+        ),
+        (
+            format!("{one}[clients.a]\nclaims = {{ iss = \"https://x.example\" }}\n"),
+            "no `[issuers.NAME]` has this `iss`",
+        ),
+        (
+            format!("{one}{}", table("three", "one", "keys.json")),
+            "is that of another table too",
+        ),
+    ] {
+        let text = format!("[http]\nresource = \"{RESOURCE}\"\n{text}");
+        let config = Config::parse(&text, "skillhost.toml", folder).unwrap();
+        let clients = Clients::read(&config.clients).unwrap();
+        let program = Path::new("/bin/true");
+        let error = clients.and_issuers(&config.clients, &config.issuers, RESOURCE, program);
+        let error = format!("{:#}", error.err().unwrap());
+        assert!(error.contains(reason), "{text}: {error}");
+    }
+}

@@ -1,0 +1,169 @@
+//! Keys, tokens and clients for the tests of access tokens.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use base64::Engine as _;
+use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};
+use ring::rand::SystemRandom;
+use ring::rsa::PublicKeyComponents;
+use ring::signature::{
+    ECDSA_P256_SHA256_ASN1_SIGNING, ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair,
+    KeyPair as _, RSA_PKCS1_SHA256, RSA_PSS_SHA256, RsaKeyPair,
+};
+use serde_json::{Value, json};
+use skillhost::Config;
+
+use crate::clients::Clients;
+use crate::refusal::Refusal;
+
+pub(super) const RESOURCE: &str = "https://mcp.example.com/mcp";
+pub(super) const ISSUER: &str = "https://login.example.com";
+
+/// A key that signs nothing but tokens of these tests.
+const RSA_KEY: &str = include_str!("../../tests/rsa-key.base64");
+
+/// The keys of an issuer, and one that it does not have.
+pub(super) struct TestKeys {
+    random: SystemRandom,
+    pub(super) elliptic: EcdsaKeyPair,
+    elliptic_asn1: EcdsaKeyPair,
+    stranger: EcdsaKeyPair,
+    edwards: Ed25519KeyPair,
+    rsa: RsaKeyPair,
+}
+
+pub(super) fn base64(bytes: &[u8]) -> String {
+    BASE64_URL_SAFE_NO_PAD.encode(bytes)
+}
+
+impl TestKeys {
+    pub(super) fn new() -> Self {
+        let random = SystemRandom::new();
+        let method = &ECDSA_P256_SHA256_FIXED_SIGNING;
+        let elliptic = EcdsaKeyPair::generate_pkcs8(method, &random).unwrap();
+        let stranger = EcdsaKeyPair::generate_pkcs8(method, &random).unwrap();
+        let asn1 = &ECDSA_P256_SHA256_ASN1_SIGNING;
+        let edwards = Ed25519KeyPair::generate_pkcs8(&random).unwrap();
+        let rsa = BASE64_STANDARD.decode(RSA_KEY.replace('\n', "")).unwrap();
+        Self {
+            elliptic_asn1: EcdsaKeyPair::from_pkcs8(asn1, elliptic.as_ref(), &random).unwrap(),
+            elliptic: EcdsaKeyPair::from_pkcs8(method, elliptic.as_ref(), &random).unwrap(),
+            stranger: EcdsaKeyPair::from_pkcs8(method, stranger.as_ref(), &random).unwrap(),
+            edwards: Ed25519KeyPair::from_pkcs8(edwards.as_ref()).unwrap(),
+            rsa: RsaKeyPair::from_pkcs8(&rsa).unwrap(),
+            random,
+        }
+    }
+
+    /// Returns the public keys as a JWK Set.
+    pub(super) fn set(&self) -> Value {
+        let point = self.elliptic.public_key().as_ref();
+        let rsa: PublicKeyComponents<Vec<u8>> = self.rsa.public().into();
+        json!({"keys": [
+            {"kty": "EC", "crv": "P-256", "kid": "ec", "use": "sig", "alg": "ES256",
+             "x": base64(&point[1..33]), "y": base64(&point[33..])},
+            {"kty": "RSA", "kid": "rsa", "n": base64(&rsa.n),
+             "e": base64(&rsa.e)},
+            {"kty": "OKP", "crv": "Ed25519", "kid": "ed", "x": base64(self.edwards.public_key().as_ref())},
+            {"kty": "EC", "crv": "P-256", "kid": "secrecy", "use": "enc",
+             "x": base64(&point[1..33]), "y": base64(&point[33..])},
+            {"kty": "oct", "kid": "shared", "k": base64(b"a secret that is shared")},
+            {"kty": "quantum", "kid": "new"},
+        ]})
+    }
+
+    pub(super) fn sign(&self, key: &str, message: &[u8]) -> Vec<u8> {
+        let sign = |key: &EcdsaKeyPair| key.sign(&self.random, message).unwrap().as_ref().to_vec();
+        match key {
+            "ec" => sign(&self.elliptic),
+            "asn1" => sign(&self.elliptic_asn1),
+            "stranger" => sign(&self.stranger),
+            "ed" => self.edwards.sign(message).as_ref().to_vec(),
+            "rsa" | "pss" => {
+                let mut signature = vec![0; self.rsa.public().modulus_len()];
+                let padding: &dyn ring::signature::RsaEncoding = match key {
+                    "rsa" => &RSA_PKCS1_SHA256,
+                    _ => &RSA_PSS_SHA256,
+                };
+                self.rsa
+                    .sign(padding, &self.random, message, &mut signature)
+                    .unwrap();
+                signature
+            }
+            "none" => Vec::new(),
+            "zero" => vec![0; 64],
+            // The confusion of a public key with a shared secret.
+            secret => {
+                let bytes = match secret {
+                    "rsa-as-secret" => self.rsa.public().as_ref(),
+                    "ec-as-secret" => self.elliptic.public_key().as_ref(),
+                    _ => b"a secret that is shared",
+                };
+                let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, bytes);
+                ring::hmac::sign(&key, message).as_ref().to_vec()
+            }
+        }
+    }
+
+    /// Returns a token with this header and these claims as they are.
+    pub(super) fn token(&self, header: &str, claims: &str, key: &str) -> String {
+        let message = format!(
+            "{}.{}",
+            base64(header.as_bytes()),
+            base64(claims.as_bytes())
+        );
+        let signature = base64(&self.sign(key, message.as_bytes()));
+        format!("{message}.{signature}")
+    }
+}
+
+pub(super) fn now() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap()
+        .as_secs()
+}
+
+pub(super) fn header() -> Value {
+    json!({"alg": "ES256", "kid": "ec", "typ": "at+jwt"})
+}
+
+pub(super) fn claims() -> Value {
+    json!({"iss": ISSUER, "aud": RESOURCE, "exp": now() + 600, "sub": "u1", "client_id": "ci",
+           "scope": "openid skills:read"})
+}
+
+/// Returns a value with some members set, or removed by null.
+pub(super) fn with(mut value: Value, change: Value) -> String {
+    for (name, member) in change.as_object().unwrap() {
+        match member {
+            Value::Null => drop(value.as_object_mut().unwrap().remove(name)),
+            member => value[name] = member.clone(),
+        }
+    }
+    value.to_string()
+}
+
+/// Returns clients that show tokens of an issuer with these keys.
+pub(super) fn clients(keys: &Value, tables: &str) -> Clients {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("keys.json"), keys.to_string()).unwrap();
+    let text = format!(
+        "[http]\nresource = \"{RESOURCE}\"\n[issuers.a]\nissuer = \"{ISSUER}\"\n\
+         jwks_file = \"keys.json\"\n{tables}"
+    );
+    let config = Config::parse(&text, "skillhost.toml", folder.path()).unwrap();
+    let clients = Clients::read(&config.clients).unwrap();
+    let program = Path::new("/bin/true");
+    clients
+        .and_issuers(&config.clients, &config.issuers, RESOURCE, program)
+        .unwrap()
+}
+
+pub(super) fn identify(clients: &Clients, token: &str) -> Result<Option<Arc<str>>, Refusal> {
+    let shown = format!("Bearer {token}");
+    let client = clients.identify([shown.as_bytes()].into_iter());
+    client.map(|client| client.name().cloned())
+}

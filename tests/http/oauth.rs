@@ -1,0 +1,364 @@
+//! OAuth access tokens over HTTP: what a peer is told, and keys that come from an address.
+//! The table of bad tokens is in the crate `skillhost-identity`.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt as _;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use ring::rand::SystemRandom;
+use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _};
+use serde_json::{Value, json};
+
+use super::program::ServerProcess;
+use super::wait_until;
+use crate::support::http::{Answer, Client, Request};
+use crate::support::program::Program;
+
+const RESOURCE: &str = "https://mcp.example.com/mcp";
+
+/// The client that has every token of these tests.
+const CLIENT: &str = "[clients.ci]\nclaims = { sub = \"ci\" }\noauth_scopes = [\"skills:read\"]\n\
+                      skills = [\"a\"]\n";
+
+fn base64(bytes: &[u8]) -> String {
+    BASE64_URL_SAFE_NO_PAD.encode(bytes)
+}
+
+/// A key of an issuer.
+struct SigningKey {
+    id: &'static str,
+    key: EcdsaKeyPair,
+}
+
+impl SigningKey {
+    fn new(id: &'static str) -> Self {
+        let method = &ECDSA_P256_SHA256_FIXED_SIGNING;
+        let random = SystemRandom::new();
+        let key = EcdsaKeyPair::generate_pkcs8(method, &random).unwrap();
+        let key = EcdsaKeyPair::from_pkcs8(method, key.as_ref(), &random).unwrap();
+        Self { id, key }
+    }
+
+    fn public(&self) -> Value {
+        let point = self.key.public_key().as_ref();
+        json!({"kty": "EC", "crv": "P-256", "kid": self.id, "alg": "ES256",
+               "x": base64(&point[1..33]), "y": base64(&point[33..])})
+    }
+
+    fn token(&self, issuer: &str, scope: &str) -> String {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        let header = json!({"alg": "ES256", "kid": self.id}).to_string();
+        let claims = json!({"iss": issuer, "aud": RESOURCE, "exp": now.as_secs() + 600,
+                            "sub": "ci", "scope": scope});
+        let claims = claims.to_string();
+        let message = format!(
+            "{}.{}",
+            base64(header.as_bytes()),
+            base64(claims.as_bytes())
+        );
+        let signature = self
+            .key
+            .sign(&SystemRandom::new(), message.as_bytes())
+            .unwrap();
+        format!("{message}.{}", base64(signature.as_ref()))
+    }
+}
+
+fn keys(keys: &[&SigningKey]) -> String {
+    let keys: Vec<Value> = keys.iter().map(|key| key.public()).collect();
+    json!({"keys": keys}).to_string()
+}
+
+/// The ways in which an issuer answers.
+#[derive(Clone)]
+enum Reply {
+    Keys(String),
+    /// It sends bytes without end.
+    Endless,
+    /// It sends a byte now and then.
+    Slow,
+    /// It takes connections and says nothing.
+    Silent,
+    Redirect(String),
+    Status(u16),
+}
+
+/// An issuer at a port of loopback.
+struct TestIssuer {
+    address: SocketAddr,
+    reply: Arc<Mutex<Reply>>,
+    asked: Arc<AtomicUsize>,
+}
+
+impl TestIssuer {
+    fn start(reply: Reply) -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let issuer = Self {
+            address: listener.local_addr().unwrap(),
+            reply: Arc::new(Mutex::new(reply)),
+            asked: Arc::default(),
+        };
+        let (reply, asked) = (Arc::clone(&issuer.reply), Arc::clone(&issuer.asked));
+        // It ends with the test's process.
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                asked.fetch_add(1, Ordering::SeqCst);
+                let reply = reply.lock().unwrap().clone();
+                thread::spawn(move || answer(stream.unwrap(), reply));
+            }
+        });
+        issuer
+    }
+
+    fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    fn asked(&self) -> usize {
+        self.asked.load(Ordering::SeqCst)
+    }
+}
+
+fn answer(mut stream: TcpStream, reply: Reply) {
+    let mut request = [0; 4096];
+    let _ = stream.read(&mut request);
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n";
+    // A peer that ends early is what some of these are for.
+    let _ = match reply {
+        Reply::Keys(body) => {
+            let length = body.len();
+            stream.write_all(format!("{head}content-length: {length}\r\n\r\n{body}").as_bytes())
+        }
+        Reply::Endless => {
+            let mut sent = stream.write_all(format!("{head}\r\n{{\"keys\":[").as_bytes());
+            while sent.is_ok() {
+                sent = stream.write_all(&[b' '; 65536]);
+            }
+            sent
+        }
+        Reply::Slow => {
+            let mut sent = stream.write_all(format!("{head}\r\n").as_bytes());
+            while sent.is_ok() {
+                thread::sleep(Duration::from_millis(200));
+                sent = stream.write_all(b" ");
+            }
+            sent
+        }
+        Reply::Silent => {
+            thread::sleep(Duration::from_secs(60));
+            Ok(())
+        }
+        Reply::Redirect(to) => stream.write_all(
+            format!("HTTP/1.1 302 Found\r\nlocation: {to}\r\ncontent-length: 0\r\n\r\n").as_bytes(),
+        ),
+        Reply::Status(status) => stream
+            .write_all(format!("HTTP/1.1 {status} No\r\ncontent-length: 2\r\n\r\n{{}}").as_bytes()),
+    };
+}
+
+/// Starts the program with one issuer, whose table has this line besides.
+fn serve(program: &Program, issuer: &str, line: &str) -> ServerProcess {
+    program.write("skills/a/SKILL.md", "# A\n");
+    program.write("skills/b/SKILL.md", "# B\n");
+    program.write(
+        "c.toml",
+        format!(
+            "skills = [\"skills\"]\n[http]\nresource = \"{RESOURCE}\"\n[issuers.test]\n\
+             issuer = \"{issuer}\"\n{line}\n{CLIENT}"
+        ),
+    );
+    let server = ServerProcess::new(program, &["--config", "c.toml"], None);
+    wait_until("not ready", || {
+        Client::once(server.address, &Request::get("/readyz")).status == 200
+    });
+    server
+}
+
+fn read(server: &ServerProcess, skill: &str, token: &str) -> Answer {
+    let read = Request::call(1, "read_skill", json!({"skill_name": skill}));
+    let read = read.with("Authorization", &format!("Bearer {token}"));
+    Client::once(server.address, &read)
+}
+
+#[test]
+fn a_peer_is_told_where_tokens_come_from_and_nothing_else() {
+    let key = SigningKey::new("one");
+    let program = Program::new();
+    program.write("keys.json", keys(&[&key]));
+    let issuer = "https://login.example.com";
+    let server = serve(&program, issuer, "jwks_file = \"keys.json\"");
+    let metadata = "https://mcp.example.com/.well-known/oauth-protected-resource/mcp";
+    let told = format!("resource_metadata=\"{metadata}\", scope=\"skills:read\"");
+    let bare = Client::once(server.address, &Request::call(1, "read_skill", json!({})));
+    assert_eq!(bare.status, 401);
+    assert_eq!(
+        bare.header("www-authenticate").unwrap(),
+        format!("Bearer {told}")
+    );
+    for path in ["", "/mcp"] {
+        let path = format!("/.well-known/oauth-protected-resource{path}");
+        let answer = Client::once(server.address, &Request::get(&path));
+        assert_eq!(answer.status, 200, "{path}");
+        assert_eq!(answer.header("content-type"), Some("application/json"));
+        let document = answer.json();
+        assert_eq!(document["resource"], RESOURCE);
+        assert_eq!(document["authorization_servers"], json!([issuer]));
+        assert_eq!(document["scopes_supported"], json!(["skills:read"]));
+    }
+    let good = key.token(issuer, "skills:read");
+    assert_eq!(read(&server, "a", &good).text(), "# A\n");
+    assert!(!read(&server, "b", &good).body.contains("# B"));
+    let stranger = SigningKey::new("one").token(issuer, "skills:read");
+    for wrong in [
+        stranger,
+        key.token("https://evil.example", "x"),
+        "wrong".into(),
+        "e.y.J".into(),
+    ] {
+        let answer = read(&server, "a", &wrong);
+        assert_eq!(answer.status, 401, "{wrong}");
+        let challenge = answer.header("www-authenticate").unwrap();
+        assert_eq!(challenge, format!("Bearer error=\"invalid_token\", {told}"));
+        assert_eq!(answer.body, bare.body);
+    }
+    let poor = read(&server, "a", &key.token(issuer, "openid"));
+    assert_eq!(poor.status, 403);
+    let challenge = poor.header("www-authenticate").unwrap();
+    assert_eq!(
+        challenge,
+        format!("Bearer error=\"insufficient_scope\", {told}")
+    );
+}
+
+#[test]
+fn keys_come_from_an_address_and_are_looked_for_again_when_one_is_unknown() {
+    let (old, new, never) = (
+        SigningKey::new("old"),
+        SigningKey::new("new"),
+        SigningKey::new("x"),
+    );
+    let issuer = TestIssuer::start(Reply::Keys(keys(&[&old])));
+    let program = Program::new();
+    let line = format!("jwks_url = \"{}/keys\"", issuer.url());
+    let server = serve(&program, &issuer.url(), &line);
+    let of_process = fs::read_to_string(format!("/proc/{}/status", server.child.pid)).unwrap();
+    assert!(of_process.contains("\nSeccomp:\t2\n"), "{of_process}");
+    let status = |key: &SigningKey| {
+        let token = key.token(&issuer.url(), "skills:read");
+        read(&server, "a", &token).status
+    };
+    wait_until("the keys are not fetched", || status(&old) == 200);
+    let before = issuer.asked();
+    assert_eq!(status(&old), 200);
+    assert_eq!(issuer.asked(), before);
+    *issuer.reply.lock().unwrap() = Reply::Keys(keys(&[&new]));
+    // Not at once: an issuer is asked every ten seconds at most.
+    let start = Instant::now();
+    while status(&new) != 200 {
+        assert!(start.elapsed() < Duration::from_secs(20));
+        assert_eq!(status(&never), 401);
+        thread::sleep(Duration::from_millis(50));
+    }
+    assert!(issuer.asked() <= before + 2, "{}", issuer.asked());
+    // A key that is gone checks no token.
+    assert_eq!(status(&old), 401);
+}
+
+#[test]
+fn a_confined_server_takes_new_keys_from_a_file_that_is_replaced() {
+    let (old, new) = (SigningKey::new("old"), SigningKey::new("new"));
+    let program = Program::new();
+    let place = |name: &str, set: &str, mode| {
+        program.write(name, set);
+        let path = program.folder.path().join(name);
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        fs::rename(path, program.folder.path().join("keys.json")).unwrap();
+    };
+    place("first", &keys(&[&old]), 0o644);
+    let issuer = "https://login.example.com";
+    let mut server = serve(&program, issuer, "jwks_file = \"keys.json\"");
+    let of_process = fs::read_to_string(format!("/proc/{}/status", server.child.pid)).unwrap();
+    assert!(of_process.contains("\nSeccomp:\t2\n"), "{of_process}");
+    let status = |key: &SigningKey| read(&server, "a", &key.token(issuer, "skills:read")).status;
+    assert_eq!((status(&old), status(&new)), (200, 401));
+    // A file that others may write, or that is none, leaves the keys as they were.
+    place("second", &keys(&[&new]), 0o666);
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_secs(11) {
+        assert_eq!(status(&new), 401);
+        thread::sleep(Duration::from_millis(100));
+    }
+    assert_eq!(status(&old), 200);
+    place("third", &keys(&[&new]), 0o644);
+    let start = Instant::now();
+    while status(&new) != 200 {
+        assert!(start.elapsed() < Duration::from_secs(20));
+        thread::sleep(Duration::from_millis(100));
+    }
+    assert_eq!(status(&old), 401);
+    server.signal();
+    assert_eq!(server.wait(), Some(0));
+    let mut log = String::new();
+    let stderr = server.child.stderr.as_mut().unwrap();
+    stderr.read_to_string(&mut log).unwrap();
+    for part in [
+        "`[issuers.test]`: its keys cannot be read: `c.toml`, line 6: `jwks_file`",
+        "users other than its owner may write it; set its mode to 0644",
+    ] {
+        assert!(log.contains(part), "{part}: {log}");
+    }
+}
+
+#[test]
+fn an_issuer_that_answers_badly_costs_only_its_own_tokens() {
+    let elsewhere = TestIssuer::start(Reply::Keys(keys(&[&SigningKey::new("a")])));
+    let large = format!("{{\"keys\": [], \"x\": \"{}\"}}", "x".repeat(1 << 20));
+    let replies = [
+        Reply::Endless,
+        Reply::Slow,
+        Reply::Silent,
+        Reply::Redirect(elsewhere.url()),
+        Reply::Status(500),
+        Reply::Status(404),
+        Reply::Keys(large),
+        Reply::Keys("<html>".into()),
+        Reply::Keys("{}".into()),
+    ];
+    thread::scope(|scope| {
+        for reply in replies {
+            scope.spawn(|| {
+                let issuer = TestIssuer::start(reply);
+                let program = Program::new();
+                program.write("t", super::TOKEN);
+                let path = program.folder.path().join("t");
+                fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
+                let line = format!(
+                    "jwks_url = \"{}/keys\"\n[clients.static]\ntoken_file = \"t\"",
+                    issuer.url()
+                );
+                let server = serve(&program, &issuer.url(), &line);
+                // Other clients do not wait.
+                let start = Instant::now();
+                assert_eq!(read(&server, "a", super::TOKEN).text(), "# A\n");
+                assert!(start.elapsed() < Duration::from_secs(5));
+                let token = SigningKey::new("k").token(&issuer.url(), "skills:read");
+                assert_eq!(read(&server, "a", &token).status, 401);
+                // One look may be in progress, and has ten seconds.
+                assert!(
+                    start.elapsed() < Duration::from_secs(18),
+                    "{:?}",
+                    start.elapsed()
+                );
+                assert!(issuer.asked() <= 2);
+            });
+        }
+    });
+    assert_eq!(elsewhere.asked(), 0);
+}

@@ -9,7 +9,6 @@ mod filter;
 mod files;
 
 mod descriptors;
-
 mod socket_file;
 
 pub mod broker;

@@ -20,8 +20,8 @@ use crate::token::{Token, digest};
 pub struct Clients {
     clients: Vec<Arc<Client>>,
     tokens: Vec<ClientToken>,
-    pub(crate) connections: ConnectionClients,
     oauth: Option<Arc<OAuth>>,
+    pub(crate) connections: ConnectionClients,
 }
 
 /// A token, and the client that shows it.
@@ -165,7 +165,7 @@ impl Clients {
             (None, Some(oauth)) if access_token::may_be(token) => oauth.identify(token, shown)?,
             (None, _) => return Err(Refusal::Unknown),
         };
-        in_time(client)
+        in_time(&client).cloned()
     }
 
     /// Returns the client whose user has connected to a Unix socket.
@@ -173,9 +173,9 @@ impl Clients {
     /// # Errors
     ///
     /// If no client has the user, or the client's time has passed.
-    pub fn identify_user(&self, user: u32) -> Result<Arc<Client>, Refusal> {
+    pub fn identify_user(&self, user: u32) -> Result<&Arc<Client>, Refusal> {
         let client = self.connections.with_user(user);
-        in_time(Arc::clone(client.ok_or(Refusal::User(user))?))
+        in_time(client.ok_or(Refusal::User(user))?)
     }
 
     /// Returns the client whose certificate a connection has shown.
@@ -183,12 +183,12 @@ impl Clients {
     /// # Errors
     ///
     /// If no client has one of its names, several have, or the client's time has passed.
-    pub fn identify_certificate(&self, names: &CertificateNames) -> Result<Arc<Client>, Refusal> {
+    pub fn identify_certificate(&self, names: &CertificateNames) -> Result<&Arc<Client>, Refusal> {
         let mut clients = self.connections.with_names(names);
         let refused = || Refusal::Certificate(names.clone());
         let client = clients.next().ok_or_else(refused)?;
         match clients.all(|other| Arc::ptr_eq(other, client)) {
-            true => in_time(Arc::clone(client)),
+            true => in_time(client),
             false => Err(Refusal::CertificateOfSeveral(names.clone())),
         }
     }
@@ -226,7 +226,7 @@ impl Clients {
 }
 
 /// Returns a client whose time has not passed.
-fn in_time(client: Arc<Client>) -> Result<Arc<Client>, Refusal> {
+fn in_time(client: &Arc<Client>) -> Result<&Arc<Client>, Refusal> {
     match client.name() {
         Some(name) if client.is_expired(SystemTime::now) => Err(Refusal::Expired(Arc::clone(name))),
         _ => Ok(client),

@@ -15,7 +15,7 @@ use anyhow::{Context as _, bail, ensure};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::keys::MOST_BYTES;
-use crate::own_file::open_public;
+use crate::private_file::open_public;
 
 /// The first argument of the process; the sources follow it. It is no verb for people.
 pub const FETCH_ARGUMENT: &str = "fetch-keys";

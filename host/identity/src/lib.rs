@@ -5,16 +5,14 @@
 
 // The order is that of the layers, lowest first.
 
-// Files that say who may do what.
-pub mod own_file;
+// Files that are read again, and whose those of secrets may be.
+pub mod private_file;
 // A secret that a client shows.
 mod token;
 // The part of the server that one client has.
 mod shares;
 // One client.
 mod client;
-// What a connection shows by itself.
-mod connections;
 // JSON without a name that stands twice.
 mod strict;
 // Signatures, by ring.
@@ -27,6 +25,8 @@ mod fetch;
 mod access_token;
 // An issuer, and the rules for its tokens.
 mod issuer;
+// What a connection shows by itself.
+mod connections;
 // The reasons of refusals, for the operator.
 mod refusal;
 // Clients that show access tokens.

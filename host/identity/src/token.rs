@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::{Context as _, ensure};
 use sha2::{Digest as _, Sha256};
 
-use crate::own_file::open_secret;
+use crate::private_file;
 
 /// The length of a token in characters. Guards against: a token that can be
 /// guessed, and a file that is something else.
@@ -56,7 +56,7 @@ impl Token {
     }
 
     fn read_checked(path: &Path) -> anyhow::Result<Self> {
-        let file = open_secret(path)?;
+        let file = private_file::open_private(path)?;
         let mut text = String::new();
         // Some white space may surround it.
         let most = *LENGTH.end() as u64 + 64;

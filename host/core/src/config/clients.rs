@@ -35,14 +35,14 @@ pub struct ClientConfig {
     pub token_files: Vec<ConfiguredPath>,
     /// SHA-256 of its other tokens.
     pub token_digests: Vec<[u8; 32]>,
-    /// The users of this machine, by number, whose processes it is at a Unix socket.
-    pub unix_users: Vec<u32>,
-    /// The names of certificates that are its, over TLS: hosts in lower case, and URIs.
-    pub certificate_names: Vec<String>,
     /// The claims of access tokens that are its. Empty: none is.
     pub claims: BTreeMap<String, String>,
     /// The OAuth scopes that such a token must have.
     pub oauth_scopes: Vec<String>,
+    /// The users of this machine, by number, whose processes it is at a Unix socket.
+    pub unix_users: Vec<u32>,
+    /// The names of certificates that are its, over TLS: hosts in lower case, and URIs.
+    pub certificate_names: Vec<String>,
     /// The tools and skills that it may use.
     pub scope: Arc<Scope>,
     /// True if it may read the metrics.
@@ -78,10 +78,10 @@ declare! {
 pub(super) struct RawClient {
     token_file: Option<Spanned<OneOrMore<PathBuf>>>,
     token_sha256: Option<Spanned<OneOrMore<String>>>,
-    unix_users: Option<Spanned<Vec<RawUser>>>,
-    certificate_names: Option<Spanned<Vec<String>>>,
     claims: BTreeMap<String, String>,
     oauth_scopes: Vec<String>,
+    unix_users: Option<Spanned<Vec<RawUser>>>,
+    certificate_names: Option<Spanned<Vec<String>>>,
     tools: Option<Vec<String>>,
     skills: Option<Vec<String>>,
     metrics: bool,
@@ -183,10 +183,10 @@ impl RawClient {
             place,
             token_files,
             token_digests,
-            unix_users,
-            certificate_names,
             claims: self.claims,
             oauth_scopes: self.oauth_scopes,
+            unix_users,
+            certificate_names,
             scope: Arc::new(scope),
             metrics: self.metrics,
             expires,

@@ -18,15 +18,15 @@ use crate::tool::limits::{DAY, MAX_MEMORY, declare};
 pub struct Http {
     /// The file that holds the token.
     pub token_file: Option<ConfiguredPath>,
+    /// The server's address as its clients know it, such as `https://host/mcp`: the
+    /// audience of access tokens.
+    pub resource: Option<String>,
     /// The certificate by which the server speaks TLS.
     pub tls_cert: Option<ConfiguredPath>,
     /// The private key of the certificate.
     pub tls_key: Option<ConfiguredPath>,
     /// The authorities of the certificates that clients may show.
     pub tls_client_ca: Option<ConfiguredPath>,
-    /// The server's address as its clients know it, such as `https://host/mcp`: the
-    /// audience of access tokens.
-    pub resource: Option<String>,
     /// Names by which requests may name the server.
     pub allowed_hosts: Vec<String>,
     /// Origins of web pages that may send requests.
@@ -135,10 +135,10 @@ declare! {
 #[serde(default, expecting = "expected a table of settings")]
 pub(super) struct RawHttp {
     token_file: Option<Spanned<PathBuf>>,
+    resource: Option<Spanned<String>>,
     tls_cert: Option<Spanned<PathBuf>>,
     tls_key: Option<Spanned<PathBuf>>,
     tls_client_ca: Option<Spanned<PathBuf>>,
-    resource: Option<Spanned<String>>,
     allowed_hosts: Vec<String>,
     allowed_origins: Vec<String>,
     trusted_proxies: Vec<String>,

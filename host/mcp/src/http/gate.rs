@@ -149,8 +149,10 @@ impl Gate {
             Err(Refusal::Missing) => {
                 let shown = request.extensions();
                 match (shown.get::<Peer>(), shown.get::<CertificateNames>()) {
-                    (Some(Peer::Process { user, .. }), _) => self.clients.identify_user(*user),
-                    (_, Some(names)) => self.clients.identify_certificate(names),
+                    (Some(Peer::Process { user, .. }), _) => {
+                        self.clients.identify_user(*user).cloned()
+                    }
+                    (_, Some(names)) => self.clients.identify_certificate(names).cloned(),
                     _ => Err(Refusal::Missing),
                 }
             }

@@ -16,7 +16,7 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::{RootCertStore, ServerConfig};
-use skillhost_identity::{CertificateNames, own_file};
+use skillhost_identity::{CertificateNames, private_file};
 use tokio_rustls::TlsAcceptor;
 use webpki::{EndEntityCert, KeyUsage};
 
@@ -196,7 +196,7 @@ fn read_bytes(file: File) -> anyhow::Result<Vec<u8>> {
 }
 
 fn read_certificates(path: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
-    let bytes = read_bytes(own_file::open_public(path)?)?;
+    let bytes = read_bytes(private_file::open(path)?)?;
     let found = CertificateDer::pem_slice_iter(&bytes).collect::<Result<Vec<_>, _>>();
     let found = found.context("it is not in PEM")?;
     ensure!(!found.is_empty(), "it holds no certificate in PEM");
@@ -204,7 +204,7 @@ fn read_certificates(path: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>
 }
 
 fn read_key(path: &Path) -> anyhow::Result<PrivateKeyDer<'static>> {
-    let bytes = read_bytes(own_file::open_secret(path)?)?;
+    let bytes = read_bytes(private_file::open_private(path)?)?;
     let is_encrypted = bytes.windows(9).any(|part| part == b"ENCRYPTED");
     ensure!(
         !is_encrypted,

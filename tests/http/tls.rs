@@ -8,88 +8,17 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use rcgen::{
-    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
-    Issuer, KeyPair, KeyUsagePurpose, SanType, date_time_ymd,
-};
+use rcgen::date_time_ymd;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use super::wait_until;
+use crate::support::certificates::{Authority, write_pair, write_private};
 use crate::support::http::{Client, Request};
 use crate::support::process::{self, Process};
 use crate::support::program::Program;
 
 const PEER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/http/tls_peer.py");
-
-/// An authority, and the certificates that it signs.
-struct Authority {
-    issuer: Issuer<'static, KeyPair>,
-    certificate: String,
-}
-
-/// A certificate and its key, in PEM.
-struct Pair {
-    certificate: String,
-    key: String,
-}
-
-impl Authority {
-    fn new() -> Self {
-        let mut params = CertificateParams::default();
-        params.distinguished_name = DistinguishedName::new();
-        let name = &mut params.distinguished_name;
-        name.push(DnType::CommonName, "authority");
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
-        let key = KeyPair::generate().unwrap();
-        let certificate = params.self_signed(&key).unwrap().pem();
-        let issuer = Issuer::new(params, key);
-        Self {
-            issuer,
-            certificate,
-        }
-    }
-
-    fn sign(&self, names: &[&str], change: impl FnOnce(&mut CertificateParams)) -> Pair {
-        let mut params = CertificateParams::default();
-        let name = |name: &&str| match name.contains(':') {
-            true => SanType::URI((*name).try_into().unwrap()),
-            false => SanType::DnsName((*name).try_into().unwrap()),
-        };
-        params.subject_alt_names = names.iter().map(name).collect();
-        params.use_authority_key_identifier_extension = true;
-        change(&mut params);
-        let key = KeyPair::generate().unwrap();
-        let certificate = params.signed_by(&key, &self.issuer).unwrap();
-        Pair {
-            certificate: certificate.pem(),
-            key: key.serialize_pem(),
-        }
-    }
-
-    fn of_server(&self) -> Pair {
-        self.sign(&["localhost"], |_| {})
-    }
-
-    fn of_client(&self, name: &str) -> Pair {
-        self.sign(&[name], |params| {
-            params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
-        })
-    }
-}
-
-/// Writes a file that its owner alone may read.
-fn write_private(program: &Program, name: &str, text: &str) {
-    program.write(name, text);
-    let path = program.folder.path().join(name);
-    fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
-}
-
-fn write_pair(program: &Program, name: &str, pair: &Pair) {
-    program.write(&format!("{name}.crt"), &pair.certificate);
-    write_private(program, &format!("{name}.key"), &pair.key);
-}
 
 /// Returns a folder with a skill, an authority's certificate, and one for a server.
 fn program(authority: &Authority, config: &str) -> Program {
@@ -312,7 +241,15 @@ fn files_that_cannot_be_used_are_refused_by_name() {
     program.write("open.key", &other.key);
     let open = program.folder.path().join("open.key");
     fs::set_permissions(open, fs::Permissions::from_mode(0o640)).unwrap();
+    program.write("shared.crt", &other.certificate);
+    let shared = program.folder.path().join("shared.crt");
+    fs::set_permissions(shared, fs::Permissions::from_mode(0o666)).unwrap();
     for (certificate, key, reason) in [
+        (
+            "shared.crt",
+            "other.key",
+            "`shared.crt`: users other than its owner may write it",
+        ),
         (
             "none",
             "server.key",

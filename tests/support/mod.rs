@@ -1,5 +1,6 @@
 //! What the tests share: hosts, folders of skills, and running the program.
 
+pub(crate) mod certificates;
 pub(crate) mod filter;
 pub(crate) mod folders;
 pub(crate) mod http;

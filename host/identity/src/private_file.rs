@@ -11,11 +11,7 @@ use rustix::fs::{Mode, OFlags, open as open_path};
 use skillhost::internal::opened_or_asked;
 
 /// Opens a regular file for reading. A process behind a wall asks for it.
-///
-/// # Errors
-///
-/// If it cannot be opened, or is no regular file.
-pub fn open(path: &Path) -> anyhow::Result<File> {
+fn open(path: &Path) -> anyhow::Result<File> {
     // Opening a FIFO must not wait.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let opened = open_path(path, flags, Mode::empty());
@@ -42,7 +38,11 @@ pub fn open_private(path: &Path) -> anyhow::Result<File> {
 
 /// Opens a public file: it must belong to the user of this process or to root, and nobody
 /// else may write it.
-pub(crate) fn open_public(path: &Path) -> anyhow::Result<File> {
+///
+/// # Errors
+///
+/// If it cannot be opened, is no regular file, or others may write it.
+pub fn open_public(path: &Path) -> anyhow::Result<File> {
     let (file, mode) = open_own(path)?;
     ensure!(
         mode & 0o022 == 0,

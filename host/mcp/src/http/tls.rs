@@ -196,7 +196,7 @@ fn read_bytes(file: File) -> anyhow::Result<Vec<u8>> {
 }
 
 fn read_certificates(path: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
-    let bytes = read_bytes(private_file::open(path)?)?;
+    let bytes = read_bytes(private_file::open_public(path)?)?;
     let found = CertificateDer::pem_slice_iter(&bytes).collect::<Result<Vec<_>, _>>();
     let found = found.context("it is not in PEM")?;
     ensure!(!found.is_empty(), "it holds no certificate in PEM");

@@ -1,0 +1,80 @@
+//! Certificates that tests make, and their files.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
+    Issuer, KeyPair, KeyUsagePurpose, SanType,
+};
+
+use super::program::Program;
+
+/// An authority, and the certificates that it signs.
+pub(crate) struct Authority {
+    issuer: Issuer<'static, KeyPair>,
+    pub(crate) certificate: String,
+}
+
+/// A certificate and its key, in PEM.
+pub(crate) struct Pair {
+    pub(crate) certificate: String,
+    pub(crate) key: String,
+}
+
+impl Authority {
+    pub(crate) fn new() -> Self {
+        let mut params = CertificateParams::default();
+        params.distinguished_name = DistinguishedName::new();
+        let name = &mut params.distinguished_name;
+        name.push(DnType::CommonName, "authority");
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.self_signed(&key).unwrap().pem();
+        let issuer = Issuer::new(params, key);
+        Self {
+            issuer,
+            certificate,
+        }
+    }
+
+    pub(crate) fn sign(&self, names: &[&str], change: impl FnOnce(&mut CertificateParams)) -> Pair {
+        let mut params = CertificateParams::default();
+        let name = |name: &&str| match name.contains(':') {
+            true => SanType::URI((*name).try_into().unwrap()),
+            false => SanType::DnsName((*name).try_into().unwrap()),
+        };
+        params.subject_alt_names = names.iter().map(name).collect();
+        params.use_authority_key_identifier_extension = true;
+        change(&mut params);
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.signed_by(&key, &self.issuer).unwrap();
+        Pair {
+            certificate: certificate.pem(),
+            key: key.serialize_pem(),
+        }
+    }
+
+    pub(crate) fn of_server(&self) -> Pair {
+        self.sign(&["localhost"], |_| {})
+    }
+
+    pub(crate) fn of_client(&self, name: &str) -> Pair {
+        self.sign(&[name], |params| {
+            params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        })
+    }
+}
+
+/// Writes a file that its owner alone may read.
+pub(crate) fn write_private(program: &Program, name: &str, text: &str) {
+    program.write(name, text);
+    let path = program.folder.path().join(name);
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
+}
+
+pub(crate) fn write_pair(program: &Program, name: &str, pair: &Pair) {
+    program.write(&format!("{name}.crt"), &pair.certificate);
+    write_private(program, &format!("{name}.key"), &pair.key);
+}

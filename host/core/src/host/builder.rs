@@ -112,9 +112,8 @@ impl HostBuilder {
         self
     }
 
-    /// Puts new entries of the cache into another folder. The cache's own is only read.
-    /// Entries are code: what a process writes that may be taken over, no other kind of
-    /// process should run.
+    /// Puts new entries of the cache, which are code, into another folder. Nothing should run
+    /// them that trusts this process less.
     pub fn new_cache_entries(mut self, folder: impl Into<PathBuf>) -> Self {
         self.new_cache_entries = Some(folder.into());
         self
@@ -406,10 +405,8 @@ impl HostBuilder {
         let mut tools: Vec<ServedTool> = components
             .iter()
             .flat_map(|component| {
-                component
-                    .tools
-                    .iter()
-                    .map(|tool| (tool, component.is_own()))
+                let own = component.is_own();
+                component.tools.iter().map(move |tool| (tool, own))
             })
             .filter(|(tool, own)| self.has_tool(&tool.definition.name, *own))
             .map(granted)

@@ -22,7 +22,7 @@ pub enum Refusal {
     /// It is an access token that is refused.
     Token(TokenError),
     /// It is an access token with a key that its issuer may have added. After a
-    /// [look](Clients::look_for_keys) it may be known.
+    /// [look](crate::Clients::look_for_keys) it may be known.
     UnknownKey(IssuerNumber),
     /// It is a right access token that is no client's.
     NoClient,

@@ -22,7 +22,7 @@ pub const COMPILE_ARGUMENT: &str = "--compile-component";
 const MAX_COMPILED: u64 = 512 << 20;
 
 /// Set in the environment of the compiling process to ask for code with
-/// [`BoundsChecks::Explicit`].
+/// explicit checks of bounds.
 pub const EXPLICIT_CHECKS: &str = "SKILLHOST_CHECKED_CODE";
 
 /// Names the file of compiled functions in the environment of the compiling process.

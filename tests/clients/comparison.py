@@ -33,7 +33,9 @@ def compare(*words):
     done = subprocess.run([sys.executable, str(COMPARE / "compare.py"), *words],
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8",
                           timeout=600)
-    return done.returncode, done.stdout, done.stderr
+    # To root, as in CI, each server says that a wall holds it less well.
+    errors = [line for line in done.stderr.splitlines(True) if "runs as root" not in line]
+    return done.returncode, done.stdout, "".join(errors)
 
 
 def check(folder):

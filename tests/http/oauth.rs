@@ -53,9 +53,12 @@ impl SigningKey {
     }
 
     fn token(&self, issuer: &str, scope: &str) -> String {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        self.token_until(issuer, scope, now() + 600)
+    }
+
+    fn token_until(&self, issuer: &str, scope: &str, expires: u64) -> String {
         let header = json!({"alg": "ES256", "kid": self.id}).to_string();
-        let claims = json!({"iss": issuer, "aud": RESOURCE, "exp": now.as_secs() + 600,
+        let claims = json!({"iss": issuer, "aud": RESOURCE, "exp": expires,
                             "sub": "ci", "scope": scope});
         let claims = claims.to_string();
         let message = format!(
@@ -69,6 +72,12 @@ impl SigningKey {
             .unwrap();
         format!("{message}.{}", base64(signature.as_ref()))
     }
+}
+
+/// Returns the time in seconds, as in a token.
+fn now() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.unwrap().as_secs()
 }
 
 fn keys(keys: &[&SigningKey]) -> String {
@@ -235,6 +244,34 @@ fn a_peer_is_told_where_tokens_come_from_and_nothing_else() {
         challenge,
         format!("Bearer error=\"insufficient_scope\", {told}")
     );
+}
+
+#[test]
+fn a_stream_ends_with_the_time_of_its_access_token() {
+    let key = SigningKey::new("one");
+    let program = Program::new();
+    program.write("keys.json", keys(&[&key]));
+    let issuer = "https://login.example.com";
+    let server = serve(&program, issuer, "jwks_file = \"keys.json\"");
+    // A token counts for 30 seconds longer than it says.
+    let ends = now() + 3;
+    let token = key.token_until(issuer, "skills:read", ends - 30);
+    let stream = Request::get("/mcp").with("Accept", "text/event-stream");
+    // The first has its token checked, and the second has one that is remembered.
+    let mut streams = Vec::new();
+    for _ in 0..2 {
+        let stream = stream.clone();
+        let stream = stream.with("Authorization", &format!("Bearer {token}"));
+        let mut client = Client::connect(server.address);
+        client.send(&stream.bytes());
+        assert!(client.head().unwrap().contains(" 200 "));
+        streams.push(client);
+    }
+    for mut stream in streams {
+        while stream.chunk().unwrap().is_some() {}
+        assert!(now() >= ends, "a stream ended too early");
+    }
+    assert_eq!(read(&server, "a", &token).status, 401);
 }
 
 #[test]

@@ -173,9 +173,14 @@ impl<'t> UncheckedToken<'t> {
         let seconds = self.claims.get("exp").and_then(Value::as_f64);
         let seconds = seconds.filter(|it| it.is_finite() && (0.0..1e11).contains(it));
         let seconds = seconds.ok_or(TokenError::Claims)? as u64;
+        let expires = UNIX_EPOCH + Duration::from_secs(seconds + LEEWAY);
+        // `decode` takes it for another second, in which a stream would end at once.
+        if expires <= SystemTime::now() {
+            return Err(TokenError::Expired);
+        }
         Ok(Claims {
             claims: self.claims,
-            expires: UNIX_EPOCH + Duration::from_secs(seconds + LEEWAY),
+            expires,
         })
     }
 }

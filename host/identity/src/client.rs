@@ -13,6 +13,46 @@ const LOOK: Duration = Duration::from_secs(60);
 
 /// A client that has shown who it is.
 #[derive(Debug)]
+pub struct Identified {
+    /// The client.
+    pub client: Arc<Client>,
+    /// Until when what it has shown counts.
+    pub expiry: Expiry,
+}
+
+/// The time from which on what was shown no longer counts, if there is one.
+#[derive(Debug, Clone, Copy)]
+pub struct Expiry(Option<SystemTime>);
+
+impl Expiry {
+    pub(crate) fn at(time: SystemTime) -> Self {
+        Self(Some(time))
+    }
+
+    /// Returns the earlier one.
+    pub(crate) fn or(self, other: Self) -> Self {
+        Self(self.0.into_iter().chain(other.0).min())
+    }
+
+    pub(crate) fn has_passed(self) -> bool {
+        self.0.is_some_and(|time| time <= SystemTime::now())
+    }
+
+    /// Waits until it has passed.
+    pub async fn passed(self) {
+        let Self(Some(time)) = self else {
+            return std::future::pending().await;
+        };
+        while let Ok(left) = time.duration_since(SystemTime::now())
+            && !left.is_zero()
+        {
+            tokio::time::sleep(left.min(LOOK)).await;
+        }
+    }
+}
+
+/// One that may ask: its name, what it may use, and its share.
+#[derive(Debug)]
 pub struct Client {
     name: Option<Arc<str>>,
     /// None: everything.
@@ -61,21 +101,8 @@ impl Client {
         self.reads_metrics
     }
 
-    /// Checks that its time has passed.
-    pub(crate) fn is_expired(&self, now: impl FnOnce() -> SystemTime) -> bool {
-        self.expires.is_some_and(|expires| expires <= now())
-    }
-
-    /// Waits until the client's time has passed.
-    pub async fn expired(&self) {
-        let Some(expires) = self.expires else {
-            return std::future::pending().await;
-        };
-        while let Ok(left) = expires.duration_since(SystemTime::now())
-            && !left.is_zero()
-        {
-            tokio::time::sleep(left.min(LOOK)).await;
-        }
+    pub(crate) fn expiry(&self) -> Expiry {
+        Expiry(self.expires)
     }
 
     /// Counts a request against the client's share.

@@ -9,7 +9,7 @@ use anyhow::{Context as _, ensure};
 use skillhost::config::{ClientConfig, IssuerConfig};
 
 use crate::access_token;
-use crate::client::Client;
+use crate::client::{Client, Identified};
 use crate::connections::{CertificateNames, ConnectionClients};
 use crate::oauth::{OAuth, ResourceMetadata};
 use crate::refusal::{IssuerNumber, Refusal};
@@ -143,7 +143,7 @@ impl Clients {
     pub fn identify<'h>(
         &self,
         mut authorization: impl Iterator<Item = &'h [u8]>,
-    ) -> Result<Arc<Client>, Refusal> {
+    ) -> Result<Identified, Refusal> {
         let credentials = authorization.next().ok_or(Refusal::Missing)?;
         let scheme = b"bearer ";
         let is_bearer = credentials
@@ -160,12 +160,11 @@ impl Clients {
                 found = Some(&known.client);
             }
         }
-        let client = match (found, &self.oauth) {
-            (Some(client), _) => Arc::clone(client),
+        in_time(match (found, &self.oauth) {
+            (Some(client), _) => of_itself(client),
             (None, Some(oauth)) if access_token::may_be(token) => oauth.identify(token, shown)?,
             (None, _) => return Err(Refusal::Unknown),
-        };
-        in_time(&client).cloned()
+        })
     }
 
     /// Returns the client whose user has connected to a Unix socket.
@@ -173,9 +172,9 @@ impl Clients {
     /// # Errors
     ///
     /// If no client has the user, or the client's time has passed.
-    pub fn identify_user(&self, user: u32) -> Result<&Arc<Client>, Refusal> {
+    pub fn identify_user(&self, user: u32) -> Result<Identified, Refusal> {
         let client = self.connections.with_user(user);
-        in_time(client.ok_or(Refusal::User(user))?)
+        in_time(of_itself(client.ok_or(Refusal::User(user))?))
     }
 
     /// Returns the client whose certificate a connection has shown.
@@ -183,12 +182,12 @@ impl Clients {
     /// # Errors
     ///
     /// If no client has one of its names, several have, or the client's time has passed.
-    pub fn identify_certificate(&self, names: &CertificateNames) -> Result<&Arc<Client>, Refusal> {
+    pub fn identify_certificate(&self, names: &CertificateNames) -> Result<Identified, Refusal> {
         let mut clients = self.connections.with_names(names);
         let refused = || Refusal::Certificate(names.clone());
         let client = clients.next().ok_or_else(refused)?;
         match clients.all(|other| Arc::ptr_eq(other, client)) {
-            true => in_time(client),
+            true => in_time(of_itself(client)),
             false => Err(Refusal::CertificateOfSeveral(names.clone())),
         }
     }
@@ -225,11 +224,21 @@ impl Clients {
     }
 }
 
+/// Identifies a client by what counts as long as the client itself.
+fn of_itself(client: &Arc<Client>) -> Identified {
+    Identified {
+        client: Arc::clone(client),
+        expiry: client.expiry(),
+    }
+}
+
 /// Returns a client whose time has not passed.
-fn in_time(client: &Arc<Client>) -> Result<&Arc<Client>, Refusal> {
-    match client.name() {
-        Some(name) if client.is_expired(SystemTime::now) => Err(Refusal::Expired(Arc::clone(name))),
-        _ => Ok(client),
+fn in_time(identified: Identified) -> Result<Identified, Refusal> {
+    match identified.client.name() {
+        Some(name) if identified.client.expiry().has_passed() => {
+            Err(Refusal::Expired(Arc::clone(name)))
+        }
+        _ => Ok(identified),
     }
 }
 
@@ -265,7 +274,9 @@ mod tests {
 
     fn identify(clients: &Clients, shown: &[&str]) -> Result<Option<Arc<str>>, Refusal> {
         let shown = shown.iter().map(|value| value.as_bytes());
-        clients.identify(shown).map(|client| client.name().cloned())
+        clients
+            .identify(shown)
+            .map(|found| found.client.name().cloned())
     }
 
     #[test]
@@ -400,7 +411,7 @@ mod tests {
             (0, Err(Refusal::User(0))),
         ] {
             let found = clients.identify_user(user);
-            let found = found.map(|client| client.name().unwrap().to_string());
+            let found = found.map(|found| found.client.name().unwrap().to_string());
             assert_eq!(found, expected.map(str::to_owned), "{user}");
         }
         // A user is no token.
@@ -461,7 +472,9 @@ mod tests {
             (names(&[], &[]), Err("no name of its certificate")),
         ] {
             match (clients.identify_certificate(&shown), expected) {
-                (Ok(client), Ok(name)) => assert_eq!(client.name().map(|it| &**it), Some(name)),
+                (Ok(found), Ok(name)) => {
+                    assert_eq!(found.client.name().map(|it| &**it), Some(name));
+                }
                 (Err(refusal), Err(reason)) => {
                     assert!(refusal.to_string().contains(reason), "{shown}: {refusal}");
                 }

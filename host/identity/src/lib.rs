@@ -37,7 +37,7 @@ mod clients;
 mod bad_tokens;
 
 pub use access_token::TokenError;
-pub use client::Client;
+pub use client::{Client, Expiry, Identified};
 pub use clients::Clients;
 pub use connections::CertificateNames;
 pub use fetch::{FETCH_ARGUMENT, fetch_keys};

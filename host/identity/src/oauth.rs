@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use skillhost::config::{ClientConfig, IssuerConfig, KeySource};
 
 use crate::access_token::{Claims, TokenError, UncheckedToken};
-use crate::client::Client;
+use crate::client::{Client, Expiry, Identified};
 use crate::fetch::KeyFetcher;
 use crate::issuer::Issuer;
 use crate::refusal::{IssuerNumber, Refusal};
@@ -45,6 +45,15 @@ struct ClientRule {
 struct RememberedToken {
     client: Arc<Client>,
     expires: SystemTime,
+}
+
+impl RememberedToken {
+    fn identified(&self) -> Identified {
+        Identified {
+            client: Arc::clone(&self.client),
+            expiry: self.client.expiry().or(Expiry::at(self.expires)),
+        }
+    }
 }
 
 /// What tells peers how to get an access token: RFC 9728.
@@ -126,12 +135,12 @@ impl OAuth {
     }
 
     /// Returns the client that shows a token with this digest.
-    pub(crate) fn identify(&self, token: &[u8], digest: [u8; 32]) -> Result<Arc<Client>, Refusal> {
+    pub(crate) fn identify(&self, token: &[u8], digest: [u8; 32]) -> Result<Identified, Refusal> {
         let now = SystemTime::now();
         if let Some(known) = self.remembered().get(&digest)
             && known.expires > now
         {
-            return Ok(Arc::clone(&known.client));
+            return Ok(known.identified());
         }
         let token = UncheckedToken::read(token).map_err(Refusal::Token)?;
         let mut issuers = self.issuers.iter();
@@ -143,8 +152,11 @@ impl OAuth {
             error => Refusal::Token(error),
         })?;
         let client = self.client(&claims)?;
-        self.remember(digest, &client, claims.expires, now);
-        Ok(client)
+        let expires = claims.expires;
+        let known = RememberedToken { client, expires };
+        let identified = known.identified();
+        self.remember(digest, known, now);
+        Ok(identified)
     }
 
     /// Returns the client whose rule says most about these claims.
@@ -166,13 +178,7 @@ impl OAuth {
         }
     }
 
-    fn remember(
-        &self,
-        digest: [u8; 32],
-        client: &Arc<Client>,
-        expires: SystemTime,
-        now: SystemTime,
-    ) {
+    fn remember(&self, digest: [u8; 32], token: RememberedToken, now: SystemTime) {
         let mut remembered = self.remembered();
         if remembered.len() >= MOST_REMEMBERED {
             remembered.retain(|_, token| token.expires > now);
@@ -181,8 +187,7 @@ impl OAuth {
             // They are checked again, which costs little.
             remembered.clear();
         }
-        let client = Arc::clone(client);
-        remembered.insert(digest, RememberedToken { client, expires });
+        remembered.insert(digest, token);
     }
 
     pub(crate) async fn look_for_all_keys(&self) {
@@ -263,8 +268,12 @@ mod tests {
         let client = Arc::new(Client::unnamed());
         let now = SystemTime::now();
         let later = now + Duration::from_secs(600);
-        oauth.remember([1; 32], &client, later, now);
-        oauth.remember([2; 32], &client, now, now);
+        let remember = |digest, expires| {
+            let client = Arc::clone(&client);
+            oauth.remember(digest, RememberedToken { client, expires }, now);
+        };
+        remember([1; 32], later);
+        remember([2; 32], now);
         // Whatever is read is refused: there is no issuer.
         for (digest, holds) in [(1, true), (2, false), (3, false)] {
             let found = oauth.identify(b"eyA.eyA.", [digest; 32]);
@@ -273,7 +282,7 @@ mod tests {
         for number in 0..3 * MOST_REMEMBERED {
             let mut digest = [4; 32];
             digest[..8].copy_from_slice(&number.to_le_bytes());
-            oauth.remember(digest, &client, later, now);
+            remember(digest, later);
             assert!(oauth.remembered().len() <= MOST_REMEMBERED);
         }
     }

@@ -164,6 +164,6 @@ pub(super) fn clients(keys: &Value, tables: &str) -> Clients {
 
 pub(super) fn identify(clients: &Clients, token: &str) -> Result<Option<Arc<str>>, Refusal> {
     let shown = format!("Bearer {token}");
-    let client = clients.identify([shown.as_bytes()].into_iter());
-    client.map(|client| client.name().cloned())
+    let found = clients.identify([shown.as_bytes()].into_iter());
+    found.map(|found| found.client.name().cloned())
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use axum::body::{Body, Bytes, HttpBody};
 use http_body::{Frame, SizeHint};
-use skillhost_identity::Client;
+use skillhost_identity::{Client, Expiry};
 use tokio_util::sync::CancellationToken;
 
 use super::LAST_WORDS;
@@ -58,12 +58,13 @@ impl AsRef<[u8]> for HeldBytes {
 /// connection off, so that the answer does not look complete.
 pub(super) type AnswerEnd = Pin<Box<dyn Future<Output = Result<(), io::Error>> + Send>>;
 
-/// Ends a stream when the server ends, or when its client's time has passed.
-pub(super) fn at_end(ending: CancellationToken, client: Option<Arc<Client>>) -> AnswerEnd {
+/// Ends a stream when the server ends, or when what its client has shown no longer
+/// counts.
+pub(super) fn at_end(ending: CancellationToken, expiry: Option<Expiry>) -> AnswerEnd {
     Box::pin(async move {
         let expired = async {
-            match &client {
-                Some(client) => client.expired().await,
+            match expiry {
+                Some(expiry) => expiry.passed().await,
                 None => std::future::pending().await,
             }
         };

@@ -15,7 +15,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use skillhost_identity::{Client, ShareError};
+use skillhost_identity::{Client, Expiry, ShareError};
 use tokio::sync::watch::Receiver;
 use tokio_util::sync::CancellationToken;
 
@@ -131,7 +131,8 @@ pub(super) async fn answer<S: ServerHandler>(
         else {
             return busy();
         };
-        let end = at_end(endpoint.ending.clone(), client.clone());
+        let expiry = request.extensions().get::<Expiry>().copied();
+        let end = at_end(endpoint.ending.clone(), expiry);
         return changes::stream(changes.clone(), client)
             .map(|body| AnswerBody::body(body, end, hold));
     }
@@ -159,6 +160,7 @@ impl<S: ServerHandler> Endpoint<S> {
         let Some(mut hold) = self.hold(quota, connection.as_ref(), client.as_ref()) else {
             return busy();
         };
+        let expiry = request.extensions().get::<Expiry>().copied();
         let (mut parts, body) = request.into_parts();
         if let Some(why) = parts.extensions.remove::<ShareError>() {
             return self.refuse_message(&why, &parts.headers, body).await;
@@ -221,7 +223,7 @@ impl<S: ServerHandler> Endpoint<S> {
             answer.headers_mut().insert(SESSION_ID, id);
         }
         let end = match is_subscription {
-            true => at_end(self.ending.clone(), client),
+            true => at_end(self.ending.clone(), expiry),
             false => in_time(request_time, cancelled),
         };
         answer.map(|body| AnswerBody::body(Body::new(body), end, hold))

@@ -13,7 +13,7 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use skillhost::Peer;
-use skillhost_identity::{CertificateNames, Client, Clients, Refusal};
+use skillhost_identity::{CertificateNames, Clients, Identified, Refusal};
 
 use super::client;
 use super::headers::SESSION_ID;
@@ -74,7 +74,7 @@ impl Gate {
             identified = self.identify(&request);
         }
         let refusal = match identified {
-            Ok(client) => {
+            Ok(Identified { client, expiry }) => {
                 let connection = request.extensions().get::<Arc<ConnectionPlace>>();
                 let key = client::key(&client);
                 if !connection.is_none_or(|connection| connection.admit(key)) {
@@ -93,6 +93,7 @@ impl Gate {
                     request.extensions_mut().insert(why);
                 }
                 request.extensions_mut().insert(client);
+                request.extensions_mut().insert(expiry);
                 return next.run(request).await;
             }
             Err(refusal) => refusal,
@@ -151,16 +152,14 @@ impl Gate {
 
     /// Returns the client that a request shows by its token, or without one by its
     /// connection.
-    fn identify(&self, request: &Request) -> Result<Arc<Client>, Refusal> {
+    fn identify(&self, request: &Request) -> Result<Identified, Refusal> {
         let shown = request.headers().get_all(AUTHORIZATION).iter();
         match self.clients.identify(shown.map(HeaderValue::as_bytes)) {
             Err(Refusal::Missing) => {
                 let shown = request.extensions();
                 match (shown.get::<Peer>(), shown.get::<CertificateNames>()) {
-                    (Some(Peer::Process { user, .. }), _) => {
-                        self.clients.identify_user(*user).cloned()
-                    }
-                    (_, Some(names)) => self.clients.identify_certificate(names).cloned(),
+                    (Some(Peer::Process { user, .. }), _) => self.clients.identify_user(*user),
+                    (_, Some(names)) => self.clients.identify_certificate(names),
                     _ => Err(Refusal::Missing),
                 }
             }

@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 use anyhow::Context as _;
 use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt as _};
 use rustix::fs::{
-    AtFlags, FileType, Mode, OFlags, PROC_SUPER_MAGIC, ResolveFlags, Statx, StatxFlags,
+    AtFlags, FileType, Mode, OFlags, PROC_SUPER_MAGIC, ResolveFlags, Stat, Statx, StatxFlags,
 };
 use rustix::io::Errno;
 use rustix::path::DecInt;
@@ -348,31 +348,34 @@ impl From<Statx> for FileStatus {
     }
 }
 
+impl From<Stat> for FileStatus {
+    fn from(found: Stat) -> Self {
+        Self {
+            kind: FileType::from_raw_mode(found.st_mode),
+            links: found.st_nlink,
+            size: found.st_size.cast_unsigned(),
+            accessed: (found.st_atime, nanoseconds(found.st_atime_nsec)),
+            modified: (found.st_mtime, nanoseconds(found.st_mtime_nsec)),
+            identity: FileIdentity {
+                mount: Mount {
+                    device: (
+                        rustix::fs::major(found.st_dev),
+                        rustix::fs::minor(found.st_dev),
+                    ),
+                    id: None,
+                },
+                inode: found.st_ino,
+                changed: (found.st_ctime, nanoseconds(found.st_ctime_nsec)),
+            },
+        }
+    }
+}
+
 fn status_of(handle: BorrowedFd<'_>) -> Result<FileStatus, Errno> {
     match rustix::fs::statx(handle, "", AtFlags::EMPTY_PATH, STATX_FIELDS) {
         Ok(found) => Ok(found.into()),
         // Some sandboxes do not allow `statx`.
-        Err(Errno::NOSYS | Errno::PERM) => {
-            let found = rustix::fs::fstat(handle)?;
-            Ok(FileStatus {
-                kind: FileType::from_raw_mode(found.st_mode),
-                links: found.st_nlink,
-                size: found.st_size.cast_unsigned(),
-                accessed: (found.st_atime, nanoseconds(found.st_atime_nsec)),
-                modified: (found.st_mtime, nanoseconds(found.st_mtime_nsec)),
-                identity: FileIdentity {
-                    mount: Mount {
-                        device: (
-                            rustix::fs::major(found.st_dev),
-                            rustix::fs::minor(found.st_dev),
-                        ),
-                        id: None,
-                    },
-                    inode: found.st_ino,
-                    changed: (found.st_ctime, nanoseconds(found.st_ctime_nsec)),
-                },
-            })
-        }
+        Err(Errno::NOSYS | Errno::PERM) => Ok(rustix::fs::fstat(handle)?.into()),
         Err(error) => Err(error),
     }
 }

@@ -54,6 +54,10 @@ fn opens_only_files_and_directories_and_never_blocks() {
         assert_eq!(error, expected, "{name}");
     }
     assert!(start.elapsed() < Duration::from_secs(1));
+    for link in ["link", "out"] {
+        let error = guarded.lookup(Path::new(link), false).unwrap_err();
+        assert_eq!(Errno::from_io_error(&error), Some(Errno::LOOP), "{link}");
+    }
 }
 
 #[test]
@@ -97,14 +101,16 @@ fn tells_the_status_that_the_system_tells() {
         let expected = std::fs::symlink_metadata(root.path().join(path)).unwrap();
         let time = |seconds: i64, nanoseconds: i64| (seconds, u32::try_from(nanoseconds).unwrap());
         let seen = guarded.status_at(Path::new(path), false).unwrap();
-        assert_eq!(seen.kind, kind, "{path}");
-        assert_eq!((seen.links, seen.size), (expected.nlink(), expected.len()));
-        assert_eq!(seen.accessed, time(expected.atime(), expected.atime_nsec()));
-        assert_eq!(seen.modified, time(expected.mtime(), expected.mtime_nsec()));
-        assert_eq!(
-            seen.changed(),
-            time(expected.ctime(), expected.ctime_nsec())
-        );
+        let (handle, _) = guarded.handle_at(Path::new(path), false).unwrap();
+        let without_statx = FileStatus::from(rustix::fs::fstat(handle).unwrap());
+        for seen in [seen, without_statx] {
+            assert_eq!(seen.kind, kind, "{path}");
+            assert_eq!((seen.links, seen.size), (expected.nlink(), expected.len()));
+            assert_eq!(seen.accessed, time(expected.atime(), expected.atime_nsec()));
+            assert_eq!(seen.modified, time(expected.mtime(), expected.mtime_nsec()));
+            let changed = time(expected.ctime(), expected.ctime_nsec());
+            assert_eq!(seen.changed(), changed);
+        }
     }
     let followed = guarded.status_at(Path::new("link"), true).unwrap();
     assert_eq!(followed.kind, FileType::RegularFile);

@@ -2,7 +2,8 @@
 
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt as _;
+
+use rustix::io::{pread, retry_on_intr};
 
 use crate::skill::descriptors::DescriptorPermit;
 
@@ -36,15 +37,11 @@ impl OpenFile {
         let wanted = usize::try_from(rest.min(length)).map_err(io::Error::other)?;
         let mut bytes = vec![0; wanted];
         let mut filled = 0;
-        while filled < wanted {
-            match self
-                .file
-                .read_at(&mut bytes[filled..], offset + filled as u64)
-            {
-                Ok(0) => break,
-                Ok(more) => filled += more,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
+        loop {
+            let at = offset + filled as u64;
+            match retry_on_intr(|| pread(&self.file, &mut bytes[filled..], at))? {
+                0 => break,
+                more => filled += more,
             }
         }
         bytes.truncate(filled);

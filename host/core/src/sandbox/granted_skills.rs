@@ -220,3 +220,64 @@ impl Count {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::skill::catalog::SkillsRoot;
+    use crate::tool::grant::Grant;
+
+    /// Returns three skills of a catalog of four, each with 10 bytes of name and
+    /// description, and the folder that they are in.
+    fn granted() -> (GrantedSkills, tempfile::TempDir) {
+        let root = tempfile::tempdir().unwrap();
+        for name in ["a1", "b1", "c1", "hidden"] {
+            let folder = root.path().join(name);
+            std::fs::create_dir(&folder).unwrap();
+            let text = format!("---\nname: {name}\ndescription: says it.\n---\n");
+            std::fs::write(folder.join("SKILL.md"), text).unwrap();
+        }
+        let catalog = Catalog::open(&[SkillsRoot::new(root.path())], None).unwrap();
+        let grant = Grant::new().skills(["?1"]).unwrap();
+        let skills = GrantedSkills::new(Arc::new(catalog), None, grant.skills.unwrap());
+        (skills, root)
+    }
+
+    fn names(skills: &[Skill]) -> Vec<&str> {
+        skills.iter().map(|skill| skill.name.as_str()).collect()
+    }
+
+    #[tokio::test]
+    async fn lists_what_is_granted_up_to_the_limits_of_the_call() {
+        let (skills, _root) = granted();
+        let mut limits = Limits::default();
+        for (entries, memory, expected) in [
+            (3, 30, Ok(())),
+            (2, 30, Err(Stop::DirectoryEntries(2))),
+            (3, 29, Err(Stop::Memory(29))),
+        ] {
+            limits.directory_entries = entries;
+            limits.memory = memory;
+            let listed = skills.list(&limits).await;
+            let page = skills.page(None, 3, &limits).await;
+            if let (Ok(listed), Ok(page)) = (&listed, &page) {
+                assert_eq!(names(listed), ["a1", "b1", "c1"]);
+                assert_eq!(names(&page.skills), ["a1", "b1", "c1"]);
+            }
+            assert_eq!(listed.map(drop), expected);
+            assert_eq!(page.map(drop), expected);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_page_goes_on_where_the_one_before_ended() {
+        let (skills, _root) = granted();
+        let limits = Limits::default();
+        let first = skills.page(None, 2, &limits).await.unwrap();
+        assert_eq!(names(&first.skills), ["a1", "b1"]);
+        assert_eq!((first.total, first.next.as_deref()), (3, Some("c1")));
+        let last = skills.page(first.next, 2, &limits).await.unwrap();
+        assert_eq!(names(&last.skills), ["c1"]);
+        assert_eq!((last.total, last.next), (3, None));
+    }
+}

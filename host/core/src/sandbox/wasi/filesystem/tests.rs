@@ -12,14 +12,17 @@ use crate::tool::limits::{Limits, Load};
 
 /// Returns the state of a call with this folder, and the guest's handle of it.
 fn call(path: &Path) -> (ImportState, u32) {
+    call_within(path, &Limits::default())
+}
+
+fn call_within(path: &Path, limits: &Limits) -> (ImportState, u32) {
     let folder = Dir::open_ambient_dir(path, ambient_authority()).unwrap();
     let folder = Folder::new(folder.into_std_file().into(), HardLinks::Refused).unwrap();
     let engine = EpochEngine::new(&Load::default(), 1 << 20, true).unwrap();
-    let limits = Limits::default();
     let mut imports = ImportState::new(
         None,
         Arc::default(),
-        &limits,
+        limits,
         engine.descriptors(),
         "".into(),
     );
@@ -35,15 +38,25 @@ fn borrowed(handle: u32) -> Resource<WasiDescriptor> {
     Resource::new_borrow(handle)
 }
 
-fn open(mut imports: &mut ImportState, root: u32, path: &str) -> FsResult<u32> {
-    let (follow, flags) = (PathFlags::SYMLINK_FOLLOW, DescriptorFlags::READ);
-    let opened = (&mut imports).open_at(
-        borrowed(root),
-        follow,
-        path.into(),
+fn open(imports: &mut ImportState, root: u32, path: &str) -> FsResult<u32> {
+    open_as(
+        imports,
+        root,
+        path,
         OpenFlags::empty(),
-        flags,
-    );
+        DescriptorFlags::READ,
+    )
+}
+
+fn open_as(
+    mut imports: &mut ImportState,
+    root: u32,
+    path: &str,
+    open_flags: OpenFlags,
+    flags: DescriptorFlags,
+) -> FsResult<u32> {
+    let follow = PathFlags::SYMLINK_FOLLOW;
+    let opened = imports.open_at(borrowed(root), follow, path.into(), open_flags, flags);
     Ok(opened?.rep())
 }
 
@@ -96,6 +109,90 @@ fn handles_of_one_file_are_the_same_object_even_if_it_changes() {
         let seen = (&mut &mut imports).is_same_object(borrowed(one), borrowed(two));
         assert_eq!(seen.unwrap(), same);
     }
+}
+
+#[test]
+fn refuses_each_way_to_open_that_would_change_something() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("file"), "text").unwrap();
+    std::fs::create_dir(folder.path().join("dir")).unwrap();
+    let (mut imports, root) = call(folder.path());
+    let read = DescriptorFlags::READ;
+    for (path, open_flags, flags) in [
+        ("new", OpenFlags::CREATE, read),
+        ("file", OpenFlags::CREATE | OpenFlags::EXCLUSIVE, read),
+        ("file", OpenFlags::EXCLUSIVE, read),
+        ("file", OpenFlags::TRUNCATE, read),
+        ("file", OpenFlags::empty(), read | DescriptorFlags::WRITE),
+        (
+            "dir",
+            OpenFlags::DIRECTORY,
+            read | DescriptorFlags::MUTATE_DIRECTORY,
+        ),
+    ] {
+        let answer = open_as(&mut imports, root, path, open_flags, flags);
+        let error = answer.map_err(|error| error.downcast().unwrap());
+        let refused = matches!(error, Err(Code::ReadOnly));
+        assert!(refused, "{path} {open_flags:?} {flags:?}: {error:?}");
+    }
+}
+
+#[test]
+fn opens_only_a_folder_as_a_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("file"), "text").unwrap();
+    std::fs::create_dir(folder.path().join("dir")).unwrap();
+    let (mut imports, root) = call(folder.path());
+    let mut open_folder = |path| {
+        let answer = open_as(
+            &mut imports,
+            root,
+            path,
+            OpenFlags::DIRECTORY,
+            DescriptorFlags::READ,
+        );
+        answer.map_err(|error| error.downcast().unwrap())
+    };
+    assert!(open_folder("dir").is_ok());
+    assert!(matches!(open_folder("file"), Err(Code::NotDirectory)));
+}
+
+#[test]
+fn entries_of_listings_count_towards_the_limit_of_the_call() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["a", "b"] {
+        std::fs::write(folder.path().join(name), "").unwrap();
+    }
+    let mut limits = Limits::default();
+    limits.directory_entries = 3;
+    let (mut imports, root) = call_within(folder.path(), &limits);
+    let mut list = || {
+        let mut imports = &mut imports;
+        let stream = imports.read_directory(borrowed(root)).unwrap().rep();
+        let mut read = || imports.read_directory_entry(Resource::new_borrow(stream));
+        [read(), read(), read()].map(|entry| entry.map(|entry| entry.is_some()))
+    };
+    assert!(matches!(list(), [Ok(true), Ok(true), Ok(false)]));
+    let [third, over, _] = list();
+    assert!(matches!(third, Ok(true)));
+    let error = over.unwrap_err().downcast().unwrap();
+    assert!(matches!(error, Code::Overflow), "{error:?}");
+    assert_eq!(imports.stop, Some(Stop::DirectoryEntries(3)));
+}
+
+#[test]
+fn a_handle_that_is_dropped_is_gone() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("file"), "text").unwrap();
+    let (mut imports, root) = call(folder.path());
+    let file = open(&mut imports, root, "file").unwrap();
+    let mut imports = &mut imports;
+    let listing = imports.read_directory(borrowed(root)).unwrap().rep();
+    HostDescriptor::drop(&mut imports, Resource::new_own(file)).unwrap();
+    assert!(imports.stat(borrowed(file)).is_err());
+    HostDirectoryEntryStream::drop(&mut imports, Resource::new_own(listing)).unwrap();
+    let read = imports.read_directory_entry(Resource::new_borrow(listing));
+    assert!(read.is_err());
 }
 
 #[test]

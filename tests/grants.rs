@@ -304,6 +304,7 @@ fn output_of_a_guest_reaches_only_the_log() {
     let logged = "guest: printed by the guest tool=\"raw_print\"";
     assert_eq!(run.stdout, "printed");
     assert_eq!(run.stderr.matches(logged).count(), 2, "{}", run.stderr);
+    assert!(!run.stderr.contains("not logged"), "{}", run.stderr);
 }
 
 #[test]

@@ -225,7 +225,12 @@ fn grants_shows_what_each_tool_may_and_may_not_read() {
         (&json!(["calculator"]), &json!(["other"]))
     );
     assert_eq!(grant["limits"]["time_ms"], 2000);
+    assert_eq!(grant["view"], "read-only");
     let text = program.run(&["grants"]).stdout;
+    assert!(
+        text.contains("  scripts: none\n  view: read-only\n"),
+        "{text}"
+    );
     assert!(
         text.contains("  skills: calc*\n    allows: calculator\n    refuses: other\n"),
         "{text}"

@@ -41,3 +41,29 @@ pub(super) fn bounded(
         }),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::types::RawFailureKind;
+    use super::*;
+
+    #[test]
+    fn text_and_details_together_fill_the_limit_and_no_more() {
+        for (limit, holds) in [(6, true), (5, false)] {
+            let (text, details) = ("four".to_owned(), Some("of".to_owned()));
+            let answer = RawOutput {
+                text: text.clone(),
+                details: details.clone(),
+            };
+            let failure = RawFailure {
+                kind: RawFailureKind::Failed,
+                message: text,
+                details,
+            };
+            for result in [Ok(answer), Err(failure)] {
+                let stop = bounded(result, limit).err();
+                assert_eq!(stop, (!holds).then_some(Stop::Output(limit)));
+            }
+        }
+    }
+}

@@ -147,3 +147,18 @@ pub(super) fn answer(
         }),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_function_without_a_folder_fails_as_other_tools_do() {
+        for (folder, kind) in [
+            (FolderError::Unreadable, FailureKind::Unreadable),
+            (FolderError::Unknown, FailureKind::NotFound),
+        ] {
+            assert_eq!(without_folder(&folder).kind, kind);
+        }
+    }
+}

@@ -100,7 +100,6 @@ pub(crate) fn is_granted(engine: &Engine, name: &str, import: &ComponentItem) ->
         return true;
     }
     match import {
-        ComponentItem::Type(_) => true,
         ComponentItem::ComponentInstance(instance) => {
             let mut exports = instance.exports(engine).peekable();
             exports.peek().is_some()
@@ -119,4 +118,62 @@ fn told<T>(
         store.data_mut().imports.stop = Some(stop);
         wasmtime::bail!("there are more skills than the call may list")
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::sandbox::engine::EpochEngine;
+    use crate::tool::limits::{Limits, Load};
+
+    fn engine() -> EpochEngine {
+        EpochEngine::new(&Load::default(), 1 << 20, true).unwrap()
+    }
+
+    #[test]
+    fn grants_types_and_the_interfaces_of_the_host_and_nothing_else() {
+        let engine = engine();
+        let record = "(type $t (record (field \"a\" u8)))";
+        for (import, granted) in [
+            ("(import \"t\" (type (sub resource)))".to_owned(), false),
+            (
+                format!("(import \"a:b/c\" (instance {record} (export \"t\" (type (eq $t)))))"),
+                true,
+            ),
+            (
+                "(import \"wasi:clocks/monotonic-clock@0.2.0\" (instance))".to_owned(),
+                true,
+            ),
+            ("(import \"a:b/c\" (instance))".to_owned(), false),
+            ("(import \"f\" (func))".to_owned(), false),
+            (
+                "(import \"a:b/c\" (instance (export \"f\" (func))))".to_owned(),
+                false,
+            ),
+        ] {
+            let bytes = wat::parse_str(format!("(component {import})")).unwrap();
+            let component = Component::new(&engine.engine, bytes).unwrap();
+            let imports = component.component_type();
+            let found = imports.imports(&engine.engine).next();
+            let found = found.unwrap_or_else(|| panic!("{import}"));
+            let found = is_granted(&engine.engine, found.0, &found.1.ty);
+            assert_eq!(found, granted, "{import}");
+        }
+    }
+
+    #[test]
+    fn a_call_for_which_no_file_can_be_opened_ends() {
+        let (limits, descriptors) = (Limits::default(), engine().descriptors());
+        let mut imports = ImportState::new(None, Arc::default(), &limits, descriptors, "".into());
+        for (stop, ends) in [
+            (None, false),
+            (Some(Stop::DirectoryEntries(1)), false),
+            (Some(Stop::Busy), true),
+        ] {
+            imports.stop = stop;
+            assert_eq!(unless_busy(&imports, ()).is_err(), ends);
+        }
+    }
 }

@@ -52,7 +52,35 @@ impl HostWallClock for FixedClock {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use cap_std::ambient_authority;
+    use cap_std::fs::Dir;
+
+    use super::environment::Host as _;
     use super::*;
+    use crate::sandbox::engine::EpochEngine;
+    use crate::skill::guard::{Folder, HardLinks};
+    use crate::tool::limits::{Limits, Load};
+
+    #[test]
+    fn a_guest_with_a_view_starts_in_its_folder_and_others_nowhere() {
+        let folder = Dir::open_ambient_dir(Path::new("/tmp"), ambient_authority()).unwrap();
+        let folder = Folder::new(folder.into_std_file().into(), HardLinks::Refused).unwrap();
+        let engine = EpochEngine::new(&Load::default(), 1 << 20, true).unwrap();
+        let (limits, quota) = (Limits::default(), engine.quota("t", false, 1 << 30));
+        let preopen = Some((folder, "/skill".to_owned()));
+        let descriptors = engine.descriptors();
+        let mut imports =
+            ImportState::new(preopen, Arc::default(), &limits, descriptors, "t".into());
+        assert_eq!((&mut imports).initial_cwd().unwrap(), None);
+        imports.make_view(&limits, &quota).unwrap();
+        assert_eq!(
+            (&mut imports).initial_cwd().unwrap().as_deref(),
+            Some("/skill")
+        );
+    }
 
     #[test]
     fn a_variable_in_whole_seconds_stops_the_clock() {
@@ -63,5 +91,7 @@ mod tests {
             assert!(clock(other).is_none(), "{other}");
         }
         assert!(FixedClock::of(&[]).is_none());
+        let resolution = clock("1700000000").map(|clock| clock.resolution());
+        assert_eq!(resolution, Some(Duration::from_secs(1)));
     }
 }

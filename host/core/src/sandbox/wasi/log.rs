@@ -2,10 +2,7 @@
 //! to the operator's log. The process's own streams may carry a protocol and are
 //! never touched.
 
-use std::io;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use tokio::io::AsyncWrite;
@@ -114,7 +111,8 @@ impl StdoutStream for GuestLog {
     }
 
     fn async_stream(&self) -> Box<dyn AsyncWrite + Send + Sync> {
-        Box::new(self.clone())
+        // Only WASI 0.3 asks for it, which is not linked.
+        Box::new(tokio::io::sink())
     }
 }
 
@@ -135,25 +133,6 @@ impl OutputStream for GuestLog {
 
     fn check_write(&mut self) -> StreamResult<usize> {
         Ok(MAX_WRITE)
-    }
-}
-
-impl AsyncWrite for GuestLog {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        GuestLog::write(&self, bytes);
-        Poll::Ready(Ok(bytes.len()))
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
     }
 }
 

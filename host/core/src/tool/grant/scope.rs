@@ -107,6 +107,13 @@ mod tests {
     }
 
     #[test]
+    fn is_everything_without_patterns_alone() {
+        assert!(Scope::new().is_everything());
+        assert!(!Scope::new().tools(["a"]).unwrap().is_everything());
+        assert!(!Scope::new().skills(["a"]).unwrap().is_everything());
+    }
+
+    #[test]
     fn refuses_patterns_that_nothing_can_fit() {
         for tool in ["", "a b", "ä", "a.b", "a/b", "read_skill\n"] {
             assert!(Scope::new().tools([tool]).is_err(), "{tool:?}");

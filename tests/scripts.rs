@@ -262,3 +262,25 @@ fn a_module_of_50_mb_cannot_be_opened_while_a_script_runs() {
     let output = take(&host, &["read scripts/large.py"]);
     assert!(output.text().starts_with("read: "));
 }
+
+#[test]
+fn a_script_and_a_module_have_4_mib_at_most() {
+    let folders = skill();
+    let path = folders.root.join("tools/scripts/large.py");
+    let mut limits = Limits::default();
+    limits.memory = 256 << 20;
+    let host = host(&folders, granted().limits(limits));
+    for (size, fits) in [(4 << 20, true), ((4 << 20) + 1, false)] {
+        fs::File::create(&path).unwrap().set_len(size).unwrap();
+        for steps in [
+            &["start scripts/large.py"][..],
+            &["start scripts/run.py", "read scripts/large.py"],
+        ] {
+            let output = take(&host, steps);
+            let text = output.text();
+            let refused = ["failed: FileTooLarge", "refused: too-large"];
+            let is_refused = refused.iter().any(|end| text.ends_with(end));
+            assert_ne!(is_refused, fits, "{steps:?}: {text:.80}");
+        }
+    }
+}

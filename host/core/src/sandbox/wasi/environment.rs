@@ -65,6 +65,17 @@ mod tests {
     use crate::tool::limits::{Limits, Load};
 
     #[test]
+    fn a_guest_sees_the_variables_of_its_grant_and_nothing_of_the_process() {
+        let engine = EpochEngine::new(&Load::default(), 1 << 20, true).unwrap();
+        let (limits, descriptors) = (Limits::default(), engine.descriptors());
+        let granted = [("HEADER".to_owned(), "on".to_owned())];
+        let environment = Arc::from(granted.clone());
+        let mut imports = ImportState::new(None, environment, &limits, descriptors, "t".into());
+        assert_eq!((&mut imports).get_environment().unwrap(), granted);
+        assert_eq!((&mut imports).get_arguments().unwrap(), [""; 0]);
+    }
+
+    #[test]
     fn a_guest_with_a_view_starts_in_its_folder_and_others_nowhere() {
         let folder = Dir::open_ambient_dir(Path::new("/tmp"), ambient_authority()).unwrap();
         let folder = Folder::new(folder.into_std_file().into(), HardLinks::Refused).unwrap();

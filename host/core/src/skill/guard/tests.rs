@@ -210,6 +210,10 @@ fn no_program_that_the_host_starts_inherits_a_file_or_a_folder() {
         let flags = rustix::fs::fcntl_getfl(&handle).unwrap();
         assert!(flags.contains(OFlags::PATH), "{path} {follow}");
     }
+    let descriptors = descriptors().unwrap();
+    assert!(stays(descriptors));
+    let flags = rustix::fs::fcntl_getfl(descriptors).unwrap();
+    assert!(flags.contains(OFlags::PATH));
     // Reading waits for nothing, whatever lies there meanwhile.
     let flags = rustix::fs::fcntl_getfl(&file).unwrap();
     assert!(flags.contains(OFlags::NONBLOCK));

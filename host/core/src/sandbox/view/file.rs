@@ -216,9 +216,7 @@ impl FileHandle {
         self.change(|file| {
             let start = usize::try_from(offset).map_err(|_| Errno::FBIG)?;
             let end = start.checked_add(bytes.len()).ok_or(Errno::FBIG)?;
-            if end > file.bytes.len() {
-                file.resize(end)?;
-            }
+            file.resize(end.max(file.bytes.len()))?;
             file.bytes[start..end].copy_from_slice(bytes);
             Ok(())
         })
@@ -314,13 +312,11 @@ impl FileBytes {
             // Twice as much, so that a thousand small writes are not a thousand
             // copies; just enough, if there is no more.
             let doubled = capacity.saturating_mul(2).max(size);
-            let more = match self.charge.grow(doubled - capacity) {
-                Ok(()) => doubled - capacity,
-                Err(_) => {
-                    self.charge.grow(size - capacity)?;
-                    size - capacity
-                }
-            };
+            let mut more = doubled - capacity;
+            if self.charge.grow(more).is_err() {
+                more = size - capacity;
+                self.charge.grow(more)?;
+            }
             let additional = capacity + more - self.bytes.len();
             if self.bytes.try_reserve_exact(additional).is_err() {
                 self.charge.shrink(more);

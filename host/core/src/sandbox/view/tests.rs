@@ -23,6 +23,10 @@ struct Fixture {
 }
 
 fn fixture() -> Fixture {
+    fixture_within(&Limits::default())
+}
+
+fn fixture_within(limits: &Limits) -> Fixture {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();
     fs::create_dir_all(path.join("sub/deep")).unwrap();
@@ -37,7 +41,7 @@ fn fixture() -> Fixture {
     }
     symlink("one", path.join("link")).unwrap();
     let engine = EpochEngine::new(&Load::default(), 1 << 20, true).unwrap();
-    let view = view(path, &engine, HardLinks::Refused);
+    let view = view(path, &engine, HardLinks::Refused, limits);
     Fixture {
         folder,
         view,
@@ -45,12 +49,12 @@ fn fixture() -> Fixture {
     }
 }
 
-fn view(path: &Path, engine: &EpochEngine, hard_links: HardLinks) -> View {
+fn view(path: &Path, engine: &EpochEngine, hard_links: HardLinks, limits: &Limits) -> View {
     let disk = Dir::open_ambient_dir(path, ambient_authority()).unwrap();
     let disk = Folder::new(disk.into_std_file().into(), hard_links).unwrap();
     let quota = engine.quota("t", false, 1 << 30);
-    let (limits, descriptors) = (Limits::default(), engine.descriptors());
-    View::new(Arc::new(disk), &limits, &quota, descriptors, "t".into()).unwrap()
+    let descriptors = engine.descriptors();
+    View::new(Arc::new(disk), limits, &quota, descriptors, "t".into()).unwrap()
 }
 
 impl Fixture {
@@ -257,5 +261,116 @@ fn a_folder_that_changes_while_it_is_listed_lists_the_rest_once() {
             once.iter().filter(|name| !moved(name)).count(),
             "{listed:?}"
         );
+    }
+}
+
+#[test]
+fn a_read_of_memory_says_whether_the_file_ended() {
+    let fixture = fixture();
+    fixture.write("new", "text");
+    let file = fixture.open("new");
+    for (length, offset, bytes, ended) in [
+        (3, 0, "tex", false),
+        (4, 0, "text", false),
+        (5, 0, "text", true),
+        (5, 2, "xt", true),
+        (2, 2, "xt", false),
+        (1, 4, "", true),
+        (1, 9, "", true),
+        (0, 0, "", false),
+        (0, 9, "", false),
+    ] {
+        let read = file.read_at(length, offset);
+        let expected = Ok((bytes.as_bytes().to_vec(), ended));
+        assert_eq!(read, expected, "{length} at {offset}");
+    }
+}
+
+#[test]
+fn a_view_holds_its_limit_of_bytes_and_counts_what_it_frees() {
+    /// A file and its entry, with a name of one character.
+    const FILE: usize = 512 + 160 + 1;
+    fn open(f: &Fixture, path: &str) -> Result<FileHandle, Errno> {
+        let mode = OpenMode {
+            create: true,
+            write: true,
+            ..OpenMode::default()
+        };
+        match f.view.open(f.view.folder(), path, mode)? {
+            ViewHandle::File(file) => Ok(file),
+            ViewHandle::Folder(_) => panic!("{path} is a folder"),
+        }
+    }
+    fn put(f: &Fixture, path: &str, text: &[u8], at: u64) -> Result<(), Errno> {
+        open(f, path)?.write_at(text, at)
+    }
+    let cases: [(&str, fn(&Fixture) -> Result<(), Errno>, usize); 8] = [
+        ("a file", |f| put(f, "a", &[1; 100], 0), FILE + 100),
+        (
+            "one that grows by less than twice",
+            |f| {
+                put(f, "a", &[1; 100], 0)?;
+                put(f, "a", &[1; 1], 100)
+            },
+            FILE + 101,
+        ),
+        (
+            "one that grows twice",
+            |f| {
+                put(f, "a", &[1; 100], 0)?;
+                put(f, "a", &[1; 1], 100)?;
+                put(f, "a", &[1; 1], 310)
+            },
+            FILE + 311,
+        ),
+        (
+            "one whose bytes are written again, and another",
+            |f| {
+                put(f, "a", &[1; 100], 0)?;
+                put(f, "a", &[2; 100], 0)?;
+                put(f, "b", &[1; 120], 0)
+            },
+            2 * FILE + 220,
+        ),
+        (
+            "one that is cut, and another",
+            |f| {
+                put(f, "a", &[1; 100], 0)?;
+                open(f, "a")?.set_size(10)?;
+                put(f, "b", &[1; 90], 0)
+            },
+            2 * FILE + 100,
+        ),
+        (
+            "one that is cut and removed, and another",
+            |f| {
+                put(f, "a", &[1; 100], 0)?;
+                open(f, "a")?.set_size(10)?;
+                f.view.remove_file(f.view.folder(), "a")?;
+                put(f, "b", &[1; 200], 0)
+            },
+            FILE + 200,
+        ),
+        (
+            "a file of the disk, and another",
+            |f| {
+                put(f, "one", &[1; 1], 0)?;
+                put(f, "b", &[1; 10], 0)
+            },
+            2 * FILE + "ne".len() + 11,
+        ),
+        (
+            "a folder",
+            |f| f.view.make_folder(f.view.folder(), "d"),
+            FILE,
+        ),
+    ];
+    for (about, work, least) in cases {
+        for (bytes, expected) in [(least, Ok(())), (least - 1, Err(Errno::NOSPC))] {
+            let mut limits = Limits::default();
+            limits.view_bytes = bytes;
+            let done = work(&fixture_within(&limits));
+            assert_eq!(done, expected, "{about} with {bytes} bytes");
+        }
     }
 }

@@ -374,3 +374,17 @@ fn a_view_holds_its_limit_of_bytes_and_counts_what_it_frees() {
         }
     }
 }
+
+#[test]
+fn as_many_removed_files_are_told_as_a_view_may_hold() {
+    for most in [1, 2, 3, 4] {
+        let mut limits = Limits::default();
+        limits.view_files = most;
+        let fixture = fixture_within(&limits);
+        for path in ["one", "two", "link"] {
+            fixture.unlink(path);
+        }
+        let removed = fixture.view.changes().removed;
+        assert_eq!(removed.len(), most.min(3), "{removed:?}");
+    }
+}

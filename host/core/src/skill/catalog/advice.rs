@@ -73,6 +73,7 @@ impl Root {
             depth: (self.base.depth + DEEPER).min(MAX_DEPTH),
             folders: MAX_FOLDERS,
             hidden: true,
+            ..SearchBounds::of(&self.base)
         };
         let found = Search::new(&self.base, bounds).run().skills;
         let Some(first) = found.first() else {

@@ -217,3 +217,31 @@ impl TreeNames {
             })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::skill::catalog::SkillsRoot;
+
+    #[tokio::test]
+    async fn a_call_searches_again_if_the_last_search_was_not_just_done() {
+        let place = tempfile::tempdir().unwrap();
+        let root = RootFolder::open(&SkillsRoot::new(place.path())).unwrap();
+        let tree = SkillTree::of(&root);
+        fs::create_dir(place.path().join("tea")).unwrap();
+        fs::write(place.path().join("tea/SKILL.md"), "x").unwrap();
+        let earlier = |age: Duration, took: Duration| {
+            let mut latest = tree.lock();
+            latest.ended = Instant::now().checked_sub(age).unwrap();
+            latest.took = took;
+        };
+        earlier(Duration::from_secs(1), Duration::from_secs(1));
+        assert!(!tree.refresh(&root).await);
+        assert_eq!(tree.names().names().count(), 0);
+        earlier(Duration::from_secs(1), Duration::from_millis(99));
+        assert!(tree.refresh(&root).await);
+        assert_eq!(tree.names().names().collect::<Vec<_>>(), ["tea"]);
+    }
+}

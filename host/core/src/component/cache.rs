@@ -6,15 +6,15 @@
 use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::{self, Read as _, Seek as _, Write as _};
-use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::{Context as _, bail};
 use cap_std::ambient_authority;
-use cap_std::fs::Dir;
-use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt as _};
+use rustix::fs::{FileType, Mode, OFlags};
 use wasmtime::component::Component;
 
 use crate::sandbox::engine::EpochEngine;
@@ -31,7 +31,7 @@ pub(crate) struct ComponentCache {
 #[derive(Debug)]
 struct CacheFolder {
     /// The folder that was checked. Entries are reached through it only.
-    handle: OwnedFd,
+    handle: Dir,
     /// Its path, for the operator.
     path: PathBuf,
 }
@@ -117,7 +117,6 @@ impl CacheFolder {
         }
         let handle = Dir::open_ambient_dir(folder, ambient_authority())
             .with_context(|| format!("cannot open the cache folder `{}`", folder.display()))?;
-        let handle = OwnedFd::from(handle.into_std_file());
         if !is_ours_alone(&rustix::fs::fstat(&handle)?) {
             bail!(
                 "the cache folder `{}` is not used: it must belong to the user who runs skillhost, \
@@ -190,20 +189,15 @@ impl CacheFolder {
         let number = WRITTEN.fetch_add(1, Ordering::Relaxed);
         let unfinished = format!("{name}.{}.{number}.part", std::process::id());
         // An earlier process with this id may have left one when it was killed.
-        let _ = rustix::fs::unlinkat(&self.handle, &unfinished, AtFlags::empty());
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-        let mode = Mode::RUSR | Mode::WUSR;
-        let mut file = File::from(rustix::fs::openat(&self.handle, &unfinished, flags, mode)?);
+        let _ = self.handle.remove_file(&unfinished);
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true).mode(0o600);
+        let mut file = self.handle.open_with(&unfinished, &options)?;
         for page in bytes.chunks(PAGE) {
             file.write_all(page)?;
         }
         file.write_all(&checksum(bytes))?;
-        Ok(rustix::fs::renameat(
-            &self.handle,
-            &unfinished,
-            &self.handle,
-            name,
-        )?)
+        self.handle.rename(&unfinished, &self.handle, name)
     }
 }
 
@@ -334,6 +328,8 @@ mod tests {
     use std::fs::Permissions;
     use std::os::unix::fs::{PermissionsExt as _, symlink};
 
+    use rustix::fs::CWD;
+
     fn cache() -> (tempfile::TempDir, ComponentCache) {
         let folder = tempfile::tempdir().unwrap();
         let cache = ComponentCache::open(&folder.path().join("cache"), None).unwrap();
@@ -394,7 +390,9 @@ mod tests {
         }
         fs::hard_link(path("empty"), path("twice")).unwrap();
         fs::create_dir_all(path("folder/with/more")).unwrap();
-        for name in ["none", "twice", "empty", "folder"] {
+        let fifo = Mode::from_raw_mode(0o600);
+        rustix::fs::mknodat(CWD, path("fifo"), FileType::Fifo, fifo, 0).unwrap();
+        for name in ["none", "twice", "empty", "folder", "fifo"] {
             assert!(!has(name), "{name}");
         }
         fs::remove_file(path("twice")).unwrap();

@@ -300,6 +300,11 @@ mod tests {
                 "2 name: \n3 description: \n4 license: \n4 ! NotText: `license` is null, not text: put it in quotes, or leave it out\n",
             ),
             (
+                "blanks in quotes",
+                "---\nname: ' a '\nx: \" y\\n\"\n---\n",
+                "2 name: a\n3 ? x: y\n",
+            ),
+            (
                 "unclosed",
                 "---\nname: a\n",
                 "1 ! Unclosed: the frontmatter is not closed: a second line `---` is missing\n",

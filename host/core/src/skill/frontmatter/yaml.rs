@@ -369,7 +369,10 @@ mod tests {
             ("alias", "a: *b\n", 2),
             ("anchor", "a: b\nb: &x\n", 3),
             ("anchor in a list", "a: b\nb:\n  - &x y\n", 4),
+            ("anchor of a list", "a: b\nb: &x [c]\n", 3),
+            ("anchor of a map", "a: b\nb: &x {c: d}\n", 3),
             ("tag", "a: !!str b\n", 2),
+            ("tag of a list", "a: b\nb: !!seq [c]\n", 3),
             ("too deep", &deep, 2),
             ("directive", "%YAML 1.2\n", 2),
         ];

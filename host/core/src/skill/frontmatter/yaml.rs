@@ -101,7 +101,7 @@ impl<'a> YamlEvents<'a> {
         };
         self.events_left = left;
         match self.parser.next() {
-            Some(Ok((event, span))) if has_reference_or_tag(&event) => {
+            Some(Ok((event, span))) if has_anchor_or_tag(&event) => {
                 Err(self.refuse_at(&span, "anchors, aliases and tags are not allowed here"))
             }
             Some(Ok(event)) => Ok(event),
@@ -237,14 +237,14 @@ fn scalar<'a>(text: Cow<'a, str>, style: ScalarStyle, span: &Span) -> YamlValue<
     }
 }
 
-/// Returns whether a node has an anchor or a tag, or is an alias.
-fn has_reference_or_tag(event: &Event<'_>) -> bool {
+/// Returns whether a node has an anchor or a tag. The parser refuses an alias of an
+/// anchor that it has not seen.
+fn has_anchor_or_tag(event: &Event<'_>) -> bool {
     match event {
         Event::Scalar(_, _, anchor, tag) => *anchor != 0 || tag.is_some(),
         Event::SequenceStart(_, anchor, tag) | Event::MappingStart(_, anchor, tag) => {
             *anchor != 0 || tag.is_some()
         }
-        Event::Alias(_) | Event::UnresolvedAlias(_) => true,
         _ => false,
     }
 }

@@ -348,6 +348,9 @@ fn whole_numbers_reach_a_guest_as_integers() {
         let checked = Value::Object(schema.check(arguments).unwrap());
         assert_eq!(checked.to_string(), format!("{{\"a\":{read}}}"));
     }
+    let nested = compile(json!({"properties": {"a": {}}})).unwrap();
+    let checked = nested.check(json!({"a": [{"b": 5.0}]})).unwrap();
+    assert_eq!(Value::Object(checked).to_string(), r#"{"a":[{"b":5}]}"#);
 }
 
 #[test]
@@ -357,9 +360,10 @@ fn null_counts_as_absent_unless_the_schema_takes_it() {
             "a": {"type": "integer"},
             "b": {"type": ["integer", "null"]},
             "c": {"type": "null"},
+            "d": {"type": ["integer", "string"]},
         },
     }));
-    let nulls = json!({"a": null, "b": null, "c": null});
+    let nulls = json!({"a": null, "b": null, "c": null, "d": null});
     let checked = schema.check(nulls).unwrap();
     assert_eq!(Value::Object(checked), json!({"b": null, "c": null}));
 }

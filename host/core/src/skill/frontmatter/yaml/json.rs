@@ -53,7 +53,7 @@ impl<'a> YamlEvents<'a> {
 
     fn json(&mut self, event: Event<'a>, span: &Span) -> Result<Value, YamlError> {
         match event {
-            Event::Scalar(_, style, ..) if is_empty(style, span) => Ok(Value::Null),
+            // The parser reports a key without a value as `~`.
             Event::Scalar(text, ScalarStyle::Plain, ..) => plain(&text).ok_or_else(|| {
                 let message = format!("JSON has no number {}", quoted(&text));
                 self.refuse_at(span, &message)

@@ -204,6 +204,53 @@ fn changed_bytes_serve_if_the_operators_rule_for_them_holds() {
     assert_eq!(digest, changed);
 }
 
+/// Returns a small component that defines these tools, as WIT spells their names.
+fn defining(tools: &[&str]) -> Vec<u8> {
+    let tools = tools.iter().map(|tool| {
+        format!("(func (export \"{tool}\") (result u32) (canon lift (core func $i \"f\")))")
+    });
+    let tools: String = tools.collect();
+    let text = format!(
+        r#"(component
+  (core module $m (func (export "f") (result i32) (i32.const 7)))
+  (core instance $i (instantiate $m))
+  {tools})"#
+    );
+    wat::parse_str(text).unwrap()
+}
+
+#[test]
+fn a_component_that_changes_takes_no_tool_that_another_serves() {
+    let place = Place::new();
+    let (first, second) = (place.one.join("a.wasm"), place.one.join("b.wasm"));
+    fs::write(&first, defining(&["mine"])).unwrap();
+    fs::write(&second, defining(&["theirs"])).unwrap();
+    let builder = place.builder();
+    let mut host = start(&builder);
+    for (tools, said) in [
+        (&["mine", "theirs"][..], "`theirs`, which `"),
+        (&["mine", "read-skill"], "`read_skill`, which is built in"),
+    ] {
+        fs::write(&first, defining(tools)).unwrap();
+        host = block_on(builder.clone().rebuild(&host)).unwrap();
+        assert_eq!(serving(&host, "mine"), std::slice::from_ref(&first));
+        assert_eq!(serving(&host, "theirs"), std::slice::from_ref(&second));
+        assert_eq!(serving(&host, "read_skill"), [PathBuf::from("read_skill")]);
+        let [problem] = host.problems() else {
+            panic!("{:?}", host.problems());
+        };
+        assert!(problem.contains(said), "{problem}");
+        assert!(problem.ends_with("its earlier tools stay"), "{problem}");
+    }
+    // The tools of a file that is gone are free.
+    fs::write(&first, defining(&["theirs"])).unwrap();
+    fs::remove_file(&second).unwrap();
+    let host = block_on(builder.rebuild(&host)).unwrap();
+    assert_eq!(host.problems(), [] as [String; 0]);
+    assert_eq!(serving(&host, "theirs"), [first]);
+    assert_eq!(serving(&host, "mine"), NONE);
+}
+
 #[test]
 fn two_components_that_change_at_once_and_claim_one_tool_stay_as_they_were() {
     let place = Place::new();

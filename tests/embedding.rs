@@ -1,6 +1,8 @@
 //! Hosts that an embedder sets up from a configuration, as the program does.
 
+use std::fs::{self, File};
 use std::path::Path;
+use std::process::Stdio;
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
@@ -8,8 +10,10 @@ use skillhost::limits::{LimitSet as _, Unit};
 use skillhost::{CallError, Config, HostBuilder, Limits};
 use skillhost_index::MemoryIndex;
 
+use crate::support::folders::Folders;
+use crate::support::process::Process;
 use crate::support::program::Program;
-use crate::support::{block_on, build, call, guests};
+use crate::support::{again_command, block_on, build, call, guests, is_again};
 
 /// A program with a configuration that sets everything, and the text of that.
 fn configured() -> (Program, String) {
@@ -154,4 +158,24 @@ fn pins_and_required_components_hold_for_an_embedder() {
     );
     let error = built("require_components = true", &pin).unwrap_err();
     assert!(error.to_string().contains(&problems), "{error:#}");
+}
+
+#[test]
+fn a_program_of_an_embedder_compiles_components() {
+    if is_again() {
+        skillhost::compile_component().unwrap();
+        return;
+    }
+    let folders = Folders::new();
+    let file = folders.outside.join("small.wasm");
+    fs::write(&file, wat::parse_str("(component (core module))").unwrap()).unwrap();
+    let test = "embedding::a_program_of_an_embedder_compiles_components";
+    let mut command = again_command(test, "compiles");
+    command.stdin(File::open(&file).unwrap());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let output = Process::start(&mut command).output();
+    assert!(output.status.success(), "{output:?}");
+    // Compiled components are ELF files. The test's own lines are around this one.
+    let is_elf = output.stdout.windows(4).any(|bytes| bytes == b"\x7fELF");
+    assert!(is_elf, "{output:?}");
 }

@@ -265,6 +265,25 @@ fn recompiles_a_stranger_whose_code_is_lost_only_from_the_same_bytes() {
 }
 
 #[test]
+fn a_start_compiles_a_stranger_whose_code_is_lost() {
+    let start = Start::new();
+    let tool = r#"(component
+  (core module $m (func (export "f") (result i32) (i32.const 7)))
+  (core instance $i (instantiate $m))
+  (func (export "seven") (result u32) (canon lift (core func $i "f"))))"#;
+    fs::write(start.stranger(), wat::parse_str(tool).unwrap()).unwrap();
+    for _ in 0..2 {
+        build(start.builder());
+        assert_eq!(start.compiled(), [start.stranger().to_str().unwrap()]);
+        build(start.builder());
+        assert_eq!(start.compiled(), NOTHING);
+        for entry in start.entries("cwasm") {
+            fs::remove_file(entry).unwrap();
+        }
+    }
+}
+
+#[test]
 fn refuses_a_bad_stranger_at_each_start() {
     let start = Start::new();
     let http = r#"(component (import "wasi:http/types@0.2.0" (instance (export "f" (func)))))"#;

@@ -113,6 +113,21 @@ fn a_wall_that_is_required_is_whole_or_the_program_does_not_start() {
 }
 
 #[test]
+fn a_confined_process_knows_the_memory_of_the_machine() {
+    // By default, a call may have a quarter of it at most.
+    let program = program();
+    for memory in ["257MiB", "1GiB", "4GiB"] {
+        let text = format!("skills = [\"skills\"]\nlimits.memory = \"{memory}\"\n");
+        program.write("skillhost.toml", text);
+        let codes = ["off", "auto"].map(|confine| {
+            let call = ["call", "--confine", confine, "read_skill", "skill_name=a"];
+            program.run(&call).code
+        });
+        assert_eq!(codes[0], codes[1], "{memory}");
+    }
+}
+
+#[test]
 fn the_log_says_which_parts_of_the_wall_are_up() {
     let program = program();
     let call = ["--skills", "skills", "call", "read_skill", "skill_name=a"];

@@ -21,6 +21,8 @@ fn says_which_folder_was_meant() {
     }
     write(&folders, "plugins/p/skills/d");
     write(&folders, "dots/.curated/e");
+    write(&folders, "far/1/2/3/4/f");
+    folders.write("odd/g/Skill.md", "# Title\n");
     folders.write("empty/README.md", "x");
     let advice = |path: &str, depth| {
         let root = folders.root.join(path);
@@ -60,6 +62,17 @@ fn says_which_folder_was_meant() {
             1,
             "`ROOT/repo/skills/a` has no skills in it: it is a skill itself; did you mean \
              `ROOT/repo/skills`?",
+        ),
+        (
+            "far",
+            1,
+            "there are no skills in `ROOT/far`, but 1 folder below holds a SKILL.md: did you mean \
+             `ROOT/far/1/2/3/4`, or `depth = 5`?",
+        ),
+        (
+            "odd/g",
+            1,
+            "`ROOT/odd/g` has no skills in it: it is a skill itself; did you mean `ROOT/odd`?",
         ),
         (
             "empty",

@@ -2,9 +2,10 @@
 //! handles, each of them small, up to the limit and just above it.
 
 use std::fs;
+use std::sync::{Arc, Mutex};
 
 use serde_json::json;
-use skillhost::{CallError, Host, Limits, Stop};
+use skillhost::{CallEnd, CallError, Host, Limits, Observer, Stop};
 
 use crate::support::folders::Folders;
 use crate::support::{build, builder, call};
@@ -53,23 +54,49 @@ fn parts(parts: usize, module: &str) -> String {
     )
 }
 
+/// The modules that several tests have in parts: each grows its memory of 10 pages.
+const MEMORY: &str = r#"(memory 10) (func (export "grow") (param i32)
+    (if (i32.eq (memory.grow (local.get 0)) (i32.const -1)) (then unreachable)))"#;
+
 #[test]
 fn counts_all_memories_of_a_call_together() {
-    let module = r#"(memory 10) (func (export "grow") (param i32)
-        (if (i32.eq (memory.grow (local.get 0)) (i32.const -1)) (then unreachable)))"#;
     let limit = 50 * PAGE;
     let memory = |limits: &mut Limits| limits.memory = limit;
     let stopped = Some(Stop::Memory(limit));
     // Four memories of 10 pages, and what each grows by.
-    let (_folders, host) = self::host(&parts(4, module), memory);
+    let (_folders, host) = self::host(&parts(4, MEMORY), memory);
     for (pages, expected) in [(0, &None), (2, &None), (3, &stopped), (25, &stopped)] {
         assert_eq!(&stop(&host, "grow", pages), expected, "{pages} pages more");
     }
     // The memories that instances begin with.
     for (count, expected) in [(5, &None), (6, &stopped)] {
-        let (_folders, host) = self::host(&parts(count, module), memory);
+        let (_folders, host) = self::host(&parts(count, MEMORY), memory);
         assert_eq!(&stop(&host, "grow", 0), expected, "{count} memories");
     }
+}
+
+#[derive(Default)]
+struct Memories(Mutex<Vec<Option<usize>>>);
+
+impl Observer for Memories {
+    fn ended(&self, call: &CallEnd<'_>) {
+        self.0.lock().unwrap().push(call.memory);
+    }
+}
+
+#[test]
+fn an_observer_learns_the_bytes_of_all_memories_of_a_call() {
+    let folders = Folders::new();
+    let component = wat::parse_str(parts(4, MEMORY)).unwrap();
+    fs::write(folders.outside.join("sums.wasm"), component).unwrap();
+    let memories = Arc::<Memories>::default();
+    let observed = builder().tools(&folders.outside).observer(memories.clone());
+    let host = build(observed);
+    for pages in [0, 2] {
+        assert_eq!(stop(&host, "grow", pages), None);
+    }
+    let bytes = [40, 48].map(|pages| Some(pages * PAGE));
+    assert_eq!(*memories.0.lock().unwrap(), bytes);
 }
 
 #[test]

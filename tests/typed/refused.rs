@@ -78,10 +78,16 @@ fn tells_a_component_without_functions_both_ways_to_be_a_tool_component() {
 
 #[test]
 fn refuses_a_function_whose_types_have_no_json_with_its_name_and_the_type() {
-    let counter = r#"(type $r (resource (rep i32))) (export $counter "counter" (type $r))"#;
+    let counter = r#"(type $o (resource (rep i32))) (export "another" (type $o))
+        (type $r (resource (rep i32))) (export $counter "counter" (type $r))"#;
     let streams = r#"(import "wasi:io/streams@0.2.0" (instance $s
+          (export "output-stream" (type (sub resource)))
           (export "input-stream" (type (sub resource)))))
         (alias export $s "input-stream" (type $stream))"#;
+    let within = r#"(component (core module $m (func (export "f")))
+          (core instance $i (instantiate $m))
+          (func (export "next") (canon lift (core func $i "f"))))
+        (type $s (stream u8))"#;
     let export = |name: &str| format!(r#"(export "{name}" (func $f))"#);
     let of = |before: &str, ty: &str, core: &str| {
         format!(
@@ -145,6 +151,11 @@ fn refuses_a_function_whose_types_have_no_json_with_its_name_and_the_type() {
                 "two",
             ),
             "its parameter `from` has a `future`",
+        ),
+        // The functions of a component within it are its own.
+        (
+            of(within, r#"(param "from" $s)"#, "one") + &export("next"),
+            "its function `count-it` cannot be a tool: its parameter `from` has a `stream`",
         ),
         (
             of("", r#"(param "why" error-context)"#, "one"),

@@ -6,13 +6,15 @@
 use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::{self, Read as _, Seek as _, Write as _};
-use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::{Context as _, bail};
-use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use cap_std::ambient_authority;
+use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt as _};
+use rustix::fs::{FileType, Mode, OFlags};
 use wasmtime::component::Component;
 
 use crate::sandbox::engine::EpochEngine;
@@ -29,7 +31,7 @@ pub(crate) struct ComponentCache {
 #[derive(Debug)]
 struct CacheFolder {
     /// The folder that was checked. Entries are reached through it only.
-    handle: OwnedFd,
+    handle: Dir,
     /// Its path, for the operator.
     path: PathBuf,
 }
@@ -113,8 +115,7 @@ impl CacheFolder {
                 .create(folder)
                 .with_context(|| format!("cannot make the cache folder `{}`", folder.display()))?;
         }
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let handle = rustix::fs::open(folder, flags, Mode::empty())
+        let handle = Dir::open_ambient_dir(folder, ambient_authority())
             .with_context(|| format!("cannot open the cache folder `{}`", folder.display()))?;
         if !is_ours_alone(&rustix::fs::fstat(&handle)?) {
             bail!(
@@ -188,20 +189,15 @@ impl CacheFolder {
         let number = WRITTEN.fetch_add(1, Ordering::Relaxed);
         let unfinished = format!("{name}.{}.{number}.part", std::process::id());
         // An earlier process with this id may have left one when it was killed.
-        let _ = rustix::fs::unlinkat(&self.handle, &unfinished, AtFlags::empty());
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-        let mode = Mode::RUSR | Mode::WUSR;
-        let mut file = File::from(rustix::fs::openat(&self.handle, &unfinished, flags, mode)?);
+        let _ = self.handle.remove_file(&unfinished);
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true).mode(0o600);
+        let mut file = self.handle.open_with(&unfinished, &options)?;
         for page in bytes.chunks(PAGE) {
             file.write_all(page)?;
         }
         file.write_all(&checksum(bytes))?;
-        Ok(rustix::fs::renameat(
-            &self.handle,
-            &unfinished,
-            &self.handle,
-            name,
-        )?)
+        self.handle.rename(&unfinished, &self.handle, name)
     }
 }
 
@@ -332,6 +328,8 @@ mod tests {
     use std::fs::Permissions;
     use std::os::unix::fs::{PermissionsExt as _, symlink};
 
+    use rustix::fs::CWD;
+
     fn cache() -> (tempfile::TempDir, ComponentCache) {
         let folder = tempfile::tempdir().unwrap();
         let cache = ComponentCache::open(&folder.path().join("cache"), None).unwrap();
@@ -358,6 +356,60 @@ mod tests {
             fs::write(&file, damaged).unwrap();
             assert_eq!(cache.definitions(&key()), None, "{}", damaged.len());
         }
+    }
+
+    #[test]
+    fn the_checksum_changes_with_every_bit() {
+        let mut bytes: Vec<u8> = (0..4100_u32).map(|at| (at * at).to_le_bytes()[1]).collect();
+        let whole = checksum(&bytes);
+        for at in 0..bytes.len() {
+            for bit in 0..8 {
+                bytes[at] ^= 1 << bit;
+                assert_ne!(checksum(&bytes), whole, "bit {bit} of byte {at}");
+                bytes[at] ^= 1 << bit;
+            }
+        }
+        // Zeros at the end count, too.
+        assert_ne!(checksum(&[1, 0]), checksum(&[1]));
+    }
+
+    #[test]
+    fn looks_for_compiled_code_in_files_that_it_can_have_written() {
+        let (_folder, cache) = cache();
+        let path = |name: &str| cache.folders[0].path.join(name);
+        let has = |name: &str| cache.has_code(&CodeKey(name.to_owned()));
+        for (name, size, expected) in [
+            ("short", CHECKSUM as u64 - 1, false),
+            ("empty", CHECKSUM as u64, true),
+            ("largest", MAX_BYTES, true),
+            ("larger", MAX_BYTES + 1, false),
+        ] {
+            // The bytes are holes.
+            File::create(path(name)).unwrap().set_len(size).unwrap();
+            assert_eq!(has(name), expected, "{name}");
+        }
+        fs::hard_link(path("empty"), path("twice")).unwrap();
+        fs::create_dir_all(path("folder/with/more")).unwrap();
+        let fifo = Mode::from_raw_mode(0o600);
+        rustix::fs::mknodat(CWD, path("fifo"), FileType::Fifo, fifo, 0).unwrap();
+        for name in ["none", "twice", "empty", "folder", "fifo"] {
+            assert!(!has(name), "{name}");
+        }
+        fs::remove_file(path("twice")).unwrap();
+        assert!(has("empty"));
+        if rustix::process::geteuid().is_root() {
+            std::os::unix::fs::chown(path("empty"), Some(54_321), None).unwrap();
+            assert!(!has("empty"), "another user's");
+        }
+    }
+
+    #[test]
+    fn an_entry_is_readable_and_writable_by_its_owner_alone() {
+        let (_folder, cache) = cache();
+        cache.put_definitions(&key(), b"what is known".to_vec());
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        let folder = &cache.folders[0].path;
+        assert_eq!((mode(folder), mode(&folder.join(key().0))), (0o700, 0o600));
     }
 
     #[test]

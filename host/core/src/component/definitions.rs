@@ -132,3 +132,64 @@ fn object(json: &str) -> anyhow::Result<Map<String, Value>> {
         Err(error) => Err(error).context("it is not JSON"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tools_name_is_1_to_64_letters_digits_underscores_and_hyphens() {
+        let longest = "x".repeat(64);
+        for name in ["a", "Z", "7", "_", "-", "read_file-2", &longest] {
+            assert!(is_tool_name(name), "{name}");
+        }
+        let longer = "x".repeat(65);
+        for name in ["", "a b", "a.b", "a/b", "\u{e4}", "a\n", &longer] {
+            assert!(!is_tool_name(name), "{name}");
+        }
+    }
+
+    /// Returns a definition whose texts have these lengths.
+    fn of_lengths(lengths: [usize; 5]) -> RawDefinition {
+        let [name, title, description, input_schema, output_schema] =
+            lengths.map(|length| "x".repeat(length));
+        RawDefinition {
+            name,
+            title,
+            description,
+            input_schema,
+            output_schema: Some(output_schema),
+            folder: None,
+            text_property: None,
+            model_reads: RawForm::Text,
+        }
+    }
+
+    #[test]
+    fn the_number_and_the_bytes_of_definitions_are_bounded() {
+        let many = |count| {
+            let small = std::iter::repeat_with(|| of_lengths([1; 5]));
+            check_size(&small.take(count).collect::<Vec<_>>())
+        };
+        assert!(many(limits::DEFINITIONS).is_ok());
+        let error = many(limits::DEFINITIONS + 1).unwrap_err();
+        assert_eq!(error.to_string(), "it defines 257 tools, more than 256");
+
+        let most = limits::DEFINITIONS_BYTES;
+        let largest = [most / 2, most / 4, most / 8, most / 16, most / 16];
+        assert!(check_size(&[of_lengths(largest)]).is_ok());
+        for text in 0..5 {
+            let mut larger = largest;
+            larger[text] += 1;
+            let error = check_size(&[of_lengths(larger)]).unwrap_err();
+            assert_eq!(
+                error.to_string(),
+                "its definitions are larger than 1048576 bytes"
+            );
+        }
+        let halves = [most / 4, most / 4, 0, 0, 0];
+        assert!(check_size(&[of_lengths(halves), of_lengths(halves)]).is_ok());
+        let more = [of_lengths(halves), of_lengths(halves), of_lengths([1; 5])];
+        assert!(check_size(&more).is_err());
+    }
+}

@@ -19,7 +19,7 @@ fn reads_a_whole_file_with_paths_relative_to_its_folder() {
          disabled_tools = [\"get_skill\"]\noffer = [\"b\", \"a\"]\nwording = \"contract\"\n\
          descriptions = { a = \"A\" }\n[limits]\ntime = \"500ms\"\nmemory = \"32MiB\"\n\
          output = 1000\n[grants.\"x.wasm\"]\nskills = [\"a*\"]\nhard_links = true\n\
-         view = \"copy-on-write\"\nlimits.time = \"1s\"\nenvironment = { A = \"b\" }\n",
+         view = \"copy-on-write\"\nlimits.time = 1\nenvironment = { A = \"b\" }\n",
     )
     .unwrap();
     assert_eq!(config.skills[1].root.path, Path::new("/srv/skills"));

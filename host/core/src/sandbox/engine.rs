@@ -4,6 +4,8 @@
 
 mod machine;
 mod quota;
+#[cfg(test)]
+mod tests;
 mod turns;
 
 use std::sync::Arc;
@@ -286,20 +288,13 @@ fn pooling(load: &Load, memory: usize, all_memory: usize) -> Config {
     // all slots. Memories take gigabytes.
     let calls = load.calls;
     let (instances, tables) = (limits::MAX_INSTANCES as u32, limits::MAX_TABLES as u32);
-    // Guards against: a written page that the kernel has moved to swap space. This
-    // version of wasmtime takes it for one that nobody wrote, and the next call
-    // would see it (https://github.com/bytecodealliance/wasmtime/pull/14357).
-    let (scan, resident) =
-        match PoolingAllocationConfig::is_pagemap_scan_available() && !machine::has_swap() {
-            true => (Enabled::Yes, WRITTEN_RESIDENT),
-            false => (Enabled::No, START_RESIDENT),
-        };
     // With few slots, a component that has the most memories still fits, and
     // another can be loaded beside it.
     let memories = calls
         .saturating_mul(MEMORIES_PER_SLOT)
         .max(limits::MEMORIES * calls.min(2));
-    let resident = resident.min(all_memory / RESIDENT_DIVISOR / memories as usize);
+    let can_scan = PoolingAllocationConfig::is_pagemap_scan_available();
+    let (scan, resident) = reset(can_scan, machine::has_swap(), all_memory, memories as usize);
     let mut pool = PoolingAllocationConfig::new();
     pool.total_component_instances(calls)
         .total_core_instances(calls.saturating_mul(instances))
@@ -320,6 +315,19 @@ fn pooling(load: &Load, memory: usize, all_memory: usize) -> Config {
     let mut config = on_demand(BoundsChecks::GuardPages, load.stack);
     config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool));
     config
+}
+
+/// Returns whether the kernel is asked for the pages that a call has written, and the
+/// bytes of each of so many memories that stay resident.
+fn reset(can_scan: bool, has_swap: bool, all_memory: usize, memories: usize) -> (Enabled, usize) {
+    // Guards against: a written page that the kernel has moved to swap space. This
+    // version of wasmtime takes it for one that nobody wrote, and the next call
+    // would see it (https://github.com/bytecodealliance/wasmtime/pull/14357).
+    let (scan, resident) = match can_scan && !has_swap {
+        true => (Enabled::Yes, WRITTEN_RESIDENT),
+        false => (Enabled::No, START_RESIDENT),
+    };
+    (scan, resident.min(all_memory / RESIDENT_DIVISOR / memories))
 }
 
 /// Starts the one thread that moves the engine's epoch. It ends with the engine.

@@ -13,6 +13,8 @@ mod names;
 mod round_trips;
 mod schema;
 mod shape;
+#[cfg(test)]
+mod tests;
 mod unsupported;
 
 use anyhow::Context as _;

@@ -399,6 +399,65 @@ impl Catalog {
 mod tests {
     use super::*;
 
+    fn skill(place: &tempfile::TempDir, name: &str) {
+        let folder = place.path().join(name);
+        std::fs::create_dir(&folder).unwrap();
+        std::fs::write(folder.join("SKILL.md"), "Text.").unwrap();
+    }
+
+    #[test]
+    fn a_skills_name_is_one_visible_entry_of_a_folder() {
+        for name in ["a", "a-b", "a.b", "\u{e4}", "a b", "A"] {
+            assert!(Skill::is_name(name), "{name}");
+        }
+        for name in [
+            "", ".", ".a", "..", "a..b", "a/b", "/", "a\\b", "a\nb", "a\u{7f}",
+        ] {
+            assert!(!Skill::is_name(name), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn a_skill_that_an_earlier_root_hides_has_the_number_of_its_root() {
+        let places = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+        skill(&places[0], "a");
+        skill(&places[1], "a");
+        skill(&places[1], "b");
+        skill(&places[1], "brewing");
+        std::fs::create_dir(places[1].path().join("x..y")).unwrap();
+        std::fs::write(places[1].path().join("file"), "x").unwrap();
+        let roots = places.each_ref().map(|place| SkillsRoot::new(place.path()));
+        let catalog = Catalog::open(&roots, None).unwrap();
+        for (name, expected) in [
+            ("a", true),
+            ("b", true),
+            ("root2.a", true),
+            ("c", false),
+            ("file", false),
+            ("root2.b", false),
+            ("root1.a", false),
+            ("root0.a", false),
+            ("root3.a", false),
+            ("root02.a", false),
+            ("root+2.a", false),
+            ("root.a", false),
+            ("../a", false),
+        ] {
+            assert_eq!(catalog.has(name), expected, "{name}");
+            assert_eq!(catalog.read(name).is_some(), expected, "{name}");
+            let folder = catalog.skill(name, HardLinks::Refused);
+            assert_eq!(folder.err(), (!expected).then_some(FolderError::Unknown));
+        }
+        assert_eq!(catalog.path_in_root("root2.a").unwrap(), "a");
+        assert_eq!(catalog.nearest("brewin")[0], "brewing");
+        let problems = catalog.problems();
+        assert_eq!(problems.len(), 1);
+        assert!(problems[0].contains("x..y"), "{problems:?}");
+        let findings = catalog.check("b").unwrap().unwrap();
+        assert!(!findings.is_empty());
+        assert!(catalog.check("c").is_none());
+    }
+
     #[test]
     fn caches_a_folder_unless_it_is_a_mount() {
         let root = tempfile::tempdir().unwrap();

@@ -300,6 +300,11 @@ mod tests {
                 "2 name: \n3 description: \n4 license: \n4 ! NotText: `license` is null, not text: put it in quotes, or leave it out\n",
             ),
             (
+                "blanks in quotes",
+                "---\nname: ' a '\nx: \" y\\n\"\n---\n",
+                "2 name: a\n3 ? x: y\n",
+            ),
+            (
                 "unclosed",
                 "---\nname: a\n",
                 "1 ! Unclosed: the frontmatter is not closed: a second line `---` is missing\n",
@@ -364,6 +369,11 @@ mod tests {
                 "2 ! WrongType: `metadata` is text, not a map of keys to text\n",
             ),
             (
+                "metadata without keys",
+                "---\nmetadata:\nname: a\n---\n",
+                "3 name: a\n",
+            ),
+            (
                 "unknown keys keep their source",
                 "---\nhooks:\n  - a: [b]\nversion: 1.0\n---\n",
                 "2 ? hooks: - a: [b]\n4 ? version: 1.0\n",
@@ -382,6 +392,8 @@ mod tests {
         let reading = read(&text);
         assert_eq!(reading.problems, []);
         assert!(reading.frontmatter.description.is_some());
+        let object = read_json(&text).unwrap().unwrap();
+        assert_eq!(object["description"], "x");
 
         let text = format!("---\n{line}{fits}\n---\nbody");
         let reading = read(&text);
@@ -389,6 +401,33 @@ mod tests {
         assert_eq!(reading.problems[0].kind, ProblemKind::TooLarge);
         assert_eq!(reading.frontmatter, Frontmatter::default());
         assert_eq!(reading.split.body, "body");
+        assert_eq!(read_json(&text).unwrap_err().kind, ProblemKind::TooLarge);
+    }
+
+    #[test]
+    fn reads_frontmatter_as_json_or_says_why_not() {
+        assert_eq!(read_json("# Title\n"), Ok(None));
+        assert_eq!(read_json("---\n---\nbody"), Ok(Some(Map::new())));
+        let object = read_json("---\na: [1, b]\n---\nbody").unwrap().unwrap();
+        assert_eq!(Value::Object(object).to_string(), r#"{"a":[1,"b"]}"#);
+        for (text, kind, line, message) in [
+            (
+                "---\na: 1\n",
+                ProblemKind::Unclosed,
+                1,
+                "the frontmatter is not closed: a second line `---` is missing",
+            ),
+            (
+                "---\na: 1\na: 2\n---\n",
+                ProblemKind::NotYaml,
+                3,
+                "the frontmatter is not YAML that JSON can express: `a` occurs twice",
+            ),
+        ] {
+            let problem = read_json(text).unwrap_err();
+            let problem = (problem.kind, problem.line, &*problem.message);
+            assert_eq!(problem, (kind, line, message));
+        }
     }
 
     /// The lenient reader only reads invalid YAML. It must not change the valid values in

@@ -153,17 +153,17 @@ macro_rules! of_calls {
                 /// instantiation, computing and host calls.
                 time: Duration, Time "10s" in 1, DAY;
                 against "a guest that loops or sleeps";
-                Time "time" "it took longer than {}"
+                Time "time" "it took longer than {:?}"
 
                 /// Bytes of all linear memories of a call together.
                 memory: usize, Bytes "64MiB" in LEAST_MEMORY, MAX_MEMORY;
                 against "a guest that takes the host's memory";
-                Memory "memory" "it needed more than {} bytes of memory"
+                Memory "memory" "it needed more than {:?} bytes of memory"
 
                 /// Bytes of an answer, text and details together.
                 output: usize, Bytes "16MiB" in 256, MAX_MEMORY;
                 against "a guest that floods the model's context or the host's memory";
-                Output "output" "its answer was larger than {} bytes"
+                Output "output" "its answer was larger than {:?} bytes"
 
                 /// Changed files that an answer lists. The rest is counted.
                 output_files: usize, Count "1000" in 1, u32::MAX;
@@ -178,34 +178,34 @@ macro_rules! of_calls {
                 /// JavaScript has 7,746.
                 table_elements: usize, Count "20000" in 100, MAX_TABLE_ELEMENTS;
                 against "table bombs";
-                TableElements "table-elements" "it needed more than {} table elements"
+                TableElements "table-elements" "it needed more than {:?} table elements"
 
                 /// Core instances that a component may consist of. One made from
                 /// Python has 65.
                 instances: usize, Count "200" in 4, MAX_INSTANCES;
                 against "a component that is small on disk and huge when instantiated";
-                Instances "instances" "it consists of more than {} core instances"
+                Instances "instances" "it consists of more than {:?} core instances"
 
                 /// Tables of a call.
                 tables: usize, Count "64" in 2, MAX_TABLES;
                 against "a component that is small on disk and huge when instantiated";
-                Tables "tables" "it needed more than {} tables"
+                Tables "tables" "it needed more than {:?} tables"
 
                 /// Bytes that one call between host and guest may make the host
                 /// allocate, such as a list of paths or an answer.
                 hostcall_fuel: usize, Bytes "128MiB" in 64 << 10, MAX_MEMORY;
                 against "a list whose every entry is all of the guest's memory";
-                HostcallFuel "hostcall-fuel" "it handed the host more than {} bytes at once"
+                HostcallFuel "hostcall-fuel" "it handed the host more than {:?} bytes at once"
 
                 /// Handles that a guest may hold at a time, open files among them.
                 handles: usize, Count "256" in 8, u32::MAX;
                 against "a guest that takes the host's file descriptors";
-                Handles "handles" "it held more than {} handles"
+                Handles "handles" "it held more than {:?} handles"
 
                 /// Entries of all directory listings of a call together.
                 directory_entries: usize, Count "100000" in 1, u32::MAX;
                 against "a folder with a million files";
-                DirectoryEntries "directory-entries" "it listed more than {} directory entries"
+                DirectoryEntries "directory-entries" "it listed more than {:?} directory entries"
 
                 /// Bytes that a copy-on-write view may hold: what a call has written, and
                 /// what it costs to know. A guest that wants more is told that no space
@@ -257,7 +257,7 @@ macro_rules! of_calls {
                 /// sets them aside.
                 stack: usize, Bytes "512KiB" in 64 << 10, 64 << 20;
                 against "recursion";
-                Stack "stack" "it needed more than {} bytes of stack"
+                Stack "stack" "it needed more than {:?} bytes of stack"
             }
 
             /// The limits of compiling a component file, in a process of its own.
@@ -342,6 +342,20 @@ mod tests {
                 assert_eq!(outcome, row.key.replace('_', "-"));
             }
         }
+    }
+
+    #[test]
+    fn describes_a_quantity_in_its_unit() {
+        let mut limits = Limits::default();
+        (limits.time, limits.memory, limits.output_files) =
+            (Duration::from_millis(1500), 3 << 20, 7);
+        let described = |key| {
+            let row = Limits::TABLE.iter().find(|row| row.key == key);
+            row.unwrap().describe(&limits)
+        };
+        assert_eq!(described("time"), "1.5s of time");
+        assert_eq!(described("memory"), "3 MiB of memory");
+        assert_eq!(described("output_files"), "7 output files");
     }
 
     #[test]

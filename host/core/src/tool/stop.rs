@@ -5,7 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::text::toml::toml_key;
-use crate::tool::limits::{self, LimitSet, Quantity};
+use crate::tool::limits::{self, LimitSet};
 
 /// Declares the reasons from the table of limits.
 macro_rules! stops {
@@ -108,7 +108,7 @@ macro_rules! stops {
         impl fmt::Display for Stop {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 match self {
-                    $($($(Self::$variant(limit) => write!(f, $sentence, limit.show()),)?)*)*
+                    $($($(Self::$variant(limit) => write!(f, $sentence, limit),)?)*)*
                     Self::NotGranted { skill, .. } => {
                         write!(f, "it may not read the skill '{skill}'")
                     }

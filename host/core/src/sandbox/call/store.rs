@@ -150,3 +150,68 @@ pub(super) fn armed(engine: &EpochEngine, state: StoreState) -> Store<StoreState
     });
     store
 }
+
+#[cfg(test)]
+mod tests {
+    use wasmtime::{Engine, Instance, Module};
+
+    use super::*;
+
+    /// Returns the error of a module's function `f`, which breaks off.
+    fn error(functions: &str) -> wasmtime::Error {
+        let engine = Engine::default();
+        let module = wat::parse_str(format!("(module {functions})")).unwrap();
+        let module = Module::new(&engine, module).unwrap();
+        let mut store = Store::new(&engine, ());
+        let instance = Instance::new(&mut store, &module, &[]).unwrap();
+        let f = instance.get_typed_func::<(), ()>(&mut store, "f").unwrap();
+        f.call(&mut store, ()).unwrap_err()
+    }
+
+    const TRAP: &str = "wasm trap: wasm `unreachable` instruction executed";
+
+    #[test]
+    fn the_cause_of_a_trap_names_the_functions_innermost_first() {
+        let nested = r#"(func $inner unreachable) (func $outer (export "f") call $inner)"#;
+        let long = "x".repeat(101);
+        // Symbols as compilers of Rust and C++ make them.
+        let symbols = format!(
+            r#"(func $_RNvCs_4main unreachable) (func $_ZN4main call $_RNvCs_4main)
+               (func ${long} (export "f") call $_ZN4main)"#
+        );
+        let deep: String = (1..9)
+            .map(|number| format!("(func $f{number} call $f{})", number - 1))
+            .collect();
+        let deep = format!(r#"(func $f0 unreachable) {deep} (export "f" (func $f8))"#);
+        for (functions, expected) in [
+            (r#"(func (export "f") unreachable)"#, String::new()),
+            (nested, " in `inner`, called by `outer`".to_owned()),
+            (&symbols, format!(" in `{}`", "x".repeat(100))),
+            (
+                &deep,
+                " in `f0`, called by `f1`, called by `f2`, called by `f3`, called by `f4`"
+                    .to_owned(),
+            ),
+        ] {
+            let causes = causes(&error(functions));
+            assert_eq!(causes, format!("{TRAP}{expected}"), "{functions}");
+        }
+    }
+
+    #[test]
+    fn the_cause_of_an_error_of_the_host_is_the_chain_of_its_causes() {
+        let error = wasmtime::Error::msg("no such thing").context("cannot begin");
+        assert_eq!(causes(&error), "cannot begin: no such thing");
+        assert_eq!(frames(&error), []);
+    }
+
+    #[test]
+    fn a_trace_has_each_function_with_its_place() {
+        let frames = frames(&error(
+            r#"(func unreachable) (func $outer (export "f") call 0)"#,
+        ));
+        let names = frames.iter().map(|frame| frame.function.as_deref());
+        assert_eq!(names.collect::<Vec<_>>(), [None, Some("outer")]);
+        assert!(frames[0].offset < frames[1].offset);
+    }
+}

@@ -90,7 +90,7 @@ mod tests {
     fn takes_the_lowest_limit_of_the_machine_and_its_groups() {
         const MACHINE: (&str, &str) = ("proc/meminfo", "MemTotal:    8000 kB\nMemFree: 1 kB\n");
         const NEW: &str = "proc/self/cgroup";
-        let cases: [(&[(&str, &str)], usize); 8] = [
+        let cases: [(&[(&str, &str)], usize); 9] = [
             (&[], UNKNOWN),
             (&[MACHINE], 8000 << 10),
             (
@@ -140,6 +140,15 @@ mod tests {
                 ],
                 2000,
             ),
+            // A group of the same name that the process is not in.
+            (
+                &[
+                    (NEW, "4:memory:/a\n2:cpu:/b\n"),
+                    ("sys/fs/cgroup/memory/a/memory.limit_in_bytes", "2000\n"),
+                    ("sys/fs/cgroup/memory/b/memory.limit_in_bytes", "1000\n"),
+                ],
+                2000,
+            ),
             (&[MACHINE, (NEW, "no group\n\n0::\n:::")], 8000 << 10),
         ];
         for (files, expected) in cases {
@@ -167,7 +176,10 @@ mod tests {
     }
 
     #[test]
-    fn finds_the_memory_of_this_machine() {
+    fn finds_the_memory_the_swap_space_and_the_processors_of_this_machine() {
         assert!((1 << 20..1 << 50).contains(&memory()));
+        assert_eq!(has_swap(), has_swap_below(Path::new("/")));
+        let available = thread::available_parallelism().unwrap();
+        assert_eq!(processors(), available.get());
     }
 }

@@ -352,6 +352,19 @@ mod tests {
     }
 
     #[test]
+    fn forgets_the_tools_that_are_gone() {
+        let quotas = quotas(8, 8, None);
+        let stays = quotas.for_tool("stays", false, 0);
+        for number in 0..100 {
+            quotas.for_tool(&number.to_string(), false, 0);
+        }
+        // The last one is forgotten when the next is asked for.
+        assert!(quotas.tools.lock().unwrap().len() <= 2);
+        assert!(stays.take_memory(1600));
+        assert!(!quotas.for_tool("stays", false, 0).take_memory(1));
+    }
+
+    #[test]
     fn a_call_of_any_weight_fits_into_the_smallest_share() {
         for calls in 1..=16 {
             let quotas = quotas(calls, 0, Some(1));

@@ -185,10 +185,14 @@ mod tests {
             format!("(type ${name} (enum {names})) (export \"{name}\" (type ${name}))")
         };
         let json = r#"{"worlds": {"w": {"types": {"shade": {"items": {"n0": "Dark."}}}}}}"#;
+        let exports: String = exports.iter().map(export).collect();
+        read_with(&exports, json)
+    }
+
+    fn read_with(text: &str, json: &str) -> TypeComments {
         let json = json.replace('"', "\\22");
         let section = format!("(@custom \"package-docs\" \"\\01{json}\")");
-        let exports: String = exports.iter().map(export).collect();
-        let bytes = wat::parse_str(format!("(component {exports} {section})")).unwrap();
+        let bytes = wat::parse_str(format!("(component {text} {section})")).unwrap();
         let engine = Engine::default();
         let component = Component::new(&engine, &bytes).unwrap();
         TypeComments::read(&engine, &component, &Docs::read(&bytes))
@@ -208,12 +212,30 @@ mod tests {
         let large = MAX_PARTS + 1;
         let comments = read(&[("shade", 3), ("large", large)]);
         assert_eq!(comments.of_item(&shade, &first), Some("Dark."));
-        let names: Vec<String> = (0..MAX_NAMED_PARTS / MAX_PARTS)
-            .map(|at| format!("large{at}"))
-            .collect();
-        let many = names.iter().map(|name| (&**name, large));
-        let many: Vec<_> = std::iter::once(("shade", 3)).chain(many).collect();
-        assert!(read(&many).0.is_empty());
+        let most = MAX_NAMED_PARTS / MAX_PARTS;
+        let names: Vec<String> = (0..most).map(|at| format!("large{at}")).collect();
+        // An enum is a part, as is each of its names.
+        for size in [large, MAX_PARTS - 1] {
+            let large = names.iter().map(|name| (&**name, size));
+            let all: Vec<_> = std::iter::once(("shade", 3)).chain(large).collect();
+            assert!(read(&all).0.is_empty(), "{size}");
+            let fewer = read(&all[..most]);
+            assert_eq!(fewer.of_item(&shade, &first), Some("Dark."), "{size}");
+        }
+    }
+
+    #[test]
+    fn reads_the_comments_on_types_of_an_interface() {
+        let shade = r#"(type $t (enum "n0" "n1")) (instance $i (export "shade" (type $t)))
+            (export "acme:paint/colours" (instance $i))"#;
+        let json = r#"{"interfaces": {"colours": {"types":
+            {"shade": {"docs": "A shade.", "items": {"n1": "Light."}}}}}}"#;
+        let comments = read_with(shade, &json.replace('\n', ""));
+        let labels = ["n0", "n1"].map(Label::new);
+        let shade = Shape::Enum(labels.to_vec());
+        assert_eq!(comments.of_type(&shade), Some("A shade."));
+        let items = labels.map(|label| comments.of_item(&shade, &label));
+        assert_eq!(items, [None, Some("Light.")]);
     }
 
     #[test]
@@ -225,6 +247,14 @@ mod tests {
             (&[("size", none), ("size", pixels)], Some(pixels)),
             (&[("size", pixels), ("size", none)], Some(pixels)),
             (&[("size", pixels), ("area", pixels)], Some(pixels)),
+            (
+                &[("size", none), ("size", pixels), ("size", pixels)],
+                Some(pixels),
+            ),
+            (
+                &[("size", pixels), ("size", pixels), ("size", none)],
+                Some(pixels),
+            ),
             (&[("size", pixels), ("area", metres)], None),
             (&[("size", pixels), ("size", metres)], None),
             (&[("size", pixels), ("area", none)], None),

@@ -214,10 +214,14 @@ mod tests {
 
     /// Makes a component with these sections `package-docs`.
     fn component(sections: &[&[u8]]) -> Vec<u8> {
+        component_with(SECTION, sections)
+    }
+
+    fn component_with(name: &str, sections: &[&[u8]]) -> Vec<u8> {
         let mut bytes = wat::parse_str("(component (core module))").unwrap();
         for section in sections {
-            let mut named = vec![SECTION.len() as u8];
-            named.extend_from_slice(SECTION.as_bytes());
+            let mut named = vec![name.len() as u8];
+            named.extend_from_slice(name.as_bytes());
             named.extend_from_slice(section);
             // A custom section, with its length as a LEB128 of five bytes.
             bytes.push(0);
@@ -281,8 +285,34 @@ mod tests {
             assert_eq!(comment(&[bad], None, "f"), None);
             assert_eq!(comment(&[bad, right], None, "f").unwrap(), "Right.");
         }
+        let blanks = b" ".repeat(MAX_SECTION_BYTES - (right.len() - 1));
+        let widest = [&right[..], &blanks].concat();
+        assert_eq!(comment(&[&widest], None, "f").unwrap(), "Right.");
+        let other = Docs::read(&component_with("package-text", &[right]));
+        assert_eq!(other.function(&path(None, "f")), None);
         let many: Vec<&[u8]> = vec![b"\x01{}"; MAX_SECTIONS];
         assert_eq!(comment(&[&many[..], &[right]].concat(), None, "f"), None);
+    }
+
+    #[test]
+    fn knows_whether_a_type_has_a_comment() {
+        let types = r#""types": {"shade": {"docs": "Dark."}}"#;
+        for (json, expected) in [
+            (format!(r#"{{"worlds": {{"w": {{{types}}}}}}}"#), true),
+            (format!(r#"{{"interfaces": {{"i": {{{types}}}}}}}"#), true),
+            (
+                format!(r#"{{"worlds": {{"w": {{"interfaces": {{"i": {{{types}}}}}}}}}}}"#),
+                true,
+            ),
+            (
+                r#"{"worlds": {"w": {"funcs": {"f": {"docs": "F."}}}}, "interfaces": {"i": {}}}"#
+                    .to_owned(),
+                false,
+            ),
+        ] {
+            let docs = Docs::read(&component(&[format!("\u{1}{json}").as_bytes()]));
+            assert_eq!(docs.has_types(), expected, "{json}");
+        }
     }
 
     #[test]

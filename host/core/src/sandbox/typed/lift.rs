@@ -163,7 +163,7 @@ fn not_finite(value: f64) -> &'static str {
     let [nan, infinity, minus] = NOT_FINITE;
     match value {
         _ if value.is_nan() => nan,
-        _ if value > 0.0 => infinity,
+        _ if value.is_sign_positive() => infinity,
         _ => minus,
     }
 }

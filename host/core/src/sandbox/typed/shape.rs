@@ -178,7 +178,8 @@ impl<'a> ShapeReader<'a> {
     }
 
     fn labels<'n>(&mut self, names: impl Iterator<Item = &'n str>) -> Result<Vec<Label>, String> {
-        let labels: Vec<Label> = names.take(MAX_PARTS + 1).map(Label::new).collect();
+        // So many never fit: the type itself is a part.
+        let labels: Vec<Label> = names.take(MAX_PARTS).map(Label::new).collect();
         match self.parts.checked_sub(labels.len()) {
             Some(left) => self.parts = left,
             None => return Err(format!("types of more than {MAX_PARTS} parts")),

@@ -73,6 +73,7 @@ impl Root {
             depth: (self.base.depth + DEEPER).min(MAX_DEPTH),
             folders: MAX_FOLDERS,
             hidden: true,
+            ..SearchBounds::of(&self.base)
         };
         let found = Search::new(&self.base, bounds).run().skills;
         let Some(first) = found.first() else {
@@ -99,10 +100,8 @@ impl Root {
         let visible = found
             .iter()
             .filter(|path| !path.split('/').any(|step| step.starts_with('.')));
-        let depth = match visible.map(depth).max() {
-            Some(depth) if depth > self.base.depth => format!(", or `depth = {depth}`"),
-            _ => String::new(),
-        };
+        let depth = visible.map(depth).max();
+        let depth = depth.map_or_else(String::new, |depth| format!(", or `depth = {depth}`"));
         Some(format!(
             "there are no skills in `{root}`, but {count} a SKILL.md: did you mean \
              `{}`{depth}?",

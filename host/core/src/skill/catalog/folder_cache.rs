@@ -47,11 +47,10 @@ impl FolderCache {
     pub(super) fn get(&self, root: usize, name: &str) -> Option<Folder> {
         let mut folders = self.folders();
         let at = folders.iter().position(|cached| cached.is(root, name))?;
-        if at > 0 {
-            let found = folders.remove(at)?;
-            folders.push_front(found);
-        }
-        folders.front().map(|cached| cached.folder.clone())
+        let found = folders.remove(at)?;
+        let folder = found.folder.clone();
+        folders.push_front(found);
+        Some(folder)
     }
 
     /// Adds a folder. It replaces one of the same name, or the least recently used one

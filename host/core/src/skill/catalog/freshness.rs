@@ -24,3 +24,22 @@ pub(crate) enum Freshness {
 pub(super) fn is_recent(age: Duration, took: Duration) -> bool {
     age < MAX_AGE.min(took * LISTING_SHARE)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_used_again_for_ten_times_as_long_as_they_took_and_at_most_a_second() {
+        let millis = Duration::from_millis;
+        for (took, longest) in [(0, 0), (1, 10), (90, 900), (100, 1000), (5000, 1000)] {
+            let age = millis(longest);
+            assert!(!is_recent(age, millis(took)), "{took}");
+            let younger = age.checked_sub(millis(1));
+            assert!(
+                younger.is_none_or(|age| is_recent(age, millis(took))),
+                "{took}"
+            );
+        }
+    }
+}

@@ -69,9 +69,9 @@ impl Stamp {
         })
     }
 
-    /// Returns whether a change from now on leads to another stamp.
-    fn is_settled(self) -> bool {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    /// Returns whether a change from `now` on leads to another stamp.
+    fn is_settled(self, now: SystemTime) -> bool {
+        let now = now.duration_since(UNIX_EPOCH);
         let last = u64::try_from(self.modified.0.max(self.changed.0)).unwrap_or(u64::MAX);
         now.is_ok_and(|now| last.saturating_add(SAME_TIME) < now.as_secs())
     }
@@ -99,7 +99,7 @@ impl FolderNames {
         {
             return Arc::clone(&kept.names);
         }
-        let is_settled = stamp.is_some_and(Stamp::is_settled);
+        let is_settled = stamp.is_some_and(|stamp| stamp.is_settled(SystemTime::now()));
         let (mut names, of_folder) = list();
         names.sort_unstable();
         let names = Arc::new(names);
@@ -133,7 +133,6 @@ impl CatalogNames {
             return Arc::clone(names);
         }
         if let Some(merged) = &*lock(&self.0)
-            && merged.roots.len() == roots.len()
             && merged
                 .roots
                 .iter()
@@ -187,6 +186,20 @@ mod tests {
             ..SkillsRoot::new(place)
         };
         Catalog::open(&[root], None).unwrap()
+    }
+
+    #[test]
+    fn a_stamp_is_settled_once_no_change_can_have_it() {
+        let at = |seconds| UNIX_EPOCH + Duration::from_millis(seconds * 1000 + 900);
+        for (modified, changed) in [(100, 90), (90, 100)] {
+            let stamp = Stamp {
+                modified: (modified, 0),
+                changed: (changed, 0),
+            };
+            assert!(!stamp.is_settled(at(90)));
+            assert!(!stamp.is_settled(at(100 + SAME_TIME)));
+            assert!(stamp.is_settled(at(101 + SAME_TIME)));
+        }
     }
 
     #[test]

@@ -137,3 +137,77 @@ pub(super) fn skill_name_of(name: &OsStr) -> Result<Option<String>, &'static str
     }
     Ok(Some(name.to_owned()))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use rustix::fs::CWD;
+
+    use crate::skill::catalog::{Catalog, SkillsRoot};
+
+    use super::*;
+
+    #[test]
+    fn names_links_that_may_be_skills_and_no_files() {
+        let place = tempfile::tempdir().unwrap();
+        let path = |name: &str| place.path().join(name);
+        fs::create_dir(path("a")).unwrap();
+        fs::write(path("file"), "x").unwrap();
+        symlink("a", path("to-folder")).unwrap();
+        symlink("file", path("to-file")).unwrap();
+        symlink("nothing", path("to-nothing")).unwrap();
+        let names = |follow_links| {
+            let root = SkillsRoot {
+                follow_links,
+                ..SkillsRoot::new(place.path())
+            };
+            let catalog = Catalog::open(&[root], None).unwrap();
+            (catalog.names(), catalog.problems())
+        };
+        let (skills, mut problems) = names(false);
+        assert_eq!(skills, ["a"]);
+        problems.sort();
+        let skipped = ["to-folder", "to-nothing"].map(|name| {
+            format!(
+                "skipped `{}`: it is a symlink; `follow_root_links = true` on its folder follows it",
+                path(name).display()
+            )
+        });
+        assert_eq!(problems, skipped);
+        let (skills, problems) = names(true);
+        assert_eq!(skills, ["a", "to-folder"]);
+        assert!(problems.is_empty(), "{problems:?}");
+    }
+
+    #[test]
+    fn says_which_file_or_folder_cannot_be_read() {
+        let place = tempfile::tempdir().unwrap();
+        fs::create_dir(place.path().join("a")).unwrap();
+        let fifo = place.path().join("a/SKILL.md");
+        let mode = Mode::from_raw_mode(0o600);
+        rustix::fs::mknodat(CWD, fifo, FileType::Fifo, mode, 0).unwrap();
+        let catalog = Catalog::open(&[SkillsRoot::new(place.path())], None).unwrap();
+        let problems = catalog.read("a").unwrap().problems;
+        assert!(
+            problems[0].starts_with("cannot read `SKILL.md`: "),
+            "{problems:?}"
+        );
+        let none = place.path().join("none");
+        let why = |roots: &[SkillsRoot], home| Catalog::open(roots, home).unwrap_err().to_string();
+        assert_eq!(
+            why(&[SkillsRoot::new(&none)], None),
+            format!("cannot open the skills folder `{}`", none.display())
+        );
+        assert_eq!(
+            why(&[], Some(&none)),
+            format!("cannot open the home folder `{}`", none.display())
+        );
+        let error = io::Error::from(Errno::IO);
+        assert_eq!(
+            catalog.roots[0].base.cannot_list("a", &error),
+            format!("cannot list `{}/a`: {error}", place.path().display())
+        );
+    }
+}

@@ -217,3 +217,37 @@ impl TreeNames {
             })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::skill::catalog::{Catalog, SkillsRoot};
+
+    #[tokio::test]
+    async fn a_call_searches_again_if_the_last_search_was_not_just_done() {
+        let places = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+        let roots = places.each_ref().map(|place| SkillsRoot {
+            depth: 2,
+            ..SkillsRoot::new(place.path())
+        });
+        let catalog = Catalog::open(&roots, None).unwrap();
+        fs::create_dir(places[0].path().join("tea")).unwrap();
+        fs::write(places[0].path().join("tea/SKILL.md"), "x").unwrap();
+        let earlier = |root: usize, took: Duration| {
+            let mut latest = catalog.roots[root].tree().unwrap().lock();
+            latest.ended = Instant::now().checked_sub(Duration::from_secs(1)).unwrap();
+            latest.took = took;
+        };
+        let names = || catalog.roots[0].tree().unwrap().names();
+        earlier(0, Duration::from_secs(1));
+        earlier(1, Duration::from_secs(1));
+        assert!(!catalog.refresh().await);
+        assert_eq!(names().names().count(), 0);
+        // One root was searched.
+        earlier(0, Duration::from_millis(99));
+        assert!(catalog.refresh().await);
+        assert_eq!(names().names().collect::<Vec<_>>(), ["tea"]);
+    }
+}

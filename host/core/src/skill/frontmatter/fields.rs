@@ -4,8 +4,6 @@
 //! Not here: the specification's limits on the text, such as the length of a name.
 //! `check` has those.
 
-use std::borrow::Cow;
-
 use super::entry::{YamlEntry, YamlValue};
 use super::{Field, Frontmatter, Pair, Problem, ProblemKind, quoted};
 
@@ -116,7 +114,7 @@ fn unknown(pairs: &mut Vec<Pair>, entry: YamlEntry<'_>, problems: &mut Vec<Probl
         return;
     }
     let value = match entry.value {
-        YamlValue::Text(text) | YamlValue::Plain(text) => trimmed(text),
+        YamlValue::Text(text) | YamlValue::Plain(text) => text.trim().to_owned(),
         YamlValue::List { written, .. } | YamlValue::Map { written, .. } => written.to_owned(),
     };
     pairs.push(Pair {
@@ -129,9 +127,9 @@ fn unknown(pairs: &mut Vec<Pair>, entry: YamlEntry<'_>, problems: &mut Vec<Probl
 /// Returns a value as text, and adds a problem if it is something else.
 fn text_of(value: YamlValue<'_>, path: &str, line: u32, problems: &mut Vec<Problem>) -> String {
     let (kind, what, advice, text) = match value {
-        YamlValue::Text(text) => return trimmed(text),
+        YamlValue::Text(text) => return text.trim().to_owned(),
         YamlValue::Plain(text) => match ScalarType::of(&text) {
-            ScalarType::Text => return trimmed(text),
+            ScalarType::Text => return text.trim().to_owned(),
             ScalarType::Null => (
                 ProblemKind::NotText,
                 "null".to_owned(),
@@ -159,13 +157,6 @@ fn text_of(value: YamlValue<'_>, path: &str, line: u32, problems: &mut Vec<Probl
     text
 }
 
-fn trimmed(text: Cow<'_, str>) -> String {
-    match text {
-        Cow::Owned(text) if text.trim().len() == text.len() => text,
-        text => text.trim().to_owned(),
-    }
-}
-
 /// The type of an unquoted scalar: by the core schema of YAML 1.2, with the booleans
 /// and dates of 1.1, because other hosts may read 1.1.
 enum ScalarType {
@@ -177,8 +168,6 @@ enum ScalarType {
 impl ScalarType {
     fn of(text: &str) -> Self {
         match text {
-            // A key without a value is empty text here; `check` reports it.
-            "" => Self::Text,
             "~" | "null" | "Null" | "NULL" => Self::Null,
             "true" | "True" | "TRUE" | "false" | "False" | "FALSE" | "yes" | "Yes" | "YES"
             | "no" | "No" | "NO" | "on" | "On" | "ON" | "off" | "Off" | "OFF" => {
@@ -186,6 +175,7 @@ impl ScalarType {
             }
             _ if is_number(text) => Self::Other("a number"),
             _ if is_date(text) => Self::Other("a date"),
+            // A key without a value is empty text; `check` reports it.
             _ => Self::Text,
         }
     }

@@ -293,6 +293,16 @@ mod tests {
                 "name@2 plain \"a\"\ndescription@3 \"@b\"\n",
             ),
             (
+                "key without a value at the end",
+                "description: a: b\nx:",
+                "description@2 \"a: b\"\nx@3 plain \"\"\n",
+            ),
+            (
+                "keys start with a letter, a digit or a low line",
+                "description: a: b\n.c: d\n-e: f\n_g: h\n",
+                "description@2 \"a: b .c: d -e: f\"\n_g@5 plain \"h\"\n",
+            ),
+            (
                 "lines before the first key",
                 "words\n- more\nname: a\n",
                 "name@4 plain \"a\"\n",

@@ -101,7 +101,7 @@ impl<'a> YamlEvents<'a> {
         };
         self.events_left = left;
         match self.parser.next() {
-            Some(Ok((event, span))) if has_reference_or_tag(&event) => {
+            Some(Ok((event, span))) if has_anchor_or_tag(&event) => {
                 Err(self.refuse_at(&span, "anchors, aliases and tags are not allowed here"))
             }
             Some(Ok(event)) => Ok(event),
@@ -237,14 +237,14 @@ fn scalar<'a>(text: Cow<'a, str>, style: ScalarStyle, span: &Span) -> YamlValue<
     }
 }
 
-/// Returns whether a node has an anchor or a tag, or is an alias.
-fn has_reference_or_tag(event: &Event<'_>) -> bool {
+/// Returns whether a node has an anchor or a tag. The parser refuses an alias of an
+/// anchor that it has not seen.
+fn has_anchor_or_tag(event: &Event<'_>) -> bool {
     match event {
         Event::Scalar(_, _, anchor, tag) => *anchor != 0 || tag.is_some(),
         Event::SequenceStart(_, anchor, tag) | Event::MappingStart(_, anchor, tag) => {
             *anchor != 0 || tag.is_some()
         }
-        Event::Alias(_) | Event::UnresolvedAlias(_) => true,
         _ => false,
     }
 }
@@ -369,7 +369,10 @@ mod tests {
             ("alias", "a: *b\n", 2),
             ("anchor", "a: b\nb: &x\n", 3),
             ("anchor in a list", "a: b\nb:\n  - &x y\n", 4),
+            ("anchor of a list", "a: b\nb: &x [c]\n", 3),
+            ("anchor of a map", "a: b\nb: &x {c: d}\n", 3),
             ("tag", "a: !!str b\n", 2),
+            ("tag of a list", "a: b\nb: !!seq [c]\n", 3),
             ("too deep", &deep, 2),
             ("directive", "%YAML 1.2\n", 2),
         ];

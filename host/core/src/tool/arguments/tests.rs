@@ -152,6 +152,47 @@ fn names_the_property_that_does_not_fit() {
 }
 
 #[test]
+fn names_what_does_not_fit_within_a_property_and_in_all_arguments() {
+    let point = json!({
+        "type": "object",
+        "properties": {"x": {"type": "integer"}},
+        "required": ["x"],
+        "additionalProperties": false,
+    });
+    for (schema_source, arguments, message) in [
+        (
+            json!({"properties": {"at": point}}),
+            json!({"at": {}}),
+            "Missing required argument: 'at.x'",
+        ),
+        (
+            json!({"properties": {"at": point}}),
+            json!({"at": {"x": 1, "y": null}}),
+            "Unknown argument: 'y'",
+        ),
+        (
+            json!({"properties": {"x": {}}, "anyOf": [{"required": ["x"]}]}),
+            json!({}),
+            "Invalid arguments: {} is not valid under any of the schemas listed in the 'anyOf' \
+             keyword",
+        ),
+        (
+            json!({"allOf": [{"type": "array"}]}),
+            json!({}),
+            "Invalid arguments: {} is not of type \"array\"",
+        ),
+        (
+            json!({"additionalProperties": true, "allOf": [{"required": ["x"]}]}),
+            json!({}),
+            "Missing required argument: 'x'",
+        ),
+    ] {
+        let error = schema(schema_source).check(arguments).unwrap_err();
+        assert_eq!(error, CallError::Arguments(message.to_owned()));
+    }
+}
+
+#[test]
 fn messages_stay_short_for_schemas_with_long_names() {
     let long = "x".repeat(5000);
     let mut choices = json!({"required": [&long]});
@@ -307,15 +348,24 @@ fn whole_numbers_reach_a_guest_as_integers() {
         let checked = Value::Object(schema.check(arguments).unwrap());
         assert_eq!(checked.to_string(), format!("{{\"a\":{read}}}"));
     }
+    let nested = compile(json!({"properties": {"a": {}}})).unwrap();
+    let checked = nested.check(json!({"a": [{"b": 5.0}]})).unwrap();
+    assert_eq!(Value::Object(checked).to_string(), r#"{"a":[{"b":5}]}"#);
 }
 
 #[test]
 fn null_counts_as_absent_unless_the_schema_takes_it() {
     let schema = schema(json!({
-        "properties": {"a": {"type": "integer"}, "b": {"type": ["integer", "null"]}},
+        "properties": {
+            "a": {"type": "integer"},
+            "b": {"type": ["integer", "null"]},
+            "c": {"type": "null"},
+            "d": {"type": ["integer", "string"]},
+        },
     }));
-    let checked = schema.check(json!({"a": null, "b": null})).unwrap();
-    assert_eq!(Value::Object(checked), json!({"b": null}));
+    let nulls = json!({"a": null, "b": null, "c": null, "d": null});
+    let checked = schema.check(nulls).unwrap();
+    assert_eq!(Value::Object(checked), json!({"b": null, "c": null}));
 }
 
 #[test]
@@ -362,5 +412,6 @@ fn refuses_arguments_that_are_not_json() {
             "{error}"
         );
     }
+    assert!(parse_arguments(&" ".repeat(MAX_ARGUMENTS)).is_ok());
     assert!(parse_arguments(&" ".repeat(MAX_ARGUMENTS + 1)).is_err());
 }

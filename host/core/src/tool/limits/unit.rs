@@ -115,8 +115,6 @@ pub(crate) trait Quantity: Clone {
     fn of(quantity: Option<u64>) -> Self;
     /// Returns the quantity, if there is one.
     fn quantity(&self) -> Option<u64>;
-    /// Returns the value as a stopped call shows it.
-    fn show(&self) -> String;
 }
 
 impl Quantity for Duration {
@@ -125,9 +123,6 @@ impl Quantity for Duration {
     }
     fn quantity(&self) -> Option<u64> {
         Some(u64::try_from(self.as_millis()).unwrap_or(u64::MAX))
-    }
-    fn show(&self) -> String {
-        format!("{self:?}")
     }
 }
 
@@ -138,9 +133,6 @@ impl Quantity for usize {
     fn quantity(&self) -> Option<u64> {
         u64::try_from(*self).ok()
     }
-    fn show(&self) -> String {
-        self.to_string()
-    }
 }
 
 impl Quantity for u32 {
@@ -150,9 +142,6 @@ impl Quantity for u32 {
     fn quantity(&self) -> Option<u64> {
         Some((*self).into())
     }
-    fn show(&self) -> String {
-        self.to_string()
-    }
 }
 
 impl<Q: Quantity> Quantity for Option<Q> {
@@ -161,9 +150,6 @@ impl<Q: Quantity> Quantity for Option<Q> {
     }
     fn quantity(&self) -> Option<u64> {
         self.as_ref().and_then(Q::quantity)
-    }
-    fn show(&self) -> String {
-        self.as_ref().map(Q::show).unwrap_or_default()
     }
 }
 

@@ -31,6 +31,8 @@ pub(in crate::skill::catalog) struct SearchBounds {
     pub(in crate::skill::catalog) depth: usize,
     /// Most folders to look into.
     pub(in crate::skill::catalog) folders: usize,
+    /// Most directory entries to read.
+    pub(in crate::skill::catalog) entries: usize,
     /// True if hidden folders are searched.
     pub(in crate::skill::catalog) hidden: bool,
 }
@@ -40,6 +42,7 @@ impl SearchBounds {
         Self {
             depth: root.depth,
             folders: MAX_FOLDERS,
+            entries: MAX_ENTRIES,
             hidden: false,
         }
     }
@@ -130,8 +133,8 @@ impl<'a> Search<'a> {
             SearchState::Listing(mut folder, mut entries) => match entries.next() {
                 Some(Ok(entry)) => {
                     self.entries += 1;
-                    if self.entries > MAX_ENTRIES {
-                        return self.stop(&folder.path, MAX_ENTRIES, "files and folders");
+                    if self.entries > self.bounds.entries {
+                        return self.stop(&folder.path, self.bounds.entries, "files and folders");
                     }
                     if self.bounds.hidden {
                         // A search for advice takes hidden folders too, and `.git` holds none.
@@ -209,7 +212,7 @@ impl<'a> Search<'a> {
             return;
         };
         let handle = Dir::from_std_file(handle.into());
-        if skill_md::is_in(&handle, &mut self.entries, MAX_ENTRIES) {
+        if skill_md::is_in(&handle, &mut self.entries, self.bounds.entries) {
             self.skills.push(path);
         } else if folder.depth + 1 < self.bounds.depth {
             self.folders.push_back((path, folder.depth + 1));
@@ -248,10 +251,15 @@ mod tests {
     use crate::skill::catalog::SkillsRoot;
 
     fn search(path: &Path, folders: usize) -> TreeNames {
+        search_entries(path, folders, MAX_ENTRIES)
+    }
+
+    fn search_entries(path: &Path, folders: usize, entries: usize) -> TreeNames {
         let root = RootFolder::open(&SkillsRoot::new(path)).unwrap();
         let bounds = SearchBounds {
             depth: 3,
             folders,
+            entries,
             hidden: false,
         };
         Search::new(&root, bounds).run().into_names()
@@ -278,12 +286,36 @@ mod tests {
     }
 
     #[test]
+    fn stops_at_the_most_entries_and_says_so() {
+        let place = tempfile::tempdir().unwrap();
+        for skill in ["a", "b"] {
+            let skill = place.path().join(skill);
+            fs::create_dir(&skill).unwrap();
+            fs::write(skill.join("SKILL.md"), "x").unwrap();
+        }
+        for number in 0..8 {
+            fs::write(place.path().join(number.to_string()), "x").unwrap();
+        }
+        // The root has ten. The folders with a SKILL.md are not listed.
+        for (entries, found) in [(10, 2), (9, 0), (1, 0)] {
+            let names = search_entries(place.path(), 100, entries);
+            assert_eq!(names.names().count(), found, "{entries}");
+            let problem = names.problems.join("; ");
+            let stopped = problem.contains(&format!("more than {entries} files and folders"));
+            assert_eq!(stopped, found == 0, "{entries}: {problem}");
+        }
+    }
+
+    #[test]
     fn describes_a_bounded_number_of_problems() {
         let place = tempfile::tempdir().unwrap();
-        for number in 0..MAX_PROBLEMS + 50 {
+        let link = |number: usize| {
             let link = place.path().join(number.to_string());
             std::os::unix::fs::symlink("/", link).unwrap();
-        }
+        };
+        (0..MAX_PROBLEMS).for_each(link);
+        assert_eq!(search(place.path(), 1000).problems.len(), MAX_PROBLEMS);
+        (MAX_PROBLEMS..MAX_PROBLEMS + 50).for_each(link);
         let problems = search(place.path(), 1000).problems;
         assert_eq!(problems.len(), MAX_PROBLEMS + 1);
         assert!(

@@ -53,7 +53,7 @@ impl<'a> YamlEvents<'a> {
 
     fn json(&mut self, event: Event<'a>, span: &Span) -> Result<Value, YamlError> {
         match event {
-            Event::Scalar(_, style, ..) if is_empty(style, span) => Ok(Value::Null),
+            // The parser reports a key without a value as `~`.
             Event::Scalar(text, ScalarStyle::Plain, ..) => plain(&text).ok_or_else(|| {
                 let message = format!("JSON has no number {}", quoted(&text));
                 self.refuse_at(span, &message)
@@ -157,10 +157,10 @@ mod tests {
                 json!({"a": 18_446_744_073_709_551_615_u64, "b": 18_446_744_073_709_551_616.0}),
             ),
             (
-                "a: true\nb: FALSE\nc: null\nd: ~\ne:\nf: yes\ng: on\nh: 2024-01-31\ni: 1_000\nj: 1.2.3\nk: 'true'\nl: '1'\nm: e3\nn: .\no: 0x\np: 1e\n",
+                "a: true\nb: FALSE\nc: null\nd: ~\ne:\nf: yes\ng: on\nh: 2024-01-31\ni: 1_000\nj: 1.2.3\nk: 'true'\nl: '1'\nm: e3\nn: .\no: 0x\np: 1e\nq: 1ex\nr: 0xg\ns: 1.x\n",
                 json!({"a": true, "b": false, "c": null, "d": null, "e": null, "f": "yes",
                        "g": "on", "h": "2024-01-31", "i": "1_000", "j": "1.2.3", "k": "true",
-                       "l": "1", "m": "e3", "n": ".", "o": "0x", "p": "1e"}),
+                       "l": "1", "m": "e3", "n": ".", "o": "0x", "p": "1e", "q": "1ex", "r": "0xg", "s": "1.x"}),
             ),
             (
                 "a: [1, x, [y]]\nb:\n  - c: d\n    e: [f]\n  -\nmetadata: {version: 1.0, \"k\": v}\n1: one\n",

@@ -1,0 +1,129 @@
+//! The engine: its slots, its clock, and the code that it runs.
+
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
+use super::*;
+
+#[test]
+fn the_default_for_all_calls_is_a_quarter_of_the_memory() {
+    let mut load = Load::default();
+    assert_eq!(calls_memory(&load), machine::memory() / 4);
+    load.calls_memory = Some(5 << 20);
+    assert_eq!(calls_memory(&load), 5 << 20);
+}
+
+fn engine(calls: u32) -> EpochEngine {
+    let load = Load {
+        calls,
+        stack: 128 << 10,
+        ..Load::default()
+    };
+    EpochEngine::new(&load, 1 << 20, true).unwrap()
+}
+
+#[test]
+fn has_the_calls_and_the_stack_of_its_configuration() {
+    let some = engine(8);
+    let calls = (some.calls(), some.calls_per_tool());
+    assert_eq!((calls, some.stack()), ((8, 2), 128 << 10));
+    assert_eq!(engine(0).calls(), 1);
+}
+
+#[derive(Debug)]
+struct NoFunctions;
+
+impl CacheStore for NoFunctions {
+    fn get(&self, _: &[u8]) -> Option<std::borrow::Cow<'_, [u8]>> {
+        None
+    }
+
+    fn insert(&self, _: &[u8], _: Vec<u8>) -> bool {
+        false
+    }
+}
+
+#[test]
+fn runs_what_is_compiled_for_its_kind_of_bounds_checks() {
+    let engine = engine(1);
+    let hash = |engine: &Engine| {
+        let mut hasher = DefaultHasher::new();
+        engine.precompile_compatibility_hash().hash(&mut hasher);
+        hasher.finish()
+    };
+    for checks in [BoundsChecks::GuardPages, BoundsChecks::Explicit] {
+        let compiles = for_compiling(checks, None::<Arc<NoFunctions>>).unwrap();
+        let is_same = hash(&compiles) == hash(&engine.engine);
+        assert_eq!(is_same, checks == engine.bounds_checks, "{checks:?}");
+    }
+}
+
+#[test]
+fn a_call_takes_a_slot_for_each_two_memories_of_its_component() {
+    let engine = engine(8);
+    for (memories, slots) in [(0, 1), (1, 1), (2, 1), (3, 2), (8, 4)] {
+        let modules = "(core module (memory 1))".repeat(memories);
+        let instances: String = (0..memories)
+            .map(|number| format!("(core instance (instantiate {number}))"))
+            .collect();
+        let component = format!("(component {modules} {instances})");
+        let component = wat::parse_str(component).unwrap();
+        let component = Component::new(&engine.engine, component).unwrap();
+        assert_eq!(engine.weight(&component), slots, "{memories} memories");
+    }
+}
+
+#[tokio::test]
+async fn only_strangers_guests_take_turns() {
+    let engine = engine(8);
+    for is_built_in in [false, true] {
+        let quota = engine.quota("tool", is_built_in, 1 << 20);
+        let slot = engine.enter(&quota, 1).await.unwrap();
+        assert_eq!(slot.turns.is_none(), is_built_in);
+    }
+    // The host's own work is on strangers' components.
+    let slot = engine.enter_unqueued(1).await.unwrap();
+    assert!(slot.turns.is_some());
+}
+
+#[tokio::test]
+async fn the_clock_ticks_while_a_call_is_in_flight_and_only_then() {
+    let engine = engine(1);
+    let module = r#"(module (func (export "ends")) (func (export "loops") (loop br 0)))"#;
+    let module = wat::parse_str(module).unwrap();
+    let module = wasmtime::Module::new(&engine.engine, module).unwrap();
+    let mut store = wasmtime::Store::new(&engine.engine, ());
+    store.set_epoch_deadline(1);
+    let instance = wasmtime::Instance::new(&mut store, &module, &[]).unwrap();
+    let mut run = |function: &str, ticks: u64, wait: Duration| {
+        store.set_epoch_deadline(ticks);
+        thread::sleep(wait);
+        let function = instance.get_typed_func::<(), ()>(&mut store, function);
+        function.unwrap().call(&mut store, ()).is_ok()
+    };
+    let quota = engine.quota("tool", false, 1 << 20);
+    let slot = engine.enter(&quota, 1).await.unwrap();
+    let start = std::time::Instant::now();
+    assert!(!run("loops", 1, Duration::ZERO));
+    assert!(
+        start.elapsed() < Duration::from_millis(500),
+        "it was parked"
+    );
+    drop(slot);
+    // The last tick may be on its way.
+    assert!(run("ends", 2, 10 * TICK));
+}
+
+#[test]
+fn asks_the_kernel_for_written_pages_only_if_it_can_swap_none() {
+    for (can_scan, has_swap, expected) in [
+        (true, false, (Enabled::Yes, 2 << 20)),
+        (true, true, (Enabled::No, 256 << 10)),
+        (false, false, (Enabled::No, 256 << 10)),
+        (false, true, (Enabled::No, 256 << 10)),
+    ] {
+        assert_eq!(reset(can_scan, has_swap, 1 << 30, 2), expected);
+    }
+    // On a machine with little memory, a quarter of it for all together.
+    assert_eq!(reset(true, false, 8 << 20, 2), (Enabled::Yes, 1 << 20));
+    assert_eq!(reset(true, true, 32 << 10, 8), (Enabled::No, 1 << 10));
+}

@@ -149,6 +149,15 @@ fn a_record_names_the_caller_and_what_the_call_cost() {
 }
 
 #[test]
+fn a_record_names_the_skill_that_a_path_leads_to() {
+    let folders = Folders::new();
+    let host = host(&folders, AuditMode::Required);
+    let path = folders.root.join("a/SKILL.md");
+    call(&host, "read_skill_file", json!({ "path": path })).unwrap();
+    assert_eq!(records(&log(&folders))[0]["skill"], "a");
+}
+
+#[test]
 fn over_http_a_record_has_the_peer_and_the_trace() {
     let folders = Folders::new();
     folders.write("a/SKILL.md", "# A\n");

@@ -122,6 +122,18 @@ fn a_checkpoint_comes_after_a_time() {
 }
 
 #[test]
+fn a_checkpoint_that_is_late_comes_with_the_next_record() {
+    let log = SignedLog::new("checkpoint_time = \"100ms\"\n");
+    let host = log.host();
+    // Each call has a runtime of its own, and with it goes the timer.
+    record(&host, 1);
+    std::thread::sleep(std::time::Duration::from_millis(101));
+    record(&host, 1);
+    let report = log.verify(&["audit.jsonl"]);
+    assert_eq!((report.checkpoints, report.unproven), (1, 0), "{report:?}");
+}
+
+#[test]
 fn a_log_without_a_signer_is_chained_and_not_proven() {
     let log = SignedLog::new("");
     let builder = Host::builder().without_embedded_tools();
@@ -162,8 +174,9 @@ fn rotation_by_rename_goes_on_with_the_chain() {
     let log = SignedLog::new(AT_THE_END);
     let host = log.host();
     let late = log.host();
-    record(&late, 1);
     record(&host, 2);
+    // The last record before the rotation is not the host's own.
+    record(&late, 1);
     fs::rename(&log.path, log.beside("audit.jsonl.1")).unwrap();
     record(&host, 2);
     // As logrotate's `create` does: the new file is there before it is used.
@@ -177,7 +190,9 @@ fn rotation_by_rename_goes_on_with_the_chain() {
     let files = ["audit.jsonl.1", "audit.jsonl.2", "audit.jsonl"];
     log.prove(&files, 8);
     for file in &files[1..] {
-        assert_eq!(log.records(file)[0]["outcome"], "continued", "{file}");
+        let first = &log.records(file)[0];
+        assert_eq!(first["outcome"], "continued", "{file}");
+        assert_eq!(first.get("gap_bytes"), None, "nothing is missing: {file}");
     }
     // A file is missing.
     let without = log.verify(&[files[0], files[2]]);
@@ -290,6 +305,42 @@ fn a_host_does_not_go_on_with_a_chain_that_others_made() {
 }
 
 #[test]
+fn a_host_goes_on_with_its_own_chain_in_a_new_file_that_is_no_longer() {
+    let log = SignedLog::new(AT_THE_END);
+    let host = log.host();
+    record(&host, 3);
+    let own = fs::read_to_string(&log.path).unwrap();
+    let own = own.lines().last().unwrap().as_bytes();
+    let next = Link::of(own).unwrap().after(own);
+    fs::rename(&log.path, log.beside("audit.jsonl.1")).unwrap();
+    // Others have made as many records.
+    let other = log.host();
+    record(&other, 3);
+    record(&host, 1);
+    let text = fs::read_to_string(&log.path).unwrap();
+    let last = text.lines().last().unwrap().as_bytes();
+    assert_eq!(Link::of(last), Some(next));
+}
+
+#[test]
+fn processes_go_on_with_the_chain_of_one_another_in_a_long_file() {
+    let log = SignedLog::new(AT_THE_END);
+    record(&log.host(), 1);
+    let text = fs::read_to_string(&log.path).unwrap();
+    let old = "{\"time\":\"2026-01-01T00:00:00.000Z\",\"id\":null,\"tool\":\"read_skill\",\
+               \"outcome\":\"output\"}\n";
+    // Longer than what is read to find a record.
+    fs::write(&log.path, format!("{text}{}", old.repeat(4_000))).unwrap();
+    let (one, other) = (log.host(), log.host());
+    for _ in 0..3 {
+        record(&one, 1);
+        record(&other, 1);
+    }
+    drop((one, other));
+    log.prove(&["audit.jsonl"], 7);
+}
+
+#[test]
 fn a_log_of_a_version_without_a_chain_is_vouched_for() {
     let log = SignedLog::new(AT_THE_END);
     let old = "{\"time\":\"2026-01-01T00:00:00.000Z\",\"id\":null,\"tool\":\"read_skill\",\
@@ -365,13 +416,19 @@ fn a_record_that_is_cut_anywhere_is_closed_and_vouched_for() {
 fn what_others_append_is_no_record() {
     let log = SignedLog::new(AT_THE_END);
     let host = log.host();
+    let mut vouched = 0;
     record(&host, 1);
-    let mut file = OpenOptions::new().append(true).open(&log.path).unwrap();
-    file.write_all(b"noise\n").unwrap();
-    record(&host, 1);
+    // Once more than the end that is read of a log.
+    for times in [1, 30_000] {
+        let noise = "noise\n".repeat(times);
+        let mut file = OpenOptions::new().append(true).open(&log.path).unwrap();
+        file.write_all(noise.as_bytes()).unwrap();
+        record(&host, 1);
+        vouched += noise.len() + 1;
+    }
     drop(host);
-    let report = log.prove(&["audit.jsonl"], 2);
-    assert_eq!(report.vouched_bytes, b"noise\n\n".len() as u64);
+    let report = log.prove(&["audit.jsonl"], 3);
+    assert_eq!(report.vouched_bytes, vouched as u64);
 }
 
 #[test]

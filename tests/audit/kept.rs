@@ -102,12 +102,16 @@ fn one_chain_does_not_stand_for_another_that_is_gone() {
             );
             assert!(!report.is_proven());
         }
+        // A copy of it is not another one.
+        fs::copy(log.beside("other"), log.beside("copy")).unwrap();
+        assert!(!log.verify_kept(&["other", "copy"], &other).is_proven());
         // Each is right by itself, and both are with the checkpoints of both.
         assert!(log.verify_kept(&["other"], &other).is_proven());
         for files in [["one", "other"], ["other", "one"]] {
             let report = log.verify_kept(&files, &kept);
             assert_eq!(words(&report), [""; 0]);
             assert_eq!((report.kept, report.unproven), (3 + calls as u64, 0));
+            assert_eq!(report.chains, 2);
             assert_eq!(report.records, 6 + 2 * calls as u64);
             // Nothing ties them to each other without.
             for kept in ["", &one, &other] {

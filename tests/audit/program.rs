@@ -310,6 +310,8 @@ fn shows_the_records_that_are_asked_for() {
     ] {
         assert_eq!(show(more).lines().count(), count, "{more:?}");
     }
+    // Of several files, the records of all.
+    assert_eq!(show(&["log"]).lines().count(), 4);
     let json = show(&["--tool", "read_skill", "--output", "json"]);
     assert_eq!(
         serde_json::from_str::<Value>(&json).unwrap()["tool"],

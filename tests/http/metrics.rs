@@ -62,6 +62,19 @@ fn metrics_count_calls_and_requests_without_names_from_peers() {
 }
 
 #[test]
+fn answers_are_counted_by_their_endpoint() {
+    let server = serve(HttpOptions::default());
+    let ask = |path: &str| Client::once(server.address, &Request::get(path));
+    for path in ["/metrics", "/healthz", "/readyz"] {
+        assert_eq!(ask(path).status, 200, "{path}");
+        let name = &path[1..];
+        let line = format!("skillhost_http_requests_total{{endpoint=\"{name}\",status=\"200\"}} 1");
+        let shown = ask("/metrics").body;
+        assert!(shown.lines().any(|shown| shown == line), "{line}\n{shown}");
+    }
+}
+
+#[test]
 fn a_component_that_is_not_served_is_counted() {
     let program = Program::new();
     program.write("skills/a/SKILL.md", "# A\n");

@@ -57,9 +57,12 @@ impl SigningKey {
     }
 
     fn token_until(&self, issuer: &str, scope: &str, expires: u64) -> String {
+        self.sign(&json!({"iss": issuer, "aud": RESOURCE, "exp": expires,
+                          "sub": "ci", "scope": scope}))
+    }
+
+    fn sign(&self, claims: &Value) -> String {
         let header = json!({"alg": "ES256", "kid": self.id}).to_string();
-        let claims = json!({"iss": issuer, "aud": RESOURCE, "exp": expires,
-                            "sub": "ci", "scope": scope});
         let claims = claims.to_string();
         let message = format!(
             "{}.{}",
@@ -239,11 +242,20 @@ fn a_peer_is_told_where_tokens_come_from_and_nothing_else() {
     }
     let poor = read(&server, "a", &key.token(issuer, "openid"));
     assert_eq!(poor.status, 403);
+    assert_eq!(poor.body, "the token has too few scopes\n");
     let challenge = poor.header("www-authenticate").unwrap();
     assert_eq!(
         challenge,
         format!("Bearer error=\"insufficient_scope\", {told}")
     );
+    // Another token would not help.
+    let nobody = json!({"iss": issuer, "aud": RESOURCE, "exp": now() + 600, "sub": "nobody"});
+    let nobody = read(&server, "a", &key.sign(&nobody));
+    assert_eq!(
+        (nobody.status, &*nobody.body),
+        (403, "the token is nobody's here\n")
+    );
+    assert_eq!(nobody.header("www-authenticate"), None);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! `skillhost serve --http`, as a process.
 
+use std::io::Read as _;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -87,6 +88,24 @@ fn localhost_is_every_loopback_address_and_no_other() {
         assert!((0..10).any(|_| refused()), "{address}");
     }
     drop(server);
+}
+
+#[test]
+fn requests_that_are_refused_are_logged() {
+    let program = Program::new();
+    program.write("skills/a/SKILL.md", "# A\n");
+    let mut server = ServerProcess::new(&program, &["--skills", "skills", "--log", "info"], None);
+    for (path, status) in [("/healthz", 200), ("/none", 404)] {
+        let answer = Client::once(server.address, &Request::get(path));
+        assert_eq!(answer.status, status, "{path}");
+    }
+    server.signal();
+    assert_eq!(server.wait(), Some(0));
+    let mut log = String::new();
+    let stderr = server.child.stderr.as_mut().unwrap();
+    stderr.read_to_string(&mut log).unwrap();
+    assert!(log.contains("refused \"GET\" \"/none\": 404"), "{log}");
+    assert!(!log.contains("/healthz"), "{log}");
 }
 
 #[test]

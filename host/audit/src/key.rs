@@ -7,7 +7,7 @@ use std::io::{Read, Write};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, ensure};
 use ed25519_dalek::pkcs8::spki::der::pem::LineEnding;
 use ed25519_dalek::pkcs8::{
     DecodePrivateKey as _, DecodePublicKey as _, EncodePrivateKey as _, EncodePublicKey as _,
@@ -64,9 +64,10 @@ impl PrivateKey {
         let metadata = file.metadata()?;
         ensure!(metadata.is_file(), "it is not a regular file");
         let owner = metadata.uid();
-        if owner != rustix::process::geteuid().as_raw() && owner != 0 {
-            bail!("it belongs to another user");
-        }
+        ensure!(
+            [0, rustix::process::geteuid().as_raw()].contains(&owner),
+            "it belongs to another user"
+        );
         ensure!(
             metadata.mode() & 0o077 == 0,
             "users other than its owner may read or write it; set its mode to 0600"
@@ -229,6 +230,40 @@ mod tests {
             openssl.public().to_pem().unwrap().lines().nth(1),
             Some("MCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=")
         );
+    }
+
+    #[test]
+    fn each_key_has_digests_of_its_own() {
+        let [one, other] = [(); 2].map(|()| PrivateKey::generate().unwrap());
+        let digest = |key: &PrivateKey| key.digest(&b"text"[..]).unwrap();
+        assert_eq!(digest(&one), digest(&one));
+        assert_ne!(digest(&one), digest(&other));
+    }
+
+    #[test]
+    fn a_pipe_is_no_key_and_is_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("key");
+        let (kind, mode) = (rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU);
+        rustix::fs::mknodat(rustix::fs::CWD, &path, kind, mode, 0).unwrap();
+        let (sender, read) = std::sync::mpsc::channel();
+        std::thread::spawn(move || sender.send(PrivateKey::read(&path).err()));
+        let error = read.recv_timeout(std::time::Duration::from_secs(10));
+        let error = format!("{:#}", error.expect("it waits for a writer").unwrap());
+        assert!(error.contains("it is not a regular file"), "{error}");
+    }
+
+    #[test]
+    fn refuses_a_key_of_another_user() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("key");
+        PrivateKey::generate().unwrap().write(&path).unwrap();
+        std::os::unix::fs::chown(&path, Some(65_534), None).unwrap();
+        let error = format!("{:#}", PrivateKey::read(&path).err().unwrap());
+        assert!(error.contains("it belongs to another user"), "{error}");
     }
 
     #[test]

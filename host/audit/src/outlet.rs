@@ -91,7 +91,6 @@ impl Outlet {
             match self.sink.write(&self.waiting) {
                 Ok(written) => drop(self.waiting.drain(..written)),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
                     tracing::error!("a checkpoint was not sent to {}: {error}", self.name);
                     self.is_broken = true;
@@ -147,4 +146,84 @@ fn do_not_wait(stdin: &ChildStdin) -> anyhow::Result<()> {
     let flags = fcntl_getfl(stdin)?;
     fcntl_setfl(stdin, flags | OFlags::NONBLOCK)?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+    use std::thread;
+
+    use super::*;
+
+    /// Returns an outlet and its reader.
+    fn outlet() -> (Outlet, UnixStream) {
+        let (socket, reader) = UnixStream::pair().unwrap();
+        socket.set_nonblocking(true).unwrap();
+        let outlet = Outlet {
+            name: "a socket".to_owned(),
+            sink: Sink::Socket(socket),
+            waiting: Vec::new(),
+            is_broken: false,
+        };
+        (outlet, reader)
+    }
+
+    fn line(number: usize) -> String {
+        format!("{number:0999}\n")
+    }
+
+    #[test]
+    fn a_late_reader_gets_whole_lines_up_to_a_bound() {
+        let (mut outlet, mut reader) = outlet();
+        for number in 0..2_000 {
+            outlet.send(line(number).as_bytes());
+        }
+        let waiting = outlet.waiting.clone();
+        assert!((WAITING_BYTES - 1_000..=WAITING_BYTES).contains(&waiting.len()));
+        let read = thread::spawn(move || {
+            let mut text = String::new();
+            reader.read_to_string(&mut text).unwrap();
+            text
+        });
+        // The end waits for the reader.
+        let start = Instant::now();
+        drop(outlet);
+        assert!(start.elapsed() < END_TIME);
+        let text = read.join().unwrap();
+        assert!(text.as_bytes().ends_with(&waiting) && text.len() % 1_000 == 0);
+        for (number, found) in text.split_inclusive('\n').enumerate() {
+            assert_eq!(found, line(number));
+        }
+    }
+
+    #[test]
+    fn a_process_that_does_not_read_is_not_waited_for() {
+        let mut outlet = Outlet::start(&["sleep".to_owned(), "60".to_owned()], &[]).unwrap();
+        let (sender, sent) = std::sync::mpsc::channel();
+        thread::spawn(move || {
+            for number in 0..2_000 {
+                outlet.send(line(number).as_bytes());
+            }
+            if let Sink::Process(child, _) = &mut outlet.sink {
+                child.kill().unwrap();
+            }
+            sender.send(outlet.waiting.len())
+        });
+        let waiting = sent.recv_timeout(Duration::from_secs(10));
+        assert!(waiting.expect("it waits for the process") > WAITING_BYTES - 1_000);
+    }
+
+    #[test]
+    fn a_reader_that_has_gone_is_sent_nothing_more() {
+        let (mut outlet, reader) = outlet();
+        outlet.send(line(0).as_bytes());
+        drop(reader);
+        for number in 1..200 {
+            outlet.send(line(number).as_bytes());
+        }
+        assert!(outlet.is_broken && outlet.waiting.len() <= 1_000);
+        let start = Instant::now();
+        drop(outlet);
+        assert!(start.elapsed() < END_TIME);
+    }
 }

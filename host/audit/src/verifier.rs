@@ -170,8 +170,8 @@ impl Verifier {
             "it does not follow the record before it: one of the two was changed".to_owned()
         } else if link.chain != next.chain {
             "it is of another chain: nothing ties it to the records before".to_owned()
-        } else if sequence > next.sequence {
-            let missing = match sequence - next.sequence {
+        } else if let Some(missing) = sequence.checked_sub(next.sequence) {
+            let missing = match missing {
                 1 => format!("record {} is missing", next.sequence),
                 _ => format!("records {} to {} are missing", next.sequence, sequence - 1),
             };

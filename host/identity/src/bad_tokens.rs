@@ -13,19 +13,33 @@ use skillhost::Config;
 use crate::access_token::{LEEWAY, MOST_BYTES, TokenError};
 use crate::clients::Clients;
 use crate::refusal::Refusal;
-use support::{ISSUER, RESOURCE, TestKeys, base64, claims, clients, header, identify, now, with};
+use support::{
+    ISSUER, RESOURCE, TestKeys, base64, claims, clients, clients_with, header, identify, now, with,
+};
 
 const CI: &str = "[clients.ci]\nclaims = { client_id = \"ci\" }\n";
 
 #[test]
 fn accepts_a_token_of_each_kind_of_key_and_remembers_it() {
     let keys = TestKeys::new();
-    let clients = clients(&keys.set(), CI);
-    for (algorithm, id, key) in [
-        ("ES256", "ec", "ec"),
-        ("RS256", "rsa", "rsa"),
-        ("PS256", "rsa", "pss"),
-        ("EdDSA", "ed", "ed"),
+    let default = clients(&keys.set(), CI);
+    let all = "algorithms = [\"RS384\", \"RS512\", \"PS384\", \"PS512\", \"ES384\"]";
+    let others = clients_with(all, &keys.set(), CI);
+    let long = "x".repeat(256);
+    for (clients, algorithm, id, key) in [
+        (&default, "ES256", "ec", "ec"),
+        (&default, "RS256", "rsa", "rsa"),
+        (&default, "PS256", "rsa", "pss"),
+        (&default, "EdDSA", "ed", "ed"),
+        (&default, "RS256", "only RS256", "rsa"),
+        (&default, "ES256", "two", "ec"),
+        (&default, "RS256", "two", "rsa"),
+        (&default, "ES256", &long, "ec"),
+        (&others, "ES384", "ec 384", "ec 384"),
+        (&others, "RS384", "rsa", "rsa 384"),
+        (&others, "RS512", "rsa", "rsa 512"),
+        (&others, "PS384", "rsa", "pss 384"),
+        (&others, "PS512", "rsa", "pss 512"),
     ] {
         let header = with(header(), json!({"alg": algorithm, "kid": id}));
         for claims in [
@@ -38,7 +52,7 @@ fn accepts_a_token_of_each_kind_of_key_and_remembers_it() {
         ] {
             let token = keys.token(&header, &claims, key);
             for _ in 0..2 {
-                let name = identify(&clients, &token);
+                let name = identify(clients, &token);
                 assert_eq!(name.unwrap().as_deref(), Some("ci"), "{algorithm} {claims}");
             }
         }
@@ -49,8 +63,11 @@ fn accepts_a_token_of_each_kind_of_key_and_remembers_it() {
         with(header(), json!({"typ": "application/AT+jwt", "x5t": "x"})),
     ] {
         let token = keys.token(&header, &claims().to_string(), "ec");
-        assert!(identify(&clients, &token).is_ok(), "{header}");
+        assert!(identify(&default, &token).is_ok(), "{header}");
     }
+    // As large as a token may be.
+    let token = keys.token_of_length(MOST_BYTES);
+    assert!(identify(&default, &token).is_ok());
 }
 
 #[test]
@@ -121,6 +138,11 @@ fn refuses_every_token_that_does_not_hold() {
             header_with(json!({"alg": "RS256", "kid": "rsa"})),
             "pss",
             E::Signature,
+        ),
+        (
+            header_with(json!({"alg": "PS256", "kid": "only RS256"})),
+            "pss",
+            E::KeyType,
         ),
         (header_with(json!({"kid": null})), "ec", E::NoKeyId),
         (header_with(json!({"kid": 1})), "ec", E::NoKeyId),
@@ -322,7 +344,9 @@ fn claims_map_to_the_client_whose_table_says_most() {
             "[clients.anybody]\nclaims = {{ iss = \"{ISSUER}\" }}\noauth_scopes = [\"skills:read\"]\n\
              [clients.staff]\nclaims = {{ iss = \"{ISSUER}\", groups = \"staff\" }}\n\
              [clients.admin]\nclaims = {{ iss = \"{ISSUER}\", groups = \"admin\" }}\n\
-             oauth_scopes = [\"skills:read\", \"skills:all\"]\n"
+             oauth_scopes = [\"skills:read\", \"skills:all\"]\n\
+             [clients.guest]\nclaims = {{ iss = \"{ISSUER}\", guest = \"true\" }}\n\
+             [clients.third]\nclaims = {{ iss = \"{ISSUER}\", level = \"3\" }}\n"
         ),
     );
     let of = |change: Value| {
@@ -344,6 +368,10 @@ fn claims_map_to_the_client_whose_table_says_most() {
             named("anybody"),
         ),
         (json!({"scope": "skills:reading"}), scopes(&["skills:read"])),
+        (json!({"guest": true}), named("guest")),
+        (json!({"guest": false}), named("anybody")),
+        (json!({"level": 3}), named("third")),
+        (json!({"level": 4}), named("anybody")),
         (json!({"groups": "staff"}), named("staff")),
         (json!({"groups": ["a", "staff"]}), named("staff")),
         (json!({"groups": "staff admin"}), named("anybody")),
@@ -403,6 +431,9 @@ fn refuses_sets_of_keys_that_cannot_be_meant() {
     let mut nameless = keys.set()["keys"][0].clone();
     nameless.as_object_mut().unwrap().remove("kid");
     let nameless = json!({"keys": [nameless]}).to_string();
+    let mut long = keys.set()["keys"][0].clone();
+    long["kid"] = "x".repeat(257).into();
+    let long = json!({"keys": [long]}).to_string();
     for (set, reason) in [
         ("", "not a JWK Set"),
         ("{}", "not a JWK Set"),
@@ -411,6 +442,7 @@ fn refuses_sets_of_keys_that_cannot_be_meant() {
         (r#"{"keys": [1, null, "x", {}]}"#, "no key for signatures"),
         (&*shared, "no key for signatures"),
         (&*nameless, "no key for signatures"),
+        (&*long, "no key for signatures"),
         (&*many, "more than 64 keys"),
         (&*large, "more than 262144 bytes"),
     ] {

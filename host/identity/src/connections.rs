@@ -95,3 +95,15 @@ impl ConnectionClients {
         of_names.map(|(_, client)| client)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shows_the_names_that_count() {
+        let hosts = ["A.example", "spiffe://x/a"].into_iter();
+        let names = CertificateNames::new(hosts, ["spiffe://x/b", "b.example"].into_iter());
+        assert_eq!(names.to_string(), r#"["a.example", "spiffe://x/b"]"#);
+    }
+}

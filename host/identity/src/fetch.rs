@@ -4,10 +4,10 @@
 //! by their numbers over a pipe.
 
 use std::ffi::{OsStr, OsString};
-use std::io::{self, Read, Write};
+use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::{ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -45,8 +45,8 @@ struct FetchProcess(Option<Pipes>);
 
 #[derive(Debug)]
 struct Pipes {
-    requests: ChildStdin,
-    answers: ChildStdout,
+    requests: PipeWriter,
+    answers: PipeReader,
 }
 
 impl KeyFetcher {
@@ -54,22 +54,25 @@ impl KeyFetcher {
     /// an address of `http`, or the absolute path of a file.
     pub(crate) fn start(program: &Path, sources: &[OsString]) -> anyhow::Result<Self> {
         ensure!(sources.len() <= usize::from(u8::MAX), "too many issuers");
-        let mut child = Command::new(program)
+        let (asked, requests) = io::pipe()?;
+        let (answers, answered) = io::pipe()?;
+        Command::new(program)
             .arg(FETCH_ARGUMENT)
             .args(sources)
             .env_clear()
             .current_dir("/")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
+            .stdin(asked)
+            .stdout(answered)
             .stderr(Stdio::null())
             // A terminal's Ctrl-C is for the server, which may have calls to finish.
             .process_group(0)
             .spawn()
             .context("cannot start the process that fetches keys")?;
-        let pipes = child.stdin.take().zip(child.stdout.take());
-        let (requests, answers) = pipes.context("it has no pipes")?;
-        let pipes = Pipes { requests, answers };
-        Ok(Self(Arc::new(Mutex::new(FetchProcess(Some(pipes))))))
+        Ok(Self::with(Pipes { requests, answers }))
+    }
+
+    fn with(pipes: Pipes) -> Self {
+        Self(Arc::new(Mutex::new(FetchProcess(Some(pipes)))))
     }
 
     /// Fetches what is at a source, by its number.
@@ -133,9 +136,16 @@ impl Pipes {
 
 /// Fetches keys for the server that started this process, until that ends.
 pub fn fetch_keys() -> anyhow::Result<()> {
-    let mut requests = io::stdin().lock();
-    let mut answers = io::stdout().lock();
     let sources: Vec<OsString> = std::env::args_os().skip(2).collect();
+    answer(io::stdin().lock(), io::stdout().lock(), &sources)
+}
+
+/// Answers requests until there are no more.
+fn answer(
+    mut requests: impl Read,
+    mut answers: impl Write,
+    sources: &[OsString],
+) -> anyhow::Result<()> {
     let agent = ureq::Agent::config_builder()
         .timeout_global(Some(FETCH_TIME))
         .max_redirects(0)
@@ -174,7 +184,8 @@ fn fetch(agent: &ureq::Agent, source: &OsStr) -> Result<Vec<u8>, String> {
     if answer.status() != 200 {
         return Err(format!("it answers {}", answer.status()));
     }
-    let body = answer.body_mut().with_config().limit(MOST_BYTES as u64);
+    // A body that takes the whole limit is too large already.
+    let body = answer.body_mut().with_config().limit(MOST_BYTES as u64 + 1);
     body.read_to_vec().map_err(|error| error.to_string())
 }
 
@@ -188,4 +199,118 @@ pub(crate) fn read_file(file: &Path) -> anyhow::Result<Vec<u8>> {
         "it has more than {MOST_BYTES} bytes"
     );
     Ok(bytes)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::net::TcpListener;
+    use std::thread;
+
+    use super::*;
+
+    /// Returns a fetcher whose process is a thread of this one.
+    pub(crate) fn fetcher(sources: Vec<OsString>) -> KeyFetcher {
+        let (asked, requests) = io::pipe().unwrap();
+        let (answers, answered) = io::pipe().unwrap();
+        thread::spawn(move || answer(asked, answered, &sources).unwrap());
+        KeyFetcher::with(Pipes { requests, answers })
+    }
+
+    /// Returns the address of an issuer that answers once, with this status and body.
+    fn issuer(status: u16, body: &[u8]) -> OsString {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let address = format!("http://{}/keys", listener.local_addr().unwrap());
+        let length = body.len();
+        let head = format!("HTTP/1.1 {status} X\r\ncontent-length: {length}\r\n\r\n");
+        let answer = [head.as_bytes(), body].concat();
+        thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let _ = stream.read(&mut [0; 4096]);
+            // A peer may have enough of it before its end.
+            let _ = stream.write_all(&answer);
+        });
+        address.into()
+    }
+
+    #[tokio::test]
+    async fn fetches_what_is_at_a_source_or_says_why_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let most = "x".repeat(MOST_BYTES);
+        let file = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            path.into_os_string()
+        };
+        let long = "x".repeat(MOST_BYTES + 1);
+        let fetcher = fetcher(vec![
+            file("short", "keys"),
+            file("most", &most),
+            file("long", &long),
+            folder.path().join("none").into(),
+            issuer(200, b"keys of an issuer"),
+            issuer(200, most.as_bytes()),
+            issuer(200, long.as_bytes()),
+            issuer(500, b"no keys"),
+            issuer(203, b"no keys"),
+        ]);
+        for (number, expected) in [
+            (0, Ok("keys")),
+            (1, Ok(&*most)),
+            (2, Err("it has more than 262144 bytes")),
+            (3, Err("No such file")),
+            (4, Ok("keys of an issuer")),
+            (5, Ok(&*most)),
+            (6, Err("limit")),
+            (7, Err("status: 500")),
+            (8, Err("it answers 203")),
+            (9, Err("there is no such source")),
+            (255, Err("there is no such source")),
+            // What failed before changes nothing.
+            (0, Ok("keys")),
+        ] {
+            match (fetcher.fetch(number).await, expected) {
+                (Ok(bytes), Ok(expected)) => assert!(bytes == expected.as_bytes(), "{number}"),
+                (Err(error), Err(expected)) => {
+                    let error = format!("{error:#}");
+                    assert!(error.contains(expected), "{number}: {error}");
+                }
+                (fetched, _) => panic!("{number}: {} bytes", fetched.unwrap().len()),
+            }
+        }
+    }
+
+    #[test]
+    fn a_process_that_answers_wrongly_is_asked_no_more() {
+        let answer = |length: usize, bytes: usize| {
+            let length = u32::try_from(length).unwrap().to_le_bytes();
+            [&[KEYS][..], &length, &vec![b'x'; bytes]].concat()
+        };
+        for (sent, is_right) in [
+            (answer(3, 3), true),
+            (answer(0, 0), true),
+            (answer(MOST_BYTES, MOST_BYTES), true),
+            (answer(MOST_BYTES + 1, MOST_BYTES + 1), false),
+            (answer(3, 2), false),
+            (vec![KEYS, 3], false),
+            (Vec::new(), false),
+        ] {
+            let (_asked, requests) = io::pipe().unwrap();
+            let (answers, mut answered) = io::pipe().unwrap();
+            let about = sent.len();
+            // A second answer would be right.
+            let second: &[u8] = if is_right { &[KEYS, 0, 0, 0, 0] } else { &[] };
+            let all = [&*sent, second].concat();
+            // A reader may have enough of it before its end.
+            let sender = thread::spawn(move || answered.write_all(&all));
+            let mut process = FetchProcess(Some(Pipes { requests, answers }));
+            assert_eq!(process.fetch(0).is_ok(), is_right, "{about}");
+            let second = process.fetch(0);
+            drop(process);
+            let _ = sender.join();
+            match is_right {
+                true => assert!(second.unwrap().is_empty()),
+                false => assert!(second.unwrap_err().to_string().contains("has ended")),
+            }
+        }
+    }
 }

@@ -135,3 +135,49 @@ impl Issuer {
         is_read
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use skillhost::Config;
+
+    use super::*;
+    use crate::fetch::tests::fetcher;
+
+    #[tokio::test]
+    async fn keys_are_fetched_once_in_a_while_and_stay_if_they_cannot_be_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("keys");
+        let write = |id: &str| {
+            let key = format!(r#"{{"kty": "OKP", "crv": "Ed25519", "kid": "{id}", "x": "AAAA"}}"#);
+            std::fs::write(&file, format!("{{\"keys\": [{key}]}}")).unwrap();
+        };
+        let text = "[http]\nresource = \"https://mcp.example\"\n[issuers.a]\n\
+                    issuer = \"https://a.example\"\njwks_url = \"https://a.example/keys\"\n";
+        let config = Config::parse(text, "skillhost.toml", Path::new("/")).unwrap();
+        let issuer = Issuer::new(&config.issuers[0], "https://mcp.example", 0).unwrap();
+        let fetcher = fetcher(vec![file.clone().into()]);
+        let known = || {
+            let known = issuer.keys.read().unwrap();
+            let known = |id| known.find(id, Algorithm::EdDSA).is_ok();
+            (known("old"), known("new"))
+        };
+        write("old");
+        assert_eq!(known(), (false, false));
+        assert!(issuer.look(&fetcher).await);
+        assert_eq!(known(), (true, false));
+        write("new");
+        assert!(!issuer.look(&fetcher).await);
+        assert_eq!(known(), (true, false));
+        for (text, may_be_others) in [(None, true), (Some("no keys"), false)] {
+            if let Some(text) = text {
+                std::fs::write(&file, text).unwrap();
+            }
+            // The pause is over.
+            *issuer.looked.lock().await = None;
+            assert_eq!(issuer.look(&fetcher).await, may_be_others);
+            assert_eq!(known(), (false, true));
+        }
+    }
+}

@@ -27,7 +27,7 @@ const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
 pub(crate) struct OAuth {
     issuers: Vec<Issuer>,
     rules: Vec<ClientRule>,
-    fetcher: KeyFetcher,
+    pub(crate) fetcher: KeyFetcher,
     /// By digest.
     remembered: Mutex<HashMap<[u8; 32], RememberedToken>>,
     pub(crate) metadata: ResourceMetadata,
@@ -155,7 +155,7 @@ impl OAuth {
         let expires = claims.expires;
         let known = RememberedToken { client, expires };
         let identified = known.identified();
-        self.remember(digest, known, now);
+        self.remember(digest, known);
         Ok(identified)
     }
 
@@ -178,11 +178,8 @@ impl OAuth {
         }
     }
 
-    fn remember(&self, digest: [u8; 32], token: RememberedToken, now: SystemTime) {
+    fn remember(&self, digest: [u8; 32], token: RememberedToken) {
         let mut remembered = self.remembered();
-        if remembered.len() >= MOST_REMEMBERED {
-            remembered.retain(|_, token| token.expires > now);
-        }
         if remembered.len() >= MOST_REMEMBERED {
             // They are checked again, which costs little.
             remembered.clear();
@@ -270,7 +267,7 @@ mod tests {
         let later = now + Duration::from_secs(600);
         let remember = |digest, expires| {
             let client = Arc::clone(&client);
-            oauth.remember(digest, RememberedToken { client, expires }, now);
+            oauth.remember(digest, RememberedToken { client, expires });
         };
         remember([1; 32], later);
         remember([2; 32], now);

@@ -60,3 +60,19 @@ fn open_own(path: &Path) -> anyhow::Result<(File, u32)> {
     }
     Ok((file, metadata.mode()))
 }
+
+#[cfg(test)]
+mod tests {
+    use rustix::io::{FdFlags, fcntl_getfd};
+
+    use super::*;
+
+    #[test]
+    fn a_program_that_is_started_gets_no_open_file() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        for opened in [open_private(file.path()), open_public(file.path())] {
+            let flags = fcntl_getfd(opened.unwrap()).unwrap();
+            assert!(flags.contains(FdFlags::CLOEXEC));
+        }
+    }
+}

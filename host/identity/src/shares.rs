@@ -178,6 +178,10 @@ mod tests {
         bucket.take_all(120.0, after(7200));
         let wait = bucket.wait_for(1.0, after(7200)).unwrap();
         assert_eq!(wait, Duration::from_secs(61));
+        let mut slow = Bucket::new(30.0, start);
+        slow.take_all(30.0, start);
+        let wait = slow.wait_for(1.0, after(1)).unwrap();
+        assert_eq!(wait, Duration::from_secs(1));
     }
 
     #[tokio::test]

@@ -314,7 +314,7 @@ impl Server {
             tls: options.tls.clone(),
             ending: shutdown.begun().clone(),
         };
-        let follow = |tls| AbortOnDropHandle::new(tokio::spawn(Tls::follow(tls)));
+        let follow = |tls| AbortOnDropHandle::new(tokio::spawn(Tls::follow(tls, tls::LOOK)));
         let _following = options.tls.map(follow);
         let forced = shutdown.forced().clone();
         let served = thread.run(async move {

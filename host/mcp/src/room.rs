@@ -82,3 +82,21 @@ impl AnswerRoom {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_without_room_or_without_a_reader_is_an_error() {
+        let room = Room::new(|more| more <= 10);
+        let answer = AnswerRoom(Some(Arc::downgrade(&room)));
+        assert!(answer.fit(10).is_ok());
+        let error = answer.fit(21).unwrap_err();
+        assert!(error.message.contains("no room"), "{error}");
+        drop(room);
+        assert!(answer.fit(1).is_err());
+        // Over stdio, the pipe bounds answers.
+        assert!(AnswerRoom(None).fit(usize::MAX).is_ok());
+    }
+}

@@ -205,10 +205,10 @@ fn finds_every_cut_before_a_checkpoint_that_was_kept() {
 fn vouches_for_a_torn_record_only_as_it_was() {
     let log = Log::new();
     let torn = [&log.lines[7][..40], b"\n"].concat();
-    let event = |bytes: &[u8]| {
+    let record = |tool: &str, bytes: &[u8]| {
         let digest: [u8; 32] = Sha256::digest(bytes).into();
         let mut line = format!(
-            "{{\"time\":\"{TIME}\",\"id\":null,\"tool\":\"\",\"outcome\":\"{TORN}\",\
+            "{{\"time\":\"{TIME}\",\"id\":null,\"tool\":\"{tool}\",\"outcome\":\"{TORN}\",\
              \"gap_bytes\":{},\"gap_sha256\":\"{}\"}}",
             bytes.len(),
             hex(&digest)
@@ -217,6 +217,7 @@ fn vouches_for_a_torn_record_only_as_it_was() {
         log.before[7].next.unwrap().seal(&mut line);
         line
     };
+    let event = |bytes: &[u8]| record("", bytes);
     let check = |gap: &[u8], event: &[u8]| {
         let mut verifier = log.before[7].clone();
         for line in gap.split_inclusive(|byte| *byte == b'\n') {
@@ -238,6 +239,8 @@ fn vouches_for_a_torn_record_only_as_it_was() {
         (&more, event(&torn)),
         (&b"{\"time\":\"\n"[..], event(&torn)),
         (&torn, log.lines[7].clone()),
+        // The record of a call vouches for nothing.
+        (&torn, record("t", &torn)),
         (&ended(&log.lines[3])[..], log.lines[7].clone()),
     ] {
         assert_eq!(check(gap, &event).problems.len(), 1);
@@ -325,4 +328,52 @@ fn a_signature_by_somebody_else_is_wrong() {
             "{problems:?}"
         );
     }
+}
+
+#[test]
+fn a_checkpoint_has_a_signature_and_nothing_else_has_one() {
+    let log = Log::new();
+    let event = format!(
+        "{{\"time\":\"{TIME}\",\"id\":null,\"tool\":\"\",\"outcome\":\"checkpoint\",\"key\":\"{}\"}}",
+        log.key.id()
+    );
+    let call = format!("{{\"time\":\"{TIME}\",\"id\":null,\"tool\":\"t\",\"outcome\":\"output\"}}");
+    for (line, is_signed, words) in [
+        (event, false, "the checkpoint has no signature"),
+        (call, true, "is signed with another key, ``"),
+    ] {
+        let mut verifier = log.before[7].clone();
+        let (mut line, link) = (line.into_bytes(), verifier.next.unwrap());
+        match is_signed {
+            true => link.seal_signed(&mut line, |_| [7; SIGNATURE]),
+            false => link.seal(&mut line),
+        }
+        verifier.line(&line);
+        let problems = &verifier.report.problems;
+        assert!(problems[0].problem.contains(words), "{problems:?}");
+    }
+}
+
+#[test]
+fn a_line_that_is_too_long_counts_as_one() {
+    let log = Log::new();
+    let mut verifier = log.before[0].clone();
+    for (part, ends) in [(&b"x"[..], false), (b"y", false), (b"z\n", true)] {
+        verifier.part(part, ends);
+    }
+    verifier.line(&log.lines[0]);
+    verifier.line(&log.lines[2]);
+    let lines: Vec<_> = verifier.report.problems.iter().map(|it| it.line).collect();
+    assert_eq!(lines, [1, 3]);
+}
+
+#[test]
+fn a_report_has_the_first_hundred_problems() {
+    let log = Log::new();
+    let mut verifier = log.before[0].clone();
+    for line in log.lines[..302].iter().step_by(2) {
+        verifier.line(line);
+    }
+    let report = &verifier.report;
+    assert_eq!((report.problems.len(), report.problems_left_out), (100, 50));
 }

@@ -331,3 +331,20 @@ fn thread_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::try_from(time).unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_has_the_time_of_processors_in_microseconds() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let audit = Audit::open(&path, AuditMode::Required, &Trust::new(), None).unwrap();
+        let mut entry = Arc::new(audit).begin(&Caller::default(), "tool", None);
+        entry.cpu().0.store(5_000_999, Ordering::Relaxed);
+        entry.write().unwrap();
+        let record: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        assert_eq!(record["cpu_us"], 5_000);
+    }
+}

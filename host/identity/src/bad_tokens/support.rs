@@ -9,8 +9,9 @@ use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};
 use ring::rand::SystemRandom;
 use ring::rsa::PublicKeyComponents;
 use ring::signature::{
-    ECDSA_P256_SHA256_ASN1_SIGNING, ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair,
-    KeyPair as _, RSA_PKCS1_SHA256, RSA_PSS_SHA256, RsaKeyPair,
+    ECDSA_P256_SHA256_ASN1_SIGNING, ECDSA_P256_SHA256_FIXED_SIGNING,
+    ECDSA_P384_SHA384_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair as _, RSA_PKCS1_SHA256,
+    RSA_PKCS1_SHA384, RSA_PKCS1_SHA512, RSA_PSS_SHA256, RSA_PSS_SHA384, RSA_PSS_SHA512, RsaKeyPair,
 };
 use serde_json::{Value, json};
 use skillhost::Config;
@@ -29,6 +30,7 @@ pub(super) struct TestKeys {
     random: SystemRandom,
     pub(super) elliptic: EcdsaKeyPair,
     elliptic_asn1: EcdsaKeyPair,
+    elliptic_384: EcdsaKeyPair,
     stranger: EcdsaKeyPair,
     edwards: Ed25519KeyPair,
     rsa: RsaKeyPair,
@@ -43,6 +45,8 @@ impl TestKeys {
         let random = SystemRandom::new();
         let method = &ECDSA_P256_SHA256_FIXED_SIGNING;
         let elliptic = EcdsaKeyPair::generate_pkcs8(method, &random).unwrap();
+        let method_384 = &ECDSA_P384_SHA384_FIXED_SIGNING;
+        let elliptic_384 = EcdsaKeyPair::generate_pkcs8(method_384, &random).unwrap();
         let stranger = EcdsaKeyPair::generate_pkcs8(method, &random).unwrap();
         let asn1 = &ECDSA_P256_SHA256_ASN1_SIGNING;
         let edwards = Ed25519KeyPair::generate_pkcs8(&random).unwrap();
@@ -50,6 +54,8 @@ impl TestKeys {
         Self {
             elliptic_asn1: EcdsaKeyPair::from_pkcs8(asn1, elliptic.as_ref(), &random).unwrap(),
             elliptic: EcdsaKeyPair::from_pkcs8(method, elliptic.as_ref(), &random).unwrap(),
+            elliptic_384: EcdsaKeyPair::from_pkcs8(method_384, elliptic_384.as_ref(), &random)
+                .unwrap(),
             stranger: EcdsaKeyPair::from_pkcs8(method, stranger.as_ref(), &random).unwrap(),
             edwards: Ed25519KeyPair::from_pkcs8(edwards.as_ref()).unwrap(),
             rsa: RsaKeyPair::from_pkcs8(&rsa).unwrap(),
@@ -60,17 +66,30 @@ impl TestKeys {
     /// Returns the public keys as a JWK Set.
     pub(super) fn set(&self) -> Value {
         let point = self.elliptic.public_key().as_ref();
+        let point_384 = self.elliptic_384.public_key().as_ref();
         let rsa: PublicKeyComponents<Vec<u8>> = self.rsa.public().into();
+        let rsa =
+            |id: &str| json!({"kty": "RSA", "kid": id, "n": base64(&rsa.n), "e": base64(&rsa.e)});
+        let mut only_rs256 = rsa("only RS256");
+        only_rs256["alg"] = "RS256".into();
         json!({"keys": [
             {"kty": "EC", "crv": "P-256", "kid": "ec", "use": "sig", "alg": "ES256",
              "x": base64(&point[1..33]), "y": base64(&point[33..])},
-            {"kty": "RSA", "kid": "rsa", "n": base64(&rsa.n),
-             "e": base64(&rsa.e)},
+            rsa("rsa"),
             {"kty": "OKP", "crv": "Ed25519", "kid": "ed", "x": base64(self.edwards.public_key().as_ref())},
             {"kty": "EC", "crv": "P-256", "kid": "secrecy", "use": "enc",
              "x": base64(&point[1..33]), "y": base64(&point[33..])},
             {"kty": "oct", "kid": "shared", "k": base64(b"a secret that is shared")},
             {"kty": "quantum", "kid": "new"},
+            {"kty": "EC", "crv": "P-384", "kid": "ec 384",
+             "x": base64(&point_384[1..49]), "y": base64(&point_384[49..])},
+            only_rs256,
+            // Two keys with one id.
+            rsa("two"),
+            {"kty": "EC", "crv": "P-256", "kid": "two",
+             "x": base64(&point[1..33]), "y": base64(&point[33..])},
+            {"kty": "EC", "crv": "P-256", "kid": "x".repeat(256),
+             "x": base64(&point[1..33]), "y": base64(&point[33..])},
         ]})
     }
 
@@ -79,13 +98,18 @@ impl TestKeys {
         match key {
             "ec" => sign(&self.elliptic),
             "asn1" => sign(&self.elliptic_asn1),
+            "ec 384" => sign(&self.elliptic_384),
             "stranger" => sign(&self.stranger),
             "ed" => self.edwards.sign(message).as_ref().to_vec(),
-            "rsa" | "pss" => {
+            "rsa" | "rsa 384" | "rsa 512" | "pss" | "pss 384" | "pss 512" => {
                 let mut signature = vec![0; self.rsa.public().modulus_len()];
                 let padding: &dyn ring::signature::RsaEncoding = match key {
                     "rsa" => &RSA_PKCS1_SHA256,
-                    _ => &RSA_PSS_SHA256,
+                    "rsa 384" => &RSA_PKCS1_SHA384,
+                    "rsa 512" => &RSA_PKCS1_SHA512,
+                    "pss" => &RSA_PSS_SHA256,
+                    "pss 384" => &RSA_PSS_SHA384,
+                    _ => &RSA_PSS_SHA512,
                 };
                 self.rsa
                     .sign(padding, &self.random, message, &mut signature)
@@ -116,6 +140,22 @@ impl TestKeys {
         );
         let signature = base64(&self.sign(key, message.as_bytes()));
         format!("{message}.{signature}")
+    }
+
+    /// Returns a token that holds and has so many bytes.
+    pub(super) fn token_of_length(&self, bytes: usize) -> String {
+        // Base64 has four bytes for three, so not each length can be had by the claims.
+        let padded = |headers: usize, more: usize| {
+            let header = with(header(), json!({"x": "x".repeat(headers)}));
+            let claims = with(claims(), json!({"x": "x".repeat(more)}));
+            self.token(&header, &claims, "ec")
+        };
+        let most = (bytes - padded(0, 0).len()) * 3 / 4;
+        let mut sizes = (0..4).flat_map(|headers| (most - 8..=most).map(move |it| (headers, it)));
+        let found = sizes.find_map(|(headers, more)| {
+            Some(padded(headers, more)).filter(|token| token.len() == bytes)
+        });
+        found.expect("the length can be had")
     }
 }
 
@@ -148,11 +188,16 @@ pub(super) fn with(mut value: Value, change: Value) -> String {
 
 /// Returns clients that show tokens of an issuer with these keys.
 pub(super) fn clients(keys: &Value, tables: &str) -> Clients {
+    clients_with("", keys, tables)
+}
+
+/// Returns clients of an issuer whose table has this line besides.
+pub(super) fn clients_with(line: &str, keys: &Value, tables: &str) -> Clients {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("keys.json"), keys.to_string()).unwrap();
     let text = format!(
         "[http]\nresource = \"{RESOURCE}\"\n[issuers.a]\nissuer = \"{ISSUER}\"\n\
-         jwks_file = \"keys.json\"\n{tables}"
+         jwks_file = \"keys.json\"\n{line}\n{tables}"
     );
     let config = Config::parse(&text, "skillhost.toml", folder.path()).unwrap();
     let clients = Clients::read(&config.clients).unwrap();

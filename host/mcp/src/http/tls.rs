@@ -24,7 +24,7 @@ use webpki::{EndEntityCert, KeyUsage};
 const FILE_BYTES: u64 = 1 << 20;
 
 /// The time between two looks at the files.
-const LOOK: Duration = Duration::from_secs(2);
+pub(super) const LOOK: Duration = Duration::from_secs(2);
 
 /// The files of a server's TLS, in PEM.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,6 +40,8 @@ pub struct TlsFiles {
 /// The TLS of a server.
 pub struct Tls {
     files: TlsFiles,
+    /// Their state before they were first read.
+    first: Stamp,
     current: RwLock<Arc<ServerConfig>>,
 }
 
@@ -128,9 +130,11 @@ impl Tls {
     /// If one cannot be read or holds something else, if the certificate's time has not
     /// come or has passed, if the key is not its, or if others may read the key.
     pub fn read(files: TlsFiles) -> anyhow::Result<Self> {
+        let first = files.stamp();
         let config = files.read()?;
         Ok(Self {
             files,
+            first,
             current: RwLock::new(Arc::new(config)),
         })
     }
@@ -141,20 +145,16 @@ impl Tls {
         Arc::clone(&current).into()
     }
 
-    /// Looks at the files again and again, and reads them when they have changed and then
+    /// Looks at the files with this pause, and reads them when they have changed and then
     /// rested. What cannot be used is logged, and changes nothing.
-    pub(super) async fn follow(self: Arc<Self>) {
-        let mut read = self.files.stamp();
-        let mut before = read.clone();
+    pub(super) async fn follow(self: Arc<Self>, pause: Duration) {
+        let mut changes = Changes::new(self.first.clone());
         loop {
-            tokio::time::sleep(LOOK).await;
-            let now = self.files.stamp();
-            if now == before && now != read {
-                read = now.clone();
+            tokio::time::sleep(pause).await;
+            if changes.have_rested(self.files.stamp()) {
                 let tls = Arc::clone(&self);
                 let _ = tokio::task::spawn_blocking(move || tls.read_again()).await;
             }
-            before = now;
         }
     }
 
@@ -170,6 +170,32 @@ impl Tls {
                  be: {error:#}"
             ),
         }
+    }
+}
+
+/// The changes of files, of which some may not be complete.
+struct Changes {
+    /// The state that was read.
+    read: Stamp,
+    /// The state at the last look.
+    before: Stamp,
+}
+
+impl Changes {
+    fn new(now: Stamp) -> Self {
+        let before = now.clone();
+        Self { read: now, before }
+    }
+
+    /// Takes the state that a look finds. Returns whether the files are to be read: they
+    /// have changed, and then stayed as they are from one look to the next.
+    fn have_rested(&mut self, now: Stamp) -> bool {
+        let before = std::mem::replace(&mut self.before, now.clone());
+        if now != before || now == self.read {
+            return false;
+        }
+        self.read = now;
+        true
     }
 }
 
@@ -223,5 +249,102 @@ fn check_time(certificate: &CertificateDer<'_>) -> anyhow::Result<()> {
         Err(webpki::Error::CertExpired { .. }) => anyhow::bail!("it has expired"),
         Err(webpki::Error::CertNotValidYet { .. }) => anyhow::bail!("its time has not come yet"),
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn files_are_read_once_they_have_changed_and_rested() {
+        let state = |state: i64| vec![Some([state; 6]), None];
+        let mut changes = Changes::new(state(0));
+        for (number, (found, are_read)) in [
+            (0, false),
+            (1, false),
+            (1, true),
+            (1, false),
+            // They are written bit by bit.
+            (2, false),
+            (3, false),
+            (4, false),
+            (4, true),
+            // There and back again.
+            (5, false),
+            (4, false),
+            (4, false),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            assert_eq!(changes.have_rested(state(found)), are_read, "{number}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_certificate_that_changes_is_served_and_its_names_are_known() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let write = |name: &str| {
+            let pair = rcgen::generate_simple_self_signed([name.to_owned()]).unwrap();
+            fs::write(at("certificate"), pair.cert.pem()).unwrap();
+            fs::write(at("key"), pair.signing_key.serialize_pem()).unwrap();
+            fs::set_permissions(at("key"), fs::Permissions::from_mode(0o600)).unwrap();
+            pair.cert.der().clone()
+        };
+        let first = write("one.example");
+        let shown = names(Some(&[first])).unwrap().to_string();
+        assert_eq!(shown, r#"["one.example"]"#);
+        assert_eq!(names(None), None);
+        let files = TlsFiles {
+            certificate: at("certificate"),
+            key: at("key"),
+            client_ca: None,
+        };
+        let tls = Arc::new(Tls::read(files).unwrap());
+        let served = || Arc::clone(&tls.current.read().unwrap());
+        let before = served();
+        let following = tokio::spawn(Arc::clone(&tls).follow(Duration::from_millis(1)));
+        let until_other = async {
+            while Arc::ptr_eq(&before, &served()) {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        write("other.example");
+        let changed = tokio::time::timeout(Duration::from_secs(10), until_other).await;
+        changed.expect("the new certificate is not served");
+        following.abort();
+    }
+
+    #[test]
+    fn every_change_of_a_file_is_seen() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let files = TlsFiles {
+            certificate: at("certificate"),
+            key: at("key"),
+            client_ca: Some(at("authorities")),
+        };
+        let mut before = files.stamp();
+        let mut change = |what: &str, change: &dyn Fn() -> std::io::Result<()>| {
+            change().unwrap();
+            let now = files.stamp();
+            assert_ne!(now, before, "{what}");
+            assert_eq!(now, files.stamp(), "{what}");
+            before = now;
+        };
+        for name in ["certificate", "key", "authorities"] {
+            change("made", &|| fs::write(at(name), "one"));
+            change("longer", &|| fs::write(at(name), "longer"));
+            change("another file", &|| {
+                fs::write(at("other"), "longer")?;
+                fs::rename(at("other"), at(name))
+            });
+        }
+        change("gone", &|| fs::remove_file(at("key")));
     }
 }

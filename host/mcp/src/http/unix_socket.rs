@@ -121,6 +121,7 @@ mod tests {
                 "cannot tell whether another process listens there",
             ),
             ("none/socket", "cannot use the folder"),
+            ("file/socket", "cannot use the folder"),
             (&"x".repeat(108), "longer than 107 bytes"),
         ] {
             let path = folder.path().join(name);

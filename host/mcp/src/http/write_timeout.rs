@@ -107,3 +107,69 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
         Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, duplex};
+    use tokio::time::timeout;
+
+    use super::*;
+
+    const PERIOD: Duration = Duration::from_millis(20);
+    const LONG: Duration = Duration::from_secs(5);
+
+    /// Writes until that fails. Returns the time that it took.
+    async fn until_error(stream: &mut (impl AsyncWrite + Unpin)) -> Duration {
+        let start = Instant::now();
+        let failed = timeout(LONG, async {
+            while stream.write_all(&[0; 1024]).await.is_ok() {}
+        });
+        failed.await.expect("the peer may take any time");
+        start.elapsed()
+    }
+
+    #[tokio::test]
+    async fn a_peer_that_reads_too_little_has_a_period() {
+        let (stream, mut peer) = duplex(1024);
+        let mut stream = WriteTimeout::new(stream, PERIOD);
+        stream.write_all(&[0; 1024]).await.unwrap();
+        // What it has read counts from the time on at which bytes wait for it.
+        peer.read_exact(&mut [0; 1024]).await.unwrap();
+        assert!(until_error(&mut stream).await >= PERIOD);
+    }
+
+    #[tokio::test]
+    async fn a_peer_that_reads_enough_has_another_period() {
+        let (stream, mut peer) = duplex(1024);
+        let mut stream = WriteTimeout::new(stream, PERIOD);
+        let read = tokio::spawn(async move {
+            peer.read_exact(&mut [0; LEAST_BYTES]).await.unwrap();
+            peer
+        });
+        assert!(until_error(&mut stream).await >= 2 * PERIOD);
+        drop(read.await);
+    }
+
+    #[tokio::test]
+    async fn the_time_without_bytes_for_the_peer_does_not_count() {
+        let (stream, mut peer) = duplex(1024);
+        let mut stream = WriteTimeout::new(stream, PERIOD);
+        let text: Vec<u8> = (0..5000).map(|number| number as u8).collect();
+        let mut read = vec![0; text.len()];
+        let (written, _) = tokio::join!(stream.write_all(&text), peer.read_exact(&mut read));
+        written.unwrap();
+        assert!(read == text);
+        stream.flush().await.unwrap();
+        tokio::time::sleep(2 * PERIOD).await;
+        assert!(until_error(&mut stream).await >= PERIOD);
+    }
+
+    #[tokio::test]
+    async fn a_peer_sees_the_end() {
+        let (stream, mut peer) = duplex(1024);
+        let mut stream = WriteTimeout::new(stream, PERIOD);
+        stream.shutdown().await.unwrap();
+        let read = timeout(LONG, peer.read(&mut [0; 1])).await;
+        assert_eq!(read.unwrap().unwrap(), 0);
+    }
+}

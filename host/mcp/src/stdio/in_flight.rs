@@ -169,6 +169,23 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn the_end_waits_for_every_answer() {
+        let in_flight = InFlight::new(CancellationToken::new());
+        let id = RequestId::Number(1);
+        for method in ["ping", "subscriptions/listen"] {
+            in_flight.begin(&id, &request(method)).await.unwrap();
+            let mut none = pin!(in_flight.none());
+            let mut task = Context::from_waker(Waker::noop());
+            assert!(none.as_mut().poll(&mut task).is_pending(), "{method}");
+            // It is answered once the slot is dropped, not before.
+            let slot = in_flight.end(&id);
+            assert!(none.as_mut().poll(&mut task).is_pending(), "{method}");
+            drop(slot);
+            none.await;
+        }
+    }
+
+    #[tokio::test]
     async fn frees_the_slot_of_a_cancelled_subscription_at_once() {
         let in_flight = InFlight::new(CancellationToken::new());
         let listen = request("subscriptions/listen");

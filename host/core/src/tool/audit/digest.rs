@@ -81,3 +81,21 @@ impl io::Write for DigestWriter {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_digest_of_an_answer_is_that_of_what_the_model_reads() {
+        let key = DigestKey::new(&[7; 32]);
+        let digest = |output: Output| key.of_answer(&Ok(output)).unwrap().0;
+        let details = Some("{\"sum\":3}".to_owned());
+        let both = |form| Output::new("three", details.clone(), form);
+        let text = |text: &str| digest(Output::new(text, None, Form::Text));
+        let record = both(Form::Record).record_json();
+        assert_eq!(digest(both(Form::Record)), text(&record));
+        assert_eq!(digest(both(Form::Text)), text("three"));
+        assert_ne!(text(&record), text("three"));
+    }
+}

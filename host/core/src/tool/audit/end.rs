@@ -52,28 +52,42 @@ struct RequiredFields {
 }
 
 /// Reads the end of a file of this size.
-pub(super) fn read(mut file: &File, size: u64) -> io::Result<ChainEnd> {
+pub(super) fn read(file: &File, size: u64) -> io::Result<ChainEnd> {
+    let (tail, skipped) = read_tail(file, size)?;
+    let last = match last_link(&tail, skipped) {
+        Some(last) => last,
+        // Records of a version without a chain, or nothing else for long.
+        None => find_last_link(file, size)?,
+    };
+    Ok(ChainEnd {
+        end: classify(&tail, skipped > 0),
+        next: last.next,
+        chained: last.end,
+        is_unended: last.is_unended,
+    })
+}
+
+/// Returns how a file of this size ends.
+pub(super) fn kind(file: &File, size: u64) -> io::Result<LogEnd> {
+    let (tail, skipped) = read_tail(file, size)?;
+    Ok(classify(&tail, skipped > 0))
+}
+
+/// Reads the last bytes of a file of this size. Returns the number of bytes before them.
+fn read_tail(mut file: &File, size: u64) -> io::Result<(Vec<u8>, u64)> {
     let skipped = size.saturating_sub(TAIL);
     file.seek(SeekFrom::Start(skipped))?;
     let mut tail = Vec::new();
     file.take(size - skipped).read_to_end(&mut tail)?;
-    let end = classify(&tail, skipped > 0);
-    match last_link(&tail, skipped) {
-        None if skipped > 0 && end != LogEnd::Foreign => {
-            // Records of a version without a chain, or nothing else for long.
-            find_last_link(file, size, end)
-        }
-        found => Ok(ChainEnd::new(end, found.unwrap_or_default())),
-    }
+    Ok((tail, skipped))
 }
 
-/// Returns whether a record with this link is at the beginning of a part of a file,
-/// perhaps behind one that is torn.
-pub(super) fn has_link(mut file: &File, from: u64, to: u64, link: Link) -> io::Result<bool> {
-    file.seek(SeekFrom::Start(from))?;
+/// Returns whether a record with this link is at this place of a file, perhaps behind
+/// one that is torn.
+pub(super) fn has_link(mut file: &File, at: u64, link: Link) -> io::Result<bool> {
+    file.seek(SeekFrom::Start(at))?;
     let mut part = Vec::new();
-    file.take((to - from).min(2 * TAIL))
-        .read_to_end(&mut part)?;
+    file.take(2 * TAIL).read_to_end(&mut part)?;
     let mut lines = part.split(|byte| *byte == b'\n');
     Ok(lines.any(|line| Link::of(line) == Some(link)))
 }
@@ -108,17 +122,6 @@ struct LastLink {
     next: Option<Link>,
     end: u64,
     is_unended: bool,
-}
-
-impl ChainEnd {
-    fn new(end: LogEnd, last: LastLink) -> Self {
-        Self {
-            end,
-            next: last.next,
-            chained: last.end,
-            is_unended: last.is_unended,
-        }
-    }
 }
 
 /// Finds the last record of a chain in the end of a file, which starts at this byte.
@@ -159,7 +162,7 @@ fn last_link(tail: &[u8], start: u64) -> Option<LastLink> {
 }
 
 /// Finds the last record of a chain in a whole file.
-fn find_last_link(mut file: &File, size: u64, end: LogEnd) -> io::Result<ChainEnd> {
+fn find_last_link(mut file: &File, size: u64) -> io::Result<LastLink> {
     file.seek(SeekFrom::Start(0))?;
     let mut reader = BufReader::new(file.take(size));
     let (mut last, mut at, mut line) = (LastLink::default(), 0, Vec::new());
@@ -167,7 +170,7 @@ fn find_last_link(mut file: &File, size: u64, end: LogEnd) -> io::Result<ChainEn
         line.clear();
         let read = (&mut reader).take(TAIL).read_until(b'\n', &mut line)?;
         if read == 0 {
-            return Ok(ChainEnd::new(end, last));
+            return Ok(last);
         }
         at += read as u64;
         if let Some(record) = line.strip_suffix(b"\n")
@@ -197,7 +200,7 @@ fn classify(tail: &[u8], is_cut: bool) -> LogEnd {
     });
     match (last, rest.is_empty()) {
         (Some(true), true) => LogEnd::Whole,
-        (None, true) if !is_cut => LogEnd::Whole,
+        (None, true) => LogEnd::Whole,
         // After a record, any part of one; by itself, what shows that it is one.
         (Some(true), false) if begins(rest, START) => LogEnd::Torn,
         (None, false) if !is_cut && rest.len() >= START.len() && begins(rest, START) => {
@@ -228,7 +231,87 @@ fn begins(bytes: &[u8], start: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write as _;
+
     use super::*;
+
+    /// Returns the lines of a chain of records, each with so many characters more.
+    fn chain(more: &[usize]) -> Vec<String> {
+        let mut link = Link::FIRST;
+        let line = |more: &usize| {
+            let record = format!(
+                "{{\"time\":\"2026-01-01T00:00:00.000Z\",\"id\":null,\"tool\":\"{}\",\
+                 \"outcome\":\"output\"}}",
+                "x".repeat(*more)
+            );
+            let mut record = record.into_bytes();
+            link.seal(&mut record);
+            link = link.after(&record);
+            String::from_utf8(record).unwrap() + "\n"
+        };
+        more.iter().map(line).collect()
+    }
+
+    fn file(text: &str) -> File {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+        file
+    }
+
+    #[test]
+    fn finds_the_last_record_of_the_chain_before_any_number_of_other_bytes() {
+        let text = chain(&[0, 0]).concat();
+        let last = text.lines().last().unwrap().as_bytes();
+        let next = Link::of(last).unwrap().after(last);
+        let old = "{\"time\":\"2026-01-01T00:00:00.000Z\",\"id\":null,\"tool\":\"t\",\
+                   \"outcome\":\"output\"}\n";
+        let much = TAIL as usize + 1;
+        for (others, end) in [
+            (String::new(), LogEnd::Whole),
+            (old.to_owned(), LogEnd::Whole),
+            (old.repeat(much / old.len() + 1), LogEnd::Whole),
+            ("noise\n".to_owned(), LogEnd::Foreign),
+            ("noise\n".repeat(much / 6 + 1), LogEnd::Foreign),
+            ("x".repeat(much), LogEnd::Foreign),
+        ] {
+            let (about, size) = (others.len(), text.len() + others.len());
+            let file = file(&[&*text, &others].concat());
+            let found = read(&file, size as u64).unwrap();
+            let expected = ChainEnd {
+                end,
+                next: Some(next),
+                chained: text.len() as u64,
+                is_unended: false,
+            };
+            assert_eq!(found, expected, "{about}");
+            assert_eq!(kind(&file, size as u64).unwrap(), end, "{about}");
+        }
+    }
+
+    #[test]
+    fn the_middle_of_a_line_is_no_beginning_of_one() {
+        let record = &chain(&[TAIL as usize])[0];
+        // What is read begins as a record does.
+        let text = format!("x{}", &record[..TAIL as usize]);
+        let file = file(&text);
+        assert_eq!(kind(&file, text.len() as u64).unwrap(), LogEnd::Foreign);
+        let end = read(&file, text.len() as u64).unwrap();
+        assert_eq!((end.end, end.next), (LogEnd::Foreign, None));
+    }
+
+    #[test]
+    fn finds_a_record_behind_one_that_is_torn() {
+        // As long as records can be.
+        let lines = chain(&[10, 75_000, 75_000]);
+        let torn = &lines[1][..70_000];
+        let text = [&*lines[0], torn, "\n", &lines[1], &lines[2]].concat();
+        let file = file(&text);
+        let at = lines[0].len() as u64;
+        let link = |of: usize| Link::of(lines[of].trim_end().as_bytes()).unwrap();
+        assert!(has_link(&file, at, link(1)).unwrap());
+        assert!(!has_link(&file, at, link(0)).unwrap());
+        assert!(has_link(&file, 0, link(0)).unwrap());
+    }
 
     #[test]
     fn accepts_logs_that_end_in_a_whole_or_a_torn_record() {
@@ -249,6 +332,7 @@ mod tests {
             (format!("{}{record}\n", &record[..50]), LogEnd::Whole),
             (format!("{}\n", &record[..50]), LogEnd::Whole),
             (format!("{}\n{{", &record[..50]), LogEnd::Torn),
+            (format!("{}\n", &record[..START.len()]), LogEnd::Whole),
             // Torn early, closed, and perhaps torn again.
             (format!("{record}\n{{\"ti\n"), LogEnd::Whole),
             (format!("{record}\n{{\"ti\n{{\n{{\"time"), LogEnd::Torn),

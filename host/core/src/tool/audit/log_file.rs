@@ -146,7 +146,7 @@ impl LogFile {
         &mut self,
         work: impl FnOnce(&mut Self) -> Result<T, E>,
     ) -> Result<T, E> {
-        lock(&self.file)?;
+        lock(&self.file, LOCK_TIME)?;
         let done = work(self);
         // The file may be another one now, which is locked as well. The lock of the one
         // before it ended when that was closed.
@@ -171,9 +171,9 @@ impl LogFile {
             let why = format!("the log was renamed, and the new one cannot be used: {error:#}");
             io::Error::other(why)
         })?;
-        lock(&file)?;
+        lock(&file, LOCK_TIME)?;
         let size = file.metadata()?.len();
-        if end::read(&file, size)?.end == LogEnd::Foreign {
+        if end::kind(&file, size)? == LogEnd::Foreign {
             let why = "the log was replaced by a file that is no audit log";
             return Err(io::Error::other(why));
         }
@@ -193,13 +193,15 @@ impl LogFile {
             return Ok(end);
         };
         let is_later = next.sequence > own.sequence;
-        let follows = match self.known {
-            Some(known) if is_later => {
-                let from = if known <= size { known } else { 0 };
-                end::has_link(&self.file, from, size, own)?
-            }
-            _ => is_later,
-        };
+        let follows = is_later
+            && match self.known {
+                // A file that is shorter was emptied.
+                Some(known) => {
+                    let from = if known <= size { known } else { 0 };
+                    end::has_link(&self.file, from, own)?
+                }
+                None => true,
+            };
         match follows {
             true => (self.next, self.known) = (next, Some(end.chained)),
             false => tracing::error!(
@@ -259,16 +261,16 @@ impl LogFile {
     }
 }
 
-/// Takes the lock of a file, once no other process has it.
-fn lock(file: &File) -> io::Result<()> {
+/// Takes the lock of a file, once no other process has it. Waits no longer than a time.
+fn lock(file: &File, time: Duration) -> io::Result<()> {
     let start = Instant::now();
     loop {
         match flock(file, FlockOperation::NonBlockingLockExclusive) {
-            Err(Errno::WOULDBLOCK) if start.elapsed() < LOCK_TIME => {
+            Err(Errno::WOULDBLOCK) if start.elapsed() < time => {
                 std::thread::sleep(LOCK_PAUSE);
             }
             Err(Errno::WOULDBLOCK) => {
-                let why = format!("another process has locked it for {LOCK_TIME:?}");
+                let why = format!("another process has locked it for {time:?}");
                 return Err(io::Error::new(io::ErrorKind::TimedOut, why));
             }
             Err(Errno::INTR) => {}
@@ -307,4 +309,42 @@ fn open_file(folder: &OwnedFd, name: &OsStr, trust: &Trust) -> anyhow::Result<(F
         );
     }
     Ok((file, (metadata.dev(), metadata.ino())))
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::fs::fcntl_getfl;
+    use rustix::io::{FdFlags, fcntl_getfd};
+
+    use super::*;
+
+    #[test]
+    fn a_program_that_is_started_gets_no_file_of_the_log() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = LogFile::open(&folder.path().join("log"), &Trust::new()).unwrap();
+        for descriptor in [log.folder.as_fd(), log.file.as_fd()] {
+            let flags = fcntl_getfd(descriptor).unwrap();
+            assert!(flags.contains(FdFlags::CLOEXEC));
+        }
+        // Opening a device, which is refused, must not wait for it.
+        let flags = fcntl_getfl(&log.file).unwrap();
+        assert!(flags.contains(OFlags::NONBLOCK));
+    }
+
+    #[test]
+    fn a_file_that_another_process_has_locked_is_waited_for_and_not_for_ever() {
+        let folder = tempfile::tempdir().unwrap();
+        let open = || File::create(folder.path().join("log")).unwrap();
+        let (own, other) = (open(), open());
+        let time = Duration::from_millis(20);
+        lock(&other, time).unwrap();
+        let start = Instant::now();
+        let error = lock(&own, time).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        assert!(start.elapsed() >= time);
+        std::thread::scope(|threads| {
+            threads.spawn(|| lock(&own, Duration::from_secs(5)).unwrap());
+            drop(other);
+        });
+    }
 }

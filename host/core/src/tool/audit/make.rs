@@ -24,3 +24,21 @@ pub fn make_audit_log(path: &Path, trust: &Trust) -> anyhow::Result<()> {
         .open(path)?;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn makes_no_file_for_standard_error_and_none_in_the_place_of_another() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        make_audit_log(&path, &Trust::new()).unwrap();
+        std::fs::write(&path, "kept").unwrap();
+        make_audit_log(&path, &Trust::new()).unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"kept");
+        let stderr = Path::new(STDERR);
+        make_audit_log(stderr, &Trust::new()).unwrap();
+        assert!(!stderr.exists());
+    }
+}

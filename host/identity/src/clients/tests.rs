@@ -1,0 +1,302 @@
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use skillhost::Config;
+
+use super::*;
+use crate::TokenError;
+use crate::fetch::tests::fetcher;
+
+const TOKEN: &str = "0123456789abcdef";
+
+/// Returns clients by a configuration in a folder.
+fn read(folder: &Path, text: &str) -> Result<Clients, String> {
+    let config = Config::parse(text, "skillhost.toml", folder).unwrap();
+    Clients::read(&config.clients).map_err(|error| format!("{error:#}"))
+}
+
+fn write(folder: &Path, name: &str, text: &str, mode: u32) {
+    let path = folder.join(name);
+    std::fs::write(&path, text).unwrap();
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+}
+
+fn identify(clients: &Clients, shown: &[&str]) -> Result<Option<Arc<str>>, Refusal> {
+    let shown = shown.iter().map(|value| value.as_bytes());
+    clients
+        .identify(shown)
+        .map(|found| found.client.name().cloned())
+}
+
+#[test]
+fn tells_clients_apart_by_any_of_their_tokens() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    write(folder, "old", "old-token-of-client-a\n", 0o600);
+    write(folder, "new", "new-token-of-client-a\n", 0o400);
+    let digest = skillhost::internal::sha256_hex(b"token-of-client-b");
+    let text = format!(
+        "[clients.a]\ntoken_file = [\"old\", \"new\", \"old\"]\n\
+         [clients.b]\ntoken_sha256 = \"{digest}\"\n"
+    );
+    let clients = read(folder, &text).unwrap();
+    let clients = clients.and_unnamed(Token::new(TOKEN).unwrap()).unwrap();
+    assert_eq!(clients.len(), 3);
+    for (token, name) in [
+        ("old-token-of-client-a", Some("a")),
+        ("new-token-of-client-a", Some("a")),
+        ("token-of-client-b", Some("b")),
+        (TOKEN, None),
+    ] {
+        let shown = identify(&clients, &[&format!("Bearer {token}")]);
+        assert_eq!(shown.unwrap().as_deref(), name, "{token}");
+    }
+    let unnamed = format!("bearer  {TOKEN}");
+    assert_eq!(identify(&clients, &[&unnamed]), Ok(None));
+}
+
+#[test]
+fn refuses_everything_else() {
+    let token = Token::new(TOKEN).unwrap();
+    let clients = Clients::default().and_unnamed(token).unwrap();
+    let long = format!("Bearer {}", "x".repeat(1 << 20));
+    let longer = format!("Bearer {TOKEN}0");
+    let right = format!("Bearer {TOKEN}");
+    for (shown, refusal) in [
+        (&[][..], Refusal::Missing),
+        (&[""], Refusal::Malformed),
+        (&["Bearer"], Refusal::Malformed),
+        (&["Basic 0123456789abcdef"], Refusal::Malformed),
+        (&[TOKEN], Refusal::Malformed),
+        (&[&*right, &*right], Refusal::Malformed),
+        (&[&*right, "Basic eDp5"], Refusal::Malformed),
+        (&["Bearer "], Refusal::Unknown),
+        (&["Bearer 0123456789abcdeF"], Refusal::Unknown),
+        (&["Bearer 0123456789abcde"], Refusal::Unknown),
+        (&["Bearer 0123456789abcdef, Bearer x"], Refusal::Unknown),
+        (&["Bearer 0123456789äbcdef"], Refusal::Unknown),
+        (&["Bearer \u{ff10}123456789abcdef"], Refusal::Unknown),
+        (&[&*longer], Refusal::Unknown),
+        (&[&*long], Refusal::Unknown),
+    ] {
+        assert_eq!(identify(&clients, shown), Err(refusal), "{shown:?}");
+    }
+}
+
+#[test]
+fn refuses_a_client_whose_time_has_passed_and_warns_of_it() {
+    let digest = skillhost::internal::sha256_hex(TOKEN.as_bytes());
+    let text =
+        |expires: &str| format!("[clients.a]\ntoken_sha256 = \"{digest}\"\nexpires = {expires}\n");
+    for (expires, is_expired) in [("2001-01-01", true), ("2901-01-01", false)] {
+        let config = Config::parse(&text(expires), "s.toml", Path::new("/")).unwrap();
+        let clients = Clients::read(&config.clients).unwrap();
+        let shown = identify(&clients, &[&format!("Bearer {TOKEN}")]);
+        match is_expired {
+            true => assert_eq!(shown, Err(Refusal::Expired("a".into()))),
+            false => assert_eq!(shown.unwrap().as_deref(), Some("a")),
+        }
+        let warnings = Clients::warnings(&config.clients);
+        assert_eq!(warnings.len(), usize::from(is_expired));
+        for warning in warnings {
+            assert!(warning.contains("`expires` of `[clients.a]`"), "{warning}");
+        }
+    }
+}
+
+#[test]
+fn refuses_token_files_and_tokens_that_cannot_be_meant() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    write(folder, "good", TOKEN, 0o600);
+    write(folder, "same", &format!(" {TOKEN}\n"), 0o600);
+    write(folder, "open", "another-token-of-a", 0o640);
+    write(folder, "short", "0123456789abcde", 0o600);
+    write(folder, "unicode", "0123456789äbcdef", 0o600);
+    write(folder, "two", "0123456789abcdef\n0123456789abcdef\n", 0o600);
+    let digest = skillhost::internal::sha256_hex(TOKEN.as_bytes());
+    for (file, reason) in [
+        ("none", "line 2: `token_file` of `[clients.a]`"),
+        ("open", "users other than its owner may read or write it"),
+        ("short", "between 16 and 4096 characters"),
+        ("unicode", "letters, digits and"),
+        ("two", "letters, digits and"),
+        (".", "it is not a regular file"),
+    ] {
+        let error = read(folder, &format!("[clients.a]\ntoken_file = \"{file}\"\n"));
+        let error = error.unwrap_err();
+        assert!(error.contains(reason), "{file}: {error}");
+    }
+    for second in [
+        "token_file = \"same\"",
+        &format!("token_sha256 = \"{digest}\""),
+    ] {
+        let text = format!("[clients.a]\ntoken_file = \"good\"\n[clients.b]\n{second}\n");
+        let error = read(folder, &text).unwrap_err();
+        let reason = "this token is also that of `[clients.a]` (`skillhost.toml`, line 2)";
+        assert!(error.contains(reason), "{error}");
+    }
+    let one = read(folder, "[clients.a]\ntoken_file = \"good\"\n").unwrap();
+    let error = one.and_unnamed(Token::new(TOKEN).unwrap()).unwrap_err();
+    assert!(
+        error.to_string().contains("the token of `[http]`"),
+        "{error}"
+    );
+}
+
+#[test]
+fn tells_clients_apart_by_the_users_of_their_processes() {
+    let text = "[clients.a]\nunix_users = [1001, 1002, 1001]\n\
+                [clients.b]\nunix_users = [1003]\n\
+                [clients.old]\nunix_users = [1004]\nexpires = 2001-01-01\n";
+    let clients = read(Path::new("/"), text).unwrap();
+    for (user, expected) in [
+        (1001, Ok("a")),
+        (1002, Ok("a")),
+        (1003, Ok("b")),
+        (1004, Err(Refusal::Expired("old".into()))),
+        (1005, Err(Refusal::User(1005))),
+        (0, Err(Refusal::User(0))),
+    ] {
+        let found = clients.identify_user(user);
+        let found = found.map(|found| found.client.name().unwrap().to_string());
+        assert_eq!(found, expected.map(str::to_owned), "{user}");
+    }
+    // A user is no token.
+    assert_eq!(
+        clients
+            .identify([b"Bearer 1001".as_slice()].into_iter())
+            .err(),
+        Some(Refusal::Unknown)
+    );
+    let error = read(
+        Path::new("/"),
+        "[clients.a]\nunix_users = [7]\n[clients.b]\nunix_users = [7]\n",
+    );
+    let why = "line 3: `unix_users` of `[clients.b]`: the user 7 is `[clients.a]` already";
+    assert!(
+        error.as_ref().is_err_and(|error| error.contains(why)),
+        "{error:?}"
+    );
+}
+
+#[test]
+fn tells_clients_apart_by_the_names_of_their_certificates() {
+    let text = "[clients.a]\ncertificate_names = [\"a.example\", \"spiffe://x/a\"]\n\
+                [clients.b]\ncertificate_names = [\"b.example\"]\n\
+                [clients.old]\ncertificate_names = [\"old.example\"]\nexpires = 2001-01-01\n";
+    let clients = read(Path::new("/"), text).unwrap();
+    let names = |hosts: &[&'static str], uris: &[&'static str]| {
+        CertificateNames::new(hosts.iter().copied(), uris.iter().copied())
+    };
+    for (shown, expected) in [
+        (names(&["a.example"], &[]), Ok("a")),
+        (names(&["A.Example", "other.example"], &[]), Ok("a")),
+        (names(&["a.example"], &["spiffe://x/a"]), Ok("a")),
+        (names(&[], &["spiffe://x/a"]), Ok("a")),
+        (names(&["b.example"], &[]), Ok("b")),
+        (names(&["old.example"], &[]), Err("has passed")),
+        (
+            names(&["a.example", "b.example"], &[]),
+            Err("of several clients"),
+        ),
+        (
+            names(&["x.a.example"], &[]),
+            Err("no name of its certificate"),
+        ),
+        (
+            names(&["*.example"], &[]),
+            Err("no name of its certificate"),
+        ),
+        // Neither kind passes for the other.
+        (
+            names(&["spiffe://x/a"], &["a.example"]),
+            Err("no name of its certificate"),
+        ),
+        (
+            names(&[], &["spiffe://x/A"]),
+            Err("no name of its certificate"),
+        ),
+        (names(&[], &[]), Err("no name of its certificate")),
+    ] {
+        match (clients.identify_certificate(&shown), expected) {
+            (Ok(found), Ok(name)) => {
+                assert_eq!(found.client.name().map(|it| &**it), Some(name));
+            }
+            (Err(refusal), Err(reason)) => {
+                assert!(refusal.to_string().contains(reason), "{shown}: {refusal}");
+            }
+            (found, _) => panic!("{shown}: {found:?}"),
+        }
+    }
+    let error = read(
+        Path::new("/"),
+        "[clients.a]\ncertificate_names = [\"x.example\"]\n\
+         [clients.b]\ncertificate_names = [\"X.example\"]\n",
+    );
+    let why = "`certificate_names` of `[clients.b]`: `x.example` is `[clients.a]` already";
+    assert!(
+        error.as_ref().is_err_and(|error| error.contains(why)),
+        "{error:?}"
+    );
+}
+
+#[test]
+fn without_clients_only_the_own_user_and_root_may_ask() {
+    let own = rustix::process::geteuid().as_raw();
+    for (user, may_ask) in [(own, true), (0, true), (own + 1, false), (65_534, false)] {
+        assert_eq!(Clients::check_own_user(user).is_ok(), may_ask, "{user}");
+    }
+}
+
+#[tokio::test]
+async fn a_key_is_known_after_a_look_at_all_keys_or_at_those_of_its_issuer() {
+    let folder = tempfile::tempdir().unwrap();
+    let key = r#"{"kty": "OKP", "crv": "Ed25519", "kid": "new", "x": "AAAA"}"#;
+    write(
+        folder.path(),
+        "keys",
+        &format!("{{\"keys\": [{key}]}}"),
+        0o600,
+    );
+    let text = "[http]\nresource = \"https://mcp.example\"\n\
+                [issuers.a]\nissuer = \"https://a.example\"\njwks_url = \"https://a.example/keys\"\n\
+                [issuers.b]\nissuer = \"https://b.example\"\njwks_url = \"https://b.example/keys\"\n\
+                [clients.c]\nclaims = { iss = \"https://b.example\" }\n";
+    let config = Config::parse(text, "skillhost.toml", folder.path()).unwrap();
+    for all in [true, false] {
+        let clients = Clients::read(&config.clients).unwrap();
+        let program = Path::new("/bin/true");
+        let clients = clients.and_issuers(&config.clients, &config.issuers, "https://x", program);
+        let mut clients = clients.unwrap();
+        let oauth = Arc::get_mut(clients.oauth.as_mut().unwrap()).unwrap();
+        oauth.fetcher = fetcher(
+            ["none", "keys"]
+                .map(|it| folder.path().join(it).into())
+                .into(),
+        );
+        // Signed by nobody.
+        let token = [
+            r#"{"alg":"EdDSA","kid":"new"}"#,
+            r#"{"iss":"https://b.example"}"#,
+            "x",
+        ];
+        let token = format!(
+            "Bearer {}",
+            token
+                .map(|part| BASE64_URL_SAFE_NO_PAD.encode(part))
+                .join(".")
+        );
+        let Err(Refusal::UnknownKey(issuer)) = identify(&clients, &[&token]) else {
+            panic!("the key is known");
+        };
+        match all {
+            true => clients.look_for_all_keys().await,
+            false => clients.look_for_keys(issuer).await,
+        }
+        let wrong = Refusal::Token(TokenError::Signature);
+        assert_eq!(identify(&clients, &[&token]), Err(wrong), "{all}");
+    }
+}

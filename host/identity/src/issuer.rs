@@ -178,6 +178,13 @@ mod tests {
             *issuer.looked.lock().await = None;
             assert_eq!(issuer.look(&fetcher).await, may_be_others);
             assert_eq!(known(), (false, true));
+            // It is logged once.
+            let problem = issuer.problem.lock().unwrap().clone();
+            assert_eq!(
+                problem.contains("not a JWK Set"),
+                !may_be_others,
+                "{problem}"
+            );
         }
     }
 }

@@ -115,7 +115,7 @@ mod tests {
 
     use super::*;
 
-    const PERIOD: Duration = Duration::from_millis(20);
+    const PERIOD: Duration = Duration::from_millis(100);
     const LONG: Duration = Duration::from_secs(5);
 
     /// Writes until that fails. Returns the time that it took.
@@ -140,7 +140,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_peer_that_reads_enough_has_another_period() {
-        let (stream, mut peer) = duplex(1024);
+        let (stream, mut peer) = duplex(64 << 10);
         let mut stream = WriteTimeout::new(stream, PERIOD);
         let read = tokio::spawn(async move {
             peer.read_exact(&mut [0; LEAST_BYTES]).await.unwrap();

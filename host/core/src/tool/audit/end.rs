@@ -265,12 +265,17 @@ mod tests {
         let next = Link::of(last).unwrap().after(last);
         let old = "{\"time\":\"2026-01-01T00:00:00.000Z\",\"id\":null,\"tool\":\"t\",\
                    \"outcome\":\"output\"}\n";
+        // A line with the next link that is no record.
+        let mut made_up = b"{\"x\":1}".to_vec();
+        next.seal(&mut made_up);
+        let made_up = String::from_utf8(made_up).unwrap() + "\n";
         let much = TAIL as usize + 1;
         for (others, end) in [
             (String::new(), LogEnd::Whole),
             (old.to_owned(), LogEnd::Whole),
             (old.repeat(much / old.len() + 1), LogEnd::Whole),
             ("noise\n".to_owned(), LogEnd::Foreign),
+            (made_up, LogEnd::Foreign),
             ("noise\n".repeat(much / 6 + 1), LogEnd::Foreign),
             ("x".repeat(much), LogEnd::Foreign),
         ] {
@@ -286,6 +291,21 @@ mod tests {
             assert_eq!(found, expected, "{about}");
             assert_eq!(kind(&file, size as u64).unwrap(), end, "{about}");
         }
+    }
+
+    #[test]
+    fn a_record_without_its_line_feed_is_a_record() {
+        let text = chain(&[0, 0]).concat();
+        let text = text.trim_end();
+        let last = text.lines().last().unwrap().as_bytes();
+        let size = text.len() as u64;
+        let expected = ChainEnd {
+            end: LogEnd::Torn,
+            next: Some(Link::of(last).unwrap().after(last)),
+            chained: size,
+            is_unended: true,
+        };
+        assert_eq!(read(&file(text), size).unwrap(), expected);
     }
 
     #[test]

@@ -109,6 +109,9 @@ impl Fixture {
 /// What is done to a view.
 type Work = fn(&Fixture);
 
+/// The same, which may meet a limit.
+type BoundedWork = fn(&Fixture) -> Result<(), Errno>;
+
 #[test]
 fn changes_are_what_differs_from_the_disk() {
     let cases: [(Work, &str); 19] = [
@@ -304,7 +307,7 @@ fn a_view_holds_its_limit_of_bytes_and_counts_what_it_frees() {
     fn put(f: &Fixture, path: &str, text: &[u8], at: u64) -> Result<(), Errno> {
         open(f, path)?.write_at(text, at)
     }
-    let cases: [(&str, fn(&Fixture) -> Result<(), Errno>, usize); 8] = [
+    let cases: [(&str, BoundedWork, usize); 8] = [
         ("a file", |f| put(f, "a", &[1; 100], 0), FILE + 100),
         (
             "one that grows by less than twice",
@@ -367,8 +370,10 @@ fn a_view_holds_its_limit_of_bytes_and_counts_what_it_frees() {
     ];
     for (about, work, least) in cases {
         for (bytes, expected) in [(least, Ok(())), (least - 1, Err(Errno::NOSPC))] {
-            let mut limits = Limits::default();
-            limits.view_bytes = bytes;
+            let limits = Limits {
+                view_bytes: bytes,
+                ..Limits::default()
+            };
             let done = work(&fixture_within(&limits));
             assert_eq!(done, expected, "{about} with {bytes} bytes");
         }
@@ -378,8 +383,10 @@ fn a_view_holds_its_limit_of_bytes_and_counts_what_it_frees() {
 #[test]
 fn as_many_removed_files_are_told_as_a_view_may_hold() {
     for most in [1, 2, 3, 4] {
-        let mut limits = Limits::default();
-        limits.view_files = most;
+        let limits = Limits {
+            view_files: most,
+            ..Limits::default()
+        };
         let fixture = fixture_within(&limits);
         for path in ["one", "two", "link"] {
             fixture.unlink(path);

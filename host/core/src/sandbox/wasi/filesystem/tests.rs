@@ -163,8 +163,10 @@ fn entries_of_listings_count_towards_the_limit_of_the_call() {
     for name in ["a", "b"] {
         std::fs::write(folder.path().join(name), "").unwrap();
     }
-    let mut limits = Limits::default();
-    limits.directory_entries = 3;
+    let limits = Limits {
+        directory_entries: 3,
+        ..Limits::default()
+    };
     let (mut imports, root) = call_within(folder.path(), &limits);
     let mut list = || {
         let mut imports = &mut imports;

@@ -78,11 +78,12 @@ impl Stamp {
 }
 
 impl FolderNames {
-    /// Returns the sorted names in a folder. `list` lists them, and says whether they
-    /// depend on the folder alone.
+    /// Returns the sorted names in a folder at this time. `list` lists them, and says
+    /// whether they depend on the folder alone.
     pub(super) fn get(
         &self,
         folder: &Folder,
+        now: SystemTime,
         freshness: Freshness,
         list: impl FnOnce() -> (Vec<String>, bool),
     ) -> Arc<Vec<String>> {
@@ -99,7 +100,7 @@ impl FolderNames {
         {
             return Arc::clone(&kept.names);
         }
-        let is_settled = stamp.is_some_and(|stamp| stamp.is_settled(SystemTime::now()));
+        let is_settled = stamp.is_some_and(|stamp| stamp.is_settled(now));
         let (mut names, of_folder) = list();
         names.sort_unstable();
         let names = Arc::new(names);
@@ -162,22 +163,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs::{self, File, FileTimes};
+    use std::fs;
     use std::os::unix::fs::symlink;
     use std::path::Path;
 
     use super::*;
     use crate::skill::catalog::{Catalog, SkillsRoot};
-
-    /// Sets the time of a folder's last change of entries to an hour ago. That of its
-    /// status is now, so that a catalog waits for [`SAME_TIME`].
-    fn age(path: &Path) {
-        let hour = SystemTime::now() - Duration::from_secs(3600);
-        let folder = File::open(path).unwrap();
-        folder
-            .set_times(FileTimes::new().set_modified(hour))
-            .unwrap();
-    }
 
     fn root(place: &Path, depth: usize) -> Catalog {
         let root = SkillsRoot {
@@ -227,31 +218,40 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let (names, folder) = (FolderNames::default(), root(place.path(), 1));
         let folder = &folder.roots[0].base.folder;
-        let listed = |freshness, of_folder| {
+        let listed = |now, freshness, of_folder| {
             let mut listed = false;
-            names.get(folder, freshness, || {
+            names.get(folder, now, freshness, || {
                 listed = true;
-                // Long enough for the age of the names to matter little.
-                std::thread::sleep(Duration::from_millis(90));
                 (Vec::new(), of_folder)
             });
             listed
         };
-        assert!(listed(Freshness::Now, true));
+        // The names took a second to list, and are so old.
+        let kept = |age: Duration| {
+            let mut kept = lock(&names.0);
+            let kept = kept.as_mut().unwrap();
+            (kept.start, kept.took) = (Instant::now().checked_sub(age).unwrap(), MAX_AGE);
+        };
+        let now = SystemTime::now();
+        let later = now + Duration::from_secs(3600);
+        assert!(listed(now, Freshness::Now, true));
+        kept(Duration::ZERO);
+        assert!(!listed(now, Freshness::Recent, true));
         // It was made just now: another change may have the same time.
-        assert!(listed(Freshness::Now, true));
-        assert!(!listed(Freshness::Recent, true));
+        assert!(listed(now, Freshness::Now, true));
+        kept(Duration::ZERO);
         fs::create_dir(place.path().join("tea")).unwrap();
-        std::thread::sleep(Duration::from_secs(SAME_TIME + 1));
-        assert!(listed(Freshness::Recent, true));
-        assert!(!listed(Freshness::Now, true));
-        age(place.path());
-        assert!(listed(Freshness::Recent, false));
+        assert!(listed(later, Freshness::Recent, true));
+        kept(MAX_AGE / 2);
+        assert!(!listed(later, Freshness::Now, true));
+        kept(MAX_AGE);
+        assert!(listed(later, Freshness::Recent, false));
+        kept(Duration::ZERO);
         // What links lead to may change, and the folder does not.
-        assert!(listed(Freshness::Now, false));
-        assert!(!listed(Freshness::Recent, false));
-        std::thread::sleep(MAX_AGE);
-        assert!(listed(Freshness::Recent, false));
+        assert!(!listed(later, Freshness::Recent, false));
+        assert!(listed(later, Freshness::Now, false));
+        kept(MAX_AGE);
+        assert!(listed(later, Freshness::Recent, false));
     }
 
     #[test]

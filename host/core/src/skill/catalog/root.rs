@@ -6,6 +6,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use rustix::fs::FileType;
 use rustix::io::Errno;
@@ -117,7 +118,8 @@ impl Root {
             Some(tree) => RootNames::Searched(tree.names_as_of(&self.base, freshness)),
             None => {
                 let list = || self.list();
-                RootNames::Listed(self.listed.get(&self.base.folder, freshness, list))
+                let (folder, now) = (&self.base.folder, SystemTime::now());
+                RootNames::Listed(self.listed.get(folder, now, freshness, list))
             }
         }
     }
@@ -184,4 +186,34 @@ pub(super) fn without_dots(path: &str) -> String {
 /// Returns the error of a root that cannot be opened.
 pub(super) fn cannot_open(what: &str, path: &Path) -> String {
     format!("cannot open the {what} `{}`", path.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn the_names_depend_on_the_folder_alone_unless_a_link_may_be_a_skill() {
+        let place = tempfile::tempdir().unwrap();
+        fs::create_dir(place.path().join("a")).unwrap();
+        fs::write(place.path().join("file"), "x").unwrap();
+        let list = |follow_links| {
+            let root = SkillsRoot {
+                follow_links,
+                ..SkillsRoot::new(place.path())
+            };
+            let (mut names, of_folder) = Root::open(&root).unwrap().list();
+            names.sort();
+            (names.join(" "), of_folder)
+        };
+        for follow_links in [false, true] {
+            assert_eq!(list(follow_links), ("a".to_owned(), true));
+        }
+        symlink("a", place.path().join("b")).unwrap();
+        assert_eq!(list(false), ("a".to_owned(), true));
+        assert_eq!(list(true), ("a b".to_owned(), false));
+    }
 }

@@ -102,6 +102,11 @@ fn refuses_a_function_whose_types_have_no_json_with_its_name_and_the_type() {
            (export "acme:counting/counters@1.0.0" (instance $it))"#,
         function("f", r#"(param "self" (borrow $counter))"#, "one")
     );
+    let streams_of_interface = format!(
+        r#"(type $s (stream u8)) {} (instance $it (export "next-of" (func $f)))
+           (export "acme:counting/counters@1.0.0" (instance $it))"#,
+        function("f", r#"(param "from" $s)"#, "one")
+    );
     let mut twice = r#"(type $t0 (tuple u16 u16))"#.to_owned();
     let mut nested = r#"(type $t0 (list u16))"#.to_owned();
     for level in 1..=40 {
@@ -151,6 +156,11 @@ fn refuses_a_function_whose_types_have_no_json_with_its_name_and_the_type() {
                 "two",
             ),
             "its parameter `from` has a `future`",
+        ),
+        (
+            streams_of_interface,
+            "the function `next-of` of its interface `acme:counting/counters@1.0.0` cannot be a \
+             tool: its parameter `from` has a `stream`",
         ),
         // The functions of a component within it are its own.
         (

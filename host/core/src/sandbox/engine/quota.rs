@@ -365,6 +365,17 @@ mod tests {
     }
 
     #[test]
+    fn a_heavy_call_takes_several_slots_of_each_group() {
+        let quotas = quotas(8, 0, Some(8));
+        let heavy = quotas.for_tool("heavy", false, 0);
+        // Strangers' tools have seven.
+        let calls = enter(&heavy, 3);
+        assert_eq!((calls.len(), quotas.occupied().0), (2, 6));
+        drop(calls);
+        assert_eq!(quotas.occupied().0, 0);
+    }
+
+    #[test]
     fn a_call_of_any_weight_fits_into_the_smallest_share() {
         for calls in 1..=16 {
             let quotas = quotas(calls, 0, Some(1));

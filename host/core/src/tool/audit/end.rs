@@ -199,8 +199,7 @@ fn classify(tail: &[u8], is_cut: bool) -> LogEnd {
         lines.find(|line| !is_part(line)).is_some_and(is_record)
     });
     match (last, rest.is_empty()) {
-        (Some(true), true) => LogEnd::Whole,
-        (None, true) => LogEnd::Whole,
+        (Some(true) | None, true) => LogEnd::Whole,
         // After a record, any part of one; by itself, what shows that it is one.
         (Some(true), false) if begins(rest, START) => LogEnd::Torn,
         (None, false) if !is_cut && rest.len() >= START.len() && begins(rest, START) => {

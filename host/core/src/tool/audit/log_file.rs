@@ -75,10 +75,10 @@ impl LogFile {
         };
         log.locked(|log| {
             let size = log.file.metadata()?.len();
-            let end = end::read(&log.file, size)?;
-            match end.end {
+            // A foreign file may be large, and is not read for records.
+            match end::kind(&log.file, size)? {
                 LogEnd::Whole => {
-                    log.next = end.next.unwrap_or(Link::FIRST);
+                    log.next = end::read(&log.file, size)?.next.unwrap_or(Link::FIRST);
                     log.known = Some(size);
                 }
                 LogEnd::Torn => {

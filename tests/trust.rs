@@ -356,6 +356,25 @@ fn an_audit_log_must_be_new_or_empty_or_end_in_a_record() {
 }
 
 #[test]
+fn an_audit_log_is_no_symlink_whatever_it_leads_to() {
+    let folders = Folders::new();
+    folders.write("a/SKILL.md", "# A\n");
+    let (log, file) = (folders.outside.join("log"), folders.outside.join("file"));
+    symlink("file", &log).unwrap();
+    for exists in [false, true] {
+        if exists {
+            fs::write(&file, "").unwrap();
+            mode(&file, 0o600);
+        }
+        let builder = builder().skills(&folders.root);
+        let built = block_on(builder.audit(&log, AuditMode::Required).build());
+        let error = format!("{:#}", built.err().unwrap());
+        assert!(error.contains("it is a symlink"), "{error}");
+        assert_eq!(file.exists(), exists, "something was made");
+    }
+}
+
+#[test]
 fn a_dash_sends_the_audit_log_to_standard_error() {
     let program = Program::new();
     program.write("skills/a/SKILL.md", "# A\n");

@@ -19,6 +19,8 @@ mod answer;
 mod environment;
 mod file;
 mod filesystem;
+#[cfg(test)]
+pub(crate) mod fixture;
 mod log;
 mod preopens;
 mod scripts;

@@ -122,19 +122,13 @@ fn told<T>(
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
-    use crate::sandbox::engine::EpochEngine;
-    use crate::tool::limits::{Limits, Load};
-
-    fn engine() -> EpochEngine {
-        EpochEngine::new(&Load::default(), 1 << 20, true).unwrap()
-    }
+    use crate::sandbox::wasi::fixture;
+    use crate::tool::limits::Limits;
 
     #[test]
     fn grants_types_and_the_interfaces_of_the_host_and_nothing_else() {
-        let engine = engine();
+        let engine = fixture::engine();
         let record = "(type $t (record (field \"a\" u8)))";
         for (import, granted) in [
             ("(import \"t\" (type (sub resource)))".to_owned(), false),
@@ -165,8 +159,7 @@ mod tests {
 
     #[test]
     fn a_call_for_which_no_file_can_be_opened_ends() {
-        let (limits, descriptors) = (Limits::default(), engine().descriptors());
-        let mut imports = ImportState::new(None, Arc::default(), &limits, descriptors, "".into());
+        let mut imports = fixture::imports(None, &[], &Limits::default());
         for (stop, ends) in [
             (None, false),
             (Some(Stop::DirectoryEntries(1)), false),

@@ -160,15 +160,9 @@ reason_of_code!(UnusableFile, directory: IsDirectory, not_regular: NotRegular);
 mod tests {
     use std::io::{Seek as _, Write as _};
 
-    use std::sync::Arc;
-
-    use cap_std::ambient_authority;
-    use cap_std::fs::Dir;
-
+    use super::super::fixture;
     use super::*;
-    use crate::sandbox::engine::EpochEngine;
-    use crate::skill::guard::{Folder, HardLinks};
-    use crate::tool::limits::{Limits, Load};
+    use crate::tool::limits::Limits;
 
     #[test]
     fn reads_a_file_as_it_is_now_if_it_changed_since_the_look() {
@@ -200,17 +194,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("fits"), "12345").unwrap();
         std::fs::write(folder.path().join("large"), "123456").unwrap();
-        let top = Dir::open_ambient_dir(folder.path(), ambient_authority()).unwrap();
-        let top = Folder::new(top.into_std_file().into(), HardLinks::Refused).unwrap();
-        let engine = EpochEngine::new(&Load::default(), 1 << 20, true).unwrap();
         let limits = Limits {
             output: 5,
             ..Limits::default()
         };
-        let (quota, descriptors) = (engine.quota("t", false, 1 << 30), engine.descriptors());
-        let preopen = Some((top, "/".to_owned()));
-        let mut imports =
-            ImportState::new(preopen, Arc::default(), &limits, descriptors, "t".into());
+        let mut imports = fixture::imports(Some(folder.path()), &[], &limits);
         for _ in 0..2 {
             assert!(matches!(imports.text_from_file("fits", 9), Ok(5)));
             assert_eq!(imports.take_text().as_deref(), Some("12345"));
@@ -219,7 +207,7 @@ mod tests {
                 assert!(matches!(refused, Err(UnusableFile::TooLarge)), "{path}");
                 assert_eq!(imports.take_text(), None);
             }
-            imports.make_view(&limits, &quota).unwrap();
+            fixture::make_view(&mut imports, &limits);
         }
     }
 }

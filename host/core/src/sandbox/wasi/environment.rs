@@ -52,41 +52,25 @@ impl HostWallClock for FixedClock {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-    use std::sync::Arc;
-
-    use cap_std::ambient_authority;
-    use cap_std::fs::Dir;
-
+    use super::super::fixture;
     use super::environment::Host as _;
     use super::*;
-    use crate::sandbox::engine::EpochEngine;
-    use crate::skill::guard::{Folder, HardLinks};
-    use crate::tool::limits::{Limits, Load};
+    use crate::tool::limits::Limits;
 
     #[test]
     fn a_guest_sees_the_variables_of_its_grant_and_nothing_of_the_process() {
-        let engine = EpochEngine::new(&Load::default(), 1 << 20, true).unwrap();
-        let (limits, descriptors) = (Limits::default(), engine.descriptors());
         let granted = [("HEADER".to_owned(), "on".to_owned())];
-        let environment = Arc::from(granted.clone());
-        let mut imports = ImportState::new(None, environment, &limits, descriptors, "t".into());
+        let mut imports = fixture::imports(None, &granted, &Limits::default());
         assert_eq!((&mut imports).get_environment().unwrap(), granted);
         assert_eq!((&mut imports).get_arguments().unwrap(), [""; 0]);
     }
 
     #[test]
     fn a_guest_with_a_view_starts_in_its_folder_and_others_nowhere() {
-        let folder = Dir::open_ambient_dir(Path::new("/tmp"), ambient_authority()).unwrap();
-        let folder = Folder::new(folder.into_std_file().into(), HardLinks::Refused).unwrap();
-        let engine = EpochEngine::new(&Load::default(), 1 << 20, true).unwrap();
-        let (limits, quota) = (Limits::default(), engine.quota("t", false, 1 << 30));
-        let preopen = Some((folder, "/skill".to_owned()));
-        let descriptors = engine.descriptors();
-        let mut imports =
-            ImportState::new(preopen, Arc::default(), &limits, descriptors, "t".into());
+        let (folder, limits) = (tempfile::tempdir().unwrap(), Limits::default());
+        let mut imports = fixture::imports(Some(folder.path()), &[], &limits);
         assert_eq!((&mut imports).initial_cwd().unwrap(), None);
-        imports.make_view(&limits, &quota).unwrap();
+        fixture::make_view(&mut imports, &limits);
         assert_eq!(
             (&mut imports).initial_cwd().unwrap().as_deref(),
             Some("/skill")

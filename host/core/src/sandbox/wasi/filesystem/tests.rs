@@ -2,13 +2,9 @@
 
 use std::os::unix::fs::symlink;
 
-use cap_std::ambient_authority;
-use cap_std::fs::Dir;
-
+use super::super::fixture;
 use super::*;
-use crate::sandbox::engine::EpochEngine;
-use crate::skill::guard::HardLinks;
-use crate::tool::limits::{Limits, Load};
+use crate::tool::limits::Limits;
 
 /// Returns the state of a call with this folder, and the guest's handle of it.
 fn call(path: &Path) -> (ImportState, u32) {
@@ -16,18 +12,9 @@ fn call(path: &Path) -> (ImportState, u32) {
 }
 
 fn call_within(path: &Path, limits: &Limits) -> (ImportState, u32) {
-    let folder = Dir::open_ambient_dir(path, ambient_authority()).unwrap();
-    let folder = Folder::new(folder.into_std_file().into(), HardLinks::Refused).unwrap();
-    let engine = EpochEngine::new(&Load::default(), 1 << 20, true).unwrap();
-    let mut imports = ImportState::new(
-        None,
-        Arc::default(),
-        limits,
-        engine.descriptors(),
-        "".into(),
-    );
+    let mut imports = fixture::imports(None, &[], limits);
     let root = Descriptor::Directory {
-        folder: Arc::new(folder),
+        folder: Arc::new(fixture::folder(path)),
         _permit: None,
     };
     let root = imports.table.push(root).unwrap();

@@ -1,11 +1,11 @@
 //! `cargo xtask fuzz`: runs all fuzz targets in turns, minimises what they collect, and
-//! keeps the count of hours in `tests/fuzz/README.md`.
+//! keeps the count of hours in `tests/fuzz/README.md`. An hour is one of a processor.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 
@@ -14,8 +14,8 @@ use crate::{Outcome, workspace};
 
 /// Run all fuzz targets in turns
 ///
-/// Needs cargo-fuzz and g++. Adds what it ran to the table in `tests/fuzz/README.md`,
-/// which is to be committed.
+/// Needs cargo-fuzz and g++. Adds each turn to the table in `tests/fuzz/README.md`, which
+/// is to be committed.
 #[derive(clap::Args)]
 pub(super) struct Arguments {
     /// The hours of all targets together
@@ -58,7 +58,7 @@ pub(super) fn execute(arguments: &Arguments) -> Result<Outcome> {
     let all = (arguments.hours * 3600.0) as u64;
     let each = all / chosen.len() as u64;
     ensure!(each > 0, "less than a second for each target");
-    let mut tallies: BTreeMap<&str, Tally> = BTreeMap::new();
+    let mut findings = 0;
     let mut left = each;
     while left > 0 {
         let turn = left.min(TURN);
@@ -68,21 +68,15 @@ pub(super) fn execute(arguments: &Arguments) -> Result<Outcome> {
                 "{target:<12} {:>5} s, {} executions, coverage {}, {} findings",
                 seen.seconds, seen.executions, seen.coverage, seen.findings
             );
-            let tally = tallies.entry(target).or_default();
-            tally.seconds += seen.seconds;
-            tally.executions += seen.executions;
-            tally.coverage = seen.coverage;
-            tally.findings += seen.findings;
+            // After each turn, so that a run which is ended early counts too.
+            add_to_page(&root, target, &seen)?;
+            findings += seen.findings;
         }
         left -= turn;
     }
     for target in chosen {
         minimise(&root, target)?;
     }
-    let page = root.join("tests/fuzz/README.md");
-    let text = fs::read_to_string(&page).with_context(|| page.display().to_string())?;
-    fs::write(&page, add(&text, &tallies)?).with_context(|| page.display().to_string())?;
-    let findings: usize = tallies.values().map(|tally| tally.findings).sum();
     match findings {
         0 => Ok(Outcome::Fine),
         _ => {
@@ -131,7 +125,7 @@ fn run(root: &Path, target: &str, seconds: u64) -> Result<Tally> {
     let before = artifacts(root, target);
     let log = folder.with_extension("log");
     let to = File::create(&log).context("cannot make the log")?;
-    let start = Instant::now();
+    let (start, used) = (Instant::now(), processor_time()?);
     cargo_fuzz(root, "run", target)
         .arg(&folder)
         .arg(format!("tests/fuzz/corpus/{target}"))
@@ -151,8 +145,9 @@ fn run(root: &Path, target: &str, seconds: u64) -> Result<Tally> {
     let said = fs::read(&log).context("cannot read the log")?;
     let mut seen = read_log(&String::from_utf8_lossy(&said));
     seen.findings = artifacts(root, target).saturating_sub(before);
-    // With the time of a build, so the turn's own.
-    seen.seconds = start.elapsed().as_secs().min(seconds);
+    // Less than the turn's if others had the processor; more with a build.
+    let used = processor_time()?.saturating_sub(used);
+    seen.seconds = start.elapsed().min(used).as_secs().min(seconds);
     ensure!(
         seen.executions > 0 || seen.findings > 0,
         "the target `{target}` did not run: see {}",
@@ -160,6 +155,19 @@ fn run(root: &Path, target: &str, seconds: u64) -> Result<Tally> {
     );
     Ok(seen)
 }
+
+/// Returns the processor time of the processes that this one has waited for.
+fn processor_time() -> Result<Duration> {
+    let stat = fs::read_to_string("/proc/self/stat").context("cannot read the time used")?;
+    // The name of the program, which may hold anything, ends with the last bracket.
+    let (_, fields) = stat.rsplit_once(") ").context("an odd /proc/self/stat")?;
+    let ticks = fields.split(' ').skip(13).take(2).map(str::parse::<u64>);
+    let ticks: u64 = ticks.sum::<Result<_, _>>()?;
+    Ok(Duration::from_millis(ticks * TICK))
+}
+
+/// A tick of `/proc` in milliseconds.
+const TICK: u64 = 10;
 
 /// Reads the figures of libFuzzer's output.
 fn read_log(log: &str) -> Tally {
@@ -213,49 +221,45 @@ fn minimise(root: &Path, target: &str) -> Result<()> {
 /// The head of the table of hours.
 const HEAD: &str = "| target | hours | executions | coverage | found |\n|---|---|---|---|---|\n";
 
-/// Returns the page with what was run added to its table.
-fn add(page: &str, tallies: &BTreeMap<&str, Tally>) -> Result<String> {
+fn add_to_page(root: &Path, target: &str, seen: &Tally) -> Result<()> {
+    let page = root.join("tests/fuzz/README.md");
+    let text = fs::read_to_string(&page).with_context(|| page.display().to_string())?;
+    fs::write(&page, add(&text, target, seen)?).with_context(|| page.display().to_string())
+}
+
+/// Returns the page with a turn added to its table.
+fn add(page: &str, target: &str, seen: &Tally) -> Result<String> {
     let (before, table) = page
         .split_once(HEAD)
         .context("tests/fuzz/README.md has no table of hours")?;
-    let rows = table
-        .lines()
+    let end = table
+        .split_inclusive('\n')
         .take_while(|line| line.starts_with('|'))
-        .count();
-    let mut all: BTreeMap<String, (f64, u64, u64, u64)> = BTreeMap::new();
-    for row in table.lines().take(rows) {
+        .map(str::len)
+        .sum();
+    let (table, rest) = table.split_at(end);
+    let mut rows: BTreeMap<&str, (f64, u64, u64, u64)> = BTreeMap::new();
+    for row in table.lines() {
         let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
         let [target, hours, executions, coverage, found] = cells[..] else {
             anyhow::bail!("tests/fuzz/README.md: not a row of the table: {row}");
         };
-        let number = |text: &str| text.replace(',', "").parse::<u64>();
-        let sums = (
-            hours.parse()?,
-            number(executions)?,
-            number(coverage)?,
-            number(found)?,
-        );
-        all.insert(target.trim_matches('`').to_owned(), sums);
+        let (executions, found) = (executions.parse()?, found.parse()?);
+        let sums = (hours.parse()?, executions, coverage.parse()?, found);
+        rows.insert(target.trim_matches('`'), sums);
     }
-    for (target, tally) in tallies {
-        let sums = all.entry((*target).to_owned()).or_default();
-        sums.0 += tally.seconds as f64 / 3600.0;
-        sums.1 += tally.executions;
-        sums.2 = tally.coverage;
-        sums.3 += tally.findings as u64;
-    }
-    let rest = table.lines().skip(rows).map(|line| format!("{line}\n"));
-    let rows = all
+    let sums = rows.entry(target).or_default();
+    sums.0 += seen.seconds as f64 / 3600.0;
+    sums.1 += seen.executions;
+    sums.2 = seen.coverage;
+    sums.3 += seen.findings as u64;
+    let rows = rows
         .iter()
         .map(|(target, (hours, executions, coverage, found))| {
             format!("| `{target}` | {hours:.2} | {executions} | {coverage} | {found} |\n")
         });
-    Ok([before, HEAD]
-        .into_iter()
-        .map(str::to_owned)
-        .chain(rows)
-        .chain(rest)
-        .collect())
+    let rows: String = rows.collect();
+    Ok([before, HEAD, &rows, rest].concat())
 }
 
 #[cfg(test)]
@@ -271,26 +275,40 @@ mod tests {
     }
 
     #[test]
-    fn adds_to_the_hours_of_a_target_and_to_the_table() {
-        let page = format!("# F\n\n{HEAD}| `call` | 1.50 | 10 | 3 | 1 |\n\nMore.\n");
-        let tally = Tally {
+    fn a_turn_adds_to_the_row_of_its_target() {
+        let page = |rows: &str| format!("# F\n\n{HEAD}{rows}\nMore.\n");
+        let old = "| `call` | 1.50 | 10 | 3 | 1 |\n";
+        let seen = Tally {
             seconds: 1800,
             executions: 5,
             coverage: 4,
             findings: 0,
         };
-        let tallies = BTreeMap::from([("call", tally.clone()), ("view", tally)]);
-        let rows = "| `call` | 2.00 | 15 | 4 | 1 |\n| `view` | 0.50 | 5 | 4 | 0 |\n";
-        assert_eq!(
-            add(&page, &tallies).unwrap(),
-            format!("# F\n\n{HEAD}{rows}\nMore.\n")
-        );
+        let new = "| `view` | 0.50 | 5 | 4 | 0 |\n";
+        for (target, rows) in [
+            ("call", "| `call` | 2.00 | 15 | 4 | 1 |\n".to_owned()),
+            ("view", format!("{old}{new}")),
+        ] {
+            assert_eq!(add(&page(old), target, &seen).unwrap(), page(&rows));
+        }
     }
 
     #[test]
-    fn the_page_has_the_table() {
+    fn the_page_has_a_row_for_each_target() {
         let root = workspace::root().unwrap();
         let page = fs::read_to_string(root.join("tests/fuzz/README.md")).unwrap();
-        assert_eq!(add(&page, &BTreeMap::new()).unwrap(), page);
+        for target in targets(&root).unwrap() {
+            let added = add(&page, &target, &Tally::default()).unwrap();
+            assert_eq!(added.lines().count(), page.lines().count(), "{target}");
+        }
+    }
+
+    #[test]
+    fn the_time_of_a_child_counts_when_it_has_ended() {
+        let before = processor_time().unwrap();
+        let loops = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done";
+        let child = Command::new("sh").args(["-c", loops]).status().unwrap();
+        assert!(child.success());
+        assert!(processor_time().unwrap() > before);
     }
 }

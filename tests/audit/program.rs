@@ -182,17 +182,19 @@ fn refuses_keys_and_settings_that_sign_nothing() {
         assert_eq!(run.code, 4, "{settings}: {run:?}");
         assert!(run.stderr.contains(words), "{settings}: {}", run.stderr);
     }
-    // Standard error has no chain that could be signed.
-    for (file, option) in [("-", &[][..]), ("log", &["--audit", "-"])] {
-        program.write(
-            "c.toml",
-            format!("audit_file = \"{file}\"\n[audit]\nkey_file = \"key\"\n"),
-        );
+    // Standard error has no chain that could be signed, and no log has none.
+    for (log, option, words) in [
+        ("audit_file = \"-\"", &[][..], "standard error"),
+        ("audit_file = \"log\"", &["--audit", "-"], "standard error"),
+        ("", &[], "there is no audit log to sign"),
+    ] {
+        program.write("c.toml", format!("{log}\n[audit]\nkey_file = \"key\"\n"));
         let arguments = ["--config", "c.toml", "call", "read_skill", "skill_name=a"];
         let run = program.run(&[option, &arguments[..]].concat());
         assert_eq!(run.code, 4, "{run:?}");
+        let place = "`c.toml`, line 3";
         assert!(
-            run.stderr.contains("`c.toml`, line 3") && run.stderr.contains("standard error"),
+            run.stderr.contains(place) && run.stderr.contains(words),
             "{}",
             run.stderr
         );

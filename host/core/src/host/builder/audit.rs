@@ -39,6 +39,9 @@ impl AuditSettings {
     /// Opens the log.
     pub(super) fn open(&self, trust: &Trust) -> anyhow::Result<Option<Arc<Audit>>> {
         let Some((path, mode)) = &self.file else {
+            if let Some(place) = &self.key {
+                bail!("{place}: there is no audit log to sign: `audit_file` names one");
+            }
             return Ok(None);
         };
         if let (Some(place), None) = (&self.key, &self.signer) {

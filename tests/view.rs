@@ -9,6 +9,7 @@ use skillhost::{FolderAccess, Grant, Host, Limits, Load};
 
 use crate::fuzzing::bodies;
 use crate::support::folders::{CANARY, Folders};
+use crate::support::program::Program;
 use crate::support::{build, builder, call, guests, model_text};
 
 /// A root with the skill `a`, which has traps in it.
@@ -256,6 +257,42 @@ fn a_view_has_limits_that_a_guest_is_told_of() {
             ("open 2 0 a/b/file rwc", "ok"),
         ],
     );
+}
+
+/// The guest is told a number alone, so the operator is told the limit.
+#[test]
+fn the_log_has_the_limit_that_a_view_met_once() {
+    let program = Program::new();
+    program.write("skills/a/SKILL.md", "# A\n");
+    let tools = guests();
+    let grant = "[grants.\"scripted.wasm\"]\nskills = [\"a\"]\nview = \"copy-on-write\"\n\
+                 limits = { view_files = 2, view_depth = 1 }\n";
+    program.write("skillhost.toml", format!("tools = [{tools:?}]\n{grant}"));
+    for (script, met) in [
+        ("mkdir 0 a\nmkdir 0 b", None),
+        (
+            "mkdir 0 a\nmkdir 0 b\nmkdir 0 c\nmkdir 0 d",
+            Some("view_files"),
+        ),
+        ("mkdir 0 a\nmkdir 0 a/b\nmkdir 0 a/b", Some("view_depth")),
+    ] {
+        let arguments = json!({"skill_name": "a", "script": script}).to_string();
+        let options = ["--config", "skillhost.toml", "--log", "info"];
+        let call = ["call", "scripted_run", &arguments];
+        let run = program.run(&[&options[..], &call].concat());
+        assert_eq!(run.code, 0, "{run:?}");
+        let told: Vec<&str> = (run.stderr.lines())
+            .filter(|line| line.contains("its view met"))
+            .collect();
+        match met {
+            None => assert!(told.is_empty(), "{told:?}"),
+            Some(key) => {
+                assert_eq!(told.len(), 1, "{told:?}");
+                assert!(told[0].contains(&format!("the limit `{key}`")), "{told:?}");
+                assert!(told[0].contains("scripted"), "{told:?}");
+            }
+        }
+    }
 }
 
 #[test]

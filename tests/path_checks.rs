@@ -1,6 +1,6 @@
 //! The string checks of the guest SDK alone, without a folder and a sandbox.
 
-use skillhost_guest::{PathError, SkillPath, check_skill_name};
+use skillhost_guest::{FailureKind, PathError, SkillPath, check_skill_name};
 
 #[test]
 fn refuses_paths_that_leave_the_folder_at_any_step() {
@@ -68,6 +68,24 @@ fn refuses_empty_paths_and_control_characters() {
             Err(PathError::ControlCharacter),
             "{path:?}"
         );
+    }
+}
+
+#[test]
+fn a_refusal_has_the_kind_and_the_words_of_the_contract() {
+    let outside = "Path traversal detected: cannot access files outside skill folder";
+    for (path, kind, words) in [
+        ("", FailureKind::InvalidArguments, "path is empty"),
+        (
+            "a\0",
+            FailureKind::InvalidArguments,
+            "path contains control characters",
+        ),
+        ("../a", FailureKind::Refused, outside),
+    ] {
+        let error = SkillPath::new(path).unwrap_err();
+        assert_eq!(error.to_string(), words, "{path:?}");
+        assert!(error.kind() == kind, "{path:?}");
     }
 }
 

@@ -40,6 +40,11 @@ struct Modules {
 #[serde(deny_unknown_fields)]
 struct Module {
     name: String,
+    /// The folder of its workspace, if that is not the program's. The program's tests judge
+    /// it all the same.
+    #[serde(default)]
+    workspace: String,
+    /// Its files, as the workspace names them.
     files: Vec<String>,
     /// The unit tests of it, by parts of their names.
     unit: Vec<String>,
@@ -92,10 +97,12 @@ fn try_module(root: &Path, copy: &Copy, module: &Module, shard: Option<&str>) ->
         fs::remove_dir_all(&output)?;
     }
     fs::create_dir_all(&output)?;
+    let program = (!module.workspace.is_empty())
+        .then(|| format!("--manifest-path={}", copy.path("Cargo.toml").display()));
     let run = |tests: &str, target: &str, filters: &[String]| -> Result<()> {
         let mut cargo = Command::new(cargo_program());
         cargo
-            .current_dir(copy.path(""))
+            .current_dir(copy.path(&module.workspace))
             .env("CARGO_TARGET_DIR", &copy.target)
             .env("SKILLHOST_TEST_PATIENCE", PATIENCE)
             .args(["mutants", "--in-place", "--baseline=skip", "--no-shuffle"])
@@ -103,6 +110,11 @@ fn try_module(root: &Path, copy: &Copy, module: &Module, shard: Option<&str>) ->
             .arg(&output)
             // For the build too, which would make the examples otherwise.
             .arg(format!("--cargo-arg={target}"))
+            .args(
+                program
+                    .iter()
+                    .flat_map(|manifest| ["--cargo-arg", manifest]),
+            )
             .args(shard.into_iter().flat_map(|shard| ["--shard", shard]))
             .args(module.files.iter().flat_map(|file| ["--file", file]))
             .args(["--", "--"])
@@ -113,23 +125,28 @@ fn try_module(root: &Path, copy: &Copy, module: &Module, shard: Option<&str>) ->
         ensure!(is_done, "cargo-mutants ended with {status}");
         Ok(())
     };
-    // The changed package alone, which is built in a third of the time of all.
-    run("--test-workspace=false", "--lib", &module.unit)?;
     let lists = output.join("mutants.out");
-    let of_unit = lines(&lists, &["caught.txt", "timeout.txt"])?.len();
-    let left = lines(&lists, &["missed.txt"])?.len();
-    if left > 0 && !module.suite.is_empty() {
+    let caught = || Ok::<_, anyhow::Error>(lines(&lists, &["caught.txt", "timeout.txt"])?.len());
+    let (mut of_unit, mut of_suite, mut all_caught) = (0, 0, false);
+    if !module.unit.is_empty() {
+        // The changed package alone, which is built in a third of the time of all.
+        run("--test-workspace=false", "--lib", &module.unit)?;
+        of_unit = caught()?;
+        all_caught = lines(&lists, &["missed.txt"])?.is_empty();
+    }
+    if !module.suite.is_empty() && !all_caught {
         run("--test-workspace=true", "--test=suite", &module.suite)?;
+        of_suite = caught()?;
     }
     let missed = lines(&lists, &["missed.txt"])?;
     for mutant in &missed {
         println!("missed: {mutant}");
     }
     println!(
-        "{}: {} changes, {of_unit} caught by unit tests, {} by the suite, {} missed, in {} min",
+        "{}: {} changes, {of_unit} caught by unit tests, {of_suite} by the suite, {} missed, in {} \
+         min",
         module.name,
-        of_unit + left,
-        left - missed.len(),
+        of_unit + of_suite + missed.len(),
         missed.len(),
         start.elapsed().as_secs() / 60
     );
@@ -156,7 +173,8 @@ mod tests {
         for module in read(&root).unwrap() {
             for file in &module.files {
                 let folder = file.trim_end_matches("/**");
-                assert!(root.join(folder).exists(), "{}: {file}", module.name);
+                let folder = root.join(&module.workspace).join(folder);
+                assert!(folder.exists(), "{}: {file}", module.name);
             }
         }
     }

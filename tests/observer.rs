@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::json;
-use skillhost::{CallEnd, Host, Observer};
+use skillhost::{CallEnd, CallTrace, Host, Observer};
 
 use crate::support::folders::Folders;
 use crate::support::{block_on, build, builder_with_guests, on_two_threads};
@@ -60,6 +60,42 @@ fn an_observer_learns_how_every_call_ends() {
         told("raw_sleep", "cancelled", None, false),
     ];
     assert_eq!(*notes.0.lock().unwrap(), expected);
+}
+
+/// The traces of failed calls.
+#[derive(Default)]
+struct Traces(Mutex<Vec<CallTrace>>);
+
+impl Observer for Traces {
+    fn ended(&self, _: &CallEnd<'_>) {}
+
+    fn traces(&self) -> bool {
+        true
+    }
+
+    fn traced(&self, trace: CallTrace) {
+        self.0.lock().unwrap().push(trace);
+    }
+}
+
+#[test]
+fn a_trace_of_a_failed_call_has_what_the_guest_printed_and_where_it_was() {
+    let folders = Folders::new();
+    folders.write("a/SKILL.md", "# A\n");
+    let traces = Arc::<Traces>::default();
+    let builder = builder_with_guests().skills(&folders.root);
+    let host = build(builder.observer(traces.clone()));
+    for (tool, fails) in [("raw_print", false), ("raw_panic", true)] {
+        let arguments = json!({"skill_name": "a", "path": "p"});
+        let answer = block_on(host.call(tool, arguments));
+        assert_eq!(answer.is_err(), fails, "{tool}: {answer:?}");
+    }
+    let traces = traces.0.lock().unwrap();
+    let [trace] = &traces[..] else {
+        panic!("{traces:?}");
+    };
+    assert!(trace.output.contains("panicked at"), "{trace:?}");
+    assert!(!trace.frames.is_empty(), "{trace:?}");
 }
 
 #[test]

@@ -182,11 +182,11 @@ impl Places {
         let Some(mut entry) = table.remove(id) else {
             return false;
         };
-        let before = entry.is_protected();
         let client = entry.admitted.clone();
         change(&mut entry, event);
         let reserve = reserve(self.most);
-        let mut fits = before || !entry.is_protected() || table.protected + reserve < self.most;
+        // One that was protected finds its own place free.
+        let mut fits = !entry.is_protected() || table.protected + reserve < self.most;
         if client != entry.admitted {
             client.iter().for_each(|it| table.clients.give_back(it, 1));
             let now = entry.admitted.as_ref();

@@ -48,13 +48,11 @@ fn socket() -> io::Result<OwnedFd> {
 
 /// Keeps others out of the folder who bind as this does, until it is dropped.
 fn lock_folder(path: &Path) -> anyhow::Result<OwnedFd> {
-    let folder = match path.parent() {
-        Some(parent) if parent != Path::new("") => parent,
-        _ => Path::new("."),
-    };
+    // A name alone has an empty parent.
+    let folder = Path::new(".").join(path.parent().unwrap_or(Path::new("")));
     let open = || -> io::Result<OwnedFd> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let folder = rustix::fs::open(folder, flags, Mode::empty())?;
+        let folder = rustix::fs::open(&folder, flags, Mode::empty())?;
         for _ in 0..LOOKS {
             match rustix::fs::flock(&folder, FlockOperation::NonBlockingLockExclusive) {
                 Err(Errno::WOULDBLOCK) => sleep(PAUSE),

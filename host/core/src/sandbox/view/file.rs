@@ -200,8 +200,7 @@ impl FileHandle {
             let start = usize::try_from(offset).map_or(all.len(), |at| at.min(all.len()));
             let length = usize::try_from(length).unwrap_or(usize::MAX);
             let end = start.saturating_add(length).min(all.len());
-            let ended = length > 0 && end - start < length;
-            return Ok((all[start..end].to_vec(), ended));
+            return Ok((all[start..end].to_vec(), end - start < length));
         }
         let open = self.disk.as_ref().ok_or(Errno::BADF)?;
         open.read_at(length, offset).map_err(|error| errno(&error))
@@ -340,12 +339,7 @@ impl AsRef<[u8]> for SharedBytes {
     }
 }
 
-/// Returns the number of an error of the file system. cap-std's own refusals have
-/// none: they are of paths that lead outside.
+/// Returns the number of an error of the file system.
 pub(super) fn errno(error: &io::Error) -> Errno {
-    Errno::from_io_error(error).unwrap_or(match error.kind() {
-        io::ErrorKind::PermissionDenied => Errno::PERM,
-        io::ErrorKind::NotFound => Errno::NOENT,
-        _ => Errno::IO,
-    })
+    Errno::from_io_error(error).unwrap_or(Errno::IO)
 }

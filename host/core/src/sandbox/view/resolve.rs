@@ -209,7 +209,7 @@ impl View {
     ) -> Result<String, Errno> {
         match found {
             FoundEntry::Node(Node::Link(link)) => link.target.clone(),
-            FoundEntry::Disk(status) if status.kind == FileType::Symlink => {
+            FoundEntry::Disk(_) => {
                 let path = parent.disk_path_of(name).ok_or(Errno::NOENT)?;
                 self.disk_link(&path)
             }
@@ -217,7 +217,8 @@ impl View {
         }
     }
 
-    /// Returns the target of a link of the disk. The guard refuses an absolute one.
+    /// Returns the target of a link of the disk. The guard refuses an absolute one, and
+    /// what is no link.
     fn disk_link(&self, path: &Path) -> Result<String, Errno> {
         let target = self.disk.read_link(path).map_err(|error| errno(&error))?;
         let target = target.into_os_string().into_string();

@@ -1,6 +1,9 @@
 //! A view by itself: what it says of its changes, and of a folder that changes while
 //! it is listed. `tests/view.rs` has what a guest does.
 
+mod bounds;
+mod status;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -108,9 +111,6 @@ impl Fixture {
 
 /// What is done to a view.
 type Work = fn(&Fixture);
-
-/// The same, which may meet a limit.
-type BoundedWork = fn(&Fixture) -> Result<(), Errno>;
 
 #[test]
 fn changes_are_what_differs_from_the_disk() {
@@ -286,112 +286,5 @@ fn a_read_of_memory_says_whether_the_file_ended() {
         let read = file.read_at(length, offset);
         let expected = Ok((bytes.as_bytes().to_vec(), ended));
         assert_eq!(read, expected, "{length} at {offset}");
-    }
-}
-
-#[test]
-fn a_view_holds_its_limit_of_bytes_and_counts_what_it_frees() {
-    /// A file and its entry, with a name of one character.
-    const FILE: usize = 512 + 160 + 1;
-    fn open(f: &Fixture, path: &str) -> Result<FileHandle, Errno> {
-        let mode = OpenMode {
-            create: true,
-            write: true,
-            ..OpenMode::default()
-        };
-        match f.view.open(f.view.folder(), path, mode)? {
-            ViewHandle::File(file) => Ok(file),
-            ViewHandle::Folder(_) => panic!("{path} is a folder"),
-        }
-    }
-    fn put(f: &Fixture, path: &str, text: &[u8], at: u64) -> Result<(), Errno> {
-        open(f, path)?.write_at(text, at)
-    }
-    let cases: [(&str, BoundedWork, usize); 8] = [
-        ("a file", |f| put(f, "a", &[1; 100], 0), FILE + 100),
-        (
-            "one that grows by less than twice",
-            |f| {
-                put(f, "a", &[1; 100], 0)?;
-                put(f, "a", &[1; 1], 100)
-            },
-            FILE + 101,
-        ),
-        (
-            "one that grows twice",
-            |f| {
-                put(f, "a", &[1; 100], 0)?;
-                put(f, "a", &[1; 1], 100)?;
-                put(f, "a", &[1; 1], 310)
-            },
-            FILE + 311,
-        ),
-        (
-            "one whose bytes are written again, and another",
-            |f| {
-                put(f, "a", &[1; 100], 0)?;
-                put(f, "a", &[2; 100], 0)?;
-                put(f, "b", &[1; 120], 0)
-            },
-            2 * FILE + 220,
-        ),
-        (
-            "one that is cut, and another",
-            |f| {
-                put(f, "a", &[1; 100], 0)?;
-                open(f, "a")?.set_size(10)?;
-                put(f, "b", &[1; 90], 0)
-            },
-            2 * FILE + 100,
-        ),
-        (
-            "one that is cut and removed, and another",
-            |f| {
-                put(f, "a", &[1; 100], 0)?;
-                open(f, "a")?.set_size(10)?;
-                f.view.remove_file(f.view.folder(), "a")?;
-                put(f, "b", &[1; 200], 0)
-            },
-            FILE + 200,
-        ),
-        (
-            "a file of the disk, and another",
-            |f| {
-                put(f, "one", &[1; 1], 0)?;
-                put(f, "b", &[1; 10], 0)
-            },
-            2 * FILE + "ne".len() + 11,
-        ),
-        (
-            "a folder",
-            |f| f.view.make_folder(f.view.folder(), "d"),
-            FILE,
-        ),
-    ];
-    for (about, work, least) in cases {
-        for (bytes, expected) in [(least, Ok(())), (least - 1, Err(Errno::NOSPC))] {
-            let limits = Limits {
-                view_bytes: bytes,
-                ..Limits::default()
-            };
-            let done = work(&fixture_within(&limits));
-            assert_eq!(done, expected, "{about} with {bytes} bytes");
-        }
-    }
-}
-
-#[test]
-fn as_many_removed_files_are_told_as_a_view_may_hold() {
-    for most in [1, 2, 3, 4] {
-        let limits = Limits {
-            view_files: most,
-            ..Limits::default()
-        };
-        let fixture = fixture_within(&limits);
-        for path in ["one", "two", "link"] {
-            fixture.unlink(path);
-        }
-        let removed = fixture.view.changes().removed;
-        assert_eq!(removed.len(), most.min(3), "{removed:?}");
     }
 }

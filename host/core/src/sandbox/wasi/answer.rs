@@ -194,14 +194,18 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("fits"), "12345").unwrap();
         std::fs::write(folder.path().join("large"), "123456").unwrap();
+        std::fs::write(folder.path().join("small"), "123").unwrap();
         let limits = Limits {
             output: 5,
             ..Limits::default()
         };
         let mut imports = fixture::imports(Some(folder.path()), &[], &limits);
         for _ in 0..2 {
-            assert!(matches!(imports.text_from_file("fits", 9), Ok(5)));
-            assert_eq!(imports.take_text().as_deref(), Some("12345"));
+            for (path, size, text) in [("fits", 5, "12345"), ("small", 3, "123")] {
+                let read = imports.text_from_file(path, 9);
+                assert!(matches!(read, Ok(of) if of == size), "{path}");
+                assert_eq!(imports.take_text().as_deref(), Some(text));
+            }
             for (path, limit) in [("large", 9), ("fits", 4)] {
                 let refused = imports.text_from_file(path, limit);
                 assert!(matches!(refused, Err(UnusableFile::TooLarge)), "{path}");

@@ -403,3 +403,6 @@ fn given(time: NewTimestamp) -> FsResult<Option<Timestamp>> {
         }
     })
 }
+
+#[cfg(test)]
+mod tests;

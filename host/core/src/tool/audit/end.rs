@@ -379,7 +379,9 @@ mod tests {
                 LogEnd::Foreign,
             ),
         ] {
-            assert_eq!(classify(text.as_bytes(), false), expected, "{text:?}");
+            let (file, size) = (file(&text), text.len() as u64);
+            assert_eq!(read(&file, size).unwrap().end, expected, "{text:?}");
+            assert_eq!(kind(&file, size).unwrap(), expected, "{text:?}");
         }
         assert_eq!(classify(record.as_bytes(), true), LogEnd::Foreign);
         assert_eq!(

@@ -1,0 +1,221 @@
+//! What a view may hold, and how long and deep its paths may be.
+
+use super::*;
+
+/// Work that may meet a limit.
+type BoundedWork = fn(&Fixture) -> Result<(), Errno>;
+
+#[test]
+fn a_view_holds_its_limit_of_bytes_and_counts_what_it_frees() {
+    /// A file and its entry, with a name of one character.
+    const FILE: usize = 512 + 160 + 1;
+    fn open(f: &Fixture, path: &str) -> Result<FileHandle, Errno> {
+        let mode = OpenMode {
+            create: true,
+            write: true,
+            ..OpenMode::default()
+        };
+        match f.view.open(f.view.folder(), path, mode)? {
+            ViewHandle::File(file) => Ok(file),
+            ViewHandle::Folder(_) => panic!("{path} is a folder"),
+        }
+    }
+    fn put(f: &Fixture, path: &str, text: &[u8], at: u64) -> Result<(), Errno> {
+        open(f, path)?.write_at(text, at)
+    }
+    let cases: [(&str, BoundedWork, usize); 8] = [
+        ("a file", |f| put(f, "a", &[1; 100], 0), FILE + 100),
+        (
+            "one that grows by less than twice",
+            |f| {
+                put(f, "a", &[1; 100], 0)?;
+                put(f, "a", &[1; 1], 100)
+            },
+            FILE + 101,
+        ),
+        (
+            "one that grows twice",
+            |f| {
+                put(f, "a", &[1; 100], 0)?;
+                put(f, "a", &[1; 1], 100)?;
+                put(f, "a", &[1; 1], 310)
+            },
+            FILE + 311,
+        ),
+        (
+            "one whose bytes are written again, and another",
+            |f| {
+                put(f, "a", &[1; 100], 0)?;
+                put(f, "a", &[2; 100], 0)?;
+                put(f, "b", &[1; 120], 0)
+            },
+            2 * FILE + 220,
+        ),
+        (
+            "one that is cut, and another",
+            |f| {
+                put(f, "a", &[1; 100], 0)?;
+                open(f, "a")?.set_size(10)?;
+                put(f, "b", &[1; 90], 0)
+            },
+            2 * FILE + 100,
+        ),
+        (
+            "one that is cut and removed, and another",
+            |f| {
+                put(f, "a", &[1; 100], 0)?;
+                open(f, "a")?.set_size(10)?;
+                f.view.remove_file(f.view.folder(), "a")?;
+                put(f, "b", &[1; 200], 0)
+            },
+            FILE + 200,
+        ),
+        (
+            "a file of the disk, and another",
+            |f| {
+                put(f, "one", &[1; 1], 0)?;
+                put(f, "b", &[1; 10], 0)
+            },
+            2 * FILE + "ne".len() + 11,
+        ),
+        (
+            "a folder",
+            |f| f.view.make_folder(f.view.folder(), "d"),
+            FILE,
+        ),
+    ];
+    for (about, work, least) in cases {
+        for (bytes, expected) in [(least, Ok(())), (least - 1, Err(Errno::NOSPC))] {
+            let limits = Limits {
+                view_bytes: bytes,
+                ..Limits::default()
+            };
+            let done = work(&fixture_within(&limits));
+            assert_eq!(done, expected, "{about} with {bytes} bytes");
+        }
+    }
+}
+
+#[test]
+fn as_many_removed_files_are_told_as_a_view_may_hold() {
+    for most in [1, 2, 3, 4] {
+        let limits = Limits {
+            view_files: most,
+            ..Limits::default()
+        };
+        let fixture = fixture_within(&limits);
+        for path in ["one", "two", "link"] {
+            fixture.unlink(path);
+        }
+        let removed = fixture.view.changes().removed;
+        assert_eq!(removed.len(), most.min(3), "{removed:?}");
+    }
+}
+
+/// Returns the bytes that the memory of all calls lacks after this work.
+fn taken(work: impl FnOnce(&Fixture)) -> usize {
+    let fixture = fixture();
+    work(&fixture);
+    fixture.engine.occupancy().memory
+}
+
+#[test]
+fn a_file_takes_twice_its_bytes_at_most_and_four_times_what_is_left_of_it() {
+    let empty = taken(|f| drop(f.open("new")));
+    let cases: [(Work, usize); 7] = [
+        (|f| f.open("new").write_at(&[1; 100], 0).unwrap(), 100),
+        (
+            |f| {
+                f.open("new").write_at(&[1; 100], 0).unwrap();
+                f.open("new").append(&[1; 1]).unwrap();
+            },
+            200,
+        ),
+        (
+            |f| {
+                f.open("new").write_at(&[1; 100], 0).unwrap();
+                f.open("new").append(&[1; 101]).unwrap();
+            },
+            201,
+        ),
+        (|f| cut(f, 101), 400),
+        (|f| cut(f, 100), 400),
+        (|f| cut(f, 99), 99),
+        (|f| cut(f, 0), 0),
+    ];
+    fn cut(f: &Fixture, size: u64) {
+        f.open("new").write_at(&[1; 400], 0).unwrap();
+        f.open("new").set_size(size).unwrap();
+    }
+    for (index, (work, bytes)) in cases.into_iter().enumerate() {
+        assert_eq!(taken(work) - empty, bytes, "case {index}");
+    }
+}
+
+#[test]
+fn a_name_has_255_bytes_at_most() {
+    let fixture = fixture();
+    let make = |name: &str| fixture.view.make_folder(fixture.view.folder(), name);
+    for bytes in [255, 256, 257] {
+        let expected = match bytes {
+            255 => Ok(()),
+            _ => Err(Errno::NAMETOOLONG),
+        };
+        assert_eq!(make(&"n".repeat(bytes)), expected, "{bytes}");
+    }
+}
+
+#[test]
+fn a_path_leads_through_40_links_at_most() {
+    let fixture = fixture();
+    let root = fixture.view.folder();
+    fixture.write("0", "");
+    for index in 1..=41 {
+        let (target, link) = (format!("{}", index - 1), format!("{index}"));
+        fixture.view.make_link(root, &link, &target).unwrap();
+    }
+    let looked = |path| fixture.view.status_at(root, path, true).map(|_| ());
+    assert_eq!(
+        [looked("39"), looked("40"), looked("41")],
+        [Ok(()), Ok(()), Err(Errno::LOOP)]
+    );
+}
+
+#[test]
+fn the_depth_counts_for_folders_of_the_disk_and_for_what_is_moved_with_a_folder() {
+    let within = |depth| {
+        fixture_within(&Limits {
+            view_depth: depth,
+            ..Limits::default()
+        })
+    };
+    let look = |depth: usize, path: &str| {
+        let fixture = within(depth);
+        let found = fixture.view.status_at(fixture.view.folder(), path, true);
+        found.map(|_| ())
+    };
+    for (path, depth) in [("one", 0), ("sub/three", 1), ("sub/deep/four", 2)] {
+        assert_eq!(look(depth, path), Ok(()), "{path}");
+        if depth > 0 {
+            assert_eq!(look(depth - 1, path), Err(Errno::NAMETOOLONG), "{path}");
+        }
+    }
+    for (folders, lowest) in [
+        (&["a"][..], 2),
+        (&["a", "a/b"], 3),
+        (&["a", "a/b", "a/b/c"], 4),
+    ] {
+        for depth in [lowest, lowest - 1] {
+            let fixture = within(depth.max(folders.len()));
+            folders.iter().for_each(|folder| fixture.mkdir(folder));
+            fixture.mkdir("x");
+            let root = fixture.view.folder();
+            let moved = fixture.view.rename((root, "a"), (root, "x/a"));
+            let expected = match depth == lowest {
+                true => Ok(()),
+                false => Err(Errno::NAMETOOLONG),
+            };
+            assert_eq!(moved, expected, "{folders:?} within {depth}");
+        }
+    }
+}

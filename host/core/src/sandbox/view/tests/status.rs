@@ -1,0 +1,117 @@
+//! The times of what a view has, and folders that are gone from where they were.
+
+use std::thread;
+use std::time::Duration;
+
+use super::*;
+
+impl Fixture {
+    fn status(&self, path: &str) -> NodeStatus {
+        let status = self.view.status_at(self.view.folder(), path, false);
+        status.unwrap_or_else(|error| panic!("{path}: {error}"))
+    }
+
+    fn handle(&self, path: &str) -> Arc<FolderNode> {
+        let mode = OpenMode {
+            read: true,
+            ..OpenMode::default()
+        };
+        match self.view.open(self.view.folder(), path, mode) {
+            Ok(ViewHandle::Folder(folder)) => folder,
+            Ok(ViewHandle::File(_)) => panic!("{path} is a file"),
+            Err(error) => panic!("{path}: {error}"),
+        }
+    }
+}
+
+/// What is looked at before, what is done, and what is looked at after.
+type Change = (&'static str, Work, &'static str);
+
+#[test]
+fn the_time_of_the_last_change_is_that_of_names_and_times_too() {
+    fn set(f: &Fixture, path: &str) {
+        let root = f.view.folder();
+        let (accessed, modified) = (Some((5, 6)), Some((7, 8)));
+        f.view
+            .set_times_at(root, path, false, accessed, modified)
+            .unwrap();
+    }
+    let changes: [Change; 10] = [
+        ("one", |f| set(f, "one"), "one"),
+        ("sub", |f| set(f, "sub"), "sub"),
+        ("link", |f| set(f, "link"), "link"),
+        ("new", |f| set(f, "new"), "new"),
+        ("made", |f| set(f, "made"), "made"),
+        ("one", |f| f.rename("one", "uno"), "uno"),
+        ("sub", |f| f.rename("sub", "moved"), "moved"),
+        ("link", |f| f.rename("link", "moved"), "moved"),
+        ("made", |f| f.rename("made", "moved"), "moved"),
+        (
+            "one",
+            |f| {
+                let root = f.view.folder();
+                f.view
+                    .add_name((root, "one", false), (root, "uno"))
+                    .unwrap();
+            },
+            "one",
+        ),
+    ];
+    for (index, (before, change, after)) in changes.into_iter().enumerate() {
+        let fixture = fixture();
+        fixture.write("new", "");
+        fixture.mkdir("made");
+        let before = fixture.status(before);
+        assert_ne!(before.accessed, (0, 0), "case {index}");
+        // Longer than a tick of a file system's clock.
+        thread::sleep(Duration::from_millis(15));
+        change(&fixture);
+        let after = fixture.status(after);
+        let later = after.changed > before.changed;
+        assert!(
+            later,
+            "case {index}: {:?}, then {:?}",
+            before.changed, after.changed
+        );
+        // A look at a folder of the disk may be noted there as an access.
+        match index < 5 {
+            true => assert_eq!((after.accessed, after.modified), ((5, 6), (7, 8))),
+            false => assert_eq!(after.modified, before.modified, "case {index}"),
+        }
+    }
+}
+
+#[test]
+fn nothing_can_be_made_in_a_folder_that_is_removed_and_nothing_of_the_disk_comes_back() {
+    let fixture = fixture();
+    fixture.unlink("sub/deep/four");
+    fixture.unlink("sub/deep/five");
+    fixture.mkdir("made");
+    for path in ["sub/deep", "made"] {
+        let folder = fixture.handle(path);
+        fixture.rmdir(path);
+        let made = fixture.view.make_folder(&folder, "x");
+        assert_eq!(made, Err(Errno::NOENT), "{path}");
+        let (root, one) = (fixture.view.folder(), "one");
+        let moved = fixture.view.rename((root, one), (&folder, "x"));
+        assert_eq!(moved, Err(Errno::NOENT), "{path}");
+        // Its way up is gone too.
+        assert_eq!(folder.depth(), 0, "{path}");
+        let late = fixture.folder.path().join("sub/deep/late");
+        fs::write(late, "late").unwrap();
+        let mut listing = fixture.view.list(&folder).unwrap();
+        assert_eq!(names(&mut listing, 9), [""; 0], "{path}");
+    }
+}
+
+#[test]
+fn a_folder_that_was_moved_is_as_the_disk_had_it_then() {
+    let fixture = fixture();
+    fixture.rename("sub", "moved");
+    fs::write(fixture.folder.path().join("sub/late"), "late").unwrap();
+    let folder = fixture.handle("moved");
+    let mut listing = fixture.view.list(&folder).unwrap();
+    assert_eq!(names(&mut listing, 9), ["deep", "three"]);
+    let late = fixture.view.status_at(&folder, "late", true);
+    assert_eq!(late.map(|_| ()), Err(Errno::NOENT));
+}

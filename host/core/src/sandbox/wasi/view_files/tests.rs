@@ -1,0 +1,53 @@
+//! What a guest learns of its handles, and what goes with them.
+
+use tempfile::TempDir;
+
+use super::super::fixture;
+use super::*;
+use crate::tool::limits::Limits;
+
+/// Returns the state of a call with a view, and the guest's handle of its folder.
+fn call() -> (TempDir, ImportState, u32) {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("file"), "text").unwrap();
+    let limits = Limits::default();
+    let mut imports = fixture::imports(Some(folder.path()), &[], &limits);
+    fixture::make_view(&mut imports, &limits);
+    let root = Arc::clone(imports.view.as_ref().unwrap().folder());
+    let root = imports.table.push(ViewHandle::Folder(root)).unwrap();
+    (folder, imports, root.rep())
+}
+
+#[test]
+fn a_handle_says_what_it_was_opened_for() {
+    let (_folder, mut imports, root) = call();
+    let mut files = ViewFiles(&mut imports);
+    let of_folder = files.get_flags(Resource::new_borrow(root)).unwrap();
+    assert_eq!(
+        of_folder,
+        DescriptorFlags::READ | DescriptorFlags::MUTATE_DIRECTORY
+    );
+    for flags in [
+        DescriptorFlags::READ,
+        DescriptorFlags::WRITE,
+        DescriptorFlags::READ | DescriptorFlags::WRITE,
+    ] {
+        let root = Resource::new_borrow(root);
+        let (path, create) = ("file".to_owned(), OpenFlags::empty());
+        let file = files.open_at(root, PathFlags::empty(), path, create, flags);
+        assert_eq!(files.get_flags(file.unwrap()).unwrap(), flags);
+    }
+}
+
+#[test]
+fn a_listing_is_gone_once_it_is_dropped() {
+    let (_folder, mut imports, root) = call();
+    let mut files = ViewFiles(&mut imports);
+    let listing = files.read_directory(Resource::new_borrow(root)).unwrap();
+    let listing = listing.rep();
+    let first = files.read_directory_entry(Resource::new_borrow(listing));
+    assert_eq!(first.unwrap().unwrap().name, "file");
+    HostDirectoryEntryStream::drop(&mut files, Resource::new_own(listing)).unwrap();
+    let gone = files.read_directory_entry(Resource::new_borrow(listing));
+    assert!(gone.is_err());
+}

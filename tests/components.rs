@@ -127,30 +127,23 @@ fn answers_the_neighbours_of_a_loop() {
     let folders = Folders::new();
     folders.write("a/SKILL.md", "# A\n");
     let mut limits = Limits::default();
-    limits.time = Duration::from_millis(500);
+    limits.time = Duration::from_secs(5);
     let host = build(builder_with_guests().skills(&folders.root).limits(limits));
     block_on(async {
         let looping = host.call("raw_loop", json!({"skill_name": "a", "path": ""}));
         let reading = async {
-            let mut answered = 0;
-            let start = Instant::now();
-            while start.elapsed() < Duration::from_millis(400) {
+            for _ in 0..20 {
                 let arguments = json!({"skill_name": "a", "path": "SKILL.md"});
                 host.call("raw_read", arguments).await.unwrap();
-                answered += 1;
                 tokio::task::yield_now().await;
             }
-            answered
         };
-        let (looped, answered) = tokio::join!(looping, reading);
-        assert!(matches!(
-            looped,
-            Err(CallError::Stopped {
-                stop: Stop::Time(_),
-                ..
-            })
-        ));
-        assert!(answered > 10, "only {answered} answers beside a loop");
+        // On one thread, which the loop has first.
+        tokio::select! {
+            biased;
+            looped = looping => panic!("it ended before its neighbours: {looped:?}"),
+            () = reading => {}
+        }
     });
 }
 

@@ -14,11 +14,28 @@ const FOLDER: &str = "/etc/skillhost";
 /// The keys that mean something, by what their value is. The tables of limits have
 /// the others.
 const STRINGS: [&str; 5] = ["home", "audit_file", "audit", "offer", "wording"];
-const BOOLEANS: [&str; 3] = ["hard_links", "require_pins", "require_components"];
+const BOOLEANS: [&str; 4] = ["hard_links", "help", "require_pins", "require_components"];
 const LISTS: [&str; 4] = ["skills", "tools", "disabled_tools", "offer"];
-const TABLES: [&str; 6] = ["limits", "pins", "grants", "http", "audit", "descriptions"];
-const HTTP: [&str; 4] = [
+const TABLES: [&str; 11] = [
+    "limits",
+    "pins",
+    "grants",
+    "http",
+    "clients",
+    "issuers",
+    "audit",
+    "descriptions",
+    "prompt",
+    "search",
+    "process",
+];
+const HTTP: [&str; 9] = [
     "token_file",
+    "resource",
+    "tls_cert",
+    "tls_key",
+    "tls_client_ca",
+    "socket_mode",
     "allowed_hosts",
     "allowed_origins",
     "trusted_proxies",
@@ -29,14 +46,17 @@ const AUDIT: [&str; 4] = [
     "checkpoint_command",
     "checkpoint_socket",
 ];
-const GRANT: [&str; 6] = [
+const GRANT: [&str; 7] = [
     "skills",
     "home",
     "hard_links",
     "view",
     "limits",
     "environment",
+    "scripts",
 ];
+const SEARCH: [&str; 2] = ["find_skills", "offer"];
+const PROCESS: [&str; 1] = ["confine"];
 
 pub(crate) fn run(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else {
@@ -97,6 +117,20 @@ fn taken(config: &Config, text: &str) {
     check_limits(&config.http.limits, table.get("http"), &HTTP, text);
     let audit = table.get("audit").filter(|audit| audit.is_table());
     check_limits(&config.checkpoints.limits, audit, &AUDIT, text);
+    check_limits(&config.prompt, table.get("prompt"), &[], text);
+    for (name, keys) in [("search", &SEARCH[..]), ("process", &PROCESS)] {
+        let written = table.get(name).and_then(Value::as_table);
+        written.iter().for_each(|table| only(table, keys, text));
+    }
+    for (name, taken) in [
+        ("clients", config.clients.len()),
+        ("issuers", config.issuers.len()),
+    ] {
+        let written = table.get(name).and_then(Value::as_table);
+        let written: Vec<&Value> = written.iter().flat_map(|table| table.values()).collect();
+        assert!(written.iter().all(|one| one.is_table()), "{text:?}");
+        assert_eq!(taken, written.len(), "{text:?}");
+    }
     check_limits(&config.load, None, &[], text);
     check_limits(&config.compile_limits, None, &[], text);
     for pin in config.pins.values() {
@@ -116,7 +150,10 @@ fn taken(config: &Config, text: &str) {
         .chain(&config.audit_file)
         .chain(&config.checkpoints.key_file)
         .chain(&config.checkpoints.socket)
-        .chain(&config.http.token_file);
+        .chain(&config.http.token_file)
+        .chain(&config.http.tls_cert)
+        .chain(&config.http.tls_key)
+        .chain(&config.http.tls_client_ca);
     for path in roots.chain(others.map(|ConfiguredPath { path, .. }| path)) {
         assert!(path.is_absolute(), "{path:?}: {text:?}");
     }

@@ -10,6 +10,7 @@ use toml::Spanned;
 
 use super::ConfiguredPath;
 use super::issuers::check_address;
+use super::source::Source;
 use crate::tool::limits::{DAY, MAX_MEMORY, declare};
 
 /// The settings of a server over HTTP.
@@ -153,10 +154,12 @@ impl RawHttp {
     pub(super) fn http(
         self,
         limits: HttpLimits,
+        source: &Source<'_>,
         path: impl Fn(Spanned<PathBuf>) -> ConfiguredPath,
     ) -> anyhow::Result<Http> {
         if let Some(resource) = &self.resource {
-            check_address(resource.get_ref()).context("`resource` in `[http]`")?;
+            let place = source.place(resource.span().start);
+            check_address(resource.get_ref()).with_context(|| format!("{place}: `resource`"))?;
         }
         Ok(Http {
             token_file: self.token_file.map(&path),

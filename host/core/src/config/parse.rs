@@ -99,7 +99,7 @@ impl Source<'_> {
             prompt: limits::read_in(table, PromptLimits::KEY, Default::default(), self)?,
             search_offer: raw.search.offer(),
             confinement: raw.process.confine,
-            http: raw.http.http(http_limits, |path| self.path(path))?,
+            http: raw.http.http(http_limits, self, |path| self.path(path))?,
             clients: clients.collect::<anyhow::Result<_>>()?,
             issuers,
             limits,

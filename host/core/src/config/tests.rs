@@ -207,6 +207,10 @@ fn names_each_problem_with_its_line() {
             "`skillhost.toml`, line 2: `+660` is not the mode of a socket: from \"0600\", its owner alone, to \"0666\", every user",
         ),
         (
+            "[http]\n\nresource = \"mcp.example.com\"",
+            "`skillhost.toml`, line 3: `resource`: an address begins with `https://`; `http://` is for this machine alone",
+        ),
+        (
             "[http]\nanswers = true",
             "`skillhost.toml`, line 2: expected a size such as \"64MiB\" or \"512KiB\", not a boolean",
         ),

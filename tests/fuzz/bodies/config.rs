@@ -143,11 +143,13 @@ fn taken(config: &Config, text: &str) {
     assert_eq!(config.skills.len(), lists("skills"), "{text:?}");
     assert_eq!(config.tools.len(), lists("tools"), "{text:?}");
     let roots = config.skills.iter().map(|root| &root.root.path);
+    // `-` is the log, not a file.
+    let is_file = |file: &&ConfiguredPath| file.path != Path::new("-");
     let others = config
         .tools
         .iter()
         .chain(&config.home)
-        .chain(&config.audit_file)
+        .chain(config.audit_file.iter().filter(is_file))
         .chain(&config.checkpoints.key_file)
         .chain(&config.checkpoints.socket)
         .chain(&config.http.token_file)

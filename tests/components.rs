@@ -127,7 +127,7 @@ fn answers_the_neighbours_of_a_loop() {
     let folders = Folders::new();
     folders.write("a/SKILL.md", "# A\n");
     let mut limits = Limits::default();
-    limits.time = Duration::from_secs(5);
+    limits.time = Duration::from_secs(60);
     let host = build(builder_with_guests().skills(&folders.root).limits(limits));
     block_on(async {
         let looping = host.call("raw_loop", json!({"skill_name": "a", "path": ""}));

@@ -339,7 +339,11 @@ impl AsRef<[u8]> for SharedBytes {
     }
 }
 
-/// Returns the number of an error of the file system.
+/// Returns the number of an error of the file system. cap-std's own refusal has none: it is
+/// of a path that leads outside.
 pub(super) fn errno(error: &io::Error) -> Errno {
-    Errno::from_io_error(error).unwrap_or(Errno::IO)
+    Errno::from_io_error(error).unwrap_or(match error.kind() {
+        io::ErrorKind::PermissionDenied => Errno::PERM,
+        _ => Errno::IO,
+    })
 }

@@ -105,6 +105,17 @@ fn nothing_can_be_made_in_a_folder_that_is_removed_and_nothing_of_the_disk_comes
 }
 
 #[test]
+fn a_folder_of_the_disk_that_becomes_a_link_out_is_refused_as_a_path_outside() {
+    let fixture = fixture();
+    let sub = fixture.handle("sub");
+    let path = fixture.folder.path();
+    fs::rename(path.join("sub"), path.join("gone")).unwrap();
+    symlink("/", path.join("sub")).unwrap();
+    let three = fixture.view.status_at(&sub, "three", true);
+    assert_eq!(three.map(|_| ()), Err(Errno::PERM));
+}
+
+#[test]
 fn a_folder_that_was_moved_is_as_the_disk_had_it_then() {
     let fixture = fixture();
     fixture.rename("sub", "moved");

@@ -182,11 +182,10 @@ fn refuses_keys_and_settings_that_sign_nothing() {
         assert_eq!(run.code, 4, "{settings}: {run:?}");
         assert!(run.stderr.contains(words), "{settings}: {}", run.stderr);
     }
-    // Standard error has no chain that could be signed, and no log has none.
+    // Standard error has no chain that could be signed.
     for (log, option, words) in [
         ("audit_file = \"-\"", &[][..], "standard error"),
         ("audit_file = \"log\"", &["--audit", "-"], "standard error"),
-        ("", &[], "there is no audit log to sign"),
     ] {
         program.write("c.toml", format!("{log}\n[audit]\nkey_file = \"key\"\n"));
         let arguments = ["--config", "c.toml", "call", "read_skill", "skill_name=a"];
@@ -196,6 +195,23 @@ fn refuses_keys_and_settings_that_sign_nothing() {
         assert!(
             run.stderr.contains(place) && run.stderr.contains(words),
             "{}",
+            run.stderr
+        );
+    }
+    // Who says how calls are recorded, or signs, means that they are.
+    for settings in [
+        "audit = \"required\"",
+        "[audit]\nkey_file = \"key\"",
+        "[audit]\nmode = \"best_effort\"",
+        "[audit]\ncheckpoint_time = \"5s\"",
+    ] {
+        program.write("c.toml", format!("\n{settings}\n"));
+        let run = call();
+        assert_eq!(run.code, 4, "{settings}: {run:?}");
+        let place = "`c.toml`, line 2";
+        assert!(
+            run.stderr.contains(place) && run.stderr.contains("there is no audit log: name one"),
+            "{settings}: {}",
             run.stderr
         );
     }
@@ -370,7 +386,7 @@ fn a_full_disk_leaves_no_call_unrecorded_and_nothing_twice() {
             .filter_map(|line| serde_json::from_str::<Value>(line).ok());
         lines.filter(|record| record["outcome"] == outcome).count()
     };
-    assert!(answered > 0 && answered < 20);
+    assert!(answered > 0 && answered < 20, "{answered}: {run:?}");
     assert_eq!(recorded("output"), answered);
     assert_eq!(fs::metadata(&log).unwrap().len(), 4_096);
     assert!(

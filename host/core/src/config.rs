@@ -72,6 +72,9 @@ pub struct Config {
     pub audit_file: Option<ConfiguredPath>,
     /// The fate of a call that cannot be recorded in it.
     pub audit: AuditMode,
+    /// The place of that and of [`Self::checkpoints`], if the configuration has them: then
+    /// there is a log.
+    pub audit_place: Option<String>,
     /// The signatures in it.
     pub checkpoints: Checkpoints,
     /// The calls that run and wait at a time.

@@ -65,6 +65,11 @@ impl Source<'_> {
             anyhow::Ok((file, pin))
         });
         let tools = raw.tools.into_iter().map(|path| self.path(path));
+        let audit_place = raw
+            .audit
+            .as_ref()
+            .map(|audit| self.place(audit.span().start));
+        let audit = raw.audit.map(Spanned::into_inner).unwrap_or_default();
         Ok(Config {
             file: Some(self.name.to_owned()),
             skills: self.all(raw.skills, Self::root)?,
@@ -86,10 +91,9 @@ impl Source<'_> {
             help: raw.help,
             hard_links: raw.hard_links,
             audit_file: raw.audit_file.map(|file| self.audit_file(file)),
-            audit: raw.audit.mode(),
-            checkpoints: raw
-                .audit
-                .checkpoints(checkpoint_limits, self, |path| self.path(path))?,
+            audit: audit.mode(),
+            audit_place,
+            checkpoints: audit.checkpoints(checkpoint_limits, self, |path| self.path(path))?,
             pins: pins.collect::<anyhow::Result<_>>()?,
             require_pins: raw.require_pins,
             require_components: raw.require_components,

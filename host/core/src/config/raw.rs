@@ -30,7 +30,7 @@ pub(super) struct RawConfig {
     pub(super) help: Option<bool>,
     pub(super) hard_links: bool,
     pub(super) audit_file: Option<Spanned<PathBuf>>,
-    pub(super) audit: RawAudit,
+    pub(super) audit: Option<Spanned<RawAudit>>,
     pub(super) pins: BTreeMap<String, Spanned<String>>,
     pub(super) require_pins: bool,
     pub(super) require_components: Option<bool>,

@@ -13,6 +13,8 @@ use crate::trust::Trust;
 #[derive(Clone, Default)]
 pub(super) struct AuditSettings {
     pub(super) file: Option<(PathBuf, AuditMode)>,
+    /// The place where settings of the log were configured.
+    pub(super) place: Option<String>,
     /// The place where a key for checkpoints was configured.
     pub(super) key: Option<String>,
     pub(super) signer: Option<Arc<dyn CheckpointSigner>>,
@@ -39,8 +41,12 @@ impl AuditSettings {
     /// Opens the log.
     pub(super) fn open(&self, trust: &Trust) -> anyhow::Result<Option<Arc<Audit>>> {
         let Some((path, mode)) = &self.file else {
-            if let Some(place) = &self.key {
-                bail!("{place}: there is no audit log to sign: `audit_file` names one");
+            // Who says how calls are recorded means that they are.
+            if let Some(place) = &self.place {
+                bail!("{place}: there is no audit log: name one by `audit_file` or `--audit`");
+            }
+            if self.signer.is_some() {
+                bail!("`HostBuilder::audit_signer`: there is no audit log to sign");
             }
             return Ok(None);
         };

@@ -26,6 +26,7 @@ impl HostBuilder {
             limits,
             audit_file,
             audit,
+            audit_place,
             checkpoints,
             load,
             compile_limits,
@@ -61,6 +62,7 @@ impl HostBuilder {
             load: load.clone(),
             audit: AuditSettings {
                 file: audit_file.as_ref().map(|file| (file.path.clone(), *audit)),
+                place: audit_place.clone(),
                 key: checkpoints.key_file.as_ref().map(|file| file.place.clone()),
                 ..AuditSettings::default()
             },

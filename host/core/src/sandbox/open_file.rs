@@ -37,7 +37,7 @@ impl OpenFile {
         let wanted = usize::try_from(rest.min(length)).map_err(io::Error::other)?;
         let mut bytes = vec![0; wanted];
         let mut filled = 0;
-        while filled < wanted {
+        while filled != wanted {
             let at = offset + filled as u64;
             match retry_on_intr(|| pread(&self.file, &mut bytes[filled..], at))? {
                 0 => break,

@@ -123,6 +123,10 @@ fn run(root: &Path, target: &str, seconds: u64) -> Result<Tally> {
     let folder = collected(root, target);
     fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
     let before = artifacts(root, target);
+    // Before the clock: a build runs on all processors.
+    let built = cargo_fuzz(root, "build", target).status();
+    let built = built.context("cannot run `cargo fuzz`: install cargo-fuzz")?;
+    ensure!(built.success(), "the target `{target}` does not build");
     let log = folder.with_extension("log");
     let to = File::create(&log).context("cannot make the log")?;
     let (start, used) = (Instant::now(), processor_time()?);
@@ -141,11 +145,11 @@ fn run(root: &Path, target: &str, seconds: u64) -> Result<Tally> {
         .stdout(to.try_clone()?)
         .stderr(to)
         .status()
-        .context("cannot run `cargo fuzz`: install cargo-fuzz")?;
+        .context("cannot run `cargo fuzz`")?;
     let said = fs::read(&log).context("cannot read the log")?;
     let mut seen = read_log(&String::from_utf8_lossy(&said));
     seen.findings = artifacts(root, target).saturating_sub(before);
-    // Less than the turn's if others had the processor; more with a build.
+    // Less than the turn's if others had the processor.
     let used = processor_time()?.saturating_sub(used);
     seen.seconds = start.elapsed().min(used).as_secs().min(seconds);
     ensure!(
@@ -256,7 +260,7 @@ fn add(page: &str, target: &str, seen: &Tally) -> Result<String> {
     let rows = rows
         .iter()
         .map(|(target, (hours, executions, coverage, found))| {
-            format!("| `{target}` | {hours:.2} | {executions} | {coverage} | {found} |\n")
+            format!("| `{target}` | {hours:.3} | {executions} | {coverage} | {found} |\n")
         });
     let rows: String = rows.collect();
     Ok([before, HEAD, &rows, rest].concat())
@@ -277,16 +281,16 @@ mod tests {
     #[test]
     fn a_turn_adds_to_the_row_of_its_target() {
         let page = |rows: &str| format!("# F\n\n{HEAD}{rows}\nMore.\n");
-        let old = "| `call` | 1.50 | 10 | 3 | 1 |\n";
+        let old = "| `call` | 1.500 | 10 | 3 | 1 |\n";
         let seen = Tally {
             seconds: 1800,
             executions: 5,
             coverage: 4,
             findings: 0,
         };
-        let new = "| `view` | 0.50 | 5 | 4 | 0 |\n";
+        let new = "| `view` | 0.500 | 5 | 4 | 0 |\n";
         for (target, rows) in [
-            ("call", "| `call` | 2.00 | 15 | 4 | 1 |\n".to_owned()),
+            ("call", "| `call` | 2.000 | 15 | 4 | 1 |\n".to_owned()),
             ("view", format!("{old}{new}")),
         ] {
             assert_eq!(add(&page(old), target, &seen).unwrap(), page(&rows));

@@ -50,6 +50,13 @@ struct Module {
     unit: Vec<String>,
     /// The integration tests of it, by parts of their names.
     suite: Vec<String>,
+    /// The programs that have them.
+    #[serde(default = "suite")]
+    programs: Vec<String>,
+}
+
+fn suite() -> Vec<String> {
+    vec!["suite".to_owned()]
 }
 
 /// The longest run of the tests of one change, in seconds. Guards against: a change by
@@ -97,9 +104,9 @@ fn try_module(root: &Path, copy: &Copy, module: &Module, shard: Option<&str>) ->
         fs::remove_dir_all(&output)?;
     }
     fs::create_dir_all(&output)?;
-    let program = (!module.workspace.is_empty())
+    let manifest = (!module.workspace.is_empty())
         .then(|| format!("--manifest-path={}", copy.path("Cargo.toml").display()));
-    let run = |tests: &str, target: &str, filters: &[String]| -> Result<()> {
+    let run = |tests: &str, targets: &[String], filters: &[String]| -> Result<()> {
         let mut cargo = Command::new(cargo_program());
         cargo
             .current_dir(copy.path(&module.workspace))
@@ -109,11 +116,11 @@ fn try_module(root: &Path, copy: &Copy, module: &Module, shard: Option<&str>) ->
             .args([tests, "--iterate", "--timeout", RUN, "--output"])
             .arg(&output)
             // For the build too, which would make the examples otherwise.
-            .arg(format!("--cargo-arg={target}"))
             .args(
-                program
+                targets
                     .iter()
-                    .flat_map(|manifest| ["--cargo-arg", manifest]),
+                    .chain(&manifest)
+                    .map(|argument| format!("--cargo-arg={argument}")),
             )
             .args(shard.into_iter().flat_map(|shard| ["--shard", shard]))
             .args(module.files.iter().flat_map(|file| ["--file", file]))
@@ -126,27 +133,35 @@ fn try_module(root: &Path, copy: &Copy, module: &Module, shard: Option<&str>) ->
         Ok(())
     };
     let lists = output.join("mutants.out");
-    let caught = || Ok::<_, anyhow::Error>(lines(&lists, &["caught.txt", "timeout.txt"])?.len());
-    let (mut of_unit, mut of_suite, mut all_caught) = (0, 0, false);
+    // What takes too long is noticed. The second run tries it again, so these are sets.
+    let noticed = || lines(&lists, &["caught.txt", "timeout.txt"]);
+    let missed = || lines(&lists, &["missed.txt"]);
+    let (mut of_unit, mut of_suite) = (BTreeSet::new(), BTreeSet::new());
     if !module.unit.is_empty() {
         // The changed package alone, which is built in a third of the time of all.
-        run("--test-workspace=false", "--lib", &module.unit)?;
-        of_unit = caught()?;
-        all_caught = lines(&lists, &["missed.txt"])?.is_empty();
+        run(
+            "--test-workspace=false",
+            &["--lib".to_owned()],
+            &module.unit,
+        )?;
+        of_unit = noticed()?;
     }
-    if !module.suite.is_empty() && !all_caught {
-        run("--test-workspace=true", "--test=suite", &module.suite)?;
-        of_suite = caught()?;
+    if !module.suite.is_empty() && (module.unit.is_empty() || !missed()?.is_empty()) {
+        let programs = module.programs.iter();
+        let targets: Vec<_> = programs.map(|name| format!("--test={name}")).collect();
+        run("--test-workspace=true", &targets, &module.suite)?;
+        of_suite = &noticed()? - &of_unit;
     }
-    let missed = lines(&lists, &["missed.txt"])?;
+    let missed = &missed()? - &of_unit;
     for mutant in &missed {
         println!("missed: {mutant}");
     }
     println!(
-        "{}: {} changes, {of_unit} caught by unit tests, {of_suite} by the suite, {} missed, in {} \
-         min",
+        "{}: {} changes, {} caught by unit tests, {} by the suite, {} missed, in {} min",
         module.name,
-        of_unit + of_suite + missed.len(),
+        of_unit.len() + of_suite.len() + missed.len(),
+        of_unit.len(),
+        of_suite.len(),
         missed.len(),
         start.elapsed().as_secs() / 60
     );

@@ -1,7 +1,9 @@
-//! An issuer of access tokens: its keys, and the rules for its tokens.
+//! An issuer of access tokens: its keys, the tokens that held by them, and the rules for
+//! its tokens.
 
-use std::sync::{Arc, Mutex, RwLock};
-use std::time::{Duration, Instant};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, RwLock};
+use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Context as _;
 use jsonwebtoken::Algorithm;
@@ -9,6 +11,7 @@ use skillhost::config::{IssuerConfig, KeySource};
 use tokio::sync::Semaphore;
 
 use crate::access_token::{Claims, TokenError, UncheckedToken};
+use crate::client::{Client, Expiry, Identified};
 use crate::fetch::{KeyFetcher, read_file};
 use crate::keys::{FindError, KeySet};
 
@@ -19,6 +22,10 @@ const PAUSE: Duration = Duration::from_secs(10);
 /// The most requests that wait for an issuer's keys. Guards against: the same peer, whose
 /// requests would all wait for an issuer that does not answer.
 const MOST_WAITING: usize = 16;
+
+/// The most tokens of an issuer that are remembered. Guards against: a client that gets
+/// ever new ones.
+const MOST_REMEMBERED: usize = 4096;
 
 /// An issuer.
 #[derive(Debug)]
@@ -32,12 +39,68 @@ pub(crate) struct Issuer {
     source: u8,
     /// The place and the setting of their file, if they have one, for messages.
     file: Option<String>,
-    keys: RwLock<Arc<KeySet>>,
+    keys: RwLock<Arc<IssuerKeys>>,
     /// The last look at the keys, held during a look.
     looked: tokio::sync::Mutex<Option<Instant>>,
     waiting: Semaphore,
     /// The last problem that was logged.
     problem: Mutex<String>,
+}
+
+/// The keys of an issuer, and the tokens that held by them, which are forgotten with them:
+/// a key that is gone was perhaps stolen, and its tokens may say that they never expire.
+#[derive(Debug, Default)]
+pub(crate) struct IssuerKeys {
+    set: KeySet,
+    /// By digest.
+    remembered: Mutex<HashMap<[u8; 32], RememberedToken>>,
+}
+
+/// A token that held, and how long it does.
+#[derive(Debug)]
+pub(crate) struct RememberedToken {
+    pub(crate) client: Arc<Client>,
+    pub(crate) expires: SystemTime,
+}
+
+impl RememberedToken {
+    pub(crate) fn identified(&self) -> Identified {
+        Identified {
+            client: Arc::clone(&self.client),
+            expiry: self.client.expiry().or(Expiry::at(self.expires)),
+        }
+    }
+}
+
+impl IssuerKeys {
+    fn new(set: KeySet) -> Arc<Self> {
+        Arc::new(Self {
+            set,
+            remembered: Mutex::default(),
+        })
+    }
+
+    /// Returns the client that shows a token with this digest, if it held before.
+    pub(crate) fn remembered(&self, digest: &[u8; 32], now: SystemTime) -> Option<Identified> {
+        let tokens = self.tokens();
+        let known = tokens.get(digest).filter(|known| known.expires > now);
+        known.map(RememberedToken::identified)
+    }
+
+    /// Remembers a token that these keys have checked.
+    pub(crate) fn remember(&self, digest: [u8; 32], token: RememberedToken) {
+        let mut tokens = self.tokens();
+        if tokens.len() >= MOST_REMEMBERED {
+            // They are checked again, which costs little.
+            tokens.clear();
+        }
+        tokens.insert(digest, token);
+    }
+
+    fn tokens(&self) -> MutexGuard<'_, HashMap<[u8; 32], RememberedToken>> {
+        let tokens = self.remembered.lock();
+        tokens.unwrap_or_else(|broken| broken.into_inner())
+    }
 }
 
 impl Issuer {
@@ -65,22 +128,30 @@ impl Issuer {
             algorithms: algorithms.collect::<Result<_, _>>()?,
             source,
             file,
-            keys: RwLock::new(Arc::new(keys)),
+            keys: RwLock::new(IssuerKeys::new(keys)),
             looked: tokio::sync::Mutex::default(),
             waiting: Semaphore::new(MOST_WAITING),
             problem: Mutex::default(),
         })
     }
 
-    /// Checks a token of this issuer. [`TokenError::Key`] may be otherwise after another
-    /// [look](Self::look) at its keys.
-    pub(crate) fn check(&self, token: UncheckedToken<'_>) -> Result<Claims, TokenError> {
+    /// Returns the keys as they are now.
+    pub(crate) fn keys(&self) -> Arc<IssuerKeys> {
+        let keys = self.keys.read();
+        Arc::clone(&keys.unwrap_or_else(|broken| broken.into_inner()))
+    }
+
+    /// Checks a token of this issuer with keys of it. [`TokenError::Key`] may be otherwise
+    /// after another [look](Self::look) at its keys.
+    pub(crate) fn check(
+        &self,
+        token: UncheckedToken<'_>,
+        keys: &IssuerKeys,
+    ) -> Result<Claims, TokenError> {
         if !self.algorithms.contains(&token.algorithm) {
             return Err(TokenError::Algorithm);
         }
-        let keys = self.keys.read();
-        let keys = Arc::clone(&keys.unwrap_or_else(|broken| broken.into_inner()));
-        let key = keys.find(&token.key_id, token.algorithm);
+        let key = keys.set.find(&token.key_id, token.algorithm);
         let key = key.map_err(|error| match error {
             FindError::NoKey => TokenError::Key,
             FindError::OtherKey => TokenError::KeyType,
@@ -89,14 +160,14 @@ impl Issuer {
     }
 
     /// Looks at the issuer's keys again, unless somebody just did. What cannot be read
-    /// leaves the keys as they were. Returns whether they may be others now.
-    pub(crate) async fn look(&self, fetcher: &KeyFetcher) -> bool {
+    /// leaves the keys as they were.
+    pub(crate) async fn look(&self, fetcher: &KeyFetcher) {
         let Ok(_waiting) = self.waiting.try_acquire() else {
-            return false;
+            return;
         };
         let mut looked = self.looked.lock().await;
         if looked.is_some_and(|last| last.elapsed() < PAUSE) {
-            return false;
+            return;
         }
         let fetched = fetcher.fetch(self.source).await;
         let read = fetched.and_then(|bytes| KeySet::read(&bytes));
@@ -104,14 +175,13 @@ impl Issuer {
             Some(file) => read.with_context(|| file.clone()),
             None => read,
         };
-        let is_read = read.is_ok();
         let problem = match read {
             Ok(keys) => {
                 let mut known = self
                     .keys
                     .write()
                     .unwrap_or_else(|broken| broken.into_inner());
-                *known = Arc::new(keys);
+                *known = IssuerKeys::new(keys);
                 String::new()
             }
             Err(error) => format!("{error:#}"),
@@ -132,7 +202,6 @@ impl Issuer {
             }
             *logged = problem;
         }
-        is_read
     }
 }
 
@@ -145,46 +214,92 @@ mod tests {
     use super::*;
     use crate::fetch::tests::fetcher;
 
+    fn issuer() -> Issuer {
+        let text = "[http]\nresource = \"https://mcp.example\"\n[issuers.a]\n\
+                    issuer = \"https://a.example\"\njwks_url = \"https://a.example/keys\"\n";
+        let config = Config::parse(text, "skillhost.toml", Path::new("/")).unwrap();
+        Issuer::new(&config.issuers[0], "https://mcp.example", 0).unwrap()
+    }
+
+    /// Returns a set of one key.
+    fn set(id: &str) -> String {
+        let key = format!(r#"{{"kty": "OKP", "crv": "Ed25519", "kid": "{id}", "x": "AAAA"}}"#);
+        format!("{{\"keys\": [{key}]}}")
+    }
+
+    fn token_until(expires: SystemTime) -> RememberedToken {
+        let client = Arc::new(Client::unnamed());
+        RememberedToken { client, expires }
+    }
+
+    #[test]
+    fn a_token_that_held_is_remembered_by_its_digest_until_it_expires() {
+        let keys = IssuerKeys::default();
+        let now = SystemTime::now();
+        let later = now + Duration::from_secs(600);
+        keys.remember([1; 32], token_until(later));
+        keys.remember([2; 32], token_until(now));
+        for (digest, holds) in [(1, true), (2, false), (3, false)] {
+            let found = keys.remembered(&[digest; 32], now);
+            assert_eq!(found.is_some(), holds, "{digest}");
+        }
+        for number in 0..3 * MOST_REMEMBERED {
+            let mut digest = [4; 32];
+            digest[..8].copy_from_slice(&number.to_le_bytes());
+            keys.remember(digest, token_until(later));
+            assert!(keys.tokens().len() <= MOST_REMEMBERED);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_token_that_a_key_checked_before_it_was_withdrawn_is_not_remembered() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("keys");
+        std::fs::write(&file, set("new")).unwrap();
+        let issuer = issuer();
+        let now = SystemTime::now();
+        let later = now + Duration::from_secs(600);
+        let is_remembered = |digest| issuer.keys().remembered(&[digest; 32], now).is_some();
+        let before = issuer.keys();
+        before.remember([1; 32], token_until(later));
+        assert!(is_remembered(1));
+        issuer.look(&fetcher(vec![file.into()])).await;
+        assert!(!is_remembered(1));
+        // It was checked before the look, and ends after it.
+        before.remember([2; 32], token_until(later));
+        assert!(!is_remembered(2));
+    }
+
     #[tokio::test]
     async fn keys_are_fetched_once_in_a_while_and_stay_if_they_cannot_be_read() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("keys");
-        let write = |id: &str| {
-            let key = format!(r#"{{"kty": "OKP", "crv": "Ed25519", "kid": "{id}", "x": "AAAA"}}"#);
-            std::fs::write(&file, format!("{{\"keys\": [{key}]}}")).unwrap();
-        };
-        let text = "[http]\nresource = \"https://mcp.example\"\n[issuers.a]\n\
-                    issuer = \"https://a.example\"\njwks_url = \"https://a.example/keys\"\n";
-        let config = Config::parse(text, "skillhost.toml", Path::new("/")).unwrap();
-        let issuer = Issuer::new(&config.issuers[0], "https://mcp.example", 0).unwrap();
+        let write = |id: &str| std::fs::write(&file, set(id)).unwrap();
+        let issuer = issuer();
         let fetcher = fetcher(vec![file.clone().into()]);
         let known = || {
-            let known = issuer.keys.read().unwrap();
-            let known = |id| known.find(id, Algorithm::EdDSA).is_ok();
+            let known = issuer.keys();
+            let known = |id| known.set.find(id, Algorithm::EdDSA).is_ok();
             (known("old"), known("new"))
         };
         write("old");
         assert_eq!(known(), (false, false));
-        assert!(issuer.look(&fetcher).await);
+        issuer.look(&fetcher).await;
         assert_eq!(known(), (true, false));
         write("new");
-        assert!(!issuer.look(&fetcher).await);
+        issuer.look(&fetcher).await;
         assert_eq!(known(), (true, false));
-        for (text, may_be_others) in [(None, true), (Some("no keys"), false)] {
+        for (text, is_problem) in [(None, false), (Some("no keys"), true)] {
             if let Some(text) = text {
                 std::fs::write(&file, text).unwrap();
             }
             // The pause is over.
             *issuer.looked.lock().await = None;
-            assert_eq!(issuer.look(&fetcher).await, may_be_others);
+            issuer.look(&fetcher).await;
             assert_eq!(known(), (false, true));
             // It is logged once.
             let problem = issuer.problem.lock().unwrap().clone();
-            assert_eq!(
-                problem.contains("not a JWK Set"),
-                !may_be_others,
-                "{problem}"
-            );
+            assert_eq!(problem.contains("not a JWK Set"), is_problem, "{problem}");
         }
     }
 }

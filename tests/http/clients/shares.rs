@@ -188,6 +188,18 @@ fn every_request_of_a_client_counts_for_its_minute() {
 }
 
 #[test]
+fn a_request_for_metrics_counts_even_if_the_client_may_not_read_them() {
+    let table = [("one", "calls_per_minute = 1")];
+    let (server, _folders) = serve_teams(clients(&table), |builder| builder);
+    let metrics = as_client(Request::get("/metrics"), "one");
+    for status in [403, 429] {
+        assert_eq!(Client::once(server.address, &metrics).status, status);
+    }
+    let ping = ask(&server, Some("one"), "ping", json!({})).json();
+    assert_eq!(ping["error"]["code"], -32029, "{ping}");
+}
+
+#[test]
 fn a_body_that_is_no_message_counts_for_the_bytes_of_a_minute() {
     let table = [("small", "bytes_per_minute = \"64KiB\"")];
     let (server, _folders) = serve_teams(clients(&table), |builder| builder);

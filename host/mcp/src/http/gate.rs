@@ -81,16 +81,17 @@ impl Gate {
                     // The places that are left are for others.
                     return closing(busy());
                 }
-                if request.uri().path() == METRICS && !client.reads_metrics() {
-                    return forbidden("this client may not read the metrics\n");
-                }
+                let is_for_metrics = request.uri().path() == METRICS;
                 // Whatever it asks for, and before it is read.
                 if let Err(why) = client.count_request() {
-                    if *request.method() != Method::POST {
+                    if is_for_metrics || *request.method() != Method::POST {
                         return used_up(&why);
                     }
                     // It is answered as a message.
                     request.extensions_mut().insert(why);
+                }
+                if is_for_metrics && !client.reads_metrics() {
+                    return forbidden("this client may not read the metrics\n");
                 }
                 request.extensions_mut().insert(client);
                 request.extensions_mut().insert(expiry);

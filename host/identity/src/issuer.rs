@@ -2,6 +2,8 @@
 //! its tokens.
 
 use std::collections::HashMap;
+use std::ffi::OsString;
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -35,13 +37,12 @@ pub(crate) struct Issuer {
     table: String,
     audiences: Vec<String>,
     algorithms: Vec<Algorithm>,
-    /// The number of their source for the process that fetches keys.
-    source: u8,
+    pub(crate) fetcher: KeyFetcher,
     /// The place and the setting of their file, if they have one, for messages.
     file: Option<String>,
     keys: RwLock<Arc<IssuerKeys>>,
     /// The last look at the keys, held during a look.
-    looked: tokio::sync::Mutex<Option<Instant>>,
+    looked: Arc<tokio::sync::Mutex<Option<Instant>>>,
     waiting: Semaphore,
     /// The last problem that was logged.
     problem: Mutex<String>,
@@ -104,16 +105,21 @@ impl IssuerKeys {
 }
 
 impl Issuer {
-    /// Reads an issuer, whose keys have this number for the process that fetches them. Keys
-    /// in a file are read at once, others at the first [look](Self::look).
-    pub(crate) fn new(config: &IssuerConfig, resource: &str, source: u8) -> anyhow::Result<Self> {
-        let (file, keys) = match &config.keys {
+    /// Reads an issuer, and starts this program to fetch its keys. Keys in a file are read at
+    /// once, others at the first [look](Self::look).
+    pub(crate) fn new(
+        config: &IssuerConfig,
+        resource: &str,
+        program: &Path,
+    ) -> anyhow::Result<Self> {
+        let (source, file, keys) = match &config.keys {
             KeySource::File(file) => {
                 let shown = format!("{}: `jwks_file` `{}`", file.place, file.path.display());
                 let read = read_file(&file.path).and_then(|bytes| KeySet::read(&bytes));
-                (Some(shown.clone()), read.context(shown)?)
+                let source = std::path::absolute(&file.path)?.into_os_string();
+                (source, Some(shown.clone()), read.context(shown)?)
             }
-            KeySource::Address(_) => (None, KeySet::default()),
+            KeySource::Address(address) => (OsString::from(address), None, KeySet::default()),
         };
         let algorithms = config.algorithms.iter();
         let algorithms = algorithms.map(|name| name.parse::<Algorithm>());
@@ -126,10 +132,10 @@ impl Issuer {
             table: format!("[issuers.{}]", config.name),
             audiences,
             algorithms: algorithms.collect::<Result<_, _>>()?,
-            source,
+            fetcher: KeyFetcher::start(program, &source)?,
             file,
             keys: RwLock::new(IssuerKeys::new(keys)),
-            looked: tokio::sync::Mutex::default(),
+            looked: Arc::default(),
             waiting: Semaphore::new(MOST_WAITING),
             problem: Mutex::default(),
         })
@@ -160,16 +166,27 @@ impl Issuer {
     }
 
     /// Looks at the issuer's keys again, unless somebody just did. What cannot be read
-    /// leaves the keys as they were.
-    pub(crate) async fn look(&self, fetcher: &KeyFetcher) {
+    /// leaves the keys as they were. Returns false at once if too many wait for that.
+    pub(crate) async fn look(self: &Arc<Self>) -> bool {
         let Ok(_waiting) = self.waiting.try_acquire() else {
-            return;
+            return false;
         };
-        let mut looked = self.looked.lock().await;
-        if looked.is_some_and(|last| last.elapsed() < PAUSE) {
-            return;
+        let mut looked = Arc::clone(&self.looked).lock_owned().await;
+        if looked.is_none_or(|last| last.elapsed() >= PAUSE) {
+            let issuer = Arc::clone(self);
+            let look = async move {
+                issuer.fetch_keys().await;
+                *looked = Some(Instant::now());
+            };
+            // It goes on when the peer that asked is gone. Else such a peer could have the
+            // issuer asked at any time. It breaks off only when the server ends.
+            let _ = tokio::spawn(look).await;
         }
-        let fetched = fetcher.fetch(self.source).await;
+        true
+    }
+
+    async fn fetch_keys(&self) {
+        let fetched = self.fetcher.fetch().await;
         let read = fetched.and_then(|bytes| KeySet::read(&bytes));
         let read = match &self.file {
             Some(file) => read.with_context(|| file.clone()),
@@ -186,7 +203,6 @@ impl Issuer {
             }
             Err(error) => format!("{error:#}"),
         };
-        *looked = Some(Instant::now());
         let mut logged = self
             .problem
             .lock()
@@ -207,18 +223,21 @@ impl Issuer {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
+    use std::io::Read as _;
 
     use skillhost::Config;
 
     use super::*;
-    use crate::fetch::tests::fetcher;
+    use crate::fetch::tests::{fetcher, fetcher_by_hand, send_keys};
 
-    fn issuer() -> Issuer {
+    fn issuer(fetcher: KeyFetcher) -> Arc<Issuer> {
         let text = "[http]\nresource = \"https://mcp.example\"\n[issuers.a]\n\
                     issuer = \"https://a.example\"\njwks_url = \"https://a.example/keys\"\n";
         let config = Config::parse(text, "skillhost.toml", Path::new("/")).unwrap();
-        Issuer::new(&config.issuers[0], "https://mcp.example", 0).unwrap()
+        let program = Path::new("/bin/true");
+        let mut issuer = Issuer::new(&config.issuers[0], "https://mcp.example", program).unwrap();
+        issuer.fetcher = fetcher;
+        Arc::new(issuer)
     }
 
     /// Returns a set of one key.
@@ -256,14 +275,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("keys");
         std::fs::write(&file, set("new")).unwrap();
-        let issuer = issuer();
+        let issuer = issuer(fetcher(file.into()));
         let now = SystemTime::now();
         let later = now + Duration::from_secs(600);
         let is_remembered = |digest| issuer.keys().remembered(&[digest; 32], now).is_some();
         let before = issuer.keys();
         before.remember([1; 32], token_until(later));
         assert!(is_remembered(1));
-        issuer.look(&fetcher(vec![file.into()])).await;
+        assert!(issuer.look().await);
         assert!(!is_remembered(1));
         // It was checked before the look, and ends after it.
         before.remember([2; 32], token_until(later));
@@ -275,8 +294,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("keys");
         let write = |id: &str| std::fs::write(&file, set(id)).unwrap();
-        let issuer = issuer();
-        let fetcher = fetcher(vec![file.clone().into()]);
+        let issuer = issuer(fetcher(file.clone().into()));
         let known = || {
             let known = issuer.keys();
             let known = |id| known.set.find(id, Algorithm::EdDSA).is_ok();
@@ -284,10 +302,10 @@ mod tests {
         };
         write("old");
         assert_eq!(known(), (false, false));
-        issuer.look(&fetcher).await;
+        assert!(issuer.look().await);
         assert_eq!(known(), (true, false));
         write("new");
-        issuer.look(&fetcher).await;
+        assert!(issuer.look().await);
         assert_eq!(known(), (true, false));
         for (text, is_problem) in [(None, false), (Some("no keys"), true)] {
             if let Some(text) = text {
@@ -295,11 +313,51 @@ mod tests {
             }
             // The pause is over.
             *issuer.looked.lock().await = None;
-            issuer.look(&fetcher).await;
+            assert!(issuer.look().await);
             assert_eq!(known(), (false, true));
             // It is logged once.
             let problem = issuer.problem.lock().unwrap().clone();
             assert_eq!(problem.contains("not a JWK Set"), is_problem, "{problem}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_look_goes_on_when_the_peer_that_asked_is_gone() {
+        let (fetcher, mut asked, answers) = fetcher_by_hand();
+        let issuer = issuer(fetcher);
+        let look = || {
+            let issuer = Arc::clone(&issuer);
+            tokio::spawn(async move { issuer.look().await })
+        };
+        let first = look();
+        let request = tokio::task::spawn_blocking(move || {
+            asked.read_exact(&mut [0]).unwrap();
+            asked
+        });
+        let mut asked = request.await.unwrap();
+        first.abort();
+        assert!(first.await.unwrap_err().is_cancelled());
+        let second = look();
+        send_keys(answers, &set("new"));
+        assert!(second.await.unwrap());
+        assert!(issuer.keys().set.find("new", Algorithm::EdDSA).is_ok());
+        // It was asked once.
+        drop(issuer);
+        assert_eq!(asked.read(&mut [0]).unwrap(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_look_that_too_many_wait_for_is_refused_at_once() {
+        let (fetcher, _asked, answers) = fetcher_by_hand();
+        let issuer = issuer(fetcher);
+        let waiting = issuer
+            .waiting
+            .acquire_many(MOST_WAITING as u32)
+            .await
+            .unwrap();
+        assert!(!issuer.look().await);
+        drop(waiting);
+        send_keys(answers, &set("new"));
+        assert!(issuer.look().await);
     }
 }

@@ -8,11 +8,11 @@ use std::time::SystemTime;
 
 use anyhow::{Context as _, ensure};
 use serde_json::{Value, json};
-use skillhost::config::{ClientConfig, IssuerConfig, KeySource};
+use skillhost::config::{ClientConfig, IssuerConfig};
+use tokio::task::JoinSet;
 
 use crate::access_token::{Claims, TokenError, UncheckedToken};
 use crate::client::{Client, Identified};
-use crate::fetch::KeyFetcher;
 use crate::issuer::{Issuer, RememberedToken};
 use crate::refusal::{IssuerNumber, Refusal};
 
@@ -22,9 +22,8 @@ const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
 /// What a server needs to take access tokens.
 #[derive(Debug)]
 pub(crate) struct OAuth {
-    issuers: Vec<Issuer>,
+    pub(crate) issuers: Vec<Arc<Issuer>>,
     rules: Vec<ClientRule>,
-    pub(crate) fetcher: KeyFetcher,
     pub(crate) metadata: ResourceMetadata,
 }
 
@@ -87,7 +86,6 @@ impl OAuth {
         if issuers.is_empty() {
             return Ok(None);
         }
-        let mut sources = Vec::new();
         let mut read = Vec::new();
         for (index, config) in issuers.iter().enumerate() {
             let mut earlier = issuers[..index].iter();
@@ -97,19 +95,12 @@ impl OAuth {
                 config.place,
                 config.name
             );
-            let number = u8::try_from(index).context("too many issuers")?;
-            read.push(Issuer::new(config, resource, number)?);
-            sources.push(match &config.keys {
-                KeySource::File(file) => std::path::absolute(&file.path)?.into_os_string(),
-                KeySource::Address(address) => address.into(),
-            });
+            read.push(Arc::new(Issuer::new(config, resource, program)?));
         }
-        let fetcher = KeyFetcher::start(program, &sources)?;
         Ok(Some(Self {
             metadata: ResourceMetadata::new(resource, issuers, &rules)?,
             issuers: read,
             rules,
-            fetcher,
         }))
     }
 
@@ -160,14 +151,18 @@ impl OAuth {
     }
 
     pub(crate) async fn look_for_all_keys(&self) {
-        for number in 0..self.issuers.len() {
-            self.look_for_keys(IssuerNumber(number)).await;
-        }
+        let issuers = self.issuers.iter().map(Arc::clone);
+        let looks = issuers.map(|issuer| async move { issuer.look().await });
+        looks.collect::<JoinSet<_>>().join_all().await;
     }
 
-    pub(crate) async fn look_for_keys(&self, IssuerNumber(number): IssuerNumber) {
-        if let Some(issuer) = self.issuers.get(number) {
-            issuer.look(&self.fetcher).await;
+    pub(crate) async fn look_for_keys(
+        &self,
+        IssuerNumber(number): IssuerNumber,
+    ) -> Result<(), Refusal> {
+        match self.issuers.get(number) {
+            Some(issuer) if !issuer.look().await => Err(Refusal::TooManyWaiting),
+            _ => Ok(()),
         }
     }
 }

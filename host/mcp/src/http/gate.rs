@@ -70,8 +70,10 @@ impl Gate {
         }
         let mut identified = self.identify(&request);
         if let Err(Refusal::UnknownKey(issuer)) = identified {
-            self.clients.look_for_keys(issuer).await;
-            identified = self.identify(&request);
+            identified = match self.clients.look_for_keys(issuer).await {
+                Ok(()) => self.identify(&request),
+                Err(refusal) => Err(refusal),
+            };
         }
         let refusal = match identified {
             Ok(Identified { client, expiry }) => {
@@ -119,6 +121,8 @@ impl Gate {
                 None,
                 metadata.map(|it| &it.scopes),
             ),
+            // A peer throws away a token that is called wrong, and this one may be right.
+            Refusal::TooManyWaiting => return busy(),
             Refusal::NoClient | Refusal::SeveralClients => {
                 return forbidden("the token is nobody's here\n");
             }

@@ -1,8 +1,9 @@
 //! The gate before tools and metrics: host and origin first, then the client. Every
-//! answer is counted here, refusals too.
+//! answer is counted here, refusals too, and the bytes that a client sends and gets.
 
 use std::sync::Arc;
 
+use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
 use axum::http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
@@ -12,8 +13,9 @@ use axum::http::header::{
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
+use http_body_util::BodyExt as _;
 use skillhost::Peer;
-use skillhost_identity::{CertificateNames, Clients, Identified, Refusal};
+use skillhost_identity::{CertificateNames, Client, Clients, Identified, Refusal};
 
 use super::client;
 use super::headers::SESSION_ID;
@@ -95,9 +97,11 @@ impl Gate {
                 if is_for_metrics && !client.reads_metrics() {
                     return forbidden("this client may not read the metrics\n");
                 }
-                request.extensions_mut().insert(client);
+                request.extensions_mut().insert(Arc::clone(&client));
                 request.extensions_mut().insert(expiry);
-                return next.run(request).await;
+                let request = request.map(|body| counted(body, &client));
+                let answer = next.run(request).await;
+                return answer.map(|body| counted(body, &client));
             }
             Err(refusal) => refusal,
         };
@@ -171,6 +175,14 @@ impl Gate {
             identified => identified,
         }
     }
+}
+
+/// Counts the bytes of a body for a client as they pass, whether its end comes or not.
+fn counted(body: Body, client: &Arc<Client>) -> Body {
+    let client = Arc::clone(client);
+    Body::new(body.inspect_frame(move |frame| {
+        client.count_bytes(frame.data_ref().map_or(0, Bytes::len));
+    }))
 }
 
 /// Checks who asks a server without clients. Over TCP, that is anybody who reaches it.

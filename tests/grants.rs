@@ -2,10 +2,11 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use skillhost::{CallError, Grant, Host, Limits, SkillsRoot, Stop};
+use skillhost::{CallError, Grant, Host, Limits, Scope, SkillsRoot, Stop};
 
 use crate::support::folders::Folders;
 use crate::support::program::Program;
@@ -322,4 +323,38 @@ fn output_of_a_guest_past_the_limit_is_counted_and_not_logged() {
     assert_eq!(run.stderr.matches('@').count(), 1999, "{}", run.stderr);
     let rest = "guest: 1002 more bytes were not logged";
     assert!(run.stderr.contains(rest), "{}", run.stderr);
+}
+
+#[test]
+fn a_host_in_a_scope_can_be_narrowed_and_never_widened() {
+    let folders = folders();
+    let host = build(builder().skills(&folders.root));
+    let scope = |tools: &[&str], skills: &[&str]| {
+        let scope = Scope::new().tools(tools).unwrap();
+        Arc::new(scope.skills(skills).unwrap())
+    };
+    let seen = |host: &Host| {
+        let skills: Vec<String> = host.skills().map(|skill| skill.name).collect();
+        let mut tools: Vec<String> = host.definitions().into_iter().map(|it| it.name).collect();
+        tools.sort();
+        (tools, skills)
+    };
+    let narrow = host.in_scope(&scope(&["read_skill", "get_*"], &["data_*", "weather"]));
+    let before = seen(&narrow);
+    assert_eq!(before.0, ["get_skill", "read_skill"]);
+    assert_eq!(before.1, ["data_analysis", "data_factory", "weather"]);
+    for wider in [Arc::new(Scope::new()), scope(&["*"], &["*"])] {
+        let wider = narrow.in_scope(&wider);
+        assert_eq!(seen(&wider), before);
+        let calculator = json!({"skill_name": "calculator"});
+        assert_eq!(
+            model_text(&wider, "read_skill", calculator),
+            model_text(&wider, "read_skill", json!({"skill_name": "calculatos"}))
+                .replace("calculatos", "calculator")
+        );
+    }
+    let narrower = narrow.in_scope(&scope(&["list_skills", "read_*"], &["calculator", "w*"]));
+    let (tools, skills) = seen(&narrower);
+    assert_eq!((&*tools[0], tools.len()), ("read_skill", 1));
+    assert_eq!(skills, ["weather"]);
 }

@@ -6,7 +6,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -177,14 +177,17 @@ fn answer(mut stream: TcpStream, reply: Reply) {
 
 /// Starts the program with one issuer, whose table has this line besides.
 fn serve(program: &Program, issuer: &str, line: &str) -> ServerProcess {
+    let issuer = format!("[issuers.test]\nissuer = \"{issuer}\"\n{line}\n");
+    serve_with(program, &format!("{issuer}{CLIENT}"))
+}
+
+/// Starts the program with these tables of issuers and clients.
+fn serve_with(program: &Program, tables: &str) -> ServerProcess {
     program.write("skills/a/SKILL.md", "# A\n");
     program.write("skills/b/SKILL.md", "# B\n");
     program.write(
         "c.toml",
-        format!(
-            "skills = [\"skills\"]\n[http]\nresource = \"{RESOURCE}\"\n[issuers.test]\n\
-             issuer = \"{issuer}\"\n{line}\n{CLIENT}"
-        ),
+        format!("skills = [\"skills\"]\n[http]\nresource = \"{RESOURCE}\"\n{tables}"),
     );
     let server = ServerProcess::new(program, &["--config", "c.toml"], None);
     wait_until("not ready", || {
@@ -415,4 +418,56 @@ fn an_issuer_that_answers_badly_costs_only_its_own_tokens() {
         }
     });
     assert_eq!(elsewhere.asked(), 0);
+}
+
+#[test]
+fn tokens_of_an_issuer_do_not_wait_for_another_that_is_silent() {
+    let key = SigningKey::new("one");
+    let silent = TestIssuer::start(Reply::Silent);
+    let issuer = TestIssuer::start(Reply::Keys(keys(&[&key])));
+    let table = |name: &str, issuer: &str| {
+        format!("[issuers.{name}]\nissuer = \"{issuer}\"\njwks_url = \"{issuer}/keys\"\n")
+    };
+    let tables = format!(
+        "{}{}[clients.ci]\nclaims = {{ iss = \"{}\" }}\n",
+        table("a", &silent.url()),
+        table("b", &issuer.url()),
+        issuer.url()
+    );
+    let program = Program::new();
+    let server = serve_with(&program, &tables);
+    wait_until("the silent issuer is not asked", || silent.asked() > 0);
+    let start = Instant::now();
+    let token = key.token(&issuer.url(), "skills:read");
+    assert_eq!(read(&server, "a", &token).text(), "# A\n");
+    assert!(
+        start.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        start.elapsed()
+    );
+}
+
+#[test]
+fn a_request_that_finds_too_many_waiting_for_keys_may_try_again() {
+    let issuer = TestIssuer::start(Reply::Silent);
+    let program = Program::new();
+    let line = format!("jwks_url = \"{}/keys\"", issuer.url());
+    let server = serve(&program, &issuer.url(), &line);
+    let token = SigningKey::new("k").token(&issuer.url(), "skills:read");
+    let (answered, answers) = mpsc::channel();
+    thread::scope(|scope| {
+        for _ in 0..17 {
+            let answered = answered.clone();
+            scope.spawn(|| {
+                let answered = answered;
+                answered.send(read(&server, "a", &token)).unwrap();
+            });
+        }
+        // Those who wait are refused when the issuer's time is up, and later.
+        let first = answers.recv_timeout(Duration::from_secs(20)).unwrap();
+        assert_eq!(first.status, 503, "{first:?}");
+        assert_eq!(first.header("retry-after"), Some("1"));
+        let others = (0..16).map(|_| answers.recv_timeout(Duration::from_secs(20)).unwrap());
+        assert!(others.filter(|answer| answer.status == 401).count() >= 8);
+    });
 }

@@ -1,9 +1,10 @@
 //! The note on a skill's scripts, beside the answers with which a model looks at it.
 
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use skillhost::{AuditMode, Caller, Config, Grant, Host};
+use skillhost::{AuditMode, Caller, Config, Grant, Host, Limits};
 use skillhost_identity::Clients;
 use skillhost_mcp::http::HttpOptions;
 
@@ -136,4 +137,40 @@ fn the_note_is_a_block_of_its_own_over_mcp_and_lines_of_help_on_the_command_line
     let lines: Vec<String> = NOTE.lines().map(|line| format!("help: {line}")).collect();
     assert_eq!(ran.stdout, "# Tools\n");
     assert_eq!(ran.stderr.trim_end(), lines.join("\n"));
+}
+
+#[test]
+fn an_answer_waits_no_longer_than_a_moment_for_a_note_that_never_comes() {
+    let folders = skill();
+    let endless = r#"(component
+  (core module $m
+    (memory (export "memory") 1)
+    (func (export "realloc") (param i32 i32 i32 i32) (result i32) (i32.const 1024))
+    (func (export "f") (param i32 i32) (result i32) (loop (br 0)) unreachable))
+  (core instance $i (instantiate $m))
+  (func (export "check-skill-forever") (param "skill-name" string) (result u32)
+    (canon lift (core func $i "f") (memory (core memory $i "memory"))
+      (realloc (core func $i "realloc")))))"#;
+    let tools = folders.outside.join("tools");
+    std::fs::create_dir(&tools).unwrap();
+    std::fs::write(tools.join("endless.wasm"), wat::parse_str(endless).unwrap()).unwrap();
+    let mut limits = Limits::default();
+    limits.time = Duration::from_secs(30);
+    let builder = builder().skills(&folders.root).tools(tools).limits(limits);
+    let builder = builder.grant("endless.wasm", granted());
+    let server = TestServer::start(builder, HttpOptions::default());
+    let start = Instant::now();
+    let read = Request::call(1, "read_skill", json!({"skill_name": "tools"}));
+    let answer = HttpClient::once(server.address, &read);
+    // It was asked for, and given up.
+    let waited = start.elapsed().as_secs();
+    assert!((1..10).contains(&waited), "{waited} s");
+    let blocks = &answer.json()["result"]["content"];
+    assert_eq!(blocks.as_array().unwrap().len(), 1, "{blocks}");
+    assert_eq!(answer.text(), "# Tools\n");
+    // And its guest is stopped.
+    while server.host.occupancy().running > 0 {
+        assert!(start.elapsed() < Duration::from_secs(20));
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }

@@ -8,7 +8,7 @@
 //! |---|---|
 //! | the configuration, tokens and keys are read | the verb |
 //! | the program and the socket that get checkpoints of the audit log | `CommonOptions::builder` |
-//! | the process that fetches issuers' keys starts | `serve/http.rs` |
+//! | the processes that fetch issuers' keys start | `serve/http.rs` |
 //! | the server's sockets are bound; that of a path is removed by the broker | `serve/http.rs` |
 //! | descriptors that the process was started with are closed | [`raise`] |
 //! | what the machine is asked once: its memory, the page map, `/proc/self/fd` | [`look_at_machine`] |

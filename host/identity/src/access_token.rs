@@ -184,10 +184,10 @@ impl<'t> UncheckedToken<'t> {
 
 impl Claims {
     /// Checks that a claim has a value: the text itself, or one of a list of texts. Of
-    /// `scope`, one of its words.
+    /// `scope` and `scp`, one of the words of a text.
     pub(crate) fn have(&self, name: &str, value: &str) -> bool {
         match self.claims.get(name) {
-            Some(Value::String(text)) if name == "scope" => {
+            Some(Value::String(text)) if ["scope", "scp"].contains(&name) => {
                 text.split(' ').any(|word| word == value)
             }
             Some(Value::String(text)) => text == value,

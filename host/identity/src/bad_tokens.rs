@@ -409,6 +409,29 @@ fn claims_map_to_the_client_whose_table_says_most() {
 }
 
 #[test]
+fn scopes_are_the_words_of_a_text_or_a_list_under_either_name() {
+    let keys = TestKeys::new();
+    let needed = "oauth_scopes = [\"skills:read\", \"files:read\"]\n";
+    let clients = clients(&keys.set(), &format!("{CI}{needed}"));
+    for name in ["scope", "scp"] {
+        for (value, is_met) in [
+            (json!("openid skills:read files:read"), true),
+            (json!(["files:read", "skills:read"]), true),
+            (json!("skills:read"), false),
+            (json!("skills:reading files:read"), false),
+            (json!(["skills:read files:read"]), false),
+        ] {
+            let mut claims = claims();
+            claims["scope"] = Value::Null;
+            claims[name] = value.clone();
+            let token = keys.token(&header().to_string(), &claims.to_string(), "ec");
+            let met = identify(&clients, &token).is_ok();
+            assert_eq!(met, is_met, "{name} {value}");
+        }
+    }
+}
+
+#[test]
 fn a_token_that_is_nobodys_is_refused() {
     let keys = TestKeys::new();
     let clients = clients(

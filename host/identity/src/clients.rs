@@ -91,11 +91,11 @@ impl Clients {
     }
 
     /// Takes access tokens of these issuers, for this server's address. `program` is
-    /// started to fetch keys, which has to be before the process confines itself.
+    /// started to fetch the keys of each, which has to be before the process confines itself.
     ///
     /// # Errors
     ///
-    /// If keys in a file cannot be read, or the process cannot be started.
+    /// If keys in a file cannot be read, or a process cannot be started.
     pub fn and_issuers(
         mut self,
         configured: &[ClientConfig],
@@ -122,9 +122,14 @@ impl Clients {
     }
 
     /// Looks at the keys of an issuer again, unless somebody just did.
-    pub async fn look_for_keys(&self, issuer: IssuerNumber) {
-        if let Some(oauth) = &self.oauth {
-            oauth.look_for_keys(issuer).await;
+    ///
+    /// # Errors
+    ///
+    /// If too many requests wait for that.
+    pub async fn look_for_keys(&self, issuer: IssuerNumber) -> Result<(), Refusal> {
+        match &self.oauth {
+            Some(oauth) => oauth.look_for_keys(issuer).await,
+            None => Ok(()),
         }
     }
 

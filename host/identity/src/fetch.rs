@@ -1,9 +1,9 @@
-//! A process that fetches the keys of issuers, so that the server itself opens no
-//! connection, and reads no file that came into the place of another. It is started before
-//! the server confines itself, knows the sources of the configuration alone, and is asked
-//! by their numbers over a pipe.
+//! Processes that fetch the keys of issuers, so that the server itself opens no connection,
+//! and reads no file that came into the place of another. There is one for each issuer, so
+//! that none waits for another. It is started before the server confines itself, knows the
+//! issuer's source alone, and is asked over a pipe.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
@@ -17,7 +17,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use crate::keys::MOST_BYTES;
 use crate::private_file::open_public;
 
-/// The first argument of the process; the sources follow it. It is no verb for people.
+/// The first argument of the process; the source follows it. It is no verb for people.
 pub const FETCH_ARGUMENT: &str = "fetch-keys";
 
 /// The longest time of one fetch, from the name's resolution to the last byte. Guards
@@ -29,6 +29,9 @@ const ANSWER_TIME: Duration = Duration::from_secs(15);
 
 /// The most bytes of an error in words. Guards against: an issuer that fills the log.
 const ERROR_BYTES: usize = 512;
+
+/// The byte that asks the process.
+const REQUEST: u8 = 0;
 
 /// The kinds of an answer.
 const KEYS: u8 = 0;
@@ -50,15 +53,14 @@ struct Pipes {
 }
 
 impl KeyFetcher {
-    /// Starts the process, which is this program with [`FETCH_ARGUMENT`] and the sources:
-    /// an address of `http`, or the absolute path of a file.
-    pub(crate) fn start(program: &Path, sources: &[OsString]) -> anyhow::Result<Self> {
-        ensure!(sources.len() <= usize::from(u8::MAX), "too many issuers");
+    /// Starts the process, which is this program with [`FETCH_ARGUMENT`] and the source: an
+    /// address of `http`, or the absolute path of a file.
+    pub(crate) fn start(program: &Path, source: &OsStr) -> anyhow::Result<Self> {
         let (asked, requests) = io::pipe()?;
         let (answers, answered) = io::pipe()?;
         Command::new(program)
             .arg(FETCH_ARGUMENT)
-            .args(sources)
+            .arg(source)
             .env_clear()
             .current_dir("/")
             .stdin(asked)
@@ -75,25 +77,25 @@ impl KeyFetcher {
         Self(Arc::new(Mutex::new(FetchProcess(Some(pipes)))))
     }
 
-    /// Fetches what is at a source, by its number.
-    pub(crate) async fn fetch(&self, number: u8) -> anyhow::Result<Vec<u8>> {
+    /// Fetches what is at the source.
+    pub(crate) async fn fetch(&self) -> anyhow::Result<Vec<u8>> {
         let process = Arc::clone(&self.0);
         let fetched = tokio::task::spawn_blocking(move || {
             let mut process = process.lock().unwrap_or_else(|broken| broken.into_inner());
-            process.fetch(number)
+            process.fetch()
         });
         fetched.await.context("the server is ending")?
     }
 }
 
 impl FetchProcess {
-    fn fetch(&mut self, number: u8) -> anyhow::Result<Vec<u8>> {
+    fn fetch(&mut self) -> anyhow::Result<Vec<u8>> {
         // A late answer would be taken for that of the next request, so pipes that fail
         // are closed.
         let ended = "the process that fetches keys has ended; start the server anew";
         let mut pipes = self.0.take().context(ended)?;
         let deadline = Instant::now() + ANSWER_TIME;
-        let (kind, bytes) = pipes.ask(number, deadline).context(ended)?;
+        let (kind, bytes) = pipes.ask(deadline).context(ended)?;
         self.0 = Some(pipes);
         match kind {
             KEYS => Ok(bytes),
@@ -103,8 +105,8 @@ impl FetchProcess {
 }
 
 impl Pipes {
-    fn ask(&mut self, number: u8, deadline: Instant) -> io::Result<(u8, Vec<u8>)> {
-        self.requests.write_all(&[number])?;
+    fn ask(&mut self, deadline: Instant) -> io::Result<(u8, Vec<u8>)> {
+        self.requests.write_all(&[REQUEST])?;
         let mut head = [0; 5];
         self.read(&mut head, deadline)?;
         let [kind, length @ ..] = head;
@@ -136,16 +138,12 @@ impl Pipes {
 
 /// Fetches keys for the server that started this process, until that ends.
 pub fn fetch_keys() -> anyhow::Result<()> {
-    let sources: Vec<OsString> = std::env::args_os().skip(2).collect();
-    answer(io::stdin().lock(), io::stdout().lock(), &sources)
+    let source = std::env::args_os().nth(2).unwrap_or_default();
+    answer(io::stdin().lock(), io::stdout().lock(), &source)
 }
 
 /// Answers requests until there are no more.
-fn answer(
-    mut requests: impl Read,
-    mut answers: impl Write,
-    sources: &[OsString],
-) -> anyhow::Result<()> {
+fn answer(mut requests: impl Read, mut answers: impl Write, source: &OsStr) -> anyhow::Result<()> {
     let agent = ureq::Agent::config_builder()
         .timeout_global(Some(FETCH_TIME))
         .max_redirects(0)
@@ -153,14 +151,8 @@ fn answer(
         .user_agent("skillhost")
         .build()
         .new_agent();
-    let mut number = [0];
-    while requests.read(&mut number)? == 1 {
-        let source = sources.get(usize::from(number[0]));
-        let fetched = match source {
-            Some(source) => fetch(&agent, source),
-            None => Err("there is no such source".to_owned()),
-        };
-        let (kind, bytes) = match fetched {
+    while requests.read(&mut [REQUEST])? == 1 {
+        let (kind, bytes) = match fetch(&agent, source) {
             Ok(bytes) => (KEYS, bytes),
             Err(mut error) => {
                 error.truncate(error.floor_char_boundary(ERROR_BYTES));
@@ -203,17 +195,32 @@ pub(crate) fn read_file(file: &Path) -> anyhow::Result<Vec<u8>> {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use std::ffi::OsString;
     use std::net::TcpListener;
     use std::thread;
 
     use super::*;
 
     /// Returns a fetcher whose process is a thread of this one.
-    pub(crate) fn fetcher(sources: Vec<OsString>) -> KeyFetcher {
+    pub(crate) fn fetcher(source: OsString) -> KeyFetcher {
+        let (fetcher, asked, answered) = fetcher_by_hand();
+        thread::spawn(move || answer(asked, answered, &source).unwrap());
+        fetcher
+    }
+
+    /// Returns a fetcher, and the ends of the pipes that its process would have.
+    pub(crate) fn fetcher_by_hand() -> (KeyFetcher, PipeReader, PipeWriter) {
         let (asked, requests) = io::pipe().unwrap();
         let (answers, answered) = io::pipe().unwrap();
-        thread::spawn(move || answer(asked, answered, &sources).unwrap());
-        KeyFetcher::with(Pipes { requests, answers })
+        let fetcher = KeyFetcher::with(Pipes { requests, answers });
+        (fetcher, asked, answered)
+    }
+
+    /// Answers as the process does, with these keys.
+    pub(crate) fn send_keys(mut to: impl Write, keys: &str) {
+        let length = u32::try_from(keys.len()).unwrap().to_le_bytes();
+        let answer = [&[KEYS][..], &length, keys.as_bytes()].concat();
+        to.write_all(&answer).unwrap();
     }
 
     /// Returns the address of an issuer that answers once, with this status and body.
@@ -242,41 +249,33 @@ pub(crate) mod tests {
             path.into_os_string()
         };
         let long = "x".repeat(MOST_BYTES + 1);
-        let fetcher = fetcher(vec![
-            file("short", "keys"),
-            file("most", &most),
-            file("long", &long),
-            folder.path().join("none").into(),
-            issuer(200, b"keys of an issuer"),
-            issuer(200, most.as_bytes()),
-            issuer(200, long.as_bytes()),
-            issuer(500, b"no keys"),
-            issuer(203, b"no keys"),
-        ]);
-        for (number, expected) in [
-            (0, Ok("keys")),
-            (1, Ok(&*most)),
-            (2, Err("it has more than 262144 bytes")),
-            (3, Err("No such file")),
-            (4, Ok("keys of an issuer")),
-            (5, Ok(&*most)),
-            (6, Err("limit")),
-            (7, Err("status: 500")),
-            (8, Err("it answers 203")),
-            (9, Err("there is no such source")),
-            (255, Err("there is no such source")),
-            // What failed before changes nothing.
-            (0, Ok("keys")),
+        let none = folder.path().join("none");
+        let late = fetcher(none.clone().into());
+        assert!(late.fetch().await.is_err());
+        for (source, expected) in [
+            (file("short", "keys"), Ok("keys")),
+            (file("most", &most), Ok(&*most)),
+            (file("long", &long), Err("it has more than 262144 bytes")),
+            (none.into(), Err("No such file")),
+            (issuer(200, b"keys of an issuer"), Ok("keys of an issuer")),
+            (issuer(200, most.as_bytes()), Ok(&*most)),
+            (issuer(200, long.as_bytes()), Err("limit")),
+            (issuer(500, b"no keys"), Err("status: 500")),
+            (issuer(203, b"no keys"), Err("it answers 203")),
         ] {
-            match (fetcher.fetch(number).await, expected) {
-                (Ok(bytes), Ok(expected)) => assert!(bytes == expected.as_bytes(), "{number}"),
+            let about = source.display().to_string();
+            match (fetcher(source).fetch().await, expected) {
+                (Ok(bytes), Ok(expected)) => assert!(bytes == expected.as_bytes(), "{about}"),
                 (Err(error), Err(expected)) => {
                     let error = format!("{error:#}");
-                    assert!(error.contains(expected), "{number}: {error}");
+                    assert!(error.contains(expected), "{about}: {error}");
                 }
-                (fetched, _) => panic!("{number}: {} bytes", fetched.unwrap().len()),
+                (fetched, _) => panic!("{about}: {} bytes", fetched.unwrap().len()),
             }
         }
+        // What failed before changes nothing.
+        file("none", "keys");
+        assert_eq!(late.fetch().await.unwrap(), b"keys");
     }
 
     #[test]
@@ -303,8 +302,8 @@ pub(crate) mod tests {
             // A reader may have enough of it before its end.
             let sender = thread::spawn(move || answered.write_all(&all));
             let mut process = FetchProcess(Some(Pipes { requests, answers }));
-            assert_eq!(process.fetch(0).is_ok(), is_right, "{about}");
-            let second = process.fetch(0);
+            assert_eq!(process.fetch().is_ok(), is_right, "{about}");
+            let second = process.fetch();
             drop(process);
             let _ = sender.join();
             match is_right {

@@ -1,7 +1,11 @@
-//! An issuer of access tokens: its keys, and the rules for its tokens.
+//! An issuer of access tokens: its keys, the tokens that held by them, and the rules for
+//! its tokens.
 
-use std::sync::{Arc, Mutex, RwLock};
-use std::time::{Duration, Instant};
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, RwLock};
+use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Context as _;
 use jsonwebtoken::Algorithm;
@@ -9,6 +13,7 @@ use skillhost::config::{IssuerConfig, KeySource};
 use tokio::sync::Semaphore;
 
 use crate::access_token::{Claims, TokenError, UncheckedToken};
+use crate::client::{Client, Expiry, Identified};
 use crate::fetch::{KeyFetcher, read_file};
 use crate::keys::{FindError, KeySet};
 
@@ -20,6 +25,10 @@ const PAUSE: Duration = Duration::from_secs(10);
 /// requests would all wait for an issuer that does not answer.
 const MOST_WAITING: usize = 16;
 
+/// The most tokens of an issuer that are remembered. Guards against: a client that gets
+/// ever new ones.
+const MOST_REMEMBERED: usize = 4096;
+
 /// An issuer.
 #[derive(Debug)]
 pub(crate) struct Issuer {
@@ -28,29 +37,89 @@ pub(crate) struct Issuer {
     table: String,
     audiences: Vec<String>,
     algorithms: Vec<Algorithm>,
-    /// The number of their source for the process that fetches keys.
-    source: u8,
+    pub(crate) fetcher: KeyFetcher,
     /// The place and the setting of their file, if they have one, for messages.
     file: Option<String>,
-    keys: RwLock<Arc<KeySet>>,
+    keys: RwLock<Arc<IssuerKeys>>,
     /// The last look at the keys, held during a look.
-    looked: tokio::sync::Mutex<Option<Instant>>,
+    looked: Arc<tokio::sync::Mutex<Option<Instant>>>,
     waiting: Semaphore,
     /// The last problem that was logged.
     problem: Mutex<String>,
 }
 
+/// The keys of an issuer, and the tokens that held by them, which are forgotten with them:
+/// a key that is gone was perhaps stolen, and its tokens may say that they never expire.
+#[derive(Debug, Default)]
+pub(crate) struct IssuerKeys {
+    set: KeySet,
+    /// By digest.
+    remembered: Mutex<HashMap<[u8; 32], RememberedToken>>,
+}
+
+/// A token that held, and how long it does.
+#[derive(Debug)]
+pub(crate) struct RememberedToken {
+    pub(crate) client: Arc<Client>,
+    pub(crate) expires: SystemTime,
+}
+
+impl RememberedToken {
+    pub(crate) fn identified(&self) -> Identified {
+        Identified {
+            client: Arc::clone(&self.client),
+            expiry: self.client.expiry().or(Expiry::at(self.expires)),
+        }
+    }
+}
+
+impl IssuerKeys {
+    fn new(set: KeySet) -> Arc<Self> {
+        Arc::new(Self {
+            set,
+            remembered: Mutex::default(),
+        })
+    }
+
+    /// Returns the client that shows a token with this digest, if it held before.
+    pub(crate) fn remembered(&self, digest: &[u8; 32], now: SystemTime) -> Option<Identified> {
+        let tokens = self.tokens();
+        let known = tokens.get(digest).filter(|known| known.expires > now);
+        known.map(RememberedToken::identified)
+    }
+
+    /// Remembers a token that these keys have checked.
+    pub(crate) fn remember(&self, digest: [u8; 32], token: RememberedToken) {
+        let mut tokens = self.tokens();
+        if tokens.len() >= MOST_REMEMBERED {
+            // They are checked again, which costs little.
+            tokens.clear();
+        }
+        tokens.insert(digest, token);
+    }
+
+    fn tokens(&self) -> MutexGuard<'_, HashMap<[u8; 32], RememberedToken>> {
+        let tokens = self.remembered.lock();
+        tokens.unwrap_or_else(|broken| broken.into_inner())
+    }
+}
+
 impl Issuer {
-    /// Reads an issuer, whose keys have this number for the process that fetches them. Keys
-    /// in a file are read at once, others at the first [look](Self::look).
-    pub(crate) fn new(config: &IssuerConfig, resource: &str, source: u8) -> anyhow::Result<Self> {
-        let (file, keys) = match &config.keys {
+    /// Reads an issuer, and starts this program to fetch its keys. Keys in a file are read at
+    /// once, others at the first [look](Self::look).
+    pub(crate) fn new(
+        config: &IssuerConfig,
+        resource: &str,
+        program: &Path,
+    ) -> anyhow::Result<Self> {
+        let (source, file, keys) = match &config.keys {
             KeySource::File(file) => {
                 let shown = format!("{}: `jwks_file` `{}`", file.place, file.path.display());
                 let read = read_file(&file.path).and_then(|bytes| KeySet::read(&bytes));
-                (Some(shown.clone()), read.context(shown)?)
+                let source = std::path::absolute(&file.path)?.into_os_string();
+                (source, Some(shown.clone()), read.context(shown)?)
             }
-            KeySource::Address(_) => (None, KeySet::default()),
+            KeySource::Address(address) => (OsString::from(address), None, KeySet::default()),
         };
         let algorithms = config.algorithms.iter();
         let algorithms = algorithms.map(|name| name.parse::<Algorithm>());
@@ -63,24 +132,32 @@ impl Issuer {
             table: format!("[issuers.{}]", config.name),
             audiences,
             algorithms: algorithms.collect::<Result<_, _>>()?,
-            source,
+            fetcher: KeyFetcher::start(program, &source)?,
             file,
-            keys: RwLock::new(Arc::new(keys)),
-            looked: tokio::sync::Mutex::default(),
+            keys: RwLock::new(IssuerKeys::new(keys)),
+            looked: Arc::default(),
             waiting: Semaphore::new(MOST_WAITING),
             problem: Mutex::default(),
         })
     }
 
-    /// Checks a token of this issuer. [`TokenError::Key`] may be otherwise after another
-    /// [look](Self::look) at its keys.
-    pub(crate) fn check(&self, token: UncheckedToken<'_>) -> Result<Claims, TokenError> {
+    /// Returns the keys as they are now.
+    pub(crate) fn keys(&self) -> Arc<IssuerKeys> {
+        let keys = self.keys.read();
+        Arc::clone(&keys.unwrap_or_else(|broken| broken.into_inner()))
+    }
+
+    /// Checks a token of this issuer with keys of it. [`TokenError::Key`] may be otherwise
+    /// after another [look](Self::look) at its keys.
+    pub(crate) fn check(
+        &self,
+        token: UncheckedToken<'_>,
+        keys: &IssuerKeys,
+    ) -> Result<Claims, TokenError> {
         if !self.algorithms.contains(&token.algorithm) {
             return Err(TokenError::Algorithm);
         }
-        let keys = self.keys.read();
-        let keys = Arc::clone(&keys.unwrap_or_else(|broken| broken.into_inner()));
-        let key = keys.find(&token.key_id, token.algorithm);
+        let key = keys.set.find(&token.key_id, token.algorithm);
         let key = key.map_err(|error| match error {
             FindError::NoKey => TokenError::Key,
             FindError::OtherKey => TokenError::KeyType,
@@ -89,34 +166,43 @@ impl Issuer {
     }
 
     /// Looks at the issuer's keys again, unless somebody just did. What cannot be read
-    /// leaves the keys as they were. Returns whether they may be others now.
-    pub(crate) async fn look(&self, fetcher: &KeyFetcher) -> bool {
+    /// leaves the keys as they were. Returns false at once if too many wait for that.
+    pub(crate) async fn look(self: &Arc<Self>) -> bool {
         let Ok(_waiting) = self.waiting.try_acquire() else {
             return false;
         };
-        let mut looked = self.looked.lock().await;
-        if looked.is_some_and(|last| last.elapsed() < PAUSE) {
-            return false;
+        let mut looked = Arc::clone(&self.looked).lock_owned().await;
+        if looked.is_none_or(|last| last.elapsed() >= PAUSE) {
+            let issuer = Arc::clone(self);
+            let look = async move {
+                issuer.fetch_keys().await;
+                *looked = Some(Instant::now());
+            };
+            // It goes on when the peer that asked is gone. Else such a peer could have the
+            // issuer asked at any time. It breaks off only when the server ends.
+            let _ = tokio::spawn(look).await;
         }
-        let fetched = fetcher.fetch(self.source).await;
+        true
+    }
+
+    async fn fetch_keys(&self) {
+        let fetched = self.fetcher.fetch().await;
         let read = fetched.and_then(|bytes| KeySet::read(&bytes));
         let read = match &self.file {
             Some(file) => read.with_context(|| file.clone()),
             None => read,
         };
-        let is_read = read.is_ok();
         let problem = match read {
             Ok(keys) => {
                 let mut known = self
                     .keys
                     .write()
                     .unwrap_or_else(|broken| broken.into_inner());
-                *known = Arc::new(keys);
+                *known = IssuerKeys::new(keys);
                 String::new()
             }
             Err(error) => format!("{error:#}"),
         };
-        *looked = Some(Instant::now());
         let mut logged = self
             .problem
             .lock()
@@ -132,59 +218,146 @@ impl Issuer {
             }
             *logged = problem;
         }
-        is_read
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
+    use std::io::Read as _;
 
     use skillhost::Config;
 
     use super::*;
-    use crate::fetch::tests::fetcher;
+    use crate::fetch::tests::{fetcher, fetcher_by_hand, send_keys};
+
+    fn issuer(fetcher: KeyFetcher) -> Arc<Issuer> {
+        let text = "[http]\nresource = \"https://mcp.example\"\n[issuers.a]\n\
+                    issuer = \"https://a.example\"\njwks_url = \"https://a.example/keys\"\n";
+        let config = Config::parse(text, "skillhost.toml", Path::new("/")).unwrap();
+        let program = Path::new("/bin/true");
+        let mut issuer = Issuer::new(&config.issuers[0], "https://mcp.example", program).unwrap();
+        issuer.fetcher = fetcher;
+        Arc::new(issuer)
+    }
+
+    /// Returns a set of one key.
+    fn set(id: &str) -> String {
+        let key = format!(r#"{{"kty": "OKP", "crv": "Ed25519", "kid": "{id}", "x": "AAAA"}}"#);
+        format!("{{\"keys\": [{key}]}}")
+    }
+
+    fn token_until(expires: SystemTime) -> RememberedToken {
+        let client = Arc::new(Client::unnamed());
+        RememberedToken { client, expires }
+    }
+
+    #[test]
+    fn a_token_that_held_is_remembered_by_its_digest_until_it_expires() {
+        let keys = IssuerKeys::default();
+        let now = SystemTime::now();
+        let later = now + Duration::from_secs(600);
+        keys.remember([1; 32], token_until(later));
+        keys.remember([2; 32], token_until(now));
+        for (digest, holds) in [(1, true), (2, false), (3, false)] {
+            let found = keys.remembered(&[digest; 32], now);
+            assert_eq!(found.is_some(), holds, "{digest}");
+        }
+        for number in 0..3 * MOST_REMEMBERED {
+            let mut digest = [4; 32];
+            digest[..8].copy_from_slice(&number.to_le_bytes());
+            keys.remember(digest, token_until(later));
+            assert!(keys.tokens().len() <= MOST_REMEMBERED);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_token_that_a_key_checked_before_it_was_withdrawn_is_not_remembered() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("keys");
+        std::fs::write(&file, set("new")).unwrap();
+        let issuer = issuer(fetcher(file.into()));
+        let now = SystemTime::now();
+        let later = now + Duration::from_secs(600);
+        let is_remembered = |digest| issuer.keys().remembered(&[digest; 32], now).is_some();
+        let before = issuer.keys();
+        before.remember([1; 32], token_until(later));
+        assert!(is_remembered(1));
+        assert!(issuer.look().await);
+        assert!(!is_remembered(1));
+        // It was checked before the look, and ends after it.
+        before.remember([2; 32], token_until(later));
+        assert!(!is_remembered(2));
+    }
 
     #[tokio::test]
     async fn keys_are_fetched_once_in_a_while_and_stay_if_they_cannot_be_read() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("keys");
-        let write = |id: &str| {
-            let key = format!(r#"{{"kty": "OKP", "crv": "Ed25519", "kid": "{id}", "x": "AAAA"}}"#);
-            std::fs::write(&file, format!("{{\"keys\": [{key}]}}")).unwrap();
-        };
-        let text = "[http]\nresource = \"https://mcp.example\"\n[issuers.a]\n\
-                    issuer = \"https://a.example\"\njwks_url = \"https://a.example/keys\"\n";
-        let config = Config::parse(text, "skillhost.toml", Path::new("/")).unwrap();
-        let issuer = Issuer::new(&config.issuers[0], "https://mcp.example", 0).unwrap();
-        let fetcher = fetcher(vec![file.clone().into()]);
+        let write = |id: &str| std::fs::write(&file, set(id)).unwrap();
+        let issuer = issuer(fetcher(file.clone().into()));
         let known = || {
-            let known = issuer.keys.read().unwrap();
-            let known = |id| known.find(id, Algorithm::EdDSA).is_ok();
+            let known = issuer.keys();
+            let known = |id| known.set.find(id, Algorithm::EdDSA).is_ok();
             (known("old"), known("new"))
         };
         write("old");
         assert_eq!(known(), (false, false));
-        assert!(issuer.look(&fetcher).await);
+        assert!(issuer.look().await);
         assert_eq!(known(), (true, false));
         write("new");
-        assert!(!issuer.look(&fetcher).await);
+        assert!(issuer.look().await);
         assert_eq!(known(), (true, false));
-        for (text, may_be_others) in [(None, true), (Some("no keys"), false)] {
+        for (text, is_problem) in [(None, false), (Some("no keys"), true)] {
             if let Some(text) = text {
                 std::fs::write(&file, text).unwrap();
             }
             // The pause is over.
             *issuer.looked.lock().await = None;
-            assert_eq!(issuer.look(&fetcher).await, may_be_others);
+            assert!(issuer.look().await);
             assert_eq!(known(), (false, true));
             // It is logged once.
             let problem = issuer.problem.lock().unwrap().clone();
-            assert_eq!(
-                problem.contains("not a JWK Set"),
-                !may_be_others,
-                "{problem}"
-            );
+            assert_eq!(problem.contains("not a JWK Set"), is_problem, "{problem}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_look_goes_on_when_the_peer_that_asked_is_gone() {
+        let (fetcher, mut asked, answers) = fetcher_by_hand();
+        let issuer = issuer(fetcher);
+        let look = || {
+            let issuer = Arc::clone(&issuer);
+            tokio::spawn(async move { issuer.look().await })
+        };
+        let first = look();
+        let request = tokio::task::spawn_blocking(move || {
+            asked.read_exact(&mut [0]).unwrap();
+            asked
+        });
+        let mut asked = request.await.unwrap();
+        first.abort();
+        assert!(first.await.unwrap_err().is_cancelled());
+        let second = look();
+        send_keys(answers, &set("new"));
+        assert!(second.await.unwrap());
+        assert!(issuer.keys().set.find("new", Algorithm::EdDSA).is_ok());
+        // It was asked once.
+        drop(issuer);
+        assert_eq!(asked.read(&mut [0]).unwrap(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_look_that_too_many_wait_for_is_refused_at_once() {
+        let (fetcher, _asked, answers) = fetcher_by_hand();
+        let issuer = issuer(fetcher);
+        let waiting = issuer
+            .waiting
+            .acquire_many(MOST_WAITING as u32)
+            .await
+            .unwrap();
+        assert!(!issuer.look().await);
+        drop(waiting);
+        send_keys(answers, &set("new"));
+        assert!(issuer.look().await);
     }
 }

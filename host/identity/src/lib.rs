@@ -19,7 +19,7 @@ mod strict;
 mod signature;
 // The public keys of an issuer.
 mod keys;
-// The process that fetches keys.
+// The processes that fetch keys.
 mod fetch;
 // Each check of an access token.
 mod access_token;

@@ -1,23 +1,20 @@
 //! Clients that show an OAuth access token: which issuer's it is, whether it holds, and
 //! which client it is. What held once is remembered until it ends.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use anyhow::{Context as _, ensure};
 use serde_json::{Value, json};
-use skillhost::config::{ClientConfig, IssuerConfig, KeySource};
+use skillhost::config::{ClientConfig, IssuerConfig};
+use tokio::task::JoinSet;
 
 use crate::access_token::{Claims, TokenError, UncheckedToken};
-use crate::client::{Client, Expiry, Identified};
-use crate::fetch::KeyFetcher;
-use crate::issuer::Issuer;
+use crate::client::{Client, Identified};
+use crate::issuer::{Issuer, RememberedToken};
 use crate::refusal::{IssuerNumber, Refusal};
-
-/// The most tokens that are remembered. Guards against: a client that gets ever new ones.
-const MOST_REMEMBERED: usize = 4096;
 
 /// The start of the path of the metadata, before the path of the resource.
 const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
@@ -25,11 +22,8 @@ const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
 /// What a server needs to take access tokens.
 #[derive(Debug)]
 pub(crate) struct OAuth {
-    issuers: Vec<Issuer>,
+    pub(crate) issuers: Vec<Arc<Issuer>>,
     rules: Vec<ClientRule>,
-    pub(crate) fetcher: KeyFetcher,
-    /// By digest.
-    remembered: Mutex<HashMap<[u8; 32], RememberedToken>>,
     pub(crate) metadata: ResourceMetadata,
 }
 
@@ -39,21 +33,6 @@ struct ClientRule {
     client: Arc<Client>,
     claims: BTreeMap<String, String>,
     scopes: Vec<String>,
-}
-
-#[derive(Debug)]
-struct RememberedToken {
-    client: Arc<Client>,
-    expires: SystemTime,
-}
-
-impl RememberedToken {
-    fn identified(&self) -> Identified {
-        Identified {
-            client: Arc::clone(&self.client),
-            expiry: self.client.expiry().or(Expiry::at(self.expires)),
-        }
-    }
 }
 
 /// What tells peers how to get an access token: RFC 9728.
@@ -107,7 +86,6 @@ impl OAuth {
         if issuers.is_empty() {
             return Ok(None);
         }
-        let mut sources = Vec::new();
         let mut read = Vec::new();
         for (index, config) in issuers.iter().enumerate() {
             let mut earlier = issuers[..index].iter();
@@ -117,36 +95,30 @@ impl OAuth {
                 config.place,
                 config.name
             );
-            let number = u8::try_from(index).context("too many issuers")?;
-            read.push(Issuer::new(config, resource, number)?);
-            sources.push(match &config.keys {
-                KeySource::File(file) => std::path::absolute(&file.path)?.into_os_string(),
-                KeySource::Address(address) => address.into(),
-            });
+            read.push(Arc::new(Issuer::new(config, resource, program)?));
         }
-        let fetcher = KeyFetcher::start(program, &sources)?;
         Ok(Some(Self {
             metadata: ResourceMetadata::new(resource, issuers, &rules)?,
             issuers: read,
             rules,
-            fetcher,
-            remembered: Mutex::default(),
         }))
     }
 
     /// Returns the client that shows a token with this digest.
     pub(crate) fn identify(&self, token: &[u8], digest: [u8; 32]) -> Result<Identified, Refusal> {
         let now = SystemTime::now();
-        if let Some(known) = self.remembered().get(&digest)
-            && known.expires > now
-        {
-            return Ok(known.identified());
+        let mut known = self.issuers.iter();
+        let known = known.find_map(|issuer| issuer.keys().remembered(&digest, now));
+        if let Some(known) = known {
+            return Ok(known);
         }
         let token = UncheckedToken::read(token).map_err(Refusal::Token)?;
         let mut issuers = self.issuers.iter();
         let number = issuers.position(|issuer| issuer.issuer == token.issuer);
         let number = number.ok_or(Refusal::Token(TokenError::Issuer))?;
-        let claims = self.issuers[number].check(token);
+        let issuer = &self.issuers[number];
+        let keys = issuer.keys();
+        let claims = issuer.check(token, &keys);
         let claims = claims.map_err(|error| match error {
             TokenError::Key => Refusal::UnknownKey(IssuerNumber(number)),
             error => Refusal::Token(error),
@@ -155,7 +127,7 @@ impl OAuth {
         let expires = claims.expires;
         let known = RememberedToken { client, expires };
         let identified = known.identified();
-        self.remember(digest, known);
+        keys.remember(digest, known);
         Ok(identified)
     }
 
@@ -178,34 +150,20 @@ impl OAuth {
         }
     }
 
-    fn remember(&self, digest: [u8; 32], token: RememberedToken) {
-        let mut remembered = self.remembered();
-        if remembered.len() >= MOST_REMEMBERED {
-            // They are checked again, which costs little.
-            remembered.clear();
-        }
-        remembered.insert(digest, token);
-    }
-
     pub(crate) async fn look_for_all_keys(&self) {
-        for number in 0..self.issuers.len() {
-            self.look_for_keys(IssuerNumber(number)).await;
-        }
+        let issuers = self.issuers.iter().map(Arc::clone);
+        let looks = issuers.map(|issuer| async move { issuer.look().await });
+        looks.collect::<JoinSet<_>>().join_all().await;
     }
 
-    pub(crate) async fn look_for_keys(&self, IssuerNumber(number): IssuerNumber) {
-        if let Some(issuer) = self.issuers.get(number)
-            && issuer.look(&self.fetcher).await
-        {
-            // A key that is gone was perhaps stolen, and its tokens may say that they never
-            // expire.
-            self.remembered().clear();
+    pub(crate) async fn look_for_keys(
+        &self,
+        IssuerNumber(number): IssuerNumber,
+    ) -> Result<(), Refusal> {
+        match self.issuers.get(number) {
+            Some(issuer) if !issuer.look().await => Err(Refusal::TooManyWaiting),
+            _ => Ok(()),
         }
-    }
-
-    fn remembered(&self) -> MutexGuard<'_, HashMap<[u8; 32], RememberedToken>> {
-        let remembered = self.remembered.lock();
-        remembered.unwrap_or_else(|broken| broken.into_inner())
     }
 }
 
@@ -243,44 +201,5 @@ impl ResourceMetadata {
             document,
             scopes,
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use super::*;
-
-    #[test]
-    fn a_token_that_held_is_remembered_by_its_digest_until_it_expires() {
-        let resource = "https://mcp.example.com/mcp";
-        let oauth = OAuth {
-            issuers: Vec::new(),
-            rules: Vec::new(),
-            fetcher: KeyFetcher::start(Path::new("/bin/true"), &[]).unwrap(),
-            remembered: Mutex::default(),
-            metadata: ResourceMetadata::new(resource, &[], &[]).unwrap(),
-        };
-        let client = Arc::new(Client::unnamed());
-        let now = SystemTime::now();
-        let later = now + Duration::from_secs(600);
-        let remember = |digest, expires| {
-            let client = Arc::clone(&client);
-            oauth.remember(digest, RememberedToken { client, expires });
-        };
-        remember([1; 32], later);
-        remember([2; 32], now);
-        // Whatever is read is refused: there is no issuer.
-        for (digest, holds) in [(1, true), (2, false), (3, false)] {
-            let found = oauth.identify(b"eyA.eyA.", [digest; 32]);
-            assert_eq!(found.is_ok(), holds, "{digest}");
-        }
-        for number in 0..3 * MOST_REMEMBERED {
-            let mut digest = [4; 32];
-            digest[..8].copy_from_slice(&number.to_le_bytes());
-            remember(digest, later);
-            assert!(oauth.remembered().len() <= MOST_REMEMBERED);
-        }
     }
 }

@@ -24,6 +24,9 @@ pub enum Refusal {
     /// It is an access token with a key that its issuer may have added. After a
     /// [look](crate::Clients::look_for_keys) it may be known.
     UnknownKey(IssuerNumber),
+    /// It is an access token with such a key, and too many requests wait for the issuer's
+    /// keys already.
+    TooManyWaiting,
     /// It is a right access token that is no client's.
     NoClient,
     /// It is a right access token that is several clients'.
@@ -50,6 +53,9 @@ impl fmt::Display for Refusal {
             Self::Unknown => f.write_str("no client has its token"),
             Self::Token(error) => write!(f, "its access token: {error}"),
             Self::UnknownKey(_) => write!(f, "its access token: {}", TokenError::Key),
+            Self::TooManyWaiting => {
+                f.write_str("its access token: too many requests wait for the keys of its issuer")
+            }
             Self::NoClient => f.write_str("no client's `claims` fit its access token"),
             Self::SeveralClients => {
                 f.write_str("the `claims` of several clients fit its access token equally")

@@ -12,12 +12,14 @@
 //! scripts of a skill as a block of its own.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use rmcp::model::{
     CallToolRequestParams, CallToolResult, ContentBlock, ErrorData, ListToolsResult,
     PaginatedRequestParams, Tool, ToolAnnotations,
 };
 use serde_json::{Map, Value};
+use tokio::time::timeout;
 
 use super::calls::Guest;
 use super::client::ClientView;
@@ -29,6 +31,10 @@ use skillhost::{CallError, Caller, Definition, Output};
 /// The most values in a record that is sent as structured content.
 /// Guards against: a record of brackets, which takes fifty times its size once read.
 const RECORD_VALUES: usize = 200_000;
+
+/// The longest time that an answer waits for the note on scripts. Guards against: a tool
+/// that judges scripts without end, or waits for its turn.
+const NOTE_TIME: Duration = Duration::from_secs(1);
 
 /// Returns the current tools.
 pub(crate) async fn list(
@@ -66,23 +72,25 @@ pub(crate) async fn call(
     let name = request.name;
     let arguments = Value::Object(request.arguments.unwrap_or_default());
     let noted = host.noted_skill(&name, &arguments);
+    let noted = noted.map(|skill| (host.clone(), caller.clone(), skill));
     let call = async move {
         let called = host.call_from(&caller, &name, arguments).await;
-        let note = match noted.filter(|_| called.is_ok()) {
-            Some(skill) => host.script_note(&caller, &skill).await,
-            None => None,
-        };
         // Help reads folders, and keeps no message waiting here.
         let _ = called.as_ref().map_err(CallError::model_help);
         // In the poll in which the call ends: an answer without room is never kept.
         let output = called.as_ref().map_or(0, Output::size);
-        room.fit(output)
-            .map(|()| called.map(|output| (output, note)))
+        room.fit(output).map(|()| called)
     };
     match live.run(guest, call).await?? {
-        Ok((output, note)) => {
+        Ok(output) => {
             let mut result = answer(output, structured);
-            result.content.extend(note.map(ContentBlock::text));
+            if let Some((host, caller, skill)) = noted {
+                let note = async move { host.script_note(&caller, &skill).await };
+                // It runs strangers' guests, which get none of the built-in tools' threads.
+                let note = timeout(NOTE_TIME, live.run(Guest::Stranger, note)).await;
+                let note = note.ok().and_then(Result::ok).flatten();
+                result.content.extend(note.map(ContentBlock::text));
+            }
             Ok(result)
         }
         Err(error @ CallError::UnknownTool { .. }) => {

@@ -188,6 +188,61 @@ fn every_request_of_a_client_counts_for_its_minute() {
 }
 
 #[test]
+fn a_request_for_metrics_counts_even_if_the_client_may_not_read_them() {
+    let table = [("one", "calls_per_minute = 1")];
+    let (server, _folders) = serve_teams(clients(&table), |builder| builder);
+    let metrics = as_client(Request::get("/metrics"), "one");
+    for status in [403, 429] {
+        assert_eq!(Client::once(server.address, &metrics).status, status);
+    }
+    let ping = ask(&server, Some("one"), "ping", json!({})).json();
+    assert_eq!(ping["error"]["code"], -32029, "{ping}");
+}
+
+#[test]
+fn a_body_that_is_not_read_to_its_end_counts_for_the_bytes_of_a_minute() {
+    let bytes = "bytes_per_minute = \"64KiB\"";
+    let mut options = clients(&[("large", bytes), ("slow", bytes)]);
+    options.limits.body = 100_000;
+    options.limits.body_time = Duration::from_millis(500);
+    let (server, _folders) = serve_teams(options, |builder| builder);
+    let part = "x".repeat(90_000);
+    let chunks = format!("{:x}\r\n{part}\r\n", part.len());
+    let chunked = Request::post(format!("{chunks}{chunks}0\r\n\r\n"));
+    let chunked = chunked.without("Content-Length");
+    for (client, request, status) in [
+        ("large", chunked.with("Transfer-Encoding", "chunked"), 413),
+        (
+            "slow",
+            Request::post(part).with("Content-Length", "95000"),
+            408,
+        ),
+    ] {
+        let refused = Client::once(server.address, &as_client(request, client));
+        assert_eq!(refused.status, status, "{client}: {refused:?}");
+        let ping = ask(&server, Some(client), "ping", json!({})).json();
+        assert_eq!(ping["error"]["code"], -32029, "{client}: {ping}");
+    }
+}
+
+#[test]
+fn every_answer_to_a_client_counts_for_its_bytes() {
+    let keys = "bytes_per_minute = \"64KiB\"\nmetrics = true";
+    let (server, _folders) = serve_teams(clients(&[("one", keys)]), |builder| builder);
+    let metrics = as_client(Request::get("/metrics"), "one");
+    let mut read = 0;
+    for _ in 0..1000 {
+        let answer = Client::once(server.address, &metrics);
+        if answer.status == 429 {
+            assert!(read >= 64 << 10, "{read}");
+            return;
+        }
+        read += answer.body.len();
+    }
+    panic!("{read} bytes were answered");
+}
+
+#[test]
 fn a_body_that_is_no_message_counts_for_the_bytes_of_a_minute() {
     let table = [("small", "bytes_per_minute = \"64KiB\"")];
     let (server, _folders) = serve_teams(clients(&table), |builder| builder);

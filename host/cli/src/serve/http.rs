@@ -98,7 +98,7 @@ pub(crate) struct ReadyHttp {
 }
 
 impl HttpArguments {
-    /// Reads the tokens, starts the process that fetches keys, and binds the sockets.
+    /// Reads the tokens, starts the processes that fetch keys, and binds the sockets.
     pub(crate) fn prepare(
         self,
         address: HttpAddress,

@@ -136,15 +136,19 @@ pub(super) fn check_address(address: &str) -> anyhow::Result<()> {
         address.len() <= 2048 && address.bytes().all(is_plain),
         "an address has at most 2048 characters, none of them a space, a quote or `#`"
     );
-    if let Some(rest) = address.strip_prefix("https://") {
-        ensure!(!rest.is_empty() && !rest.starts_with('/'), wrong);
+    let of_https = address.strip_prefix("https://");
+    let rest = of_https.or_else(|| address.strip_prefix("http://"));
+    let authority = rest.context(wrong)?.split(['/', '?']).next();
+    let authority = authority.unwrap_or_default();
+    // It would stand where a host is looked for.
+    ensure!(!authority.contains('@'), "an address names no user (`@`)");
+    if of_https.is_some() {
+        ensure!(!authority.is_empty(), wrong);
         return Ok(());
     }
-    let rest = address.strip_prefix("http://").context(wrong)?;
-    let host = rest.split(['/', '?']).next().unwrap_or_default();
-    let host = match host.strip_prefix('[') {
+    let host = match authority.strip_prefix('[') {
         Some(six) => six.split(']').next(),
-        None => host.split(':').next(),
+        None => authority.split(':').next(),
     };
     ensure!(
         matches!(host, Some("localhost" | "127.0.0.1" | "::1")),
@@ -245,6 +249,17 @@ mod tests {
             let error = parse(&format!("{resource}[issuers.a]\n{table}\n")).unwrap_err();
             assert!(error.contains(reason), "{table}: {error}");
         }
+        // Neither of these leads to this machine.
+        for address in [
+            "http://localhost:x@evil.example/keys",
+            "http://[::1]@evil.example/keys",
+            "http://127.0.0.1@evil.example?x",
+            "https://a.example@evil.example",
+        ] {
+            let error = check_address(address).unwrap_err().to_string();
+            assert!(error.contains("user (`@`)"), "{address}: {error}");
+        }
+        check_address("https://a.example/@a?b@c").unwrap();
         let error = parse(&format!("[issuers.a]\n{issuer}\n{keys}\n")).unwrap_err();
         assert!(error.contains("`resource` in `[http]`"), "{error}");
     }

@@ -11,10 +11,15 @@ use crate::tool::grant::{Scope, Terms};
 impl Host {
     /// Returns the host as a caller with this scope sees it. Its calls, definitions,
     /// prompt and resources know no other tools and skills; those of this one stay as
-    /// they are. Both share all limits.
+    /// they are. Both share all limits. If this one has a scope already, the other has only
+    /// what both scopes have.
     #[must_use]
     pub fn in_scope(&self, scope: &Arc<Scope>) -> Self {
-        Self(Arc::clone(&self.0), Some(Arc::clone(scope)))
+        let scope = match &self.1 {
+            None => Arc::clone(scope),
+            Some(own) => Arc::new(own.and(scope)),
+        };
+        Self(Arc::clone(&self.0), Some(scope))
     }
 
     /// Returns the skills that a caller may know of, as they are now.

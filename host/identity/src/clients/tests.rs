@@ -272,11 +272,10 @@ async fn a_key_is_known_after_a_look_at_all_keys_or_at_those_of_its_issuer() {
         let clients = clients.and_issuers(&config.clients, &config.issuers, "https://x", program);
         let mut clients = clients.unwrap();
         let oauth = Arc::get_mut(clients.oauth.as_mut().unwrap()).unwrap();
-        oauth.fetcher = fetcher(
-            ["none", "keys"]
-                .map(|it| folder.path().join(it).into())
-                .into(),
-        );
+        for (issuer, file) in oauth.issuers.iter_mut().zip(["none", "keys"]) {
+            let issuer = Arc::get_mut(issuer).unwrap();
+            issuer.fetcher = fetcher(folder.path().join(file).into());
+        }
         // Signed by nobody.
         let token = [
             r#"{"alg":"EdDSA","kid":"new"}"#,
@@ -294,7 +293,7 @@ async fn a_key_is_known_after_a_look_at_all_keys_or_at_those_of_its_issuer() {
         };
         match all {
             true => clients.look_for_all_keys().await,
-            false => clients.look_for_keys(issuer).await,
+            false => clients.look_for_keys(issuer).await.unwrap(),
         }
         let wrong = Refusal::Token(TokenError::Signature);
         assert_eq!(identify(&clients, &[&token]), Err(wrong), "{all}");

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use axum::body::{Body, Bytes, HttpBody};
 use http_body::{Frame, SizeHint};
-use skillhost_identity::{Client, Expiry};
+use skillhost_identity::Expiry;
 use tokio_util::sync::CancellationToken;
 
 use super::LAST_WORDS;
@@ -23,8 +23,6 @@ pub(super) struct RequestHold {
     pub(super) _permit: QuotaPermit,
     pub(super) _protection: Option<Protection>,
     pub(super) _in_flight: Option<CancellableRequest>,
-    /// The client that the bytes count for.
-    pub(super) client: Option<Arc<Client>>,
     pub(super) room: Arc<Room>,
 }
 
@@ -109,9 +107,6 @@ impl HttpBody for AnswerBody {
             return Poll::Ready(Some(Err(axum::Error::new(error))));
         }
         let hold = &self.hold;
-        if let Some(client) = &hold.client {
-            client.count_bytes(length);
-        }
         let holding = |bytes| {
             Bytes::from_owner(HeldBytes {
                 bytes,

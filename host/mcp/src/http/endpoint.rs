@@ -101,7 +101,6 @@ impl<S: ServerHandler> Endpoint<S> {
             _permit: permit,
             _protection: protection,
             _in_flight: None,
-            client: client.cloned(),
             room: self
                 .answers
                 .room(client.and_then(|client| client::key(client))),
@@ -169,9 +168,6 @@ impl<S: ServerHandler> Endpoint<S> {
             Ok(body) => body,
             Err(refused) => return refused,
         };
-        if let Some(client) = &client {
-            client.count_bytes(body.len());
-        }
         let is_json = is_json(&parts.headers);
         let (mut session_id, mut in_flight) = (None, None);
         if is_json {

@@ -1,8 +1,9 @@
 //! The gate before tools and metrics: host and origin first, then the client. Every
-//! answer is counted here, refusals too.
+//! answer is counted here, refusals too, and the bytes that a client sends and gets.
 
 use std::sync::Arc;
 
+use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
 use axum::http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
@@ -12,8 +13,9 @@ use axum::http::header::{
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
+use http_body_util::BodyExt as _;
 use skillhost::Peer;
-use skillhost_identity::{CertificateNames, Clients, Identified, Refusal};
+use skillhost_identity::{CertificateNames, Client, Clients, Identified, Refusal};
 
 use super::client;
 use super::headers::SESSION_ID;
@@ -70,8 +72,10 @@ impl Gate {
         }
         let mut identified = self.identify(&request);
         if let Err(Refusal::UnknownKey(issuer)) = identified {
-            self.clients.look_for_keys(issuer).await;
-            identified = self.identify(&request);
+            identified = match self.clients.look_for_keys(issuer).await {
+                Ok(()) => self.identify(&request),
+                Err(refusal) => Err(refusal),
+            };
         }
         let refusal = match identified {
             Ok(Identified { client, expiry }) => {
@@ -81,20 +85,23 @@ impl Gate {
                     // The places that are left are for others.
                     return closing(busy());
                 }
-                if request.uri().path() == METRICS && !client.reads_metrics() {
-                    return forbidden("this client may not read the metrics\n");
-                }
+                let is_for_metrics = request.uri().path() == METRICS;
                 // Whatever it asks for, and before it is read.
                 if let Err(why) = client.count_request() {
-                    if *request.method() != Method::POST {
+                    if is_for_metrics || *request.method() != Method::POST {
                         return used_up(&why);
                     }
                     // It is answered as a message.
                     request.extensions_mut().insert(why);
                 }
-                request.extensions_mut().insert(client);
+                if is_for_metrics && !client.reads_metrics() {
+                    return forbidden("this client may not read the metrics\n");
+                }
+                request.extensions_mut().insert(Arc::clone(&client));
                 request.extensions_mut().insert(expiry);
-                return next.run(request).await;
+                let request = request.map(|body| counted(body, &client));
+                let answer = next.run(request).await;
+                return answer.map(|body| counted(body, &client));
             }
             Err(refusal) => refusal,
         };
@@ -118,6 +125,8 @@ impl Gate {
                 None,
                 metadata.map(|it| &it.scopes),
             ),
+            // A peer throws away a token that is called wrong, and this one may be right.
+            Refusal::TooManyWaiting => return busy(),
             Refusal::NoClient | Refusal::SeveralClients => {
                 return forbidden("the token is nobody's here\n");
             }
@@ -166,6 +175,14 @@ impl Gate {
             identified => identified,
         }
     }
+}
+
+/// Counts the bytes of a body for a client as they pass, whether its end comes or not.
+fn counted(body: Body, client: &Arc<Client>) -> Body {
+    let client = Arc::clone(client);
+    Body::new(body.inspect_frame(move |frame| {
+        client.count_bytes(frame.data_ref().map_or(0, Bytes::len));
+    }))
 }
 
 /// Checks who asks a server without clients. Over TCP, that is anybody who reaches it.

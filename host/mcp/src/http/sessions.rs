@@ -132,7 +132,7 @@ impl Sessions {
             return MessageKind::Other;
         };
         match self.in_flight().entry(key.clone()) {
-            // An id that is used twice at a time names neither request.
+            // An id that is used twice at a time names the first request alone.
             Entry::Occupied(_) => MessageKind::Other,
             Entry::Vacant(free) => {
                 let cancelled = free.insert(CancellationToken::new()).clone();

@@ -146,37 +146,46 @@ impl Tls {
     }
 
     /// Looks at the files with this pause, and reads them when they have changed and then
-    /// rested. What cannot be used is logged, and changes nothing.
+    /// rested. What cannot be used is logged once, changes nothing, and is read again at the
+    /// next look: the time of a certificate comes without a change of its file.
     pub(super) async fn follow(self: Arc<Self>, pause: Duration) {
         let mut changes = Changes::new(self.first.clone());
+        let mut logged = String::new();
         loop {
             tokio::time::sleep(pause).await;
             if changes.have_rested(self.files.stamp()) {
                 let tls = Arc::clone(&self);
-                let _ = tokio::task::spawn_blocking(move || tls.read_again()).await;
+                let read = tokio::task::spawn_blocking(move || tls.read_again()).await;
+                let Ok(Err(error)) = read else {
+                    logged.clear();
+                    continue;
+                };
+                changes.read = None;
+                let problem = format!("{error:#}");
+                if problem != logged {
+                    tracing::error!(
+                        "the certificate from before is still served, because what there is now \
+                         cannot be: {problem}"
+                    );
+                    logged = problem;
+                }
             }
         }
     }
 
-    fn read_again(&self) {
-        match self.files.read() {
-            Ok(config) => {
-                let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
-                *current = Arc::new(config);
-                tracing::info!("the certificate was read again");
-            }
-            Err(error) => tracing::error!(
-                "the certificate from before is still served, because what there is now cannot \
-                 be: {error:#}"
-            ),
-        }
+    fn read_again(&self) -> anyhow::Result<()> {
+        let config = self.files.read()?;
+        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        *current = Arc::new(config);
+        tracing::info!("the certificate was read again");
+        Ok(())
     }
 }
 
 /// The changes of files, of which some may not be complete.
 struct Changes {
-    /// The state that was read.
-    read: Stamp,
+    /// The state that was read. None if it could not be.
+    read: Option<Stamp>,
     /// The state at the last look.
     before: Stamp,
 }
@@ -184,17 +193,18 @@ struct Changes {
 impl Changes {
     fn new(now: Stamp) -> Self {
         let before = now.clone();
-        Self { read: now, before }
+        let read = Some(now);
+        Self { read, before }
     }
 
     /// Takes the state that a look finds. Returns whether the files are to be read: they
     /// have changed, and then stayed as they are from one look to the next.
     fn have_rested(&mut self, now: Stamp) -> bool {
         let before = std::mem::replace(&mut self.before, now.clone());
-        if now != before || now == self.read {
+        if now != before || self.read.as_ref() == Some(&now) {
             return false;
         }
-        self.read = now;
+        self.read = Some(now);
         true
     }
 }
@@ -256,6 +266,7 @@ fn check_time(certificate: &CertificateDer<'_>) -> anyhow::Result<()> {
 mod tests {
     use std::fs;
     use std::os::unix::fs::PermissionsExt as _;
+    use std::time::SystemTime;
 
     use super::*;
 
@@ -317,6 +328,44 @@ mod tests {
         write("other.example");
         let changed = tokio::time::timeout(Duration::from_secs(10), until_other).await;
         changed.expect("the new certificate is not served");
+        following.abort();
+    }
+
+    #[tokio::test]
+    async fn a_certificate_whose_time_comes_later_is_served_then() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let write = |begins: SystemTime| {
+            let mut params = rcgen::CertificateParams::new(["one.example".to_owned()]).unwrap();
+            params.not_before = begins.into();
+            let key = rcgen::KeyPair::generate().unwrap();
+            let certificate = params.self_signed(&key).unwrap();
+            fs::write(at("certificate"), certificate.pem()).unwrap();
+            fs::write(at("key"), key.serialize_pem()).unwrap();
+            fs::set_permissions(at("key"), fs::Permissions::from_mode(0o600)).unwrap();
+        };
+        let now = SystemTime::now();
+        write(now - Duration::from_secs(60));
+        let files = TlsFiles {
+            certificate: at("certificate"),
+            key: at("key"),
+            client_ca: None,
+        };
+        let tls = Arc::new(Tls::read(files).unwrap());
+        let served = || Arc::clone(&tls.current.read().unwrap());
+        let before = served();
+        let following = tokio::spawn(Arc::clone(&tls).follow(Duration::from_millis(1)));
+        let begins = now + Duration::from_secs(3);
+        write(begins);
+        let until_other = async {
+            while Arc::ptr_eq(&before, &served()) {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        let changed = tokio::time::timeout(Duration::from_secs(20), until_other).await;
+        changed.expect("the new certificate is not served");
+        // Its time is in whole seconds.
+        assert!(SystemTime::now() > begins - Duration::from_secs(1));
         following.abort();
     }
 

@@ -9,9 +9,9 @@ use super::pattern::{Pattern, PatternError};
 /// [seen in a scope](crate::Host::in_scope) has no others. A scope never adds to a grant.
 #[derive(Debug, Clone, Default)]
 pub struct Scope {
-    /// None: all.
-    tools: Option<Arc<[Pattern]>>,
-    skills: Option<Skills>,
+    /// Lists of patterns: a name is allowed if one of each fits.
+    tools: Vec<Arc<[Pattern]>>,
+    skills: Vec<Skills>,
 }
 
 impl Scope {
@@ -28,7 +28,7 @@ impl Scope {
     ) -> Result<Self, PatternError> {
         let patterns = patterns.into_iter();
         let patterns = patterns.map(|text| Pattern::of_tools(text.as_ref()));
-        self.tools = Some(patterns.collect::<Result<_, _>>()?);
+        self.tools = vec![patterns.collect::<Result<_, _>>()?];
         Ok(self)
     }
 
@@ -38,31 +38,37 @@ impl Scope {
         mut self,
         patterns: impl IntoIterator<Item = S>,
     ) -> Result<Self, PatternError> {
-        self.skills = Some(Skills::new(patterns)?);
+        self.skills = vec![Skills::new(patterns)?];
         Ok(self)
+    }
+
+    /// Returns the scope of what both have.
+    pub(crate) fn and(&self, other: &Self) -> Self {
+        Self {
+            tools: [&*self.tools, &*other.tools].concat(),
+            skills: [&*self.skills, &*other.skills].concat(),
+        }
     }
 
     /// Checks that it leaves nothing out.
     pub fn is_everything(&self) -> bool {
-        self.tools.is_none() && self.skills.is_none()
+        self.tools.is_empty() && self.skills.is_empty()
     }
 
     /// Checks that it has a tool, if there is one of this name.
     pub fn allows_tool(&self, name: &str) -> bool {
-        let tools = self.tools.as_deref();
-        tools.is_none_or(|tools| tools.iter().any(|pattern| pattern.matches(name)))
+        let mut lists = self.tools.iter();
+        lists.all(|tools| tools.iter().any(|pattern| pattern.matches(name)))
     }
 
     pub(crate) fn allows_skill(&self, name: &str) -> bool {
-        self.skills.as_ref().is_none_or(|skills| skills.allow(name))
+        self.skills.iter().all(|skills| skills.allow(name))
     }
 
     /// Checks that the scope has every skill that there is or will be.
     pub(crate) fn has_all_skills(&self) -> bool {
         let all = Pattern::all();
-        self.skills
-            .as_ref()
-            .is_none_or(|skills| skills.0.contains(&all))
+        self.skills.iter().all(|skills| skills.0.contains(&all))
     }
 
     /// Returns the patterns that fit none of these tools and skills, each with the word

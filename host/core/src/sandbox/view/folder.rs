@@ -143,9 +143,18 @@ impl FolderNode {
         entries.map(pair).collect()
     }
 
-    /// Returns the names of the disk that are hidden.
-    pub(super) fn hidden(&self) -> Vec<String> {
-        lock(&self.state).hidden.keys().cloned().collect()
+    /// Returns the first of the view's own entries whose name is after this one.
+    pub(super) fn entry_after(&self, name: &str) -> Option<(String, Node)> {
+        let state = lock(&self.state);
+        let (name, entry) = state.entries.range::<str, _>(after(name)).next()?;
+        Some((name.clone(), entry.node.clone()))
+    }
+
+    /// Returns the first name of the disk after this one that is hidden.
+    pub(super) fn hidden_after(&self, name: &str) -> Option<String> {
+        let state = lock(&self.state);
+        let (name, _) = state.hidden.range::<str, _>(after(name)).next()?;
+        Some(name.clone())
     }
 
     /// Puts the node of something on the disk under its name there.
@@ -321,6 +330,10 @@ impl FolderListing {
         self.last = Some(next.0.clone());
         Some(next)
     }
+}
+
+fn after(name: &str) -> (Bound<&str>, Bound<&str>) {
+    (Bound::Excluded(name), Bound::Unbounded)
 }
 
 /// Returns the kind of an entry of the disk: a guest learns no more of special files.

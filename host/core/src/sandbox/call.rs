@@ -29,6 +29,8 @@ use entry_point::EntryPoint;
 pub(crate) use entry_point::GuestArguments;
 pub(crate) use link::is_granted;
 use store::StoreState;
+#[cfg(test)]
+pub(crate) use types::RawFolderRule;
 use types::{CallParameters, CallResult};
 pub(crate) use types::{RawDefinition, RawForm};
 

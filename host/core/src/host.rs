@@ -376,13 +376,14 @@ impl Host {
             skills: skills.within(self.1.as_ref()),
             scripts,
             is_traced: tracer.is_some(),
-            slot,
+            slot: &slot,
         };
         let outcome = sandbox.call(call).await;
         let RunOutcome {
             result,
             memory,
             view,
+            deadline,
             met,
             trace,
         } = outcome;
@@ -395,13 +396,16 @@ impl Host {
         }
         let model_reads = tool.definition.model_reads;
         match result {
-            Ok(Ok(answer)) => Ok(Output {
-                files: scripts::changed_files(view, &terms.limits).await,
-                text: answer.text,
-                details: answer.details,
-                text_property: tool.definition.text_property.clone(),
-                model_reads,
-            }),
+            Ok(Ok(answer)) => {
+                let files = scripts::changed_files(view, &terms.limits, slot, deadline).await;
+                Ok(Output {
+                    files: files.map_err(|stop| stop_error(tool, stop))?,
+                    text: answer.text,
+                    details: answer.details,
+                    text_property: tool.definition.text_property.clone(),
+                    model_reads,
+                })
+            }
             Ok(Err(refusal)) => Err(CallError::Failed(Failure {
                 kind: refusal.kind,
                 message: refusal.message,

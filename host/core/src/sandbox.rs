@@ -10,4 +10,6 @@ pub(crate) mod versions;
 pub(crate) mod view;
 pub(crate) mod wasi;
 
+#[cfg(test)]
+pub(crate) use call::RawFolderRule;
 pub(crate) use call::{RawDefinition, RawForm, RunOutcome, Sandbox, SandboxCall, is_granted};

@@ -4,6 +4,7 @@
 pub(crate) mod arguments;
 pub(crate) mod audit;
 mod caller;
+mod changes;
 mod definition;
 pub(crate) mod grant;
 mod help;
@@ -19,6 +20,7 @@ mod stop;
 mod trace;
 
 pub use caller::{Caller, Peer, TraceId, Transport};
+pub(crate) use changes::Changes;
 pub use definition::{Definition, FolderRule, Form};
 pub use help::Help;
 pub use outcome::{CallError, CallOutcome, Failure, FailureKind, Output, RefusalKind};

@@ -10,6 +10,7 @@ use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use cap_std::ambient_authority;
@@ -43,6 +44,9 @@ const MAX_BYTES: u64 = 1 << 30;
 /// and maps all of a piece at the first access. After each call it goes through the
 /// mapped pages of a guest's memory: with 17 more of them, a call takes 0.4 µs longer.
 const PAGE: usize = 4096;
+
+/// The age from which on an unfinished entry has nobody who finishes it.
+const UNFINISHED: Duration = Duration::from_secs(60 * 60);
 
 /// The version of the entries' format. Entries of another format have other names.
 const FORMAT: u32 = 4;
@@ -124,10 +128,13 @@ impl CacheFolder {
                 folder.display()
             );
         }
-        Ok(Self {
+        let folder = Self {
             handle,
             path: folder.to_owned(),
-        })
+        };
+        // A cache that can only be read is one too.
+        let _ = folder.remove_unfinished();
+        Ok(folder)
     }
 
     /// Maps a compiled component from its file, so that only code that runs is read.
@@ -190,14 +197,38 @@ impl CacheFolder {
         let unfinished = format!("{name}.{}.{number}.part", std::process::id());
         // An earlier process with this id may have left one when it was killed.
         let _ = self.handle.remove_file(&unfinished);
+        let written = self.write_new(&unfinished, bytes);
+        let written = written.and_then(|()| self.handle.rename(&unfinished, &self.handle, name));
+        if written.is_err() {
+            // On a full disk it would take what room is left.
+            let _ = self.handle.remove_file(&unfinished);
+        }
+        written
+    }
+
+    fn write_new(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         let mut options = OpenOptions::new();
         options.write(true).create_new(true).mode(0o600);
-        let mut file = self.handle.open_with(&unfinished, &options)?;
+        let mut file = self.handle.open_with(name, &options)?;
         for page in bytes.chunks(PAGE) {
             file.write_all(page)?;
         }
-        file.write_all(&checksum(bytes))?;
-        self.handle.rename(&unfinished, &self.handle, name)
+        file.write_all(&checksum(bytes))
+    }
+
+    /// Removes what processes that were killed have left.
+    fn remove_unfinished(&self) -> io::Result<()> {
+        for entry in self.handle.entries()? {
+            let entry = entry?;
+            let is_unfinished = entry.file_name().as_encoded_bytes().ends_with(b".part");
+            if is_unfinished
+                && let Ok(age) = entry.metadata()?.modified()?.into_std().elapsed()
+                && age > UNFINISHED
+            {
+                entry.remove_file()?;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -327,6 +358,7 @@ mod tests {
     use super::*;
     use std::fs::Permissions;
     use std::os::unix::fs::{PermissionsExt as _, symlink};
+    use std::time::SystemTime;
 
     use rustix::fs::CWD;
 
@@ -401,6 +433,33 @@ mod tests {
             std::os::unix::fs::chown(path("empty"), Some(54_321), None).unwrap();
             assert!(!has("empty"), "another user's");
         }
+    }
+
+    #[test]
+    fn an_entry_that_cannot_be_written_leaves_nothing() {
+        let (_folder, cache) = cache();
+        let path = &cache.folders[0].path;
+        fs::create_dir(path.join(key().0)).unwrap();
+        cache.put_definitions(&key(), b"what is known".to_vec());
+        let left: Vec<_> = fs::read_dir(path).unwrap().collect();
+        assert_eq!(left.len(), 1, "{left:?}");
+    }
+
+    #[test]
+    fn what_a_process_left_unfinished_an_hour_ago_is_removed() {
+        let (folder, cache) = cache();
+        cache.put_definitions(&key(), b"what is known".to_vec());
+        let path = folder.path().join("cache");
+        for (name, minutes) in [("k.1.0.part", 61), ("k.2.0.part", 59), ("other", 61)] {
+            let file = File::create(path.join(name)).unwrap();
+            let written = SystemTime::now() - Duration::from_secs(minutes * 60);
+            file.set_modified(written).unwrap();
+        }
+        ComponentCache::open(&path, None).unwrap();
+        let left = fs::read_dir(&path).unwrap();
+        let mut left: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();
+        left.sort();
+        assert_eq!(left, ["k", "k.2.0.part", "other"]);
     }
 
     #[test]

@@ -3,6 +3,8 @@
 
 pub(crate) mod json;
 
+use std::iter;
+
 use anyhow::{Context as _, bail};
 use serde_json::{Map, Value};
 
@@ -53,16 +55,7 @@ fn check_size(definitions: &[RawDefinition]) -> anyhow::Result<()> {
             limits::DEFINITIONS
         );
     }
-    let bytes: usize = definitions
-        .iter()
-        .map(|raw| {
-            raw.name.len()
-                + raw.title.len()
-                + raw.description.len()
-                + raw.input_schema.len()
-                + raw.output_schema.as_ref().map_or(0, String::len)
-        })
-        .sum();
+    let bytes: usize = definitions.iter().map(size).sum();
     if bytes > limits::DEFINITIONS_BYTES {
         bail!(
             "its definitions are larger than {} bytes",
@@ -70,6 +63,16 @@ fn check_size(definitions: &[RawDefinition]) -> anyhow::Result<()> {
         );
     }
     Ok(())
+}
+
+/// Returns the bytes of all texts of a definition.
+fn size(raw: &RawDefinition) -> usize {
+    let texts = [&raw.name, &raw.title, &raw.description, &raw.input_schema];
+    let rule = raw.folder.iter();
+    let rule = rule.flat_map(|rule| iter::once(&rule.skill_property).chain(&rule.path_property));
+    let texts = texts.into_iter().chain(&raw.output_schema);
+    let texts = texts.chain(&raw.text_property).chain(rule);
+    texts.map(String::len).sum()
 }
 
 /// Checks one definition.
@@ -87,7 +90,7 @@ fn definition(raw: RawDefinition) -> anyhow::Result<Definition> {
     });
     for named in folder
         .iter()
-        .flat_map(|rule| std::iter::once(&rule.skill_property).chain(&rule.path_property))
+        .flat_map(|rule| iter::once(&rule.skill_property).chain(&rule.path_property))
     {
         if !properties.is_some_and(|properties| properties.contains_key(named)) {
             bail!(
@@ -136,6 +139,7 @@ fn object(json: &str) -> anyhow::Result<Map<String, Value>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sandbox::RawFolderRule;
 
     #[test]
     fn a_tools_name_is_1_to_64_letters_digits_underscores_and_hyphens() {
@@ -150,17 +154,30 @@ mod tests {
     }
 
     /// Returns a definition whose texts have these lengths.
-    fn of_lengths(lengths: [usize; 5]) -> RawDefinition {
-        let [name, title, description, input_schema, output_schema] =
-            lengths.map(|length| "x".repeat(length));
+    fn of_lengths(lengths: [usize; 8]) -> RawDefinition {
+        let [
+            name,
+            title,
+            description,
+            input_schema,
+            output_schema,
+            text_property,
+            skill_property,
+            path_property,
+        ] = lengths.map(|length| "x".repeat(length));
         RawDefinition {
             name,
             title,
             description,
             input_schema,
             output_schema: Some(output_schema),
-            folder: None,
-            text_property: None,
+            folder: Some(RawFolderRule {
+                skill_property,
+                enumerate: false,
+                path_property: Some(path_property),
+                skill_optional: false,
+            }),
+            text_property: Some(text_property),
             model_reads: RawForm::Text,
         }
     }
@@ -168,7 +185,7 @@ mod tests {
     #[test]
     fn the_number_and_the_bytes_of_definitions_are_bounded() {
         let many = |count| {
-            let small = std::iter::repeat_with(|| of_lengths([1; 5]));
+            let small = std::iter::repeat_with(|| of_lengths([1; 8]));
             check_size(&small.take(count).collect::<Vec<_>>())
         };
         assert!(many(limits::DEFINITIONS).is_ok());
@@ -176,9 +193,9 @@ mod tests {
         assert_eq!(error.to_string(), "it defines 257 tools, more than 256");
 
         let most = limits::DEFINITIONS_BYTES;
-        let largest = [most / 2, most / 4, most / 8, most / 16, most / 16];
+        let largest = [most / 8; 8];
         assert!(check_size(&[of_lengths(largest)]).is_ok());
-        for text in 0..5 {
+        for text in 0..8 {
             let mut larger = largest;
             larger[text] += 1;
             let error = check_size(&[of_lengths(larger)]).unwrap_err();
@@ -187,9 +204,9 @@ mod tests {
                 "its definitions are larger than 1048576 bytes"
             );
         }
-        let halves = [most / 4, most / 4, 0, 0, 0];
+        let halves = [most / 4, most / 4, 0, 0, 0, 0, 0, 0];
         assert!(check_size(&[of_lengths(halves), of_lengths(halves)]).is_ok());
-        let more = [of_lengths(halves), of_lengths(halves), of_lengths([1; 5])];
+        let more = [of_lengths(halves), of_lengths(halves), of_lengths([1; 8])];
         assert!(check_size(&more).is_err());
     }
 }

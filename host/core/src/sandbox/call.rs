@@ -29,6 +29,8 @@ use entry_point::EntryPoint;
 pub(crate) use entry_point::GuestArguments;
 pub(crate) use link::is_granted;
 use store::StoreState;
+#[cfg(test)]
+pub(crate) use types::RawFolderRule;
 use types::{CallParameters, CallResult};
 pub(crate) use types::{RawDefinition, RawForm};
 
@@ -57,7 +59,7 @@ pub(crate) struct SandboxCall<'a> {
     /// True if it leaves a trace when it fails.
     pub(crate) is_traced: bool,
     /// Its slot. The time of the call starts when it has one.
-    pub(crate) slot: CallSlot,
+    pub(crate) slot: &'a CallSlot,
 }
 
 /// The tools that a component declares, and whether they can be called.
@@ -72,6 +74,9 @@ pub(crate) struct RunOutcome<T> {
     pub(crate) memory: usize,
     /// The copy-on-write view, if the call had one. No guest has it any more.
     pub(crate) view: Option<Arc<View>>,
+    /// The end of the call's time. `None` if it is too far away for the clock to
+    /// represent.
+    pub(crate) deadline: Option<Instant>,
     /// The limit that the guest met and went on from.
     pub(crate) met: Option<Stop>,
     /// What it printed and where it broke off, if the call is traced.
@@ -84,6 +89,7 @@ impl<T> RunOutcome<T> {
             result: self.result.and_then(next),
             memory: self.memory,
             view: self.view,
+            deadline: self.deadline,
             met: self.met,
             trace: self.trace,
         }
@@ -95,6 +101,7 @@ impl<T> RunOutcome<T> {
             result,
             memory: 0,
             view: None,
+            deadline: None,
             met: None,
             trace: CallTrace::default(),
         }
@@ -225,7 +232,7 @@ impl Sandbox {
         let state = StoreState::new(imports, call.skills, limits, slot.quota());
         match (&self.entry_point, call.arguments) {
             (EntryPoint::Tools { call: index, .. }, GuestArguments::Json(arguments)) => {
-                let run = self.run(&slot, state, async |store| {
+                let run = self.run(slot, state, async |store| {
                     let instance = component.instantiate_async(&mut *store).await?;
                     let function = instance
                         .get_typed_func::<CallParameters<'_>, CallResult>(&mut *store, index)?;
@@ -238,7 +245,7 @@ impl Sandbox {
                 outcome.and_then(|result| answer::bounded(result, limits.output))
             }
             (EntryPoint::Functions(functions), GuestArguments::Values(values)) => {
-                let run = self.run(&slot, state, async |store| {
+                let run = self.run(slot, state, async |store| {
                     let missing = || wasmtime::format_err!("its function is missing");
                     let function = functions.get(call.tool).ok_or_else(missing)?;
                     let instance = component.instantiate_async(&mut *store).await?;
@@ -327,6 +334,7 @@ impl Sandbox {
             result,
             memory: state.usage.bytes(),
             view: state.imports.view(),
+            deadline: state.deadline,
             met: state.imports.stop.take(),
             trace,
         }

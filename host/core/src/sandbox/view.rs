@@ -35,7 +35,6 @@ use crate::skill::guard::Folder;
 use crate::tool::limits::Limits;
 
 use budget::ViewBudget;
-pub(crate) use changes::Changes;
 pub(crate) use file::FileHandle;
 use file::errno;
 pub(crate) use folder::{FolderListing, FolderNode};

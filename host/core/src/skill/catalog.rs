@@ -206,7 +206,8 @@ impl Catalog {
         self.names.merge(roots.collect())
     }
 
-    /// Reads one skill as it is now. `None` if there is no skill of this name.
+    /// Reads one skill as it is now. `None` if there is no skill of this name, or if it
+    /// cannot be opened.
     pub fn read(&self, name: &str) -> Option<Skill> {
         let (handle, path) = self.open_uncached(name)?;
         let folder_name = path.rsplit('/').next().unwrap_or_default();
@@ -220,11 +221,19 @@ impl Catalog {
         if !Skill::is_name(name) {
             return None;
         }
-        self.places(name).find_map(|(root, inner)| {
+        for (root, inner) in self.places(name) {
             let root = &self.roots[root];
-            let path = root.path_of(inner)?;
-            Some((root.base.open_path(&path).ok()?, path))
-        })
+            let Some(path) = root.path_of(inner) else {
+                continue;
+            };
+            match root.base.open_path(&path).map_err(FolderError::from) {
+                Ok(handle) => return Some((handle, path)),
+                Err(FolderError::Unknown) => {}
+                // Another skill's text must not be shown under the name of this one.
+                Err(_) => return None,
+            }
+        }
+        None
     }
 
     /// Returns the entries that cannot be skills and the skills with another name than
@@ -397,6 +406,11 @@ impl Catalog {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    use rustix::thread::{CapabilitySet, CapabilitySets};
+
     use super::*;
 
     fn skill(place: &tempfile::TempDir, name: &str) {
@@ -456,6 +470,56 @@ mod tests {
         let findings = catalog.check("b").unwrap().unwrap();
         assert!(!findings.is_empty());
         assert!(catalog.check("c").is_none());
+    }
+
+    /// Runs a test on a thread that opens no folder against its mode, even as root.
+    fn without_privileges(test: impl FnOnce() + Send) {
+        let test = || {
+            let none = CapabilitySets {
+                effective: CapabilitySet::empty(),
+                permitted: CapabilitySet::empty(),
+                inheritable: CapabilitySet::empty(),
+            };
+            rustix::thread::set_capabilities(None, none).unwrap();
+            test();
+        };
+        std::thread::scope(|scope| scope.spawn(test).join()).unwrap();
+    }
+
+    #[test]
+    fn a_skill_that_cannot_be_opened_hides_those_of_later_roots_all_the_same() {
+        let places = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+        let locked = places[0].path().join(".locked");
+        std::fs::create_dir_all(locked.join("a")).unwrap();
+        symlink(".locked/a", places[0].path().join("a")).unwrap();
+        symlink("nowhere", places[0].path().join("b")).unwrap();
+        skill(&places[1], "a");
+        skill(&places[1], "b");
+        let roots = places.each_ref().map(|place| SkillsRoot {
+            follow_links: true,
+            ..SkillsRoot::new(place.path())
+        });
+        let catalog = Catalog::open(&roots, None).unwrap();
+        let mode = |mode| {
+            std::fs::set_permissions(&locked, Permissions::from_mode(mode)).unwrap();
+        };
+        mode(0o000);
+        without_privileges(|| {
+            let folder = catalog.skill("a", HardLinks::Refused);
+            assert_eq!(folder.err(), Some(FolderError::Unreadable));
+            assert_eq!(catalog.read("a"), None);
+            assert_eq!(catalog.document("a", 100).unwrap(), None);
+            let listing = catalog.list();
+            let names = listing.skills.iter().map(|skill| skill.name.as_str());
+            assert_eq!(names.collect::<Vec<_>>(), ["b"]);
+            let problems = listing.problems.join("\n");
+            assert!(problems.contains("Permission denied"), "{problems}");
+            assert!(problems.contains("its own name is `root2.a`"), "{problems}");
+            // So the one of the later root keeps that name.
+            assert!(catalog.read("root2.a").is_some());
+        });
+        mode(0o700);
+        assert_eq!(catalog.path_in_root("a").unwrap(), "a");
     }
 
     #[test]

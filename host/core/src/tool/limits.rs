@@ -150,7 +150,8 @@ macro_rules! of_calls {
             /// The limits of one call. Every call has them all.
             Limits in "limits", "no built-in tool would answer" {
                 /// Wall-clock time of a call, from its start to its answer: waiting,
-                /// instantiation, computing and host calls.
+                /// instantiation, computing, host calls, and gathering what it has
+                /// changed.
                 time: Duration, Time "10s" in 1, DAY;
                 against "a guest that loops or sleeps";
                 Time "time" "it took longer than {:?}"

@@ -2,15 +2,19 @@
 //! answer: carried for callers who keep them, and listed for models and programs.
 //! Nothing here writes a file.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fmt::Write as _;
 
 use bytes::Bytes;
 use serde::Serialize;
 use serde_json::Value;
+use sha2::{Digest as _, Sha256};
 
-use crate::text::digest::sha256_hex;
+use crate::text::digest::hex;
 use crate::text::line::escape_json;
 use crate::text::media_type;
+use crate::tool::Changes;
 use crate::tool::limits::Limits;
 use crate::tool::record;
 
@@ -26,15 +30,19 @@ const TEXTS_BYTES: usize = 64 << 10;
 /// model's context with names.
 const LIST_BYTES: usize = 16 << 10;
 
+/// Bytes of a file that are digested between two looks at whether its call is over.
+const DIGEST_BYTES: usize = 1 << 20;
+
 /// The changes that a call made to its copy-on-write view of a skill. The skill on
 /// disk is as it was.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OutputFiles {
-    /// The files that the call made or changed, in the order of their paths: at most
-    /// [`Limits::output_files`].
+    /// The files that the call made or changed, in the order of their paths: the first
+    /// [`Limits::output_files`]. A path of [`PATH_BYTES`](crate::limits::PATH_BYTES) or
+    /// more is not listed.
     pub files: Vec<OutputFile>,
-    /// The paths of the skill's files that the call removed: as many at most.
+    /// The paths of the skill's files that the call removed: the first in the same way.
     pub removed: Vec<String>,
     /// The number of changed and removed files that are in neither list.
     pub left_out: usize,
@@ -73,39 +81,42 @@ struct FileRecord<'a> {
 }
 
 impl OutputFiles {
-    /// Creates the answer's part of what a call changed: files and paths of removed
-    /// ones, each sorted by path.
+    /// Creates the answer's part of what a call changed. `None` if the call is over
+    /// before all is digested.
     pub(crate) fn new(
-        changed: Vec<(String, Bytes)>,
-        mut removed: Vec<String>,
+        changes: Changes,
         limits: &Limits,
-    ) -> Self {
-        let total = changed.len();
-        let total_bytes = changed.iter().map(|(_, bytes)| bytes.len() as u64).sum();
+        is_over: &dyn Fn() -> bool,
+    ) -> Option<Self> {
+        let (changed, removed) = (changes.files, changes.removed);
+        let left_out = changed.count - changed.first.len() + removed.count - removed.first.len();
         let mut room = limits.output_file_bytes;
-        let listed = changed.into_iter().take(limits.output_files);
-        let files: Vec<OutputFile> = listed
-            .map(|(path, bytes)| {
-                let fits = room.checked_sub(bytes.len());
-                room = fits.unwrap_or(room);
-                OutputFile {
-                    size: bytes.len() as u64,
-                    media_type: media_type::of(&path, std::str::from_utf8(&bytes).is_ok()),
-                    sha256: sha256_hex(&bytes),
-                    bytes: fits.map(|_| bytes),
-                    path,
-                }
-            })
-            .collect();
-        let left_out = total - files.len() + removed.len().saturating_sub(limits.output_files);
-        removed.truncate(limits.output_files);
-        Self {
-            files,
-            removed,
-            left_out,
-            total,
-            total_bytes,
+        let mut contents = HashMap::new();
+        let mut files = Vec::with_capacity(changed.first.len());
+        for (path, bytes) in changed.first {
+            // Guards against: a large file with a thousand names, digested for each. All
+            // names have the same bytes in memory.
+            let content = match contents.entry((bytes.as_ptr(), bytes.len())) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(new) => new.insert(Content::of(&bytes, is_over)?),
+            };
+            let fits = room.checked_sub(bytes.len());
+            room = fits.unwrap_or(room);
+            files.push(OutputFile {
+                size: bytes.len() as u64,
+                media_type: media_type::of(&path, content.is_text),
+                sha256: content.sha256.clone(),
+                bytes: fits.map(|_| bytes),
+                path,
+            });
         }
+        Some(Self {
+            files,
+            removed: removed.first.into_keys().collect(),
+            left_out,
+            total: changed.count,
+            total_bytes: changes.bytes,
+        })
     }
 
     /// Returns the bytes that they take in memory.
@@ -181,6 +192,30 @@ impl OutputFiles {
     }
 }
 
+/// What is known of the bytes of a file.
+struct Content {
+    sha256: String,
+    /// True if they are UTF-8.
+    is_text: bool,
+}
+
+impl Content {
+    /// Looks at bytes. `None` if the call is over before it is done.
+    fn of(bytes: &[u8], is_over: &dyn Fn() -> bool) -> Option<Self> {
+        let mut digest = Sha256::new();
+        for part in bytes.chunks(DIGEST_BYTES) {
+            if is_over() {
+                return None;
+            }
+            digest.update(part);
+        }
+        Some(Self {
+            sha256: hex(&digest.finalize()),
+            is_text: std::str::from_utf8(bytes).is_ok(),
+        })
+    }
+}
+
 impl OutputFile {
     /// Returns its text if it is UTF-8 and small.
     fn small_text(&self) -> Option<&str> {
@@ -196,16 +231,54 @@ fn quoted(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use serde_json::json;
 
     use super::*;
+    use crate::text::digest::sha256_hex;
 
     fn files(changed: &[(&str, &[u8])], removed: &[&str], limits: &Limits) -> OutputFiles {
-        let changed = changed.iter();
-        let changed =
-            changed.map(|(path, bytes)| ((*path).to_owned(), Bytes::copy_from_slice(bytes)));
-        let removed = removed.iter().map(|path| (*path).to_owned());
-        OutputFiles::new(changed.collect(), removed.collect(), limits)
+        let mut changes = Changes::new(limits.output_files);
+        for (path, bytes) in changed {
+            changes.add_file(path, Bytes::copy_from_slice(bytes));
+        }
+        for path in removed {
+            changes.removed.add(path, ());
+        }
+        OutputFiles::new(changes, limits, &|| false).unwrap()
+    }
+
+    /// Takes one file of four parts with so many names into an answer, until it has
+    /// looked so often whether the call is over. Returns the answer, and how often it
+    /// looked.
+    fn take_names(names: usize, most_looks: usize) -> (Option<OutputFiles>, usize) {
+        let bytes = Bytes::from(vec![0; 4 * DIGEST_BYTES]);
+        let mut changes = Changes::new(names);
+        for name in 0..names {
+            changes.add_file(&format!("{name}"), bytes.clone());
+        }
+        let looks = Cell::new(0);
+        let is_over = || looks.replace(looks.get() + 1) == most_looks;
+        let files = OutputFiles::new(changes, &Limits::default(), &is_over);
+        (files, looks.get())
+    }
+
+    #[test]
+    fn a_file_of_many_names_is_digested_once() {
+        let (files, looks) = take_names(50, usize::MAX);
+        let files = files.unwrap().files;
+        assert_eq!((files.len(), looks), (50, 4));
+        let digest = sha256_hex(&[0; 4 * DIGEST_BYTES]);
+        assert!(files.iter().all(|file| file.sha256 == digest));
+    }
+
+    #[test]
+    fn digests_end_with_their_call() {
+        for most in 0..4 {
+            let (files, looks) = take_names(1, most);
+            assert_eq!((files, looks), (None, most + 1));
+        }
     }
 
     fn record(files: &OutputFiles) -> Value {
@@ -284,26 +357,30 @@ mod tests {
 
     #[test]
     fn a_name_cannot_pass_for_a_line_or_hide() {
+        let long = ["w", "x", "y", "z"].map(|name| name.repeat(4090));
         let names = [
-            "a\nb.md",
-            "\"x\" (removed)",
-            "a\u{202e}b",
             "\u{1b}[2J",
-            &"n".repeat(20_000),
+            "\"x\" (removed)",
+            "a\nb.md",
+            "a\u{202e}b",
+            &long[0],
+            &long[1],
+            &long[2],
+            &long[3],
         ];
         let changed: Vec<(&str, &[u8])> = names.iter().map(|name| (*name, &b""[..])).collect();
         let list = files(&changed, &[], &Limits::default()).list().unwrap();
         let lines: Vec<&str> = list.lines().skip(1).collect();
         assert_eq!(
-            lines,
+            lines[..4],
             [
-                "\"a\\nb.md\" (0 bytes, text/markdown)",
-                "\"\\\"x\\\" (removed)\" (0 bytes, text/plain)",
-                "\"a\\u202eb\" (0 bytes, text/plain)",
                 "\"\\u001b[2J\" (0 bytes, text/plain)",
-                "and 1 more",
+                "\"\\\"x\\\" (removed)\" (0 bytes, text/plain)",
+                "\"a\\nb.md\" (0 bytes, text/markdown)",
+                "\"a\\u202eb\" (0 bytes, text/plain)",
             ]
         );
+        assert_eq!(lines[7..], ["and 1 more"]);
     }
 
     #[test]

@@ -31,11 +31,13 @@ pub(crate) fn assemble(
     };
     let property = text_property.or(details.is_none().then_some("text"));
     if let Some(property) = property {
-        match pairs.iter_mut().find(|(key, _)| key == property) {
-            // In its place, if the tool has one for it.
-            Some((_, value)) => *value = RecordPart::Text(text),
-            None => pairs.push((property.to_owned(), RecordPart::Text(text))),
-        }
+        // In its place, if the tool has one for it. Of several, readers would take the
+        // last, and a program would read another text than the model.
+        let mut text = Some(RecordPart::Text(text));
+        pairs.retain_mut(|(key, value)| {
+            key != property || text.take().map(|text| *value = text).is_some()
+        });
+        pairs.extend(text.map(|text| (property.to_owned(), text)));
     }
     // Of all that the tool has by such a name, none can pass for the host's.
     pairs.retain(|(key, _)| !fields.iter().any(|(own, _)| own == key));
@@ -167,6 +169,15 @@ mod tests {
         assert_eq!(
             assemble(Some(details), Some("content"), "é\n", &[]),
             r#"{"a": 1, "content": "é\n", "z": {"b":[2]}}"#
+        );
+    }
+
+    #[test]
+    fn a_program_reads_the_text_of_the_model_however_often_the_tool_has_its_property() {
+        let details = r#"{"content":1,"a":2,"content":"other","content":null}"#;
+        assert_eq!(
+            assemble(Some(details), Some("content"), "text", &[]),
+            r#"{"content": "text", "a": 2}"#
         );
     }
 

@@ -32,11 +32,7 @@ pub(super) fn success(
         (Some(shape @ Shape::Record(_)), Some(value)) => {
             (String::new(), Some(lift::to_json(shape, value, limit)?))
         }
-        (Some(shape), Some(value)) => {
-            let json = lift::to_json(shape, value, limit)?;
-            let details = format!("{{\"{RESULT}\": {json}}}");
-            (json, Some(details))
-        }
+        (Some(shape), Some(value)) => text_and_record(RESULT, shape, value, limit)?,
         _ => ("null".to_owned(), Some(format!("{{\"{RESULT}\": null}}"))),
     };
     Ok(FunctionAnswer { text, details })
@@ -54,14 +50,26 @@ pub(super) fn failure(
             return Err(Stop::Output(limit));
         }
         (Some(Shape::String), Some(Val::String(text))) => (text.clone(), None),
-        (Some(shape), Some(value)) => {
-            let json = lift::to_json(shape, value, limit)?;
-            let details = format!("{{\"error\": {json}}}");
-            (json, Some(details))
-        }
+        (Some(shape), Some(value)) => text_and_record("error", shape, value, limit)?,
         _ => ("the tool failed, and does not say why".to_owned(), None),
     };
     Ok(FunctionAnswer { text, details })
+}
+
+/// Converts a value to JSON, and to a record that has it as this property. The limit is
+/// of both together.
+fn text_and_record(
+    property: &str,
+    shape: &Shape,
+    value: &Val,
+    limit: usize,
+) -> Result<(String, Option<String>), Stop> {
+    let json = lift::to_json(shape, value, limit)?;
+    let record = format!("{{\"{property}\": {json}}}");
+    match json.len() + record.len() <= limit {
+        true => Ok((json, Some(record))),
+        false => Err(Stop::Output(limit)),
+    }
 }
 
 /// Returns the schema of a record that has a value of this schema as its result.

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use wasmtime::Engine;
 use wasmtime::component::{Component, Val};
 
+use super::answer::FunctionAnswer;
 use super::comments::TypeComments;
 use super::schema::SchemaWriter;
 use super::shape::{Integer, Label, Shape};
@@ -188,13 +189,24 @@ fn an_answer_may_have_as_many_bytes_as_the_limit_says() {
     let text = Val::String("four".to_owned());
     let list = Val::List(vec![Val::Bool(true); 3]);
     let of_list = Shape::List(Shape::Bool.into());
-    for convert in [answer::success, answer::failure] {
+    let json = "[true, true, true]";
+    let of_result = json.len() + "{\"result\": [true, true, true]}".len();
+    let of_error = json.len() + "{\"error\": [true, true, true]}".len();
+    type Convert = fn(Option<&Shape>, Option<&Val>, usize) -> Result<FunctionAnswer, Stop>;
+    for (convert, of_list_and_record) in [
+        (answer::success as Convert, of_result),
+        (answer::failure, of_error),
+    ] {
         for (shape, value, most) in [
             (&Shape::String, &text, "four".len()),
-            (&of_list, &list, "[true, true, true]".len()),
+            (&of_list, &list, of_list_and_record),
         ] {
             let convert = |limit| convert(Some(shape), Some(value), limit);
-            assert_eq!(convert(most).unwrap().text.len(), most);
+            let FunctionAnswer { text, details } = convert(most).unwrap();
+            assert_eq!(
+                text.len() + details.map_or(0, |details| details.len()),
+                most
+            );
             for less in [most - 1, 1] {
                 assert_eq!(convert(less).err(), Some(Stop::Output(less)));
             }

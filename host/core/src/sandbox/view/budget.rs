@@ -25,7 +25,7 @@ pub(super) struct ViewBudget {
     bytes: AtomicUsize,
     most_bytes: usize,
     files: AtomicUsize,
-    pub(super) most_files: usize,
+    most_files: usize,
     /// The deepest that a folder may lie.
     pub(super) most_depth: usize,
     is_reported: AtomicBool,

@@ -2,134 +2,158 @@
 //! from those of the disk.
 
 use std::io::Read as _;
+use std::iter;
 use std::path::Path;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use rustix::fs::FileType;
 
 use super::View;
 use super::folder::{FolderNode, Node};
 use crate::skill::entries::EntryCursor;
 use crate::skill::guard::PathTarget;
+use crate::tool::Changes;
 
-/// The changes of a call, by path. Links and empty folders are not among them, nor
-/// is anything below `/tmp`.
-#[derive(Debug, Default)]
-pub(crate) struct Changes {
-    /// The files that are new or have other bytes than on the disk.
-    pub(crate) files: Vec<ChangedFile>,
-    /// The files, links and folders of the disk that are not there any more. What
-    /// lay in such a folder is not listed. At most as many as a view may have files.
-    pub(crate) removed: Vec<String>,
-}
-
-/// A file that is new or has other bytes than on the disk.
-#[derive(Debug, Clone)]
-pub(crate) struct ChangedFile {
-    /// Its path in the call's folder.
-    pub(crate) path: String,
-    /// Its bytes, which count in the quota of calls until the last copy is dropped.
-    pub(crate) bytes: Bytes,
+/// A walk through a view that gathers what has changed. Its steps return `None` once
+/// the call is over. Guards against: a guest that ends after it made as much as its
+/// limits allow, so that others wait for work that no deadline ends.
+struct ChangeWalk<'a> {
+    view: &'a View,
+    is_over: &'a dyn Fn() -> bool,
+    /// The path in the call's folder where it is.
+    path: String,
+    changes: Changes,
 }
 
 impl View {
-    /// Returns what has changed. The guest must have ended: a later write to a
-    /// changed file would fail.
-    pub(crate) fn changes(&self) -> Changes {
-        let mut changes = Changes::default();
-        self.add_changes(&self.folder, "", &mut changes);
-        changes
-            .files
-            .sort_by(|one, other| one.path.cmp(&other.path));
-        changes.removed.sort();
-        changes
-    }
-
-    fn add_changes(&self, folder: &Arc<FolderNode>, at: &str, changes: &mut Changes) {
-        self.add_removed(folder, at, changes);
-        for (name, node) in folder.entries() {
-            let path = join(at, &name);
-            match node {
-                Node::Folder(folder) => self.add_changes(&folder, &path, changes),
-                Node::Link(_) => {}
-                Node::File(file) => {
-                    if let Some(bytes) = file.bytes()
-                        && !self.is_on_disk(&path, &bytes)
-                    {
-                        changes.files.push(ChangedFile { path, bytes });
-                    }
-                }
-            }
-        }
-    }
-
-    /// Adds what the disk's folder at this path has and the view's has not.
-    fn add_removed(&self, folder: &Arc<FolderNode>, at: &str, changes: &mut Changes) {
-        let names = match folder.disk_path() {
-            Some(_) => folder.hidden(),
-            None => self.names_on_disk(at),
+    /// Returns what has changed, with `most` paths of files, and of removed ones, at
+    /// most. `None` if the call is over before all is known. The guest must have ended:
+    /// a later write to a changed file would fail.
+    pub(crate) fn changes(&self, most: usize, is_over: &dyn Fn() -> bool) -> Option<Changes> {
+        let mut walk = ChangeWalk {
+            view: self,
+            is_over,
+            path: String::new(),
+            changes: Changes::new(most),
         };
-        let most = folder.budget().most_files;
-        for name in names {
-            let path = join(at, &name);
-            let Ok(status) = self.disk_status(Path::new(&path)) else {
-                continue;
-            };
-            let was_folder = status.kind == FileType::Directory;
-            let is_there = match folder.entry(&name) {
-                None => false,
-                Some(Node::Folder(_)) => was_folder,
-                Some(_) => !was_folder,
-            };
-            if !is_there && changes.removed.len() < most {
-                changes.removed.push(path);
-            }
-        }
-    }
-
-    /// Returns the names in a folder of the disk; none if there is no such folder.
-    fn names_on_disk(&self, at: &str) -> Vec<String> {
-        let Ok(PathTarget::Folder(folder)) = self.disk.lookup(Path::new(at), false) else {
-            return Vec::new();
-        };
-        let Ok(entries) = EntryCursor::of(folder.handle()) else {
-            return Vec::new();
-        };
-        let most = self.folder.budget().most_files;
-        let names = entries.filter_map(|entry| entry.ok()?.name.into_string().ok());
-        names.take(most).collect()
-    }
-
-    /// Checks whether the disk has a file with these bytes at a path.
-    fn is_on_disk(&self, path: &str, bytes: &[u8]) -> bool {
-        let Ok(PathTarget::File(seen)) = self.disk.lookup(Path::new(path), false) else {
-            return false;
-        };
-        if seen.size != bytes.len() as u64 {
-            return false;
-        }
-        let Ok(mut file) = seen.open() else {
-            return false;
-        };
-        let mut rest = bytes;
-        let mut buffer = [0; 8 << 10];
-        loop {
-            match file.read(&mut buffer) {
-                Ok(0) => return rest.is_empty(),
-                Ok(length) => match rest.strip_prefix(&buffer[..length]) {
-                    Some(after) => rest = after,
-                    None => return false,
-                },
-                Err(_) => return false,
-            }
-        }
+        walk.add_folder(&self.folder, true)?;
+        Some(walk.changes)
     }
 }
 
-fn join(at: &str, name: &str) -> String {
-    match at {
-        "" => name.to_owned(),
-        at => format!("{at}/{name}"),
+impl ChangeWalk<'_> {
+    /// Does something where a name leads from here.
+    fn at(&mut self, name: &str, work: impl FnOnce(&mut Self) -> Option<()>) -> Option<()> {
+        if (self.is_over)() {
+            return None;
+        }
+        let here = self.path.len();
+        if here > 0 {
+            self.path.push('/');
+        }
+        self.path.push_str(name);
+        work(self)?;
+        self.path.truncate(here);
+        Some(())
+    }
+
+    /// Adds the changes in the folder that is here. `is_on_disk` says whether the disk
+    /// has a folder here too.
+    fn add_folder(&mut self, folder: &Arc<FolderNode>, is_on_disk: bool) -> Option<()> {
+        if is_on_disk {
+            self.add_removed(folder)?;
+        }
+        let next = |(name, _): &(String, Node)| folder.entry_after(name);
+        for (name, node) in iter::successors(folder.entry_after(""), next) {
+            self.at(&name, |walk| match node {
+                Node::Folder(folder) => {
+                    let is_on_disk = is_on_disk && walk.kind_on_disk() == Some(FileType::Directory);
+                    walk.add_folder(&folder, is_on_disk)
+                }
+                Node::Link(_) => Some(()),
+                Node::File(file) => {
+                    if let Some(bytes) = file.bytes()
+                        && !(is_on_disk && walk.is_on_disk(&bytes)?)
+                    {
+                        walk.changes.add_file(&walk.path, bytes);
+                    }
+                    Some(())
+                }
+            })?;
+        }
+        Some(())
+    }
+
+    /// Adds what the disk's folder here has and the view's has not.
+    fn add_removed(&mut self, folder: &Arc<FolderNode>) -> Option<()> {
+        if folder.disk_path().is_some() {
+            let next = |name: &String| folder.hidden_after(name);
+            for name in iter::successors(folder.hidden_after(""), next) {
+                self.add_if_removed(folder, &name)?;
+            }
+            return Some(());
+        }
+        let names = self.entries_on_disk().into_iter().flatten();
+        for name in names.filter_map(|entry| entry.ok()?.name.into_string().ok()) {
+            self.add_if_removed(folder, &name)?;
+        }
+        Some(())
+    }
+
+    fn add_if_removed(&mut self, folder: &Arc<FolderNode>, name: &str) -> Option<()> {
+        self.at(name, |walk| {
+            if let Some(kind) = walk.kind_on_disk() {
+                let was_folder = kind == FileType::Directory;
+                let is_there = match folder.entry(name) {
+                    None => false,
+                    Some(Node::Folder(_)) => was_folder,
+                    Some(_) => !was_folder,
+                };
+                if !is_there {
+                    walk.changes.removed.add(&walk.path, ());
+                }
+            }
+            Some(())
+        })
+    }
+
+    /// Returns the kind of what the disk has here.
+    fn kind_on_disk(&self) -> Option<FileType> {
+        let status = self.view.disk_status(Path::new(&self.path));
+        Some(status.ok()?.kind)
+    }
+
+    /// Lists the disk's folder here, if it has one.
+    fn entries_on_disk(&self) -> Option<EntryCursor> {
+        match self.view.disk.lookup(Path::new(&self.path), false) {
+            Ok(PathTarget::Folder(folder)) => EntryCursor::of(folder.handle()).ok(),
+            _ => None,
+        }
+    }
+
+    /// Checks whether the disk has a file with these bytes here.
+    fn is_on_disk(&self, bytes: &[u8]) -> Option<bool> {
+        let Ok(PathTarget::File(seen)) = self.view.disk.lookup(Path::new(&self.path), false) else {
+            return Some(false);
+        };
+        if seen.size != bytes.len() as u64 {
+            return Some(false);
+        }
+        let Ok(mut file) = seen.open() else {
+            return Some(false);
+        };
+        let mut rest = bytes;
+        let mut buffer = [0; 8 << 10];
+        while !(self.is_over)() {
+            match file.read(&mut buffer) {
+                Ok(0) => return Some(rest.is_empty()),
+                Ok(length) => match rest.strip_prefix(&buffer[..length]) {
+                    Some(after) => rest = after,
+                    None => return Some(false),
+                },
+                Err(_) => return Some(false),
+            }
+        }
+        None
     }
 }

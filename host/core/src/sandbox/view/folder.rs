@@ -143,9 +143,18 @@ impl FolderNode {
         entries.map(pair).collect()
     }
 
-    /// Returns the names of the disk that are hidden.
-    pub(super) fn hidden(&self) -> Vec<String> {
-        lock(&self.state).hidden.keys().cloned().collect()
+    /// Returns the first of the view's own entries whose name is after this one.
+    pub(super) fn entry_after(&self, name: &str) -> Option<(String, Node)> {
+        let state = lock(&self.state);
+        let (name, entry) = state.entries.range::<str, _>(after(name)).next()?;
+        Some((name.clone(), entry.node.clone()))
+    }
+
+    /// Returns the first name of the disk after this one that is hidden.
+    pub(super) fn hidden_after(&self, name: &str) -> Option<String> {
+        let state = lock(&self.state);
+        let (name, _) = state.hidden.range::<str, _>(after(name)).next()?;
+        Some(name.clone())
     }
 
     /// Puts the node of something on the disk under its name there.
@@ -280,30 +289,40 @@ impl FolderListing {
     }
 
     /// Returns the next entry.
-    pub(crate) fn next(&mut self) -> Result<Option<(String, FileType)>, Errno> {
+    pub(super) fn next(&mut self) -> Result<Option<(String, FileType)>, Errno> {
+        loop {
+            match self.step()? {
+                Some(None) => {}
+                Some(entry) => return Ok(entry),
+                None => return Ok(None),
+            }
+        }
+    }
+
+    /// Makes one step: to the next entry, or past one of the disk that the view has not.
+    /// Guards against: a million of those in one call of the host.
+    pub(crate) fn step(&mut self) -> Result<Option<Option<(String, FileType)>>, Errno> {
         if !self.is_past_own {
             let own = self.next_of_own();
             if own.is_some() {
-                return Ok(own);
+                return Ok(Some(own));
             }
             self.is_past_own = true;
         }
         let Some((disk, _)) = &mut self.disk else {
             return Ok(None);
         };
-        for entry in disk {
-            let entry = entry.map_err(|error| errno(&error))?;
-            let name = entry.name.into_string().map_err(|_| Errno::ILSEQ)?;
-            let state = lock(&self.folder.state);
-            let is_listed = match state.entries.get(&name) {
-                Some(own) => own.is_on_disk,
-                None => state.disk.is_some() && !state.hidden.contains_key(&name),
-            };
-            if is_listed {
-                return Ok(Some((name, listed(entry.kind))));
-            }
-        }
-        Ok(None)
+        let Some(entry) = disk.next() else {
+            return Ok(None);
+        };
+        let entry = entry.map_err(|error| errno(&error))?;
+        let name = entry.name.into_string().map_err(|_| Errno::ILSEQ)?;
+        let state = lock(&self.folder.state);
+        let is_listed = match state.entries.get(&name) {
+            Some(own) => own.is_on_disk,
+            None => state.disk.is_some() && !state.hidden.contains_key(&name),
+        };
+        Ok(Some(is_listed.then(|| (name, listed(entry.kind)))))
     }
 
     /// Returns the next of the entries that the disk does not list.
@@ -321,6 +340,10 @@ impl FolderListing {
         self.last = Some(next.0.clone());
         Some(next)
     }
+}
+
+fn after(name: &str) -> (Bound<&str>, Bound<&str>) {
+    (Bound::Excluded(name), Bound::Unbounded)
 }
 
 /// Returns the kind of an entry of the disk: a guest learns no more of special files.

@@ -101,10 +101,10 @@ impl Fixture {
 
     /// Returns the changes in words: `path=text` for a file, `-path` for a removed one.
     fn changes(&self) -> String {
-        let changes = self.view.changes();
-        let files = changes.files.iter();
-        let files = files.map(|file| format!("{}={}", file.path, file.bytes.escape_ascii()));
-        let removed = changes.removed.iter().map(|path| format!("-{path}"));
+        let changes = self.view.changes(usize::MAX, &|| false).unwrap();
+        let files = changes.files.first.iter();
+        let files = files.map(|(path, bytes)| format!("{path}={}", bytes.escape_ascii()));
+        let removed = changes.removed.first.keys().map(|path| format!("-{path}"));
         files.chain(removed).collect::<Vec<_>>().join(" ")
     }
 }
@@ -202,10 +202,21 @@ fn changes_are_what_differs_from_the_disk() {
 }
 
 #[test]
+fn a_folder_in_the_place_of_a_link_to_a_folder_is_new() {
+    let fixture = fixture();
+    symlink("sub", fixture.folder.path().join("way")).unwrap();
+    fixture.unlink("way");
+    fixture.mkdir("way");
+    fixture.mkdir("way/deep");
+    fixture.write("way/three", "3");
+    assert_eq!(fixture.changes(), "way/three=3 -way");
+}
+
+#[test]
 fn changed_bytes_count_until_the_last_copy_is_dropped() {
     let fixture = fixture();
     fixture.write("new", &"x".repeat(100_000));
-    let changes = fixture.view.changes();
+    let changes = fixture.view.changes(1, &|| false);
     let Fixture { view, engine, .. } = fixture;
     drop(view);
     let left = engine.occupancy().memory;

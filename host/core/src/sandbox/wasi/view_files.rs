@@ -365,15 +365,19 @@ impl HostDirectoryEntryStream for ViewFiles<'_> {
         stream: Resource<DirectoryEntryStream>,
     ) -> FsResult<Option<DirectoryEntry>> {
         let stream = retyped::<_, FolderListing>(stream);
-        let next = self.0.table.get_mut(&stream)?.next();
-        let Some((name, kind)) = next.map_err(|error| self.0.refusal(error))? else {
-            return Ok(None);
-        };
-        self.0.count_entry()?;
-        Ok(Some(DirectoryEntry {
-            type_: type_of(kind),
-            name,
-        }))
+        loop {
+            let step = self.0.table.get_mut(&stream)?.step();
+            let Some(entry) = step.map_err(|error| self.0.refusal(error))? else {
+                return Ok(None);
+            };
+            self.0.count_entry()?;
+            if let Some((name, kind)) = entry {
+                return Ok(Some(DirectoryEntry {
+                    type_: type_of(kind),
+                    name,
+                }));
+            }
+        }
     }
 
     fn drop(&mut self, stream: Resource<DirectoryEntryStream>) -> wasmtime::Result<()> {

@@ -15,7 +15,7 @@ use super::freshness::Freshness;
 use super::names::{FolderNames, RootNames};
 use super::root_folder::{RootFolder, skill_name_of};
 use super::tree::SkillTree;
-use super::{Skill, SkillsRoot};
+use super::{FolderError, Skill, SkillsRoot};
 use crate::skill::entries::EntryCursor;
 
 impl SkillsRoot {
@@ -73,7 +73,9 @@ impl Root {
 
     /// Returns whether the root has a skill of this name.
     pub(super) fn has(&self, name: &str) -> bool {
-        self.open_skill(name).is_ok()
+        // One that cannot be opened is there, and hides those of later roots.
+        let opened = self.open_skill(name).map_err(FolderError::from);
+        !matches!(opened, Err(FolderError::Unknown))
     }
 
     /// Returns the skill that an absolute path lies in, and the rest of the path in

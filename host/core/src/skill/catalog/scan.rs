@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use super::describe::describe;
 use super::root::Root;
 use super::tree::{Search, SearchBounds, SkillTree};
-use super::{Catalog, Skill};
+use super::{Catalog, FolderError, Skill};
 use crate::skill::entries::EntryCursor;
 
 /// The result of a step.
@@ -146,7 +146,12 @@ impl<'a, F: Fn(&str) -> bool> Scan<'a, F> {
             }
             Err(Errno::NOTDIR | Errno::NOENT) => ScanStep::Nothing,
             Err(error) => {
-                ScanStep::Problem(format!("skipped `{}`: {}", shown(), io::Error::from(error)))
+                let problem = format!("skipped `{}`: {}", shown(), io::Error::from(error));
+                // It hides those of later roots, as it does for calls.
+                if FolderError::from(error) != FolderError::Unknown {
+                    self.names.insert(name);
+                }
+                ScanStep::Problem(problem)
             }
         }
     }

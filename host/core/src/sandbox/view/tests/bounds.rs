@@ -1,5 +1,7 @@
 //! What a view may hold, and how long and deep its paths may be.
 
+use std::cell::Cell;
+
 use super::*;
 
 /// Work that may meet a limit.
@@ -97,18 +99,76 @@ fn a_view_holds_its_limit_of_bytes_and_counts_what_it_frees() {
 }
 
 #[test]
-fn as_many_removed_files_are_told_as_a_view_may_hold() {
-    for most in [1, 2, 3, 4] {
-        let limits = Limits {
-            view_files: most,
-            ..Limits::default()
+fn the_first_changes_are_listed_and_all_are_counted() {
+    let fixture = fixture();
+    for path in ["one", "two", "link"] {
+        fixture.unlink(path);
+    }
+    fixture.mkdir("f0");
+    fixture.write("f0/all", "text");
+    let root = fixture.view.folder();
+    for name in 1..200 {
+        let (old, new) = ((root, "f0/all", false), format!("f{name:03}"));
+        fixture.view.add_name(old, (root, &new)).unwrap();
+    }
+    for (most, files, removed) in [
+        (1, &["f0/all"][..], &["link"][..]),
+        (2, &["f0/all", "f001"], &["link", "one"]),
+        (
+            4,
+            &["f0/all", "f001", "f002", "f003"],
+            &["link", "one", "two"],
+        ),
+    ] {
+        let changes = fixture.view.changes(most, &|| false).unwrap();
+        assert!(changes.files.first.keys().eq(files), "{changes:?}");
+        assert!(changes.removed.first.keys().eq(removed), "{changes:?}");
+        let counts = (changes.files.count, changes.bytes, changes.removed.count);
+        assert_eq!(counts, (200, 800, 3));
+    }
+}
+
+#[test]
+fn a_path_that_only_handles_lead_to_is_counted_and_not_listed() {
+    let fixture = fixture();
+    let mut folder = Arc::clone(fixture.view.folder());
+    // The last of 17 paths has more than 4096 bytes.
+    for _ in 0..17 {
+        let mode = OpenMode {
+            create: true,
+            ..OpenMode::default()
         };
-        let fixture = fixture_within(&limits);
-        for path in ["one", "two", "link"] {
-            fixture.unlink(path);
-        }
-        let removed = fixture.view.changes().removed;
-        assert_eq!(removed.len(), most.min(3), "{removed:?}");
+        fixture.view.open(&folder, "new", mode).ok().unwrap();
+        let name = "d".repeat(255);
+        fixture.view.make_folder(&folder, &name).unwrap();
+        let open = fixture.view.open(&folder, &name, OpenMode::default());
+        let Ok(ViewHandle::Folder(inner)) = open else {
+            panic!("no folder")
+        };
+        folder = inner;
+    }
+    let files = fixture.view.changes(100, &|| false).unwrap().files;
+    assert_eq!((files.first.len(), files.count), (16, 17));
+}
+
+#[test]
+fn changes_are_gathered_until_their_call_is_over() {
+    let fixture = fixture();
+    fixture.unlink("link");
+    fixture.write("one", "2");
+    fixture.mkdir("folder");
+    fixture.write("folder/new", "n");
+    let gathered = |most_looks: usize| {
+        let looks = Cell::new(0);
+        let is_over = || looks.replace(looks.get() + 1) == most_looks;
+        let changes = fixture.view.changes(10, &is_over);
+        (changes.is_some(), looks.get())
+    };
+    let (_, all) = gathered(usize::MAX);
+    // Four names, and a file that has its size on the disk.
+    assert_eq!(all, 5);
+    for most in 0..all {
+        assert_eq!(gathered(most), (false, most + 1));
     }
 }
 

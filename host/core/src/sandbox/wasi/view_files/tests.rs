@@ -8,11 +8,14 @@ use crate::tool::limits::Limits;
 
 /// Returns the state of a call with a view, and the guest's handle of its folder.
 fn call() -> (TempDir, ImportState, u32) {
+    call_within(&Limits::default())
+}
+
+fn call_within(limits: &Limits) -> (TempDir, ImportState, u32) {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("file"), "text").unwrap();
-    let limits = Limits::default();
-    let mut imports = fixture::imports(Some(folder.path()), &[], &limits);
-    fixture::make_view(&mut imports, &limits);
+    let mut imports = fixture::imports(Some(folder.path()), &[], limits);
+    fixture::make_view(&mut imports, limits);
     let root = Arc::clone(imports.view.as_ref().unwrap().folder());
     let root = imports.table.push(ViewHandle::Folder(root)).unwrap();
     (folder, imports, root.rep())
@@ -50,4 +53,28 @@ fn a_listing_is_gone_once_it_is_dropped() {
     HostDirectoryEntryStream::drop(&mut files, Resource::new_own(listing)).unwrap();
     let gone = files.read_directory_entry(Resource::new_borrow(listing));
     assert!(gone.is_err());
+}
+
+#[test]
+fn entries_of_the_disk_that_a_listing_skips_count_too() {
+    let limits = Limits {
+        directory_entries: 3,
+        ..Limits::default()
+    };
+    for (removed, end) in [(3, None), (4, Some(Stop::DirectoryEntries(3)))] {
+        let (folder, mut imports, root) = call_within(&limits);
+        std::fs::remove_file(folder.path().join("file")).unwrap();
+        for name in 0..removed {
+            std::fs::write(folder.path().join(format!("{name}")), "").unwrap();
+        }
+        let mut files = ViewFiles(&mut imports);
+        for name in 0..removed {
+            let root = Resource::new_borrow(root);
+            files.unlink_file_at(root, format!("{name}")).unwrap();
+        }
+        let listing = files.read_directory(Resource::new_borrow(root)).unwrap();
+        let next = files.read_directory_entry(listing);
+        assert_eq!(next.is_err(), end.is_some(), "{removed}");
+        assert_eq!(imports.stop, end, "{removed}");
+    }
 }

@@ -23,9 +23,9 @@ use crate::support::program::Program;
 
 const RESOURCE: &str = "https://mcp.example.com/mcp";
 
-/// The client that has every token of these tests.
+/// The client that has every token of these tests. Its own time ends long after theirs.
 const CLIENT: &str = "[clients.ci]\nclaims = { sub = \"ci\" }\noauth_scopes = [\"skills:read\"]\n\
-                      skills = [\"a\"]\n";
+                      skills = [\"a\"]\nexpires = 2901-01-01\n";
 
 fn base64(bytes: &[u8]) -> String {
     BASE64_URL_SAFE_NO_PAD.encode(bytes)

@@ -18,8 +18,10 @@ use serde_json::{Value, json};
 
 use super::program::ServerProcess;
 use super::wait_until;
+use crate::support::certificates::write_private;
 use crate::support::http::{Answer, Client, Request};
 use crate::support::program::Program;
+use crate::support::watchdog::join;
 
 const RESOURCE: &str = "https://mcp.example.com/mcp";
 
@@ -177,6 +179,11 @@ fn answer(mut stream: TcpStream, reply: Reply) {
 
 /// Starts the program with one issuer, whose table has this line besides.
 fn serve(program: &Program, issuer: &str, line: &str) -> ServerProcess {
+    serve_with(program, issuer, line, &[])
+}
+
+/// Starts it with these options besides.
+fn serve_with(program: &Program, issuer: &str, line: &str, options: &[&str]) -> ServerProcess {
     program.write("skills/a/SKILL.md", "# A\n");
     program.write("skills/b/SKILL.md", "# B\n");
     program.write(
@@ -186,7 +193,8 @@ fn serve(program: &Program, issuer: &str, line: &str) -> ServerProcess {
              issuer = \"{issuer}\"\n{line}\n{CLIENT}"
         ),
     );
-    let server = ServerProcess::new(program, &["--config", "c.toml"], None);
+    let options = [&["--config", "c.toml"], options].concat();
+    let server = ServerProcess::new(program, &options, None);
     wait_until("not ready", || {
         Client::once(server.address, &Request::get("/readyz")).status == 200
     });
@@ -416,4 +424,84 @@ fn an_issuer_that_answers_badly_costs_only_its_own_tokens() {
         }
     });
     assert_eq!(elsewhere.asked(), 0);
+}
+
+#[test]
+fn no_token_that_a_request_shows_gets_into_the_log() {
+    let key = SigningKey::new("one");
+    let program = Program::new();
+    program.write("keys.json", keys(&[&key]));
+    write_private(&program, "t", super::TOKEN);
+    let issuer = "https://login.example.com";
+    let line = "jwks_file = \"keys.json\"\n[clients.static]\ntoken_file = \"t\"";
+    let mut server = serve_with(&program, issuer, line, &["--log", "debug"]);
+    let mut stderr = server.child.stderr.take().unwrap();
+    let log = thread::spawn(move || {
+        let mut log = String::new();
+        stderr.read_to_string(&mut log).unwrap();
+        log
+    });
+    let nobody = json!({"iss": issuer, "aud": RESOURCE, "exp": now() + 600, "sub": "nobody"});
+    let tokens = [
+        (super::TOKEN.to_owned(), 200),
+        (key.token(issuer, "skills:read"), 200),
+        // They may hold elsewhere.
+        ("a-token-of-another-server".to_owned(), 401),
+        ("eyA.a-token-that.is-malformed".to_owned(), 401),
+        (SigningKey::new("one").token(issuer, "skills:read"), 401),
+        (SigningKey::new("two").token(issuer, "skills:read"), 401),
+        (key.token_until(issuer, "skills:read", now() - 600), 401),
+        (key.token(issuer, "openid"), 403),
+        (key.sign(&nobody), 403),
+    ];
+    let read = Request::call(1, "read_skill", json!({"skill_name": "a"}));
+    for (token, status) in &tokens {
+        let bearer = read
+            .clone()
+            .with("Authorization", &format!("Bearer {token}"));
+        let basic = read
+            .clone()
+            .with("Authorization", &format!("Basic {token}"));
+        let in_address = Request {
+            line: format!("POST /mcp?access_token={token} HTTP/1.1"),
+            ..read.clone()
+        };
+        for (request, status) in [(bearer, *status), (basic, 401), (in_address, 401)] {
+            let answer = Client::once(server.address, &request);
+            assert_eq!(answer.status, status, "{request:?}");
+        }
+    }
+    server.signal();
+    assert_eq!(server.wait(), Some(0));
+    let log = join(log, "the end of the log").unwrap();
+    assert!(log.contains("refused a request"), "{log}");
+    for (token, _) in &tokens {
+        let secret = token.rsplit('.').next().unwrap();
+        assert!(!log.contains(secret), "{token}: {log}");
+    }
+}
+
+#[test]
+fn the_process_that_fetches_keys_knows_nothing_of_the_environment() {
+    let key = SigningKey::new("one");
+    let program = Program::new();
+    program.write("keys.json", keys(&[&key]));
+    let line = "jwks_file = \"keys.json\"";
+    let server = serve(&program, "https://login.example.com", line);
+    let of_process = |id: &str, what: &str| {
+        let bytes = fs::read(format!("/proc/{id}/{what}")).unwrap();
+        String::from_utf8(bytes).unwrap()
+    };
+    let id = server.child.pid.to_string();
+    // The token of `SKILLHOST_HTTP_TOKEN` would be there.
+    assert!(of_process(&id, "environ").contains("SKILLHOST_"));
+    let children = of_process(&id, &format!("task/{id}/children"));
+    let fetching: Vec<&str> = children
+        .split_whitespace()
+        .filter(|id| of_process(id, "cmdline").contains("fetch-keys"))
+        .collect();
+    assert!(!fetching.is_empty(), "{children}");
+    for id in fetching {
+        assert_eq!(of_process(id, "environ"), "");
+    }
 }

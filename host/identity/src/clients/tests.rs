@@ -38,18 +38,26 @@ fn tells_clients_apart_by_any_of_their_tokens() {
     let folder = folder.path();
     write(folder, "old", "old-token-of-client-a\n", 0o600);
     write(folder, "new", "new-token-of-client-a\n", 0o400);
-    let digest = skillhost::internal::sha256_hex(b"token-of-client-b");
+    let digest = |token: &str| skillhost::internal::sha256_hex(token.as_bytes());
+    let (b, more, c) = (
+        digest("token-of-client-b"),
+        digest("another-token-of-client-b"),
+        digest("token-of-client-c"),
+    );
     let text = format!(
         "[clients.a]\ntoken_file = [\"old\", \"new\", \"old\"]\n\
-         [clients.b]\ntoken_sha256 = \"{digest}\"\n"
+         [clients.b]\ntoken_sha256 = [\"{b}\", \"{more}\"]\n\
+         [clients.c]\ntoken_sha256 = \"{c}\"\n"
     );
     let clients = read(folder, &text).unwrap();
     let clients = clients.and_unnamed(Token::new(TOKEN).unwrap()).unwrap();
-    assert_eq!(clients.len(), 3);
+    assert_eq!(clients.len(), 4);
     for (token, name) in [
         ("old-token-of-client-a", Some("a")),
         ("new-token-of-client-a", Some("a")),
         ("token-of-client-b", Some("b")),
+        ("another-token-of-client-b", Some("b")),
+        ("token-of-client-c", Some("c")),
         (TOKEN, None),
     ] {
         let shown = identify(&clients, &[&format!("Bearer {token}")]);

@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 use skillhost::prompt::{self, Style};
 use skillhost::{
-    CallError, Catalog, Coverage, Grant, Host, HostBuilder, SearchHit, SearchOffer, SearchResult,
-    SkillIndex, exchange,
+    CallError, Catalog, Coverage, Grant, Host, HostBuilder, Scope, SearchHit, SearchOffer,
+    SearchResult, SkillIndex, exchange,
 };
 
 use crate::support::folders::Folders;
@@ -443,4 +443,24 @@ fn the_tools_of_strangers_have_the_same_bound_on_names() {
     let host = build(builder().tools(guests()).skills(&folders.root));
     let bytes = exchange::mcp_tools(&host.definitions()).to_string();
     assert!(!bytes.contains("skill-0000"));
+}
+
+#[test]
+fn a_prompt_names_no_tool_that_its_reader_may_not_use() {
+    let folders = catalog(20, 60);
+    let index = ScriptedIndex::new(Coverage::All, &[]);
+    let host = build(searching(&folders, &index).prompt_budget(300));
+    for (tools, expected) in [
+        (&["*"][..], Some("find_skills")),
+        (&["read_*", "list_skills"], Some("list_skills")),
+        (&["read_*"], None),
+    ] {
+        let scope = Scope::new().tools(tools).unwrap();
+        let section = host.in_scope(&Arc::new(scope)).prompt(Style::List);
+        assert!(section.left_out > 0, "{}", section.text);
+        for tool in ["find_skills", "list_skills"] {
+            let is_named = section.text.contains(tool);
+            assert_eq!(is_named, expected == Some(tool), "{tools:?}: {tool}");
+        }
+    }
 }

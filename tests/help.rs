@@ -2,13 +2,13 @@
 //! MCP, and its bounds.
 
 use std::path::Path;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 use skillhost::exchange::{self, Format};
-use skillhost::{Config, Grant, Host, HostBuilder, Limits};
+use skillhost::{Config, Grant, Host, HostBuilder, Limits, Scope};
 
 use crate::support::folders::{CANARY, Folders};
 use crate::support::program::Program;
@@ -330,4 +330,31 @@ fn a_long_path_or_name_gets_its_error_soon_and_no_help() {
             assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
         }
     }
+}
+
+#[test]
+fn help_names_no_tool_that_the_caller_may_not_use() {
+    let all = host(|host| host);
+    let names_another = |case: &Case, help: &str| {
+        [
+            "find_skills",
+            "list_skills",
+            "read_skill_file",
+            "list_files_in_skill",
+        ]
+        .iter()
+        .any(|tool| *tool != case.tool && help.contains(tool))
+    };
+    let mut named = 0;
+    for case in setup().cases.iter().filter(|case| !case.granted) {
+        let help = |host: &Host| {
+            let error = call(host, &case.tool, arguments(case)).unwrap_err();
+            error.help().unwrap_or_default().to_owned()
+        };
+        named += usize::from(names_another(case, &help(&all)));
+        let scope = Scope::new().tools([&case.tool]).unwrap();
+        let help = help(&all.in_scope(&Arc::new(scope)));
+        assert!(!names_another(case, &help), "{}: {help}", case.name);
+    }
+    assert!(named >= 2, "{named}");
 }

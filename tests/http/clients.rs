@@ -70,15 +70,19 @@ fn as_client(request: Request, client: &str) -> Request {
     request.with("Authorization", &format!("Bearer {}", token_of(client)))
 }
 
-/// Sends a request of a method, as a client or as the one without a name.
-fn ask(server: &TestServer, client: Option<&str>, method: &str, params: Value) -> Answer {
+/// Returns a request of a method, of a client or of the one without a name.
+fn message(client: Option<&str>, method: &str, params: Value) -> Request {
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
     let request = Request::post(body.to_string()).with("MCP-Protocol-Version", "2025-11-25");
-    let request = match client {
+    match client {
         Some(client) => as_client(request, client),
         None => request.with("Authorization", &format!("Bearer {TOKEN}")),
-    };
-    Client::once(server.address, &request)
+    }
+}
+
+/// Sends such a request.
+fn ask(server: &TestServer, client: Option<&str>, method: &str, params: Value) -> Answer {
+    Client::once(server.address, &message(client, method, params))
 }
 
 fn call(server: &TestServer, client: Option<&str>, tool: &str, arguments: Value) -> Answer {
@@ -445,4 +449,49 @@ fn a_client_that_takes_every_place_leaves_others_theirs() {
         );
     }
     drop(greedy);
+}
+
+#[test]
+fn whatever_a_client_asks_for_of_its_skills_waits_for_its_turn() {
+    let tables = [("narrow", "calls = 1"), ("other", "")];
+    let (server, _folders) = serve_teams(clients(&tables), |builder| builder);
+    let endless = json!({"name": "raw_sleep", "arguments":
+        {"skill_name": "public-notes", "path": "p"}});
+    let mut first = Client::connect(server.address);
+    first.send(&message(Some("narrow"), "tools/call", endless).bytes());
+    wait_until("no call runs", || server.host.occupancy().running == 1);
+    let read = json!({"name": "read_skill", "arguments": {"skill_name": "public-notes"}});
+    let file = json!({"uri": "skill://public-notes/SKILL.md"});
+    let mut asked = [
+        ("tools/list", json!({})),
+        ("tools/call", read),
+        ("prompts/list", json!({})),
+        ("prompts/get", json!({"name": "skills"})),
+        ("resources/list", json!({})),
+        ("resources/read", file.clone()),
+        (
+            "resources/directory/read",
+            json!({"uri": "skill://public-notes"}),
+        ),
+        ("skills/list", json!({})),
+        ("skills/get", file),
+    ]
+    .map(|(method, params)| {
+        let mut connection = Client::connect(server.address);
+        connection.send(&message(Some("narrow"), method, params.clone()).bytes());
+        // The same of another client comes later, and is answered.
+        for _ in 0..2 {
+            let answer = ask(&server, Some("other"), method, params.clone()).json();
+            assert!(answer["result"].is_object(), "{method}: {answer}");
+        }
+        (method, connection)
+    });
+    for (method, connection) in &mut asked {
+        assert!(connection.is_open(), "{method} has not waited");
+    }
+    drop(first);
+    for (method, mut connection) in asked {
+        let answer = connection.answer().unwrap().json();
+        assert!(answer["result"].is_object(), "{method}: {answer}");
+    }
 }

@@ -213,3 +213,65 @@ fn a_client_that_disconnects_stops_its_call_within_100_ms() {
         }
     }
 }
+
+#[test]
+fn a_busy_server_says_so_before_it_reads_a_body() {
+    let options = with_limits(|limits| {
+        limits.requests = 1;
+        limits.body_time = Duration::from_secs(2);
+    });
+    let (server, _folders) = serve_guests(options);
+    let mut working = Client::connect(server.address);
+    working.send(&endless(1).bytes());
+    wait_until("no call runs", || server.host.occupancy().running == 1);
+    let mut sending = Client::connect(server.address);
+    let announced = Request::post(Vec::new()).with("Content-Length", "1000");
+    sending.send(&announced.bytes());
+    // Not a byte of it has come.
+    assert_eq!(sending.answer().unwrap().status, 503);
+}
+
+#[test]
+fn a_call_that_reports_its_progress_ends_with_the_time_of_its_request() {
+    let options = with_limits(|limits| limits.request_time = Duration::from_millis(1200));
+    let (server, _folders) = serve_guests(options);
+    let params = json!({
+        "name": "raw_sleep",
+        "arguments": {"skill_name": "a", "path": "p"},
+        "_meta": {"progressToken": "p"},
+    });
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+    let mut client = Client::connect(server.address);
+    client.send(&Request::post(call.to_string()).bytes());
+    let head = client.head().unwrap();
+    assert!(head.contains("text/event-stream"), "{head}");
+    let mut seen = String::new();
+    while let Ok(Some(chunk)) = client.chunk() {
+        seen.push_str(str::from_utf8(&chunk).unwrap());
+    }
+    // The call's own limit would be told as its result.
+    assert!(
+        seen.contains("notifications/progress") && !seen.contains("\"result\""),
+        "{seen}"
+    );
+    wait_until("the guest goes on", || server.host.occupancy().running == 0);
+}
+
+#[test]
+fn connections_past_the_bound_that_do_not_read_are_closed_for_others() {
+    let server = serve(with_limits(|limits| limits.connections = 3));
+    let listen = Request::get("/mcp").with("Accept", "text/event-stream");
+    let _protected = [(); 3].map(|()| {
+        let mut client = Client::connect(server.address);
+        client.send(&listen.bytes());
+        assert!(client.head().unwrap().starts_with("HTTP/1.1 200 "));
+        client
+    });
+    // As many as get an answer at a time. They stay.
+    let _silent: Vec<_> = (0..64).map(|_| Client::connect(server.address)).collect();
+    let is_told = || {
+        let mut client = Client::connect(server.address);
+        client.answer().is_ok_and(|answer| answer.status == 503)
+    };
+    wait_until("those that do not read stay", is_told);
+}

@@ -117,9 +117,11 @@ fn connections_with_the_token_stay_and_others_are_closed() {
     for client in &mut own {
         assert_eq!(client.ask(&authorised(read(2))).status, 200);
     }
-    // A connection stays protected until its next request.
-    for client in &mut own {
-        assert_eq!(client.ask(&Request::get("/healthz")).status, 200);
+    // A connection stays protected until its next request, if that shows no right token.
+    let wrong = read(2).with("Authorization", "Bearer wrong");
+    let last = [(Request::get("/healthz"), 200), (wrong, 401)];
+    for (client, (request, status)) in own.iter_mut().zip(last.iter().cycle()) {
+        assert_eq!(client.ask(request).status, *status);
     }
     let mut newer = [(); 6].map(|()| connect(&authorised(read(3)), 200));
     let [one, two, rest @ ..] = &mut own;

@@ -128,8 +128,9 @@ fn read() -> Request {
 fn real_clients_speak_tls_1_2_and_1_3() {
     let server = TlsServer::with_options(program(&Authority::new(), ""));
     for (version, name) in [("TLSv1_2", "TLSv1.2"), ("TLSv1_3", "TLSv1.3")] {
-        let answer = server.ask(json!({"path": "/metrics", "version": version}));
+        let answer = server.ask(json!({"path": "/metrics", "version": version, "again": true}));
         assert_eq!(answer["status"], 200, "{answer}");
+        assert_eq!(answer["went_on"], true, "{answer}");
         assert_eq!(
             (&answer["version"], &answer["protocol"]),
             (&name.into(), &"http/1.1".into())
@@ -223,6 +224,9 @@ fn files_that_cannot_be_used_are_refused_by_name() {
         params.not_before = date_time_ymd(2000, 1, 1);
     });
     write_pair(&program, "expired", &expired);
+    // As one between the server's certificate and its authority.
+    let chain = format!("{}{}", other.certificate, expired.certificate);
+    program.write("chain.crt", chain);
     let early = authority.sign(&["localhost"], |params| {
         params.not_before = date_time_ymd(2901, 1, 1);
         params.not_after = date_time_ymd(2902, 1, 1);
@@ -286,6 +290,11 @@ fn files_that_cannot_be_used_are_refused_by_name() {
             "early.crt",
             "early.key",
             "`early.crt`: its time has not come yet",
+        ),
+        (
+            "chain.crt",
+            "other.key",
+            "cannot use the certificate `chain.crt`: it has expired",
         ),
         (
             "server.crt",
@@ -393,9 +402,12 @@ fn a_certificate_makes_a_peer_a_client_with_a_name() {
          [clients.c]\ncertificate_names = [\"c.example\"]\nskills = [\"b\"]\n"
     );
     let program = program(&authority, &config);
-    let clients = Authority::new();
-    program.write("clients.crt", &clients.certificate);
+    // The one is about to take the place of the other.
+    let (old, clients) = (Authority::new(), Authority::new());
+    let both = format!("{}{}", old.certificate, clients.certificate);
+    program.write("clients.crt", both);
     for (name, pair) in [
+        ("old", old.of_client("a.example")),
         ("host", clients.of_client("A.example")),
         ("uri", clients.of_client("spiffe://example/a")),
         ("scoped", clients.of_client("c.example")),
@@ -416,6 +428,7 @@ fn a_certificate_makes_a_peer_a_client_with_a_name() {
     }
     let server = TlsServer::with_options(program);
     for (client, shown, status) in [
+        (Some("old"), None, 200),
         (Some("host"), None, 200),
         (Some("uri"), None, 200),
         (Some("nobody"), None, 401),
@@ -441,13 +454,20 @@ fn a_certificate_makes_a_peer_a_client_with_a_name() {
             assert!(answer["error"].is_string(), "{client}: {answer}");
         }
     }
+    // No session goes on without a look at the certificate.
+    for version in ["TLSv1_2", "TLSv1_3"] {
+        let again =
+            json!({"path": "/metrics", "client": "host", "version": version, "again": true});
+        let answer = server.ask(again);
+        assert_eq!(answer["went_on"], false, "{answer}");
+    }
     let log = fs::read_to_string(server.program.folder.path().join("log")).unwrap();
     let records = log
         .lines()
         .map(|line| serde_json::from_str::<Value>(line).unwrap());
     let clients: Vec<_> = records.map(|record| record["client"].clone()).collect();
     let clients: Vec<_> = clients.iter().filter_map(Value::as_str).collect();
-    assert_eq!(clients, ["a", "a", "b", "b", "b", "c"]);
+    assert_eq!(clients, ["a", "a", "a", "b", "b", "b", "c"]);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import socket
 import ssl
 import sys
 
@@ -27,6 +28,10 @@ try:
         "protocol": tls.selected_alpn_protocol(),
         "serial": tls.getpeercert()["serialNumber"],
     }
+    if asked.get("again"):
+        plain = socket.create_connection(("localhost", asked["port"]), timeout=20)
+        again = context.wrap_socket(plain, server_hostname="localhost", session=tls.session)
+        found["went_on"] = again.session_reused
 except (OSError, http.client.HTTPException) as error:
     found = {"error": str(error) or type(error).__name__}
 print(json.dumps(found))

@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -13,6 +15,7 @@ use serde_json::{Value, json};
 use super::{folder, with_guests};
 use crate::support::mcp::{Client, NEWEST, REVISIONS, server};
 use crate::support::process::Process;
+use crate::support::watchdog::join;
 
 fn arguments() -> Value {
     json!({"skill_name": "a", "path": ""})
@@ -210,4 +213,58 @@ fn input_is_read_while_an_answer_is_not() {
     assert_eq!(answer()["id"], 3);
     drop(input);
     assert!(server.wait().success());
+}
+
+#[test]
+fn no_more_is_read_of_a_client_that_does_not_read_its_answers() {
+    // Many times more than there are slots, and than the pipes hold.
+    const LINES: usize = 1000;
+    let program = folder("");
+    program.write("skills/a/large.txt", "x".repeat(8000));
+    let hello = json!({
+        "protocolVersion": REVISIONS[0],
+        "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"},
+    });
+    let arguments = json!({"skill_name": "a", "file_path": "large.txt"});
+    let call = json!({"name": "read_file_in_skill", "arguments": arguments});
+    let request = json!({"jsonrpc": "2.0", "method": "tools/call", "params": call});
+    let no_request = json!({"jsonrpc": "2.0", "method": 1});
+    for line in [request, no_request] {
+        let mut server = Process::start(&mut server(program.folder.path()));
+        let mut input = server.stdin.take().unwrap();
+        let mut answers = BufReader::new(server.stdout.take().unwrap()).lines();
+        let mut answer =
+            || -> Value { serde_json::from_str(&answers.next().unwrap().unwrap()).unwrap() };
+        for (id, method, params) in [(0, "initialize", &hello), (1, "tools/list", &json!({}))] {
+            let request = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
+            writeln!(input, "{request}").unwrap();
+            assert_eq!(answer()["id"], id);
+        }
+        let written = Arc::new(AtomicUsize::new(0));
+        let (counted, mut sent) = (Arc::clone(&written), line.clone());
+        let writing = thread::spawn(move || {
+            for number in 0..LINES {
+                sent["id"] = format!("{number} {}", "i".repeat(1000)).into();
+                writeln!(input, "{sent}").unwrap();
+                counted.fetch_add(1, Ordering::SeqCst);
+            }
+        });
+        // Until writing rests.
+        let mut last = None;
+        let read = loop {
+            let now = written.load(Ordering::SeqCst);
+            if last.replace(now) == Some(now) {
+                break now;
+            }
+            thread::sleep(Duration::from_millis(300));
+        };
+        assert!(read < LINES / 2, "{read} lines were read such as {line}");
+        let answered: BTreeSet<String> = (0..LINES)
+            .map(|_| answer()["id"].as_str().unwrap().to_owned())
+            .collect();
+        assert_eq!(answered.len(), LINES, "{line}");
+        join(writing, "the end of the lines").unwrap();
+        assert!(server.wait().success());
+    }
 }

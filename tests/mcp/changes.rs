@@ -286,3 +286,32 @@ fn subscriptions_of_a_client_are_bounded() {
     told.dedup();
     assert_eq!(told.len(), 16);
 }
+
+#[test]
+fn a_subscription_goes_on_after_changes_that_it_does_not_ask_for() {
+    let program = folder("");
+    let mut client = Client::start(program.folder.path(), &[], NEWEST);
+    client.request("tools/list", json!({}));
+    let mut listen = |kind: &str| {
+        let id = client.send(
+            "subscriptions/listen",
+            json!({"notifications": {kind: true}}),
+        );
+        client.notification("notifications/subscriptions/acknowledged");
+        id
+    };
+    let of_tools = listen("toolsListChanged");
+    let of_resources = listen("resourcesListChanged");
+    program.write("skills/a/new.md", "new");
+    let changed = "notifications/resources/list_changed";
+    expect_notification(&mut client, changed, Some(of_resources));
+    program.write("skills/b/SKILL.md", "---\nname: b\ndescription: B.\n---\n");
+    expect_notification(&mut client, TOOLS_CHANGED, Some(of_tools));
+    // Both end with the server, and not before.
+    let (rest, code) = client.end();
+    assert_eq!(code, Some(0));
+    let answered = rest.iter().filter_map(|message| message["id"].as_u64());
+    let mut answered: Vec<u64> = answered.collect();
+    answered.sort_unstable();
+    assert_eq!(answered, [of_tools, of_resources]);
+}

@@ -328,6 +328,18 @@ fn an_http_client_gets_changed_files_as_embedded_resources() {
         let answer = HttpClient::once(server.address, &request);
         check_blocks(&answer.json()["result"], false);
     }
+    // Each would fit by itself, and not all together.
+    let steps = "fill a 600000\nfill b 600000\nfill c 400000";
+    let arguments = json!({"skill_name": "tools", "steps": steps});
+    let request = Request::call(1, "take_steps", arguments);
+    let answer = HttpClient::once(server.address, &request);
+    for name in ["a", "b", "c"] {
+        assert!(answer.text().contains(&format!("\"{name}\" (")), "{name}");
+    }
+    let content = answer.json()["result"]["content"].clone();
+    let blocks = content.as_array().unwrap()[1..].iter();
+    let embedded: Vec<&Value> = blocks.map(|block| &block["resource"]["uri"]).collect();
+    assert_eq!(embedded, ["skillhost-output:///a", "skillhost-output:///c"]);
 }
 
 #[test]

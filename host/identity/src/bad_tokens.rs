@@ -514,3 +514,42 @@ fn refuses_issuers_and_claims_that_cannot_be_meant() {
         assert!(error.contains(reason), "{text}: {error}");
     }
 }
+
+#[test]
+fn no_token_is_that_of_a_client_whose_time_has_passed() {
+    let keys = TestKeys::new();
+    let token = keys.token(&header().to_string(), &claims().to_string(), "ec");
+    for (expires, expected) in [
+        ("2001-01-01", Err(Refusal::Expired("ci".into()))),
+        ("2901-01-01", Ok(Some("ci".into()))),
+    ] {
+        let clients = clients(&keys.set(), &format!("{CI}expires = {expires}\n"));
+        // It is checked, and then remembered.
+        for _ in 0..2 {
+            assert_eq!(identify(&clients, &token), expected, "{expires}");
+        }
+    }
+}
+
+#[test]
+fn an_audience_stands_in_the_place_of_the_resource() {
+    let keys = TestKeys::new();
+    let clients = clients_with("audience = [\"x\", \"y\"]", &keys.set(), CI);
+    for (audience, holds) in [
+        (json!("x"), true),
+        (json!("y"), true),
+        (json!(["z", "y"]), true),
+        (json!(RESOURCE), false),
+        (json!([RESOURCE, "z"]), false),
+        (json!("z"), false),
+        (json!("x y"), false),
+    ] {
+        let body = with(claims(), json!({"aud": audience}));
+        let token = keys.token(&header().to_string(), &body, "ec");
+        let expected = match holds {
+            true => Ok(Some("ci".into())),
+            false => Err(Refusal::Token(TokenError::Audience)),
+        };
+        assert_eq!(identify(&clients, &token), expected, "{audience}");
+    }
+}

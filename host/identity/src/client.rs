@@ -130,3 +130,27 @@ impl Client {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_two_ends_the_earlier_one_counts() {
+        let now = SystemTime::now();
+        let (past, later) = (now.checked_sub(LOOK), now.checked_add(LOOK));
+        for (one, other, has_passed) in [
+            (None, None, false),
+            (None, later, false),
+            (later, later, false),
+            (None, past, true),
+            (later, past, true),
+            (past, past, true),
+        ] {
+            for (one, other) in [(one, other), (other, one)] {
+                let both = Expiry(one).or(Expiry(other));
+                assert_eq!(both.has_passed(), has_passed, "{one:?} {other:?}");
+            }
+        }
+    }
+}

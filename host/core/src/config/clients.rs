@@ -408,6 +408,10 @@ mod tests {
                 "64 digits in hex",
             ),
             (
+                format!("[clients.a]\ntoken_sha256 = [\"{DIGEST}\", \"x\"]"),
+                "line 2: `token_sha256` is the SHA-256",
+            ),
+            (
                 "[clients.a]\ntoken = \"secret\"".into(),
                 "line 2: unknown key `clients.a.token`; did you mean `token_file`?",
             ),

@@ -3,6 +3,8 @@ use std::path::Path;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use ring::signature::{Ed25519KeyPair, KeyPair as _};
+use serde_json::json;
 use skillhost::Config;
 
 use super::*;
@@ -36,18 +38,26 @@ fn tells_clients_apart_by_any_of_their_tokens() {
     let folder = folder.path();
     write(folder, "old", "old-token-of-client-a\n", 0o600);
     write(folder, "new", "new-token-of-client-a\n", 0o400);
-    let digest = skillhost::internal::sha256_hex(b"token-of-client-b");
+    let digest = |token: &str| skillhost::internal::sha256_hex(token.as_bytes());
+    let (b, more, c) = (
+        digest("token-of-client-b"),
+        digest("another-token-of-client-b"),
+        digest("token-of-client-c"),
+    );
     let text = format!(
         "[clients.a]\ntoken_file = [\"old\", \"new\", \"old\"]\n\
-         [clients.b]\ntoken_sha256 = \"{digest}\"\n"
+         [clients.b]\ntoken_sha256 = [\"{b}\", \"{more}\"]\n\
+         [clients.c]\ntoken_sha256 = \"{c}\"\n"
     );
     let clients = read(folder, &text).unwrap();
     let clients = clients.and_unnamed(Token::new(TOKEN).unwrap()).unwrap();
-    assert_eq!(clients.len(), 3);
+    assert_eq!(clients.len(), 4);
     for (token, name) in [
         ("old-token-of-client-a", Some("a")),
         ("new-token-of-client-a", Some("a")),
         ("token-of-client-b", Some("b")),
+        ("another-token-of-client-b", Some("b")),
+        ("token-of-client-c", Some("c")),
         (TOKEN, None),
     ] {
         let shown = identify(&clients, &[&format!("Bearer {token}")]);
@@ -298,4 +308,52 @@ async fn a_key_is_known_after_a_look_at_all_keys_or_at_those_of_its_issuer() {
         let wrong = Refusal::Token(TokenError::Signature);
         assert_eq!(identify(&clients, &[&token]), Err(wrong), "{all}");
     }
+}
+
+#[tokio::test]
+async fn a_token_that_held_is_refused_once_its_issuer_has_withdrawn_the_key() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let key = Ed25519KeyPair::from_seed_unchecked(&[7; 32]).unwrap();
+    let base64 = |bytes: &[u8]| BASE64_URL_SAFE_NO_PAD.encode(bytes);
+    let serve = |id: &str| {
+        let x = base64(key.public_key().as_ref());
+        let key = json!({"kty": "OKP", "crv": "Ed25519", "kid": id, "x": x});
+        write(folder, "keys", &json!({"keys": [key]}).to_string(), 0o600);
+    };
+    let resource = "https://mcp.example";
+    let claims = json!({"iss": "https://a.example", "aud": resource, "exp": 32_503_680_000_u64});
+    let shown = |id: &str| {
+        let header = json!({"alg": "EdDSA", "kid": id}).to_string();
+        let message = [header, claims.to_string()].map(|part| base64(part.as_bytes()));
+        let message = message.join(".");
+        let signature = base64(key.sign(message.as_bytes()).as_ref());
+        format!("Bearer {message}.{signature}")
+    };
+    serve("old");
+    let text = format!(
+        "[http]\nresource = \"{resource}\"\n\
+         [issuers.a]\nissuer = \"https://a.example\"\njwks_file = \"keys\"\n\
+         [clients.c]\nclaims = {{ iss = \"https://a.example\" }}\n"
+    );
+    let config = Config::parse(&text, "skillhost.toml", folder).unwrap();
+    let clients = Clients::read(&config.clients).unwrap();
+    let program = Path::new("/bin/true");
+    let clients = clients.and_issuers(&config.clients, &config.issuers, resource, program);
+    let mut clients = clients.unwrap();
+    let oauth = Arc::get_mut(clients.oauth.as_mut().unwrap()).unwrap();
+    oauth.fetcher = fetcher(vec![folder.join("keys").into()]);
+    let (old, new) = (shown("old"), shown("new"));
+    // It is checked, and then remembered.
+    for _ in 0..2 {
+        assert_eq!(identify(&clients, &[&old]).unwrap().as_deref(), Some("c"));
+    }
+    serve("new");
+    let Err(Refusal::UnknownKey(issuer)) = identify(&clients, &[&new]) else {
+        panic!("the key is known");
+    };
+    clients.look_for_keys(issuer).await;
+    assert_eq!(identify(&clients, &[&new]).unwrap().as_deref(), Some("c"));
+    let found = identify(&clients, &[&old]);
+    assert!(matches!(found, Err(Refusal::UnknownKey(_))), "{found:?}");
 }

@@ -199,3 +199,21 @@ impl Drop for CancellableRequest {
         self.sessions.in_flight().remove(&self.key);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_tell_nothing_of_those_of_another_server() {
+        let first_ids = || {
+            let sessions = Sessions::new().unwrap();
+            [(); 8].map(|()| sessions.new_id(None))
+        };
+        let (own, others) = (first_ids(), first_ids());
+        for (number, id) in own.iter().enumerate() {
+            assert!(!others.contains(id), "{id:?}");
+            assert!(!own[..number].contains(id), "{id:?}");
+        }
+    }
+}

@@ -140,6 +140,26 @@ mod tests {
     }
 
     #[test]
+    fn a_socket_that_takes_no_connection_for_now_is_not_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let _listening = bind(&path, 0o600, 1).unwrap();
+        let made = path.metadata().unwrap().ino();
+        let address = SocketAddrUnix::new(&path).unwrap();
+        let mut waiting = Vec::new();
+        let full = loop {
+            let socket = socket().unwrap();
+            match rustix::net::connect(&socket, &address) {
+                Ok(()) if waiting.len() < 100 => waiting.push(socket),
+                connected => break connected,
+            }
+        };
+        assert_eq!(full, Err(Errno::AGAIN));
+        assert!(refusal(&path).contains("another process listens there"));
+        assert_eq!(path.metadata().unwrap().ino(), made);
+    }
+
+    #[test]
     fn of_servers_that_start_at_once_one_listens() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("socket");

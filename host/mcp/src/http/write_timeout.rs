@@ -143,11 +143,25 @@ mod tests {
         let (stream, mut peer) = duplex(64 << 10);
         let mut stream = WriteTimeout::new(stream, PERIOD);
         let read = tokio::spawn(async move {
-            peer.read_exact(&mut [0; LEAST_BYTES]).await.unwrap();
+            peer.read_exact(&mut [0; 256 << 10]).await.unwrap();
             peer
         });
         assert!(until_error(&mut stream).await >= 2 * PERIOD);
         drop(read.await);
+    }
+
+    #[tokio::test]
+    async fn a_peer_that_goes_on_reading_too_little_has_a_period() {
+        let (stream, mut peer) = duplex(1024);
+        let mut stream = WriteTimeout::new(stream, PERIOD);
+        // At most 160 KiB in a period, for as long as it may.
+        let read = tokio::spawn(async move {
+            while peer.read_exact(&mut [0; 16 << 10]).await.is_ok() {
+                tokio::time::sleep(PERIOD / 10).await;
+            }
+        });
+        assert!(until_error(&mut stream).await >= PERIOD);
+        read.abort();
     }
 
     #[tokio::test]

@@ -98,6 +98,11 @@ impl MessageWriter {
 
     /// Waits until a message has taken too long to be written.
     pub(crate) async fn stalled(&self) {
+        self.stalled_by(sleep).await;
+    }
+
+    /// The same, with another way to wait.
+    async fn stalled_by<W: Future<Output = ()>>(&self, sleep: impl Fn(Duration) -> W) {
         const CHECKS: u32 = 10;
         let (mut alike, mut last) = (0, 0);
         while alike < CHECKS {
@@ -114,6 +119,7 @@ impl MessageWriter {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
     use std::io::{PipeReader, Read as _, pipe};
     use std::thread;
 
@@ -172,6 +178,30 @@ mod tests {
         writer.finish().await;
         drop(writer);
         assert_eq!(read.join().unwrap(), [large]);
+    }
+
+    #[tokio::test]
+    async fn a_message_that_is_not_written_in_ten_seconds_has_stalled() {
+        for earlier in [0, 1, 60].map(Duration::from_secs) {
+            let (_reader, output) = pipe().unwrap();
+            let output = OutputStream::new(output).unwrap();
+            let writer = MessageWriter::new(output, CancellationToken::new());
+            writer.writes.fetch_add(1, Ordering::Relaxed);
+            let waited = Cell::new(Duration::ZERO);
+            let wait = |pause| {
+                if waited.get() < earlier {
+                    // One message ends, and the next one begins.
+                    writer.writes.fetch_add(2, Ordering::Relaxed);
+                }
+                waited.set(waited.get() + pause);
+                std::future::ready(())
+            };
+            writer.stalled_by(wait).await;
+            // A look may come late.
+            let waited = waited.get() - earlier;
+            let expected = Duration::from_secs(10)..=Duration::from_secs(12);
+            assert!(expected.contains(&waited), "{waited:?} after {earlier:?}");
+        }
     }
 
     #[tokio::test]

@@ -13,6 +13,7 @@ use tempfile::TempDir;
 
 use super::configured::ConfiguredFolders;
 use super::pending::{Pending, PendingChanges};
+use super::visit::time_of_thread;
 use super::watcher::Watcher;
 use super::watches::WatchBound;
 use crate::live::FolderCounts;
@@ -272,4 +273,46 @@ async fn changes_are_noticed_after_the_kernel_lost_events() {
     root.wait_for(|counts| counts.watched == 17);
     fs::write(docs.join("unheard/file"), "x").unwrap();
     root.expect(SKILLS, "written").await;
+}
+
+#[tokio::test]
+async fn changes_that_never_rest_are_handled_all_the_same() {
+    let root = Root::new(1_000);
+    let file = root.path("skills/skill-0/log");
+    let writing = tokio::spawn(async move {
+        loop {
+            fs::write(&file, "more").unwrap();
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    });
+    assert_eq!(root.next(Duration::from_secs(3)).await, Some(SKILLS));
+    writing.abort();
+}
+
+#[test]
+fn looks_in_turns_take_a_twentieth_of_a_thread() {
+    // No folder is watched.
+    let (root, mut watcher) = Root::prepared(0);
+    for number in 0..1_000 {
+        fs::create_dir_all(root.path(&format!("skills/skill-0/docs/{number}"))).unwrap();
+    }
+    let start = Instant::now();
+    let is_in_turns = || root.counts.lock().unwrap().in_turns > 0;
+    while !is_in_turns() {
+        watcher.work();
+        assert!(start.elapsed() < PATIENCE);
+    }
+    let (mut worked, mut rested) = (Duration::ZERO, Duration::ZERO);
+    while worked < Duration::from_millis(10) {
+        let before = time_of_thread();
+        let next = watcher.work();
+        let rest = next.saturating_duration_since(Instant::now());
+        // Between two rounds it rests for longer, however little it has worked.
+        if rest < Duration::from_millis(300) {
+            worked += time_of_thread().saturating_sub(before);
+            rested += rest;
+        }
+        assert!(start.elapsed() < PATIENCE);
+    }
+    assert!(rested > 10 * worked, "{rested:?} after {worked:?}");
 }

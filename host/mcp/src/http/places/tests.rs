@@ -133,8 +133,12 @@ fn bounds_the_share_of_an_address_but_not_of_a_trusted_proxy() {
     let of_one_host: Vec<_> = (0..5).map(one).collect();
     assert_eq!(open(&of_one_host), [false, true, true, true, true]);
     drop(of_one_host);
-    let proxied: Vec<_> = (0..5).map(|_| take(address(9))).collect();
-    assert_eq!(open(&proxied), [true; 5]);
+    // A server at an IPv6 address sees peers that speak IPv4 so.
+    let mapped = at("::ffff:10.0.0.9".parse().unwrap());
+    for proxy in [address(9), mapped] {
+        let proxied: Vec<_> = (0..5).map(|_| take(proxy)).collect();
+        assert_eq!(open(&proxied), [true; 5], "{proxy}");
+    }
     let proxied: Vec<_> = (0..2)
         .map(|_| take(at("2001:db8:7::1".parse().unwrap())))
         .collect();
@@ -177,4 +181,16 @@ fn refuses_a_trusted_proxy_that_is_no_network_and_names_it() {
         let error = Places::new(1, 0, &[wrong.to_owned()]).err().unwrap();
         assert!(error.to_string().contains(&format!("`{wrong}`")), "{error}");
     }
+}
+
+#[test]
+fn each_network_of_a_provider_has_a_share_of_its_own() {
+    let places = places(8, &[]);
+    let take = |network: u16, host| {
+        let address = Ipv6Addr::new(0x2001, 0xdb9, 0, network, 0, 0, 0, host);
+        Arc::new(places.take(at(address.into())).unwrap())
+    };
+    let hosts = (0..4).flat_map(|host| [(0, host), (1, host)]);
+    let connections: Vec<_> = hosts.map(|(network, host)| take(network, host)).collect();
+    assert_eq!(open(&connections), [true; 8]);
 }

@@ -3,12 +3,14 @@
 
 use std::fs::{self, Permissions};
 use std::io::{BufRead as _, BufReader};
-use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use serde_json::{Value, json};
+
 use crate::support::process::Process;
-use crate::support::program::{Program, Run, finish};
+use crate::support::program::{NOBODY, Program, Run, finish};
 use crate::support::repository;
 
 /// Stands for Python: makes an environment with a copy of itself, installs a compiler,
@@ -180,6 +182,17 @@ fn a_build_runs_no_program_in_the_project() {
             // Without `-I` Python imports modules from the current folder.
             let isolated = line.starts_with("npm ") || line.starts_with("python -I ");
             assert!(isolated, "{language}: {line}");
+            // No script of a package runs, and none is built.
+            let options: &[&str] = match &*line {
+                _ if line.starts_with("npm ci ") => &["--ignore-scripts"],
+                _ if line.contains(" -m pip install ") => {
+                    &["--only-binary :all:", "--require-hashes"]
+                }
+                _ => &[],
+            };
+            for option in options {
+                assert!(line.contains(option), "{language}: {option}: {line}");
+            }
         }
     }
 }
@@ -400,11 +413,14 @@ fn refuses_a_package_that_is_a_link_to_the_sources() {
         "node_modules/@bytecodealliance/jco",
     ] {
         let machine = Machine::with_project("javascript");
-        let run = machine.build_with(&[("LINK", Path::new(package))]);
-        assert_eq!(run.code, 1, "{run:?}");
-        let message = format!("`package-lock.json` makes `{package}` a link");
-        assert!(run.stderr.contains(&message), "{}", run.stderr);
-        assert!(!machine.path("log.sources").exists(), "the compiler ran");
+        // The second build does not take up what the first one left.
+        for _ in 0..2 {
+            let run = machine.build_with(&[("LINK", Path::new(package))]);
+            assert_eq!(run.code, 1, "{run:?}");
+            let message = format!("`package-lock.json` makes `{package}` a link");
+            assert!(run.stderr.contains(&message), "{}", run.stderr);
+            assert!(!machine.path("log.sources").exists(), "the compiler ran");
+        }
     }
 }
 
@@ -419,5 +435,76 @@ fn help_warns_that_a_build_runs_the_projects_code() {
             text.contains("A build runs the project's code"),
             "{verb}: {text}"
         );
+    }
+}
+
+#[test]
+fn a_lock_that_names_more_than_packages_of_the_registry_installs_nothing() {
+    for (language, lock, named) in [
+        ("javascript", "package-lock.json", "node_modules/one"),
+        ("python", "requirements.txt", "./one.whl"),
+        ("c", "requirements.txt", "./one.whl"),
+    ] {
+        let machine = Machine::with_project(language);
+        let lock = machine.project.join(lock);
+        let text = fs::read_to_string(&lock).unwrap();
+        let text = match language {
+            "javascript" => {
+                let mut lock: Value = serde_json::from_str(&text).unwrap();
+                lock["packages"][named] =
+                    json!({"version": "1.0.0", "resolved": "file:../one.tgz"});
+                lock.to_string()
+            }
+            _ => format!("{text}{named}\n"),
+        };
+        fs::write(&lock, text).unwrap();
+        let run = machine.build();
+        assert_eq!(run.code, 1, "{language}: {run:?}");
+        assert!(run.stderr.contains(named), "{language}: {}", run.stderr);
+        assert_eq!(machine.installed(), 0, "{language}: {run:?}");
+    }
+}
+
+#[test]
+fn a_build_from_another_folder_looks_for_no_program_in_the_project() {
+    let machine = Machine::with_project("c");
+    let script = format!("echo \"$PATH\" >>\"$LOG.path\"\n{PYTHON}");
+    machine.program.script("bin/python3", &script);
+    let mut command = machine.command();
+    command
+        .arg("project")
+        .current_dir(machine.program.folder.path());
+    finish(command, "");
+    let paths = fs::read_to_string(machine.path("log.path")).unwrap();
+    let folders = paths.lines().flat_map(|path| path.split(':'));
+    for folder in folders.map(Path::new) {
+        // A relative one leads into the project for a compiler that starts there.
+        let is_outside = folder.is_absolute() && !folder.starts_with(&machine.project);
+        assert!(is_outside, "{paths}");
+    }
+}
+
+#[test]
+fn keeps_no_compiler_in_a_folder_of_another_user() {
+    if !rustix::process::geteuid().is_root() {
+        return; // Only root gives folders away; CI is root.
+    }
+    // Its compiler is installed, and then finds nothing to compile with.
+    let machine = Machine::with_project("c");
+    assert_eq!(machine.build().code, 1);
+    assert_eq!(machine.installed(), 1);
+    let before = machine.logged();
+    for folder in [
+        machine.path("cache"),
+        machine.path("cache/environments"),
+        machine.environments()[0].clone(),
+    ] {
+        chown(&folder, Some(NOBODY), None).unwrap();
+        let run = machine.build();
+        assert_eq!(run.code, 4, "{folder:?}: {run:?}");
+        let message = "it must belong to the user who runs skillhost";
+        assert!(run.stderr.contains(message), "{folder:?}: {}", run.stderr);
+        assert_eq!(machine.logged(), before, "{folder:?}");
+        chown(&folder, Some(0), None).unwrap();
     }
 }

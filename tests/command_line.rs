@@ -10,7 +10,7 @@ use std::io::Read as _;
 use std::process::{Command, Stdio};
 
 use crate::support::process::{Process, output};
-use crate::support::program::Program;
+use crate::support::program::{Program, finish};
 
 const SKILL: &str = "---\nname: calculator\ndescription: Adds numbers.\n---\n# Calculator\n";
 
@@ -194,4 +194,26 @@ fn only_the_user_may_write_the_cache_and_off_disables_it() {
     assert!(String::from_utf8_lossy(&open.stderr).contains("nobody else may write in it"));
     assert!(run("off".as_ref()).status.success());
     assert!(!program.folder.path().join("off").exists());
+}
+
+#[test]
+fn the_cache_is_never_in_the_current_folder_unless_the_user_names_it() {
+    let program = program();
+    let at = |path: &str| program.folder.path().join(path);
+    for (base, place) in [
+        (Some("relative".into()), "home/.cache"),
+        (Some(at("absolute")), "absolute"),
+        (None, "home/.cache"),
+    ] {
+        // A call that compiles nothing.
+        let mut command = program.command(&["call", "none"]);
+        command
+            .env_remove("SKILLHOST_CACHE")
+            .env("HOME", at("home"));
+        command.envs(base.iter().map(|base| ("XDG_CACHE_HOME", base)));
+        let run = finish(command, "");
+        assert_eq!(run.code, 2, "{base:?}: {run:?}");
+        assert!(at(place).join("skillhost").is_dir(), "{base:?}");
+        assert!(!at("relative").exists(), "{base:?}");
+    }
 }

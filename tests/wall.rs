@@ -11,14 +11,19 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
+use rustix::process::Signal;
 use serde_json::json;
 use skillhost_confine::broker::{Allowed, AllowedFolder, Broker, LogPath, OutputFolder};
 
+use crate::support::filter::{Answer, answer_landlock_with};
+use crate::support::folders::Folders;
 use crate::support::mcp::{Client, NEWEST, session};
 use crate::support::process::Process;
-use crate::support::program::{Program, finish};
+use crate::support::program::{Program, command, finish, run_unprivileged};
+use crate::support::{again, is_again};
 
 /// The longest wait for anything.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -137,6 +142,11 @@ fn the_log_says_which_parts_of_the_wall_are_up() {
     let parts = "this process is confined by ";
     assert!(run.stderr.contains(parts), "{run:?}");
     assert!(run.stderr.contains("a filter of system calls"), "{run:?}");
+    // A server says besides that a wall holds root less well.
+    let run = program.run_with(&["serve", "--skills", "skills"], &session(&[]));
+    assert_eq!(run.code, 0, "{run:?}");
+    let warns = run.stderr.contains("this process runs as root");
+    assert_eq!(warns, is_root(), "{run:?}");
 }
 
 #[test]
@@ -235,6 +245,8 @@ fn the_broker_opens_what_lies_in_the_operators_folders_and_nothing_else() {
     let at = |path: &str| program.folder.path().join(path);
     fs::create_dir(at("linked")).unwrap();
     symlink("../target", at("linked/skill")).unwrap();
+    // It opens nothing: only `linked` may have such links.
+    symlink("../old", at("root/link")).unwrap();
     rustix::fs::mknodat(
         rustix::fs::CWD,
         at("root/pipe"),
@@ -497,4 +509,181 @@ fn a_confined_process_keeps_nothing_that_its_starter_left_open() {
         drop(input);
         assert!(server.output().status.success());
     }
+}
+
+/// Waits for what comes by itself, in bounded time.
+#[track_caller]
+fn wait_for(what: &str, mut has_come: impl FnMut() -> bool) {
+    let until = Instant::now() + PATIENCE;
+    while !has_come() {
+        assert!(Instant::now() < until, "there is no {what}");
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Waits until a process is confined: it confines itself after its start.
+#[track_caller]
+fn wait_for_the_wall_of(process: u32, whose: &str) {
+    let has = |line: &str, value: &str| of_threads(process, line).iter().all(|it| it == value);
+    wait_for(&format!("wall of {whose}"), || has("Seccomp", "2"));
+    assert!(has("NoNewPrivs", "1"), "{whose}");
+    for kept in of_threads(process, "CapEff") {
+        let kept = u64::from_str_radix(&kept, 16).unwrap();
+        assert_eq!(kept & !0b110, 0, "{whose}");
+    }
+}
+
+#[test]
+fn the_broker_of_a_server_is_confined_as_the_server_is() {
+    let program = program();
+    let mut client = Client::start(program.folder.path(), &["--skills", "skills"], NEWEST);
+    let result = client.call("read_skill", json!({"skill_name": "a"}));
+    assert_eq!(result["isError"], false, "{result}");
+    let id = client.pid();
+    let children = fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap();
+    let brokers: Vec<u32> = children
+        .split_whitespace()
+        .map(|id| id.parse().unwrap())
+        .collect();
+    assert_eq!(brokers.len(), 1);
+    wait_for_the_wall_of(brokers[0], "the broker");
+    client.end();
+}
+
+#[test]
+fn threads_that_ask_the_broker_at_once_get_their_own_files() {
+    const THREADS: usize = 10;
+    let program = Program::new();
+    for number in 0..THREADS {
+        program.write(&format!("root/{number}"), "text");
+    }
+    let broker = broker(program.folder.path(), Allowed::default());
+    let (broker, root) = (&broker, &program.folder.path().join("root"));
+    thread::scope(|threads| {
+        for number in 0..THREADS {
+            threads.spawn(move || {
+                let own = handle(root.join(number.to_string()));
+                let file = |of: &OwnedFd| rustix::fs::fstat(of).unwrap().st_ino;
+                for _ in 0..200 {
+                    let opened = broker.open(own.as_fd()).unwrap();
+                    assert_eq!(file(&opened), file(&own), "another thread's file");
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn what_reads_a_strangers_component_is_confined_limited_and_ends_with_its_parent() {
+    for task in [skillhost::COMPILE_ARGUMENT, "--locate-frames"] {
+        // A shell is its parent, and says its number. It waits for its input.
+        let mut shell = command(Path::new("sh"));
+        shell
+            .args(["-c", "exec 3<&0; \"$0\" \"$1\" <&3 & echo $!; wait"])
+            .args([env!("CARGO_BIN_EXE_skillhost"), task])
+            .env("PATH", "/usr/bin:/bin");
+        let mut shell = Process::start(&mut shell);
+        let reader = shell.first_line().parse().unwrap();
+        wait_for_the_wall_of(reader, task);
+        let limit = |of: &str| -> Option<u64> {
+            let limits = fs::read_to_string(format!("/proc/{reader}/limits")).unwrap();
+            let line = limits.lines().find_map(|line| line.strip_prefix(of));
+            line?.split_whitespace().next()?.parse().ok()
+        };
+        wait_for(&format!("limit of files of {task}"), || {
+            limit("Max file size") == Some(0)
+        });
+        assert!(limit("Max address space").is_some(), "{task}");
+        shell.signal(Signal::KILL);
+        // Nobody has its output open any more.
+        let mut output = [PollFd::new(
+            shell.stdout.as_ref().unwrap(),
+            PollFlags::empty(),
+        )];
+        let patience = Timespec::try_from(PATIENCE).unwrap();
+        let closed = poll(&mut output, Some(&patience));
+        assert_eq!(closed, Ok(1), "{task} outlives its parent");
+    }
+}
+
+/// Returns the numbers of the descriptors of a process.
+fn descriptors(process: &Path) -> Vec<String> {
+    let names = fs::read_dir(process.join("fd")).unwrap();
+    let names = names.map(|name| name.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<String> = names.collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn what_the_broker_starts_has_its_three_streams_and_nothing_else() {
+    // By itself: other tests open files that a program inherits.
+    if !is_again() {
+        return again(
+            "wall::what_the_broker_starts_has_its_three_streams_and_nothing_else",
+            "with descriptors of its own",
+        );
+    }
+    // Its streams, and what whoever runs the tests left open: here nothing closes that.
+    let own = Path::new("/proc/self");
+    let is_kept = |name: &String| {
+        let flags = fs::read_to_string(own.join("fdinfo").join(name)).unwrap_or_default();
+        let flags = flags.lines().find_map(|line| line.strip_prefix("flags:"));
+        let flags = flags.and_then(|flags| u32::from_str_radix(flags.trim(), 8).ok());
+        flags.is_some_and(|flags| flags & OFlags::CLOEXEC.bits() == 0)
+    };
+    let mut kept = descriptors(own);
+    kept.retain(is_kept);
+    let program = Program::new();
+    let allowed = Allowed {
+        time: PATIENCE,
+        ..Allowed::default()
+    };
+    let broker = broker(program.folder.path(), allowed);
+    let start = || {
+        let (input, ours) = std::io::pipe().unwrap();
+        let (output, its) = std::io::pipe().unwrap();
+        let errors = its.try_clone().unwrap();
+        let streams = [input.into(), its.into(), errors.into()];
+        let child = broker.start_child(Vec::new(), streams).unwrap();
+        (child, ours, output)
+    };
+    // Both wait for their input.
+    for (_child, input, _output) in [start(), start()].as_slice() {
+        let number = rustix::fs::fstat(input).unwrap().st_ino;
+        let pipe = PathBuf::from(format!("pipe:[{number}]"));
+        let reads = |process: &PathBuf| {
+            fs::read_link(process.join("fd/0")).is_ok_and(|input| input == pipe)
+        };
+        let processes = fs::read_dir("/proc").unwrap();
+        let mut processes = processes.map(|process| process.unwrap().path());
+        let process = processes.find(reads).expect("it has been started");
+        // The system's loader opens files for a moment.
+        let until = Instant::now() + PATIENCE;
+        while descriptors(&process) != kept {
+            let has = descriptors(&process);
+            assert!(Instant::now() < until, "it has {has:?}, not {kept:?}");
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
+}
+
+#[test]
+fn a_wall_that_lacks_a_part_is_a_warning_and_where_it_is_required_an_error() {
+    if !is_again() {
+        return again(
+            "wall::a_wall_that_lacks_a_part_is_a_warning_and_where_it_is_required_an_error",
+            "on a kernel without Landlock",
+        );
+    }
+    let folders = Folders::new();
+    answer_landlock_with(Answer::Unknown);
+    let root = folders.root.to_str().unwrap();
+    let call = |confine| ["--skills", root, "call", "--confine", confine, "none"];
+    let run = run_unprivileged(&call("required"));
+    let why = "`confine = \"required\"`: missing is Landlock";
+    assert!(run.code == 4 && run.stderr.contains(why), "{run:?}");
+    let run = Program::new().run(&call("auto"));
+    let warning = "this process is not confined in full: missing is Landlock";
+    assert!(run.code != 4 && run.stderr.contains(warning), "{run:?}");
 }

@@ -28,6 +28,56 @@ const FEW: usize = 40;
 /// What a process may do that reads a stranger's component.
 const KEPT_BY_CHILD: [&str; 2] = ["keeps looking at its own limit", "end with its parent"];
 
+/// Attempts that end the process: no program of this kind asks the kernel for this.
+const FATAL: [&str; 46] = [
+    "find a file's number",
+    "open a file by its number",
+    "watch all files",
+    "mount a file system",
+    "mount a folder again",
+    "unmount",
+    "begin a file system",
+    "configure a file system",
+    "mount what was begun",
+    "pick a file system",
+    "take a mount",
+    "move a mount",
+    "change a mount",
+    "change the root",
+    "change its root",
+    "swap to a file",
+    "swap no more",
+    "set a quota",
+    "account for processes",
+    "load a module",
+    "load a module by a descriptor",
+    "remove a module",
+    "load another kernel",
+    "run a program in the kernel",
+    "make a map in the kernel",
+    "count events",
+    "handle faults of pages",
+    "make a ring",
+    "enter a ring",
+    "register with a ring",
+    "look at a keyring",
+    "add a key",
+    "ask for a key",
+    "restart the machine",
+    "read the kernel's log",
+    "set the clock",
+    "set a clock",
+    "tune the clock",
+    "name the machine",
+    "reach ports of the machine",
+    "take a descriptor of a process",
+    "trace a process",
+    "read a process's memory",
+    "write a process's memory",
+    "leave the namespace of users",
+    "join a namespace",
+];
+
 /// The longest run of the program.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -117,6 +167,7 @@ fn serving_is_confined() {
             false => assert!(end.is_refused(), "{}: {end:?}", attempt.name),
         }
     }
+    fatal_ones_ended_the_process(&ends);
     assert_eq!(field.state(), before);
     field.reached_nobody();
 }
@@ -136,12 +187,25 @@ fn serving_is_not_confined() {
 fn child_is_confined() {
     let field = Field::make();
     let before = field.state();
-    for (attempt, end) in TABLE.iter().zip(field.try_all(&[CHILD])) {
+    let ends = field.try_all(&[CHILD]);
+    for (attempt, end) in TABLE.iter().zip(&ends) {
         let is_kept = KEPT_BY_CHILD.contains(&attempt.name);
         assert_eq!(end.is_refused(), !is_kept, "{}: {end:?}", attempt.name);
     }
+    fatal_ones_ended_the_process(&ends);
     assert_eq!(field.state(), before);
     field.reached_nobody();
+}
+
+fn fatal_ones_ended_the_process(ends: &[Ending]) {
+    let all = TABLE.iter().zip(ends);
+    let fatal: Vec<_> = all
+        .filter(|(attempt, _)| FATAL.contains(&attempt.name))
+        .collect();
+    assert_eq!(fatal.len(), FATAL.len());
+    for (attempt, end) in fatal {
+        assert_eq!(*end, Ending::Killed, "{}", attempt.name);
+    }
 }
 
 fn the_program_has_no_code_of_this() {
@@ -214,6 +278,8 @@ impl Field {
         set_mode(&at("cache"), 0o700);
         set_mode(&at("cache/confined"), 0o700);
         symlink("../../secret/file", at("skills/a/out")).unwrap();
+        // A link of a root that follows none.
+        symlink("../secret", at("skills/linked")).unwrap();
         symlink("../../secret/file", at("cache/confined/out")).unwrap();
         let port = TcpListener::bind("127.0.0.1:0").unwrap();
         port.set_nonblocking(true).unwrap();

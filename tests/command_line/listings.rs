@@ -1,5 +1,7 @@
 //! The verbs that list: skills, tools, prompts, findings, grants, components.
 
+use std::fs;
+
 use serde_json::{Value, json};
 use skillhost::prompt::tokens;
 
@@ -283,6 +285,9 @@ fn inspect_prints_a_component_and_exits_with_1_if_a_host_would_refuse_it() {
         json!([{"name": "wasi:http/types@0.2.0", "granted": false}])
     );
     assert_eq!(seen["interface"], Value::Null);
+    let run = program.run(&["inspect", "bad.wasm"]);
+    let refused = "  REFUSED  wasi:http/types@0.2.0\n";
+    assert!(run.stdout.contains(refused), "{}", run.stdout);
     let future = "(component (instance $t) (export \"skillhost:tool/tools@0.9.0\" (instance $t)))";
     program.write("future.wasm", wat::parse_str(future).unwrap());
     let run = program.run(&["inspect", "future.wasm"]);
@@ -305,4 +310,32 @@ fn inspect_prints_a_component_and_exits_with_1_if_a_host_would_refuse_it() {
         "{}",
         run.stderr
     );
+}
+
+#[test]
+fn grants_shows_the_home_folder_and_hard_links_each_by_its_own_right() {
+    let program = program();
+    let component = fs::read(guests().join("count_lines.wasm")).unwrap();
+    program.write("tools/count_lines.wasm", component);
+    for (granted, [home, hard_links]) in [
+        ("", [false, false]),
+        ("home = true", [true, false]),
+        ("hard_links = true", [false, true]),
+    ] {
+        let grant = format!("tools = [\"tools\"]\n[grants.\"count_lines.wasm\"]\n{granted}\n");
+        program.write("c.toml", grant);
+        let grants = ["--config", "c.toml", "grants", "count_lines"];
+        let text = program.run(&grants).stdout;
+        let word = |allowed| if allowed { "allowed" } else { "refused" };
+        let (home_word, links_word) = (word(home), word(hard_links));
+        let lines = format!("  home folder: {home_word}\n  hard links: {links_word}\n");
+        assert!(text.contains(&lines), "{granted}: {text}");
+        let run = program.run(&[&grants[..], &["--output", "json"]].concat());
+        let shown: Value = serde_json::from_str(&run.stdout).unwrap();
+        assert_eq!(
+            (&shown[0]["home"], &shown[0]["hard_links"]),
+            (&json!(home), &json!(hard_links)),
+            "{granted}"
+        );
+    }
 }

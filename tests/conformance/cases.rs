@@ -275,3 +275,15 @@ fn a_case_cannot_forge_lines_of_the_report() {
         1
     );
 }
+
+#[test]
+fn a_case_runs_under_the_limits_of_the_configuration() {
+    let path = format!("{0}/{0}/two.txt", "folder".repeat(40));
+    let case = json!({"tool": "count_lines", "arguments": {"skill_name": "a", "path": path},
+        "expect": {"error": {"kind": "output"}}});
+    let program = project(&[("a.json", &case.to_string())]);
+    program.write(&format!("skills/a/{path}"), "one\ntwo\n");
+    program.write("c.toml", "limits.output = 300\n");
+    let run = run_cases(&program, &["--config", "c.toml"]);
+    assert!(run.stdout.contains("\n  pass  case "), "{run:?}");
+}

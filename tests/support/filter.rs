@@ -14,6 +14,9 @@ const STATX: i64 = match cfg!(target_arch = "x86_64") {
     false => 291,
 };
 
+/// The number of `landlock_create_ruleset`, on every architecture.
+const LANDLOCK_CREATE_RULESET: i64 = 444;
+
 /// What the kernel says to a system call.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Answer {
@@ -31,6 +34,11 @@ pub(crate) fn answer_openat2_with(answer: Answer) {
 /// The same for `statx`.
 pub(crate) fn answer_statx_with(answer: Answer) {
     answer_with(STATX, answer);
+}
+
+/// The same for Landlock, the rules for files.
+pub(crate) fn answer_landlock_with(answer: Answer) {
+    answer_with(LANDLOCK_CREATE_RULESET, answer);
 }
 
 fn answer_with(call: i64, answer: Answer) {

@@ -47,6 +47,7 @@ attempts! {
     "read it by open" => |g| call(SYS_open, &[g.at("secret/file"), O_RDONLY as usize]);
     "read it over the root" => |g| open(g.at("skills/../secret/file"), O_RDONLY);
     "read it through a link in the root" => |g| open(g.at("skills/a/out"), O_RDONLY);
+    "read it through a link of the root" => |g| open(g.at("skills/linked/file"), O_RDONLY);
     "read it through a link in the cache" => |g| open(g.at("cache/confined/out"), O_RDONLY);
     "read it through the process's root" => |g| open_text(&format!("/proc/self/root{}", g.path("secret/file")), O_RDONLY);
     "read it by a descriptor without rights" => |g| open_handle(g, "secret/file", O_RDONLY);

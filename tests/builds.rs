@@ -7,6 +7,8 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use serde_json::json;
+
 use crate::support::process::Process;
 use crate::support::program::{Program, Run, finish};
 use crate::support::repository;
@@ -82,15 +84,15 @@ impl Machine {
     }
 
     pub(crate) fn build_with(&self, variables: &[(&str, &Path)]) -> Run {
-        let mut command = self.command();
+        let mut command = self.command(&["build"]);
         for (name, value) in variables {
             command.env(name, value);
         }
         finish(command, "")
     }
 
-    /// Returns a build in the project's folder, with a PATH that leads there in every way.
-    fn command(&self) -> Command {
+    /// Returns a command in the project's folder, with a PATH that leads there in every way.
+    fn command(&self, arguments: &[&str]) -> Command {
         let inside = [
             String::new(),
             ".".to_owned(),
@@ -99,7 +101,7 @@ impl Machine {
             self.path("link").display().to_string(),
             self.path("linked").display().to_string(),
         ];
-        let mut command = self.program.command(&["build"]);
+        let mut command = self.program.command(arguments);
         command
             .current_dir(&self.project)
             .env(
@@ -294,7 +296,7 @@ fn a_build_waits_for_another_of_the_same_project() {
     ] {
         let other = fs::File::open(&locked).unwrap();
         other.lock().unwrap();
-        let mut child = Process::start(&mut machine.command());
+        let mut child = Process::start(&mut machine.command(&["build"]));
         let mut line = String::new();
         let mut stderr = BufReader::new(child.stderr.take().unwrap());
         stderr.read_line(&mut line).unwrap();
@@ -508,6 +510,41 @@ fn lines_that_pip_reads_otherwise_are_refused_before_it_runs() {
         );
     }
     assert_eq!(machine.installed(), 0, "{:?}", machine.logged());
+}
+
+#[test]
+fn dev_runs_the_cases_with_the_limits_of_the_project() {
+    let machine = Machine::with_project("python");
+    let settings = machine.project.join("skillhost.toml");
+    let text = fs::read_to_string(&settings).unwrap();
+    fs::write(&settings, text + "\n[limits]\noutput = \"1KiB\"\n").unwrap();
+    fs::remove_dir_all(machine.project.join("cases")).unwrap();
+    // The answer names the path.
+    let path = vec!["x".repeat(200); 6].join("/");
+    let skill = "project/skills/sailing-terms";
+    machine.program.write(&format!("{skill}/{path}"), "one\n");
+    let case = json!({
+        "tool": "count_lines",
+        "arguments": {"skill_name": "sailing-terms", "path": path},
+        "expect": {"error": {"kind": "output"}},
+    });
+    let case = case.to_string();
+    machine.program.write("project/cases/large.json", case);
+    // It is started in another folder, which has no configuration.
+    let mut command = machine.command(&["dev", "project"]);
+    command.current_dir(machine.program.folder.path());
+    let mut dev = Process::start(&mut command);
+    let stdout = BufReader::new(dev.stdout.take().unwrap());
+    let lines = stdout.lines().map(Result::unwrap);
+    let lines: Vec<String> = lines
+        .take_while(|line| !line.starts_with("took "))
+        .collect();
+    assert!(
+        lines.iter().any(|line| line.ends_with(" pass")),
+        "{lines:?}"
+    );
+    let fails = lines.iter().any(|line| line.contains("case `large`"));
+    assert!(!fails, "{lines:?}");
 }
 
 #[test]

@@ -77,16 +77,22 @@ impl Machine {
         self.build_with(&[])
     }
 
+    /// Builds with other text in a file of the project.
+    fn build_with_text(&self, file: &str, text: &str) -> Run {
+        fs::write(self.project.join(file), text).unwrap();
+        self.build()
+    }
+
     pub(crate) fn build_with(&self, variables: &[(&str, &Path)]) -> Run {
-        let mut command = self.command();
+        let mut command = self.command(&["build"]);
         for (name, value) in variables {
             command.env(name, value);
         }
         finish(command, "")
     }
 
-    /// Returns a build in the project's folder, with a PATH that leads there in every way.
-    fn command(&self) -> Command {
+    /// Returns a command in the project's folder, with a PATH that leads there in every way.
+    fn command(&self, arguments: &[&str]) -> Command {
         let inside = [
             String::new(),
             ".".to_owned(),
@@ -95,7 +101,7 @@ impl Machine {
             self.path("link").display().to_string(),
             self.path("linked").display().to_string(),
         ];
-        let mut command = self.program.command(&["build"]);
+        let mut command = self.program.command(arguments);
         command
             .current_dir(&self.project)
             .env(
@@ -136,6 +142,11 @@ impl Machine {
         };
         paths.filter(|path| !is_of_project(path)).collect()
     }
+}
+
+/// Returns the text of a requirements file with one more hash.
+fn with_another_hash(text: &str, hash: &str) -> String {
+    text.replacen("--hash=", &format!("--hash=sha256:{hash} --hash="), 1)
 }
 
 #[test]
@@ -229,7 +240,10 @@ fn a_compiler_is_installed_once_for_each_state_of_the_lock_files() {
             match step {
                 "changed" => {
                     let text = fs::read_to_string(&lock).unwrap();
-                    let changed = text.replace("    ", "     ");
+                    let changed = match language {
+                        "python" => with_another_hash(&text, "00"),
+                        _ => text.replace("    ", "     "),
+                    };
                     assert_ne!(changed, text);
                     fs::write(&lock, changed).unwrap();
                     // Projects in Python share compilers by lock, and another may use it.
@@ -293,7 +307,7 @@ fn a_build_waits_for_another_of_the_same_project() {
     ] {
         let other = fs::File::open(&locked).unwrap();
         other.lock().unwrap();
-        let mut child = Process::start(&mut machine.command());
+        let mut child = Process::start(&mut machine.command(&["build"]));
         let mut line = String::new();
         let mut stderr = BufReader::new(child.stderr.take().unwrap());
         stderr.read_line(&mut line).unwrap();
@@ -337,7 +351,7 @@ fn removes_a_shared_compiler_that_no_build_used_for_a_month() {
     let before = machine.environments();
     let lock = machine.project.join("requirements.txt");
     let text = fs::read_to_string(&lock).unwrap();
-    fs::write(&lock, text.replace("    ", "     ")).unwrap();
+    fs::write(&lock, with_another_hash(&text, "00")).unwrap();
     assert_eq!(machine.build().code, 0);
     assert_eq!(machine.environments().len(), 2);
     let month = std::time::Duration::from_secs(31 * 24 * 3600);
@@ -348,7 +362,7 @@ fn removes_a_shared_compiler_that_no_build_used_for_a_month() {
     }
     // One is used again, which keeps it.
     assert_eq!(machine.build().code, 0);
-    fs::write(&lock, text.replace("    ", "      ")).unwrap();
+    fs::write(&lock, with_another_hash(&text, "01")).unwrap();
     assert_eq!(machine.build().code, 0);
     let after = machine.environments();
     assert_eq!(after.len(), 2, "{after:?}");
@@ -422,6 +436,129 @@ fn refuses_a_package_that_is_a_link_to_the_sources() {
             assert!(!machine.path("log.sources").exists(), "the compiler ran");
         }
     }
+}
+
+#[test]
+fn a_lock_of_npm_that_could_install_from_the_project_is_refused_before_npm_runs() {
+    let machine = Machine::with_project("javascript");
+    let lock = "package-lock.json";
+    let text = fs::read_to_string(machine.project.join(lock)).unwrap();
+    let manifest = fs::read_to_string(machine.project.join("package.json")).unwrap();
+    let with_key = |value: &str| text.replacen('{', &format!("{{\n  \"more\": {value},"), 1);
+    let place = "\"node_modules/@bytecodealliance/componentize-js\": {";
+    let with_member = |member: &str| text.replacen(place, &format!("{place}\n{member},"), 1);
+    let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
+    let not_json = "`package-lock.json`, line ";
+    let not_of_registry = "may name only packages of a registry";
+    for (file, changed, message) in [
+        // npm reads these, and a strict reader of JSON does not.
+        (lock, format!("\u{feff}{text}"), not_json),
+        (lock, with_key(&deep), not_json),
+        (lock, with_key("\"\\ud800\""), not_json),
+        (lock, String::new(), not_json),
+        // npm 6 wrote another form, which npm still reads.
+        (
+            lock,
+            r#"{"lockfileVersion": 1, "dependencies": {"a": {"version": "file:a.tgz"}}}"#
+                .to_owned(),
+            "`lockfileVersion` is not 2 or 3",
+        ),
+        (
+            lock,
+            text.replacen("\"lockfileVersion\": 3", "\"lockfileVersion\": 1", 1),
+            "`lockfileVersion` is not 2 or 3",
+        ),
+        // npm reads the folder `/project@0.23.0`.
+        (lock, with_member("\"name\": \"/project\""), not_of_registry),
+        // npm replaces what is locked by what another package asks for.
+        (
+            lock,
+            text.replacen(
+                "\"@bytecodealliance/jco\": \"^",
+                "\"@bytecodealliance/jco\": \"file:/project/",
+                1,
+            ),
+            not_of_registry,
+        ),
+        (
+            "package.json",
+            manifest.replacen(
+                '{',
+                "{\"peerDependencies\": {\"acorn\": \"file:/a.tgz\"},",
+                1,
+            ),
+            not_of_registry,
+        ),
+        (
+            "package.json",
+            format!("\u{feff}{manifest}"),
+            "`package.json`, line 1",
+        ),
+    ] {
+        assert!(changed != text && changed != manifest, "{changed}");
+        fs::write(machine.project.join(lock), &text).unwrap();
+        fs::write(machine.project.join("package.json"), &manifest).unwrap();
+        let run = machine.build_with_text(file, &changed);
+        assert_eq!(run.code, 1, "{message}: {run:?}");
+        assert!(run.stderr.contains(message), "{message}: {}", run.stderr);
+    }
+    assert_eq!(machine.installed(), 0, "{:?}", machine.logged());
+}
+
+#[test]
+fn lines_that_pip_reads_otherwise_are_refused_before_it_runs() {
+    let machine = Machine::with_project("python");
+    let lock = "requirements.txt";
+    let text = fs::read_to_string(machine.project.join(lock)).unwrap();
+    for more in [
+        "one==1.0 --hash=sha256:00 \\\n    # a comment \\\n/project/evil-1.0-py3-none-any.whl\n",
+        "one==1.0 --hash=sha256:00 # a comment\u{c}--index-url=https://evil.example/simple\n",
+        "evil-1.0-py3-none-any.whl;python_version=='3.12' --hash=sha256:00\n",
+    ] {
+        let run = machine.build_with_text(lock, &format!("{text}{more}"));
+        assert_eq!(run.code, 1, "{more}: {run:?}");
+        assert!(
+            run.stderr.contains("`requirements.txt`, line "),
+            "{}",
+            run.stderr
+        );
+    }
+    assert_eq!(machine.installed(), 0, "{:?}", machine.logged());
+}
+
+#[test]
+fn dev_runs_the_cases_with_the_limits_of_the_project() {
+    let machine = Machine::with_project("python");
+    let settings = machine.project.join("skillhost.toml");
+    let text = fs::read_to_string(&settings).unwrap();
+    fs::write(&settings, text + "\n[limits]\noutput = \"1KiB\"\n").unwrap();
+    fs::remove_dir_all(machine.project.join("cases")).unwrap();
+    // The answer names the path.
+    let path = vec!["x".repeat(200); 6].join("/");
+    let skill = "project/skills/sailing-terms";
+    machine.program.write(&format!("{skill}/{path}"), "one\n");
+    let case = json!({
+        "tool": "count_lines",
+        "arguments": {"skill_name": "sailing-terms", "path": path},
+        "expect": {"error": {"kind": "output"}},
+    });
+    let case = case.to_string();
+    machine.program.write("project/cases/large.json", case);
+    // It is started in another folder, which has no configuration.
+    let mut command = machine.command(&["dev", "project"]);
+    command.current_dir(machine.program.folder.path());
+    let mut dev = Process::start(&mut command);
+    let stdout = BufReader::new(dev.stdout.take().unwrap());
+    let lines = stdout.lines().map(Result::unwrap);
+    let lines: Vec<String> = lines
+        .take_while(|line| !line.starts_with("took "))
+        .collect();
+    assert!(
+        lines.iter().any(|line| line.ends_with(" pass")),
+        "{lines:?}"
+    );
+    let fails = lines.iter().any(|line| line.contains("case `large`"));
+    assert!(!fails, "{lines:?}");
 }
 
 #[test]

@@ -291,10 +291,12 @@ fn the_broker_opens_what_lies_in_the_operators_folders_and_nothing_else() {
     denied("gone/a");
     symlink("../other", at("linked/more")).unwrap();
     open("other/e").unwrap();
-    // The links of a skill's author open nothing.
-    program.write("linked/author/SKILL.md", SKILL);
-    symlink("../../old", at("linked/author/link")).unwrap();
-    denied("old/a");
+    // The links of a skill's author open nothing, however the document's name is spelled.
+    for name in ["SKILL.md", "SKILL.MD", "skill.md", "Skill.md"] {
+        program.write(&format!("linked/of-{name}/{name}"), SKILL);
+        symlink("../../old", at(&format!("linked/of-{name}/link"))).unwrap();
+        denied("old/a");
+    }
     // What may be opened may be watched.
     let inotify = rustix::fs::inotify::init(rustix::fs::inotify::CreateFlags::CLOEXEC).unwrap();
     let events = rustix::fs::inotify::WatchFlags::CREATE.bits();

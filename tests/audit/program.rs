@@ -115,6 +115,29 @@ fn a_log_is_verified_from_the_command_line() {
 }
 
 #[test]
+fn a_fifo_is_no_file_of_a_log_and_nothing_waits_for_it() {
+    let program = signed("");
+    assert_eq!(read_skill(&program), 0);
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        program.folder.path().join("fifo"),
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR,
+        0,
+    )
+    .unwrap();
+    for arguments in [
+        &["verify", "log", "fifo", "--key", "public"][..],
+        &["show", "fifo"],
+    ] {
+        let run = program.run(&[&["audit"], arguments].concat());
+        assert_eq!(run.code, 4, "{arguments:?}: {run:?}");
+        let said = run.stderr.contains("`fifo`") && run.stderr.contains("not a regular file");
+        assert!(said, "{arguments:?}: {}", run.stderr);
+    }
+}
+
+#[test]
 fn the_digest_of_an_argument_is_found_with_the_key() {
     let program = signed("");
     assert_eq!(read_skill(&program), 0);

@@ -376,6 +376,56 @@ fn a_refused_call_still_has_a_message_for_the_model() {
 }
 
 #[test]
+fn a_call_whose_arguments_cannot_be_read_is_recorded_and_answered() {
+    let program = program();
+    let many = "x".repeat((1 << 20) + 1);
+    let calls = [
+        ("get_skill", "{\"skill_na", ""),
+        ("get_skill", "skill_name", ""),
+        ("get_skill", "-", many.as_str()),
+        ("none", "{\"skill_na", ""),
+    ];
+    for (tool, arguments, stdin) in calls {
+        let words = [
+            "--audit",
+            "log",
+            "call",
+            tool,
+            arguments,
+            "--output",
+            "message",
+            "--tool-call-id",
+            "c1",
+        ];
+        let run = program.run_with(&words, stdin);
+        assert_eq!(run.code, 2, "{run:?}");
+        let message: Value = serde_json::from_str(&run.stdout).unwrap();
+        let content = message["content"].as_str().unwrap();
+        assert!(content.starts_with("ERROR: "), "{content}");
+        assert_eq!(message["tool_call_id"], "c1");
+    }
+    let log = std::fs::read_to_string(program.folder.path().join("log")).unwrap();
+    let records = log.lines().map(|line| {
+        let record: Value = serde_json::from_str(line).unwrap();
+        json!([
+            record["id"],
+            record["tool"],
+            record["outcome"],
+            record["reason"]
+        ])
+    });
+    assert_eq!(
+        records.collect::<Vec<_>>(),
+        [
+            json!(["c1", "get_skill", "refused", "arguments"]),
+            json!(["c1", "get_skill", "refused", "arguments"]),
+            json!(["c1", "get_skill", "refused", "arguments"]),
+            json!(["c1", "none", "refused", "unknown-tool"]),
+        ]
+    );
+}
+
+#[test]
 fn a_message_cannot_forge_another() {
     let run = program().run(&["call", "x\nskillhost: forged"]);
     assert_eq!(run.stderr.lines().count(), 1, "{}", run.stderr);

@@ -11,6 +11,7 @@ mod fault;
 mod javascript;
 mod merge;
 mod metadata;
+mod npm_lock;
 mod place;
 mod project;
 mod python;

@@ -104,21 +104,23 @@ impl CallCommand {
     ) -> anyhow::Result<Exit> {
         let host = builder.build().await?;
         report_problems(&host);
-        let arguments = match self.arguments(&host) {
-            Ok(arguments) => arguments,
-            Err(error) => return Ok(self.refused(&host, &config, &error)),
-        };
-        if self.transcript {
-            terminal::say(&message::call_line(&self.tool, &arguments));
-        }
-        let text = arguments.to_string();
-        options.prepare_search(&host, &self.tool, &text).await;
         let mut caller = Caller::new(Transport::Cli);
         if let Some(id) = &self.tool_call_id {
             caller = caller.id(id);
         }
-        let noted = host.noted_skill(&self.tool, &arguments);
-        let outcome = host.call_from(&caller, &self.tool, arguments).await;
+        let mut noted = None;
+        let outcome = match self.arguments(&host) {
+            Ok(arguments) => {
+                if self.transcript {
+                    terminal::say(&message::call_line(&self.tool, &arguments));
+                }
+                let text = arguments.to_string();
+                options.prepare_search(&host, &self.tool, &text).await;
+                noted = host.noted_skill(&self.tool, &arguments);
+                host.call_from(&caller, &self.tool, arguments).await
+            }
+            Err(error) => host.refuse(&caller, &self.tool, error).await,
+        };
         if let Some(skill) = noted.filter(|_| outcome.is_ok())
             && let Some(note) = host.script_note(&caller, &skill).await
         {

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use serde_json::{Value, json};
 use skillhost::check::{Finding, Severity, check_folder};
+use skillhost::internal::is_skill_md;
 use skillhost::{Catalog, Line, SkillsRoot};
 
 use crate::exit::Exit;
@@ -117,12 +118,9 @@ fn check_target(target: &Path, depth: usize, into: &mut Vec<CheckedSkill>) {
         let skill = target.display().to_string();
         into.push(CheckedSkill::new(skill, findings));
     };
-    let is_skill_md = target
-        .file_name()
-        .and_then(|name| name.to_str())
-        .is_some_and(|name| name.eq_ignore_ascii_case("SKILL.md"));
+    let names_skill_md = target.file_name().is_some_and(is_skill_md);
     // The path of a symlink that leads to nothing names a SKILL.md too.
-    if is_skill_md && !target.is_dir() {
+    if names_skill_md && !target.is_dir() {
         let folder = match target.parent() {
             Some(folder) if folder != Path::new("") => folder,
             _ => Path::new("."),

@@ -7,15 +7,17 @@ use std::process::ExitCode;
 pub(crate) enum Exit {
     /// The verb did what was asked.
     Ok = 0,
-    /// The tool answered with a failure, `check` or `test` found an error, or a
-    /// project or a component is faulty.
+    /// The tool answered with a failure, or its answer had no room for all files of
+    /// `--output-dir`; `check` or `test` found an error; or a project or a component is
+    /// faulty.
     Failure = 1,
     /// The command line or the tool's arguments are wrong, or `respond` could not
     /// answer a message.
     Usage = 2,
     /// The host stopped the tool, at a limit or a trap.
     Stopped = 3,
-    /// The configuration, a folder or a component cannot be used.
+    /// The configuration, a folder or a component cannot be used, or a file cannot be
+    /// written.
     Setup = 4,
 }
 

@@ -47,7 +47,7 @@ use std::sync::Arc;
 
 use clap::{Parser, Subcommand};
 use rustix::process::{Resource, Rlimit};
-use skillhost::internal::{compile_component_confined, processors};
+use skillhost::internal::{compile_component_confined, is_skill_md, processors};
 use skillhost::{Line, Observer};
 
 use exit::Exit;
@@ -95,7 +95,7 @@ pub fn run(observer: Option<Arc<dyn Observer>>) -> ExitCode {
         return child_task(skillhost_identity::fetch_keys());
     }
     if first == skillhost_confine::broker::ARGUMENT {
-        return child_task(skillhost_confine::broker::run());
+        return child_task(skillhost_confine::broker::run(is_skill_md));
     }
     if first == trace::LOCATE_ARGUMENT {
         return child_task(

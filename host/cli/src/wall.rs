@@ -27,7 +27,8 @@ use anyhow::{Context as _, bail};
 use clap::{Args, ValueEnum};
 use skillhost::config::{Config, Confinement};
 use skillhost::internal::{
-    ChildHandle, Delegate, EXPLICIT_CHECKS, look_at_machine, make_audit_log, set_delegate,
+    ChildHandle, Delegate, EXPLICIT_CHECKS, is_skill_md, look_at_machine, make_audit_log,
+    set_delegate,
 };
 use skillhost::{COMPILE_ARGUMENT, HostBuilder};
 use skillhost_confine::broker::{
@@ -158,7 +159,7 @@ fn wall(options: &CommonOptions, config: &Config) -> Wall {
     }
     for folder in folders(config) {
         if folder.follows_links {
-            let targets = link_targets(&folder.path, folder.depth);
+            let targets = link_targets(&folder.path, folder.depth, is_skill_md);
             wall = targets.into_iter().fold(wall, Wall::read);
         }
         wall = wall.read(folder.path);

@@ -13,6 +13,8 @@ mod socket_file;
 
 pub mod broker;
 
+use std::ffi::OsStr;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -134,20 +136,27 @@ pub fn confine_child() -> anyhow::Result<()> {
 }
 
 /// Returns the folders that symlinks in a folder lead to, down to a depth. It follows no
-/// link, and does not look into skills: their links are their authors'.
-pub fn link_targets(folder: &Path, depth: usize) -> Vec<PathBuf> {
+/// link, and does not look into skills below it, which are folders with a file of such a
+/// name: their links are their authors'.
+pub fn link_targets(folder: &Path, depth: usize, is_skill_md: fn(&OsStr) -> bool) -> Vec<PathBuf> {
     let mut targets = Vec::new();
-    let mut folders = vec![(folder.to_owned(), depth)];
-    let mut looked_at = 0;
-    while let Some((folder, depth)) = folders.pop() {
-        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
-            looked_at += 1;
-            if looked_at > MOST_ENTRIES {
-                return targets;
-            }
+    let mut folders = vec![(folder.to_owned(), depth, false)];
+    let mut left = MOST_ENTRIES;
+    while let Some((folder, depth, is_below)) = folders.pop() {
+        let entries = std::fs::read_dir(folder);
+        let entries =
+            entries.and_then(|entries| entries.take(left).collect::<io::Result<Vec<_>>>());
+        let entries = entries.unwrap_or_default();
+        left -= entries.len();
+        let is_skill = || entries.iter().any(|entry| is_skill_md(&entry.file_name()));
+        // The name may be among the entries that are left out.
+        if is_below && (left == 0 || is_skill()) {
+            continue;
+        }
+        for entry in entries {
             match entry.file_type() {
-                Ok(kind) if kind.is_dir() && depth > 1 && !is_skill(&entry.path()) => {
-                    folders.push((entry.path(), depth - 1));
+                Ok(kind) if kind.is_dir() && depth > 1 => {
+                    folders.push((entry.path(), depth - 1, true));
                 }
                 Ok(kind) if kind.is_symlink() => {
                     let target = entry.path().canonicalize();
@@ -158,11 +167,4 @@ pub fn link_targets(folder: &Path, depth: usize) -> Vec<PathBuf> {
         }
     }
     targets
-}
-
-/// Checks whether a folder is a skill, with something by the name of its document.
-fn is_skill(folder: &Path) -> bool {
-    ["SKILL.md", "skill.md"]
-        .iter()
-        .any(|name| folder.join(name).symlink_metadata().is_ok())
 }

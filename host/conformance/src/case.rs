@@ -9,8 +9,8 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use skillhost::Line;
 use skillhost::internal::nearest;
+use skillhost::{CallOutcome, FailureKind, Line, RefusalKind, StopKind};
 
 /// A call, and the result that the author expects.
 #[derive(Debug, Clone, PartialEq)]
@@ -45,27 +45,14 @@ const EXPECT: [&str; 4] = ["text", "contains", "record", "error"];
 const RECORD: &str = "an object; that of an answer which is no object is `{\"result\": …}`";
 const ERROR: [&str; 3] = ["kind", "message", "contains"];
 
-/// The kinds of calls without an answer: the tool's own failures, invalid
-/// arguments, and the limits and traps that stop a tool.
-const KINDS: [&str; 17] = [
-    "invalid-arguments",
-    "not-found",
-    "refused",
-    "unreadable",
-    "failed",
-    "arguments",
-    "time",
-    "memory",
-    "output",
-    "table-elements",
-    "instances",
-    "tables",
-    "stack",
-    "hostcall-fuel",
-    "handles",
-    "directory-entries",
-    "trap",
-];
+/// Returns the kinds of calls without an answer: the tool's own failures, invalid
+/// arguments, and the reasons for which the host stops a tool.
+fn kinds() -> Vec<&'static str> {
+    let failures = FailureKind::ALL.iter().map(|kind| kind.name());
+    let refused = CallOutcome::Refused(RefusalKind::Arguments).reason();
+    let stops = StopKind::ALL.iter().map(|kind| kind.name());
+    failures.chain(refused).chain(stops).collect()
+}
 
 /// Reads the cases of a file. `stem` names those without a name. With `unfinished`,
 /// a case may lack `expect`.
@@ -174,12 +161,13 @@ impl<'a> CaseText<'a> {
             match &*key {
                 "kind" => {
                     let word: String = self.value(value, "`kind`", "a text")?;
-                    if !KINDS.contains(&&*word) {
+                    let kinds = kinds();
+                    if !kinds.contains(&&*word) {
                         bail!(
                             "{}: unknown kind `{}`{}",
                             self.place(value),
                             Line::new(&word),
-                            hint(&word, &KINDS)
+                            hint(&word, &kinds)
                         );
                     }
                     kind = Some(word);

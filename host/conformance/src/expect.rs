@@ -310,6 +310,30 @@ mod tests {
     }
 
     #[test]
+    fn reads_again_what_it_writes_of_every_stop() {
+        let not_granted = Stop::NotGranted {
+            skill: "a".to_owned(),
+            component: "c.wasm".to_owned(),
+        };
+        let trap = Stop::Trap("cause".to_owned());
+        for stop in [
+            Stop::HostMemory,
+            Stop::Busy,
+            Stop::NotRecorded,
+            Stop::Memory(1),
+            not_granted,
+            trap,
+        ] {
+            let ended = Err(CallError::Stopped {
+                tool: "t".to_owned(),
+                stop,
+                help: Help::default(),
+            });
+            assert_eq!(expect(Expect::of(&ended, None)).check(&ended), Ok(()));
+        }
+    }
+
+    #[test]
     fn writes_an_expectation_that_the_result_meets() {
         let details = r#"{"a": 1, "b": [{"c": 2, "d": 3}]}"#;
         for (ended, before, written) in [

@@ -200,6 +200,19 @@ impl Host {
             .await
     }
 
+    /// Refuses a call whose arguments could not be read, for that reason. It is in the
+    /// audit log as those are that [`Host::call_from`] refuses. An unknown tool, and a
+    /// record that cannot be written, are errors that go before.
+    pub async fn refuse(
+        &self,
+        caller: &Caller,
+        tool: &str,
+        reason: CallError,
+    ) -> Result<Output, CallError> {
+        self.run_recorded(caller, self.tool(tool), tool, Err(reason))
+            .await
+    }
+
     /// Calls a tool as [`Host::call_from`] does, with the arguments as the model wrote
     /// them. Arguments that are not JSON are an error of the call, and are in the audit
     /// log.

@@ -132,6 +132,7 @@ pub mod internal {
         ChildHandle, Delegate, opened_or_asked, set as set_delegate, watched_or_asked,
     };
     pub use crate::sandbox::engine::{look_at_machine, processors};
+    pub use crate::skill::skill_md::is_skill_md;
     pub use crate::text::digest::hex;
     pub use crate::text::digest::sha256_hex;
     pub use crate::text::media_type;

@@ -12,7 +12,7 @@ use super::project::Project;
 use super::requirements::{self, Requirement};
 use super::step::Step;
 use super::venv::{self, LOCK, Venv};
-use super::{Fault, RIGHTS, javascript};
+use super::{Fault, RIGHTS, javascript, npm_lock};
 use crate::exit::Exit;
 use crate::kit::Language;
 use crate::terminal::{self, format_line};
@@ -248,7 +248,7 @@ fn add_npm(
         write(&folder.path().join(file), &project.text(file)?)?;
     }
     let before = read(&folder.path().join(FILES[1]))?;
-    javascript::names_only_registries(folder.path())?;
+    npm_lock::check(folder.path())?;
     let mut command = project
         .programs
         .command(javascript::npm(&project.programs)?);
@@ -267,7 +267,7 @@ fn add_npm(
              with `{name}==VERSION`"
         ))
     })?;
-    javascript::names_only_registries(folder.path())?;
+    npm_lock::check(folder.path())?;
     let after = read(&folder.path().join(FILES[1]))?;
     let pinned = newly_locked(&before, &after)?;
     for file in FILES {
@@ -361,7 +361,7 @@ mod tests {
                     "metadata": {"name": name, "version": version},
                     "download_info": {
                         "url": format!("https://registry.example/{name}-{version}-{tag}.whl"),
-                        "archive_info": {"hashes": {"sha256": format!("{name}{tag}")}},
+                        "archive_info": {"hashes": {"sha256": format!("{name}{}", &tag[..3])}},
                     },
                 })
             })
@@ -373,7 +373,7 @@ mod tests {
     fn pins_what_the_lock_lacks() {
         let compiler = "componentize-py==0.25.1 \\\n    --hash=sha256:00\n";
         let any = "py3-none-any";
-        let one = "one==1.0 \\\n    --hash=sha256:onepy3-none-any\n";
+        let one = "one==1.0 \\\n    --hash=sha256:onepy3\n";
         for (before, packages, after, count) in [
             (
                 "",
@@ -386,7 +386,7 @@ mod tests {
             (
                 one,
                 vec![("one", "1.0", "linux")],
-                one.trim_end().to_owned() + " \\\n    --hash=sha256:onelinux\n",
+                one.trim_end().to_owned() + " \\\n    --hash=sha256:onelin\n",
                 1,
             ),
             // Another version.

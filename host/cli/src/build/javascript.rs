@@ -6,10 +6,9 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use serde_json::Value;
-
 use super::Fault;
 use super::environment::{Environment, Recipe};
+use super::npm_lock;
 use super::project::Project;
 use super::search::SearchPath;
 use super::step::{self, Step};
@@ -83,7 +82,7 @@ pub(super) const SHORT_RETRIES: [&str; 2] = [
 
 /// Installs the packages of the lock file.
 fn install(programs: &SearchPath, environment: &Path) -> Result<(), Fault> {
-    names_only_registries(environment)?;
+    npm_lock::check(environment)?;
     let mut command = programs.command(npm(programs)?);
     command
         .args([
@@ -125,54 +124,6 @@ fn install(programs: &SearchPath, environment: &Path) -> Result<(), Fault> {
 /// Finds npm.
 pub(super) fn npm(programs: &SearchPath) -> Result<PathBuf, Fault> {
     programs.find("npm").map_err(|fault| fault.fix(HOW))
-}
-
-/// Refuses a folder whose manifest or lock names anything but packages of a registry.
-pub(super) fn names_only_registries(folder: &Path) -> Result<(), Fault> {
-    let text = |name| fs::read_to_string(folder.join(name)).unwrap_or_default();
-    match beside_registry(&text("package.json"), &text("package-lock.json")) {
-        None => Ok(()),
-        Some(beside) => Err(Fault::project(format!(
-            "`package.json` and `package-lock.json` may name only packages of the registry: {beside}"
-        ))
-        .fix("put your own modules into `src`")),
-    }
-}
-
-/// Finds a dependency or a locked package that is not from a registry. Guards against:
-/// a compiler that lies in the project.
-fn beside_registry(manifest: &str, locked: &str) -> Option<String> {
-    let is_version = |text: &str| {
-        let is_of_version = |c: char| c.is_ascii_alphanumeric() || ".+-".contains(c);
-        text.starts_with(|c: char| c.is_ascii_digit()) && text.chars().all(is_of_version)
-    };
-    let read = |text: &str| serde_json::from_str::<Value>(text).unwrap_or_default();
-    let (manifest, locked) = (read(manifest), read(locked));
-    if manifest.get("workspaces").is_some() {
-        return Some("`workspaces`".to_owned());
-    }
-    let kinds = ["dependencies", "devDependencies", "optionalDependencies"];
-    let mut wanted = kinds.iter().filter_map(|kind| manifest[kind].as_object());
-    let wanted = wanted.find_map(|wanted| {
-        let mut wanted = wanted.iter();
-        let beside =
-            wanted.find(|(_, range)| range.as_str().is_none_or(|it| it.contains([':', '/'])));
-        beside.map(|(name, range)| format!("`{name}` is {range}"))
-    });
-    let packages = locked["packages"].as_object();
-    let mut packages = packages
-        .into_iter()
-        .flatten()
-        .filter(|(place, _)| !place.is_empty());
-    wanted.or_else(|| {
-        let beside = packages.find(|(_, package)| {
-            let text = |key: &str| package.get(key).map(|value| value.as_str().unwrap_or(":"));
-            text("resolved").is_some_and(|from| !from.starts_with("https://"))
-                || text("name").is_some_and(|name| name.contains(':'))
-                || !text("version").is_some_and(is_version)
-        });
-        beside.map(|(place, _)| format!("`{place}`"))
-    })
 }
 
 /// Finds a package that is a link. Guards against: a lock file that replaces one of
@@ -268,41 +219,6 @@ fn is_trace(line: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn accepts_only_packages_of_a_registry() {
-        let manifest = r#"{"dependencies": {"one": "^1.0.0", "two": "1.x || >=2"}}"#;
-        let locked = |package: &str| {
-            format!(r#"{{"packages": {{"": {{"name": "own"}}, "node_modules/one": {package}}}}}"#)
-        };
-        for plain in [
-            r#"{"version": "1.0.0"}"#,
-            r#"{"version": "1.0.0-rc.1+b", "resolved": "https://registry.example/one.tgz"}"#,
-        ] {
-            assert_eq!(beside_registry(manifest, &locked(plain)), None, "{plain}");
-        }
-        for package in [
-            r#"{"version": "1.0.0", "resolved": "file:../one.tgz"}"#,
-            r#"{"version": "1.0.0", "resolved": "../one.tgz"}"#,
-            r#"{"version": "1.0.0", "resolved": "git+ssh://host/one"}"#,
-            r#"{"version": "file:../one.tgz"}"#,
-            r#"{"version": "1.0.0", "name": "one@file:../one"}"#,
-            r#"{"resolved": "../one", "link": true}"#,
-            r#"{"version": 1}"#,
-        ] {
-            let beside = beside_registry(manifest, &locked(package));
-            assert_eq!(beside.as_deref(), Some("`node_modules/one`"), "{package}");
-        }
-        for manifest in [
-            r#"{"dependencies": {"one": "file:../one"}}"#,
-            r#"{"devDependencies": {"one": "owner/one"}}"#,
-            r#"{"optionalDependencies": {"one": "https://host/one.tgz"}}"#,
-            r#"{"workspaces": ["one"]}"#,
-        ] {
-            let beside = beside_registry(manifest, &locked(r#"{"version": "1.0.0"}"#));
-            assert!(beside.is_some(), "{manifest}");
-        }
-    }
 
     #[test]
     fn keeps_only_lines_about_the_project() {

@@ -9,9 +9,12 @@ const COMPILERS: [&str; 2] = ["componentize-py", "ziglang"];
 pub(super) struct Requirement<'a> {
     /// The name, as registries compare names.
     pub(super) name: String,
-    pub(super) version: &'a str,
+    pub(super) version: String,
     /// Its lines.
     pub(super) text: &'a str,
+    /// What was understood of them, in one line. pip gets this alone: it reads more in a
+    /// file than is understood here.
+    line: String,
 }
 
 impl Requirement<'_> {
@@ -20,40 +23,74 @@ impl Requirement<'_> {
     }
 }
 
-/// Reads a requirements file. The error is a line that names anything but a package of
-/// the registry, by version and hashes: a path, a URL, an option. Guards against: a
-/// compiler that lies in the project.
+/// Reads a requirements file. The error is the number of a line that names anything but a
+/// package of the registry, by version and hashes, and what is wrong with it. Guards
+/// against: a compiler that lies in the project.
 pub(super) fn read(text: &str) -> Result<Vec<Requirement<'_>>, String> {
+    // pip ends lines at more characters than at a line feed, and a line that is a comment
+    // has no next one for it.
+    for (at, line) in text.lines().enumerate() {
+        let wrong = match line.ends_with('\\') && line.contains('#') {
+            true => "a comment ends in a backslash",
+            false if line.chars().all(|c| matches!(c, ' '..='~' | '\t')) => continue,
+            false => "a character is not printable ASCII",
+        };
+        return Err(format!("line {}: {wrong}", at + 1));
+    }
     let mut found = Vec::new();
-    for lines in logical_lines(text) {
-        let line = lines.replace("\\\r\n", " ").replace("\\\n", " ");
-        let without_comments: Vec<&str> = line
-            .lines()
-            .map(|line| line.split_once(" #").map_or(line, |(line, _comment)| line))
-            .collect();
-        let line = without_comments.join(" ");
-        let line = line.trim();
-        if line.is_empty() || line.starts_with('#') {
+    for (number, text) in logical_lines(text) {
+        let line = text.lines().map(without_comment);
+        let line: String = line.map(|line| line.trim_end_matches('\\')).collect();
+        if line.trim().is_empty() {
             continue;
         }
-        let is_plain = !line.contains(['@', '/', '\\', '$', '%'])
-            && line
-                .split_whitespace()
-                .all(|word| !word.starts_with('-') || word.starts_with("--hash=sha256:"));
-        let Some((name, _)) = line.split_once("==").filter(|_| is_plain) else {
-            return Err(line.to_owned());
-        };
-        let is_of_version = |c: char| c.is_ascii_alphanumeric() || ".+!*".contains(c);
-        let start = lines.find("==").map_or(0, |at| at + 2);
-        let version = lines[start..].trim_start();
-        let end = version.find(|c| !is_of_version(c)).unwrap_or(version.len());
-        found.push(Requirement {
-            name: normal_name(name.split('[').next().unwrap_or_default()),
-            version: &version[..end],
-            text: lines,
-        });
+        found.push(requirement(&line, text).ok_or_else(|| {
+            format!(
+                "line {number}: only packages of the registry may stand there, by version and \
+                 hashes: `{}`",
+                line.trim()
+            )
+        })?);
     }
     Ok(found)
+}
+
+/// Reads a line such as `one[more]==1.0 ; python_version < "3.12" --hash=sha256:0123`.
+fn requirement<'a>(line: &str, text: &'a str) -> Option<Requirement<'a>> {
+    if line.contains(['@', '/', '\\', '$', '%', '#']) {
+        return None;
+    }
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let options = words.iter().position(|word| word.starts_with('-'));
+    let (wanted, options) = words.split_at(options.unwrap_or(words.len()));
+    let is_hash = |word: &&str| {
+        let digest = word.strip_prefix("--hash=sha256:");
+        digest.is_some_and(|digest| digest.chars().all(|c| c.is_ascii_alphanumeric()))
+    };
+    let wanted = wanted.join(" ");
+    let package = wanted.split(';').next()?;
+    let (name, version) = package.split_once("==")?;
+    let version = version.trim();
+    let is_of_name = |c: char| c.is_ascii_alphanumeric() || "-._[], ".contains(c);
+    let is_of_version = |c: char| c.is_ascii_alphanumeric() || ".+!*".contains(c);
+    let is_plain = name.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && name.chars().all(is_of_name)
+        && version.starts_with(|c: char| c.is_ascii_digit())
+        && version.chars().all(is_of_version)
+        && options.iter().all(is_hash);
+    is_plain.then(|| Requirement {
+        name: normal_name(name.split('[').next().unwrap_or_default()),
+        version: version.to_owned(),
+        text,
+        line: words.join(" "),
+    })
+}
+
+/// Returns a line up to its comment, if it has one.
+fn without_comment(line: &str) -> &str {
+    let mut marks = line.match_indices('#').map(|(at, _)| at);
+    let begins = |at: &usize| *at == 0 || line[..*at].ends_with([' ', '\t']);
+    marks.find(begins).map_or(line, |at| &line[..at])
 }
 
 /// Returns a package's name as registries compare names.
@@ -69,24 +106,23 @@ pub(super) fn split(requirements: &[Requirement<'_>]) -> (String, String) {
         let of_kind = requirements
             .iter()
             .filter(|it| it.is_compiler() == is_compiler);
-        of_kind
-            .map(|it| format!("{}\n", it.text.trim_end()))
-            .collect()
+        of_kind.map(|it| format!("{}\n", it.line)).collect()
     };
     (text(true), text(false))
 }
 
-/// Splits a text into lines, each with those that a backslash at the end adds.
-fn logical_lines(text: &str) -> Vec<&str> {
-    let (mut found, mut start, mut at) = (Vec::new(), 0, 0);
-    for line in text.split_inclusive('\n') {
+/// Splits a text into lines, each with those that a backslash at the end adds, and with
+/// the number of its first.
+fn logical_lines(text: &str) -> Vec<(usize, &str)> {
+    let (mut found, mut start, mut at, mut first) = (Vec::new(), 0, 0, 1);
+    for (index, line) in text.split_inclusive('\n').enumerate() {
         at += line.len();
-        if !line.trim_end().ends_with('\\') {
-            found.push(&text[start..at]);
-            start = at;
+        if !line.trim_end_matches(['\r', '\n']).ends_with('\\') {
+            found.push((first, &text[start..at]));
+            (start, first) = (at, index + 2);
         }
     }
-    found.push(&text[start..]);
+    found.push((first, &text[start..]));
     found
 }
 
@@ -103,6 +139,7 @@ mod tests {
             "# a comment\n",
             &format!("one==1.0 \\\n    {HASH} \\\n    {HASH}\n    # via two\n"),
             &format!("one[more]==1.0 ; python_version < \"3.12\" \\\n    {HASH}\n"),
+            &format!("one==1.0 \\\r\n\t{HASH}\t# a comment\r\n"),
         ] {
             assert!(read(plain).is_ok(), "{plain}");
         }
@@ -115,9 +152,38 @@ mod tests {
             "--no-binary :all:",
             "one==1.0 --hash=sha256:0000 --config-settings=x",
             "one==${VERSION}",
+            "one-1.0-py3-none-any.whl;python_version=='3.12' --hash=sha256:0000",
+            "one==1.0 one.whl;python_version=='3.12' --hash=sha256:0000",
+            "one==1.0 --hash=sha256:0000 two==2.0",
+            "one==1.0 --hash=sha256:\"00",
+            "one===1.0",
+            "one==1.0#a --hash=sha256:0000",
+            "one==1.0\\ ",
+            "one==1.0\\\n--hash=sha256:0000",
         ] {
-            let text = format!("two==2.0 {HASH}\n{line}\n");
-            assert_eq!(read(&text), Err(line.to_owned()));
+            let text = format!("# by hand\ntwo==2.0 \\\n  {HASH}\n{line}\n");
+            let error = read(&text).unwrap_err();
+            assert!(
+                error.starts_with("line 4: only packages"),
+                "{line}: {error}"
+            );
+        }
+    }
+
+    #[test]
+    fn refuses_what_pip_splits_into_other_lines() {
+        for end in "\r\u{b}\u{c}\u{1c}\u{1d}\u{1e}\u{85}\u{2028}\u{2029}\u{feff}\0é".chars() {
+            let text = format!("one==1.0 {HASH}\ntwo==2.0 {HASH} # by hand{end}--index-url=x\n");
+            let error = read(&text).unwrap_err();
+            assert_eq!(
+                error, "line 2: a character is not printable ASCII",
+                "{end:?}"
+            );
+        }
+        for comment in ["# by hand \\", "    # by hand\\", "two==2.0 # by hand \\"] {
+            let text = format!("one==1.0 \\\n    {HASH} \\\n{comment}\n/project/evil.whl\n");
+            let error = read(&text).unwrap_err();
+            assert_eq!(error, "line 3: a comment ends in a backslash", "{comment}");
         }
     }
 
@@ -127,7 +193,7 @@ mod tests {
             "# by hand\ncomponentize_py==0.25.1 \\\n    {HASH}\nPyYAML==6.0.3 {HASH}\nx[y]==1 {HASH}"
         );
         let found = read(&text).unwrap();
-        let names: Vec<_> = found.iter().map(|it| (&*it.name, it.version)).collect();
+        let names: Vec<_> = found.iter().map(|it| (&*it.name, &*it.version)).collect();
         assert_eq!(
             names,
             [
@@ -137,10 +203,7 @@ mod tests {
             ]
         );
         let (compilers, libraries) = split(&found);
-        assert_eq!(
-            compilers,
-            format!("componentize_py==0.25.1 \\\n    {HASH}\n")
-        );
+        assert_eq!(compilers, format!("componentize_py==0.25.1 {HASH}\n"));
         assert_eq!(libraries, format!("PyYAML==6.0.3 {HASH}\nx[y]==1 {HASH}\n"));
     }
 }

@@ -73,11 +73,9 @@ impl<'a> Venv<'a> {
     pub(super) fn open(project: &'a Project) -> Result<Self, Fault> {
         let programs = &project.programs;
         let text = project.text(LOCK)?;
-        let requirements = requirements::read(&text).map_err(|line| {
-            Fault::project(format!(
-                "`{LOCK}` may name only packages of the registry, by version and hashes: `{line}`"
-            ))
-            .fix("write the lines of a package with `skillhost add-library NAME`")
+        let requirements = requirements::read(&text).map_err(|why| {
+            Fault::project(format!("`{LOCK}`, {why}"))
+                .fix("write the lines of a package with `skillhost add-library NAME`")
         })?;
         let (compilers, libraries) = requirements::split(&requirements);
         let recipe = Recipe {

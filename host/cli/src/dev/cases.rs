@@ -2,12 +2,14 @@
 //! those of the time before.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
 use skillhost::Line;
 
+use crate::options;
 use crate::terminal::format_line;
 
 /// The outcomes of cases.
@@ -42,23 +44,24 @@ pub(super) fn run(folder: &Path, component: &Path) -> Outcomes {
 
 /// Returns the report of a test.
 fn test(folder: &Path, component: &Path) -> Result<Value, String> {
-    let program = std::env::current_exe().map_err(|error| error.to_string())?;
-    let mut command = Command::new(program);
-    // A process of its own, because a case may use up its memory.
-    command
-        .arg("test")
-        .arg(component)
-        .args(["--output", "json"]);
-    for (option, name) in [("--cases", "cases"), ("--skills", "skills")] {
-        let place = folder.join(name);
-        if place.is_dir() {
-            command.arg(option).arg(place);
+    let run = || {
+        let mut command = Command::new(std::env::current_exe()?);
+        // A process of its own, because a case may use up its memory. In the project's folder,
+        // because it reads the configuration there.
+        command
+            .current_dir(folder)
+            .arg("test")
+            .arg(component.canonicalize()?)
+            .args(["--output", "json"]);
+        if folder.join("cases").is_dir() {
+            command.args(["--cases", "cases"]);
         }
-    }
-    let output = command
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|error| error.to_string())?;
+        if let Some(cache) = options::cache_folder() {
+            command.env("SKILLHOST_CACHE", std::path::absolute(cache)?);
+        }
+        command.stdin(Stdio::null()).output()
+    };
+    let output = run().map_err(|error: io::Error| error.to_string())?;
     serde_json::from_slice(&output.stdout)
         .map_err(|_| String::from_utf8_lossy(&output.stderr).trim().to_owned())
 }

@@ -2,7 +2,7 @@
 //! too, as far as one can be that opens and starts: it writes nothing but new files in the
 //! output folder, and reaches no network.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt as _;
@@ -12,6 +12,7 @@ use std::path::{Component, Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
@@ -21,7 +22,7 @@ use rustix::fs::{CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::SendFlags;
 
-use super::{Allowed, LogPath, OutputFolder, Request, SocketPath, receive, send};
+use super::{Allowed, AllowedFolder, LogPath, OutputFolder, Request, SocketPath, receive, send};
 use crate::{Profile, SocketFile, Wall, link_targets};
 
 /// Most child processes at a time. Guards against: a confined process that starts them
@@ -44,11 +45,12 @@ const FOLDER: OFlags = OFlags::PATH
     .union(OFlags::CLOEXEC);
 
 /// Runs the broker: answers requests on stdin until the other side is closed.
+/// `is_skill_md` tells the names of files that make their folder a skill.
 ///
 /// # Errors
 ///
 /// If it cannot be set up.
-pub fn run() -> anyhow::Result<()> {
+pub fn run(is_skill_md: fn(&OsStr) -> bool) -> anyhow::Result<()> {
     let stdin = io::stdin();
     let (message, _) = receive(stdin.as_fd())?;
     let allowed: Allowed = serde_json::from_slice(&message).context("cannot begin")?;
@@ -72,6 +74,7 @@ pub fn run() -> anyhow::Result<()> {
         children: Arc::default(),
         output: None,
         linked: Vec::new(),
+        is_skill_md,
     };
     let served = office.serve(stdin.as_fd());
     // Whoever asked is gone, by whatever end.
@@ -102,6 +105,7 @@ struct Office {
     output: Option<OwnedFd>,
     /// The folders that links in allowed folders led to when they were last looked at.
     linked: Vec<PathBuf>,
+    is_skill_md: fn(&OsStr) -> bool,
 }
 
 impl Office {
@@ -142,7 +146,7 @@ impl Office {
             }
             Request::OpenLog => self.open_log().map(Answer::Opened),
             Request::Start { environment } => self
-                .start(environment, take(descriptors)?)
+                .start(thread::Builder::new(), environment, take(descriptors)?)
                 .map(|()| Answer::Done),
             Request::MakeOutput => self.make_output().map(|()| Answer::Done),
             Request::CreateOutput { path } => {
@@ -208,7 +212,10 @@ impl Office {
         // meanwhile opens nothing that it did not lead to before.
         if !self.linked.iter().any(lies_in) {
             let with_links = folders.iter().filter(|(folder, _)| folder.follows_links);
-            let linked = with_links.flat_map(|(folder, real)| link_targets(real, folder.depth));
+            let targets = |(folder, real): &(&AllowedFolder, PathBuf)| {
+                link_targets(real, folder.depth, self.is_skill_md)
+            };
+            let linked = with_links.flat_map(targets);
             self.linked = linked.collect();
         }
         self.linked.iter().any(lies_in)
@@ -216,6 +223,7 @@ impl Office {
 
     fn start(
         &self,
+        thread: thread::Builder,
         environment: Vec<(String, String)>,
         [input, output, errors, control]: [OwnedFd; 4],
     ) -> io::Result<()> {
@@ -223,10 +231,7 @@ impl Office {
         if !environment.iter().all(|(name, _)| is_known(name)) {
             return Err(Errno::ACCESS.into());
         }
-        if self.children.fetch_add(1, Ordering::SeqCst) >= MAX_CHILDREN {
-            self.children.fetch_sub(1, Ordering::SeqCst);
-            return Err(Errno::AGAIN.into());
-        }
+        let place = Place::take(&self.children).ok_or(Errno::AGAIN)?;
         let mut command = Command::new(&self.program);
         command
             .arg(&self.allowed.task)
@@ -236,10 +241,10 @@ impl Office {
             .stdout(Stdio::from(output))
             .stderr(Stdio::from(errors));
         let until = Instant::now() + self.allowed.time + GRACE;
-        let children = Arc::clone(&self.children);
         let (started, result) = std::sync::mpsc::channel();
         // The child ends with the thread that starts it.
-        std::thread::Builder::new().spawn(move || {
+        thread.spawn(move || {
+            let _place = place;
             let spawned = command.spawn();
             // The child alone has its streams now.
             drop(command);
@@ -250,7 +255,6 @@ impl Office {
                 }
                 Err(error) => drop(started.send(Err(error))),
             }
-            children.fetch_sub(1, Ordering::SeqCst);
         })?;
         result.recv().unwrap_or(Err(Errno::AGAIN.into()))
     }
@@ -289,6 +293,25 @@ impl Office {
     }
 }
 
+/// A child process's place among those that run. It is free again when this is dropped,
+/// also if the process does not start.
+struct Place(Arc<AtomicUsize>);
+
+impl Place {
+    /// Takes one, if there is one.
+    fn take(taken: &Arc<AtomicUsize>) -> Option<Self> {
+        let before = taken.fetch_add(1, Ordering::SeqCst);
+        let place = Self(Arc::clone(taken));
+        (before < MAX_CHILDREN).then_some(place)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
 /// Takes the descriptors of a request, if they are as many as it needs.
 fn take<const N: usize>(descriptors: Vec<OwnedFd>) -> io::Result<[OwnedFd; N]> {
     descriptors
@@ -314,5 +337,31 @@ fn watch(mut child: Child, control: &OwnedFd, until: Instant) {
         if is_closed || Instant::now() >= until {
             let _ = child.kill();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn starts_that_fail_keep_no_place() {
+        let office = Office {
+            allowed: Allowed::default(),
+            program: "/bin/true".into(),
+            children: Arc::default(),
+            output: None,
+            linked: Vec::new(),
+            is_skill_md: |_| false,
+        };
+        let start = |thread| {
+            let streams = [(); 4].map(|()| std::fs::File::open("/dev/null").unwrap().into());
+            office.start(thread, Vec::new(), streams)
+        };
+        for _ in 0..=MAX_CHILDREN {
+            // No thread gets so large a stack.
+            start(thread::Builder::new().stack_size(usize::MAX / 4)).unwrap_err();
+        }
+        start(thread::Builder::new()).unwrap();
     }
 }

@@ -1,5 +1,6 @@
 //! Finding the SKILL.md of a folder.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -18,6 +19,12 @@ const SPELLINGS: [&str; 2] = ["SKILL.md", "SKILL.MD"];
 /// The spellings that are looked for before a folder is listed.
 const COMMON_SPELLINGS: [&str; 3] = ["SKILL.md", "SKILL.MD", "skill.md"];
 
+/// Returns whether a file of this name is the documentation file of the folder that it
+/// lies in: each spelling by case counts.
+pub fn is_skill_md(name: &OsStr) -> bool {
+    name.eq_ignore_ascii_case(SPELLINGS[0])
+}
+
 /// Opens the documentation file of a skill, and returns its name: `SKILL.md`, else
 /// `SKILL.MD`, else the first other spelling by case. `None` if there is no such file.
 pub(crate) fn open(folder: &Folder) -> io::Result<Option<(String, File)>> {
@@ -29,7 +36,7 @@ pub(crate) fn open(folder: &Folder) -> io::Result<Option<(String, File)>> {
     }
     let mut spellings: Vec<String> = EntryCursor::of(folder.handle())?
         .filter_map(|entry| entry.ok()?.name.into_string().ok())
-        .filter(|name| name.eq_ignore_ascii_case(SPELLINGS[0]))
+        .filter(|name| is_skill_md(name.as_ref()))
         .collect();
     spellings.sort();
     match spellings.into_iter().next() {
@@ -91,8 +98,7 @@ pub(crate) fn is_in(folder: &Dir, entries: &mut usize, most: usize) -> bool {
             *entries += 1;
             (*entries <= most).then_some(entry)
         });
-    found.flatten().any(|entry| {
-        let is_spelling = |name: &str| name.eq_ignore_ascii_case(SPELLINGS[0]);
-        entry.name.to_str().is_some_and(is_spelling) && !entry.kind.is_dir()
-    })
+    found
+        .flatten()
+        .any(|entry| is_skill_md(&entry.name) && !entry.kind.is_dir())
 }

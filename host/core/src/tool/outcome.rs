@@ -112,6 +112,15 @@ pub enum FailureKind {
 }
 
 impl FailureKind {
+    /// All of them.
+    pub const ALL: &[Self] = &[
+        Self::InvalidArguments,
+        Self::NotFound,
+        Self::Refused,
+        Self::Unreadable,
+        Self::Failed,
+    ];
+
     /// Returns the word for it in the audit log and the metrics.
     pub fn name(self) -> &'static str {
         match self {

@@ -92,6 +92,16 @@ macro_rules! stops {
         }
 
         impl StopKind {
+            /// All of them.
+            pub const ALL: &[Self] = &[
+                $($($(Self::$variant,)?)*)*
+                Self::NotGranted,
+                Self::Busy,
+                Self::HostMemory,
+                Self::NotRecorded,
+                Self::Trap,
+            ];
+
             /// Returns the word for it in the audit log and the metrics.
             pub fn name(self) -> &'static str {
                 match self {

@@ -9,6 +9,7 @@
 use rmcp::model::{SKILL_MD, Skill, SkillFrontmatter, SkillResource, SkillResources as Manifest};
 use serde_json::{Map, Value};
 use skillhost::frontmatter::{self, Frontmatter};
+use skillhost::internal::is_skill_md;
 use skillhost::{SkillFile, SkillFiles};
 
 use crate::faults::SkillFault;
@@ -64,7 +65,7 @@ pub(super) fn carried(name: &str, files: &SkillFiles) -> Result<Skill, String> {
 pub(super) fn of_files(name: &str, files: &SkillFiles) -> Result<Entry, Fault> {
     let Some(start) = files.skill_md.as_deref() else {
         let mut files = files.files.iter();
-        let other = files.find(|file| file.path.eq_ignore_ascii_case(SKILL_MD));
+        let other = files.find(|file| is_skill_md(file.path.as_ref()));
         let why = match other {
             Some(other) if other.path != SKILL_MD => format!(
                 "its file is `{}`, and the extension reads `{SKILL_MD}` alone; read {}",

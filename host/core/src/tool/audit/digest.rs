@@ -39,8 +39,8 @@ impl DigestKey {
     }
 
     /// Returns the digest of an answer: of what the model reads, then of each file that
-    /// the call changed, path and bytes, with a NUL before each. None if the host did not
-    /// let the tool answer.
+    /// it lists, path and bytes, with a NUL before each; bytes that it has no room for
+    /// count as none. None if the host did not let the tool answer.
     pub(super) fn of_answer(&self, result: &Result<Output, CallError>) -> Option<KeyedDigest> {
         let text: Cow<'_, str> = match result {
             Ok(output) if output.model_reads == Form::Record => output.record_json().into(),

@@ -607,10 +607,8 @@ fn a_build_from_another_folder_looks_for_no_program_in_the_project() {
     let machine = Machine::with_project("c");
     let script = format!("echo \"$PATH\" >>\"$LOG.path\"\n{PYTHON}");
     machine.program.script("bin/python3", &script);
-    let mut command = machine.command();
-    command
-        .arg("project")
-        .current_dir(machine.program.folder.path());
+    let mut command = machine.command(&["build", "project"]);
+    command.current_dir(machine.program.folder.path());
     finish(command, "");
     let paths = fs::read_to_string(machine.path("log.path")).unwrap();
     let folders = paths.lines().flat_map(|path| path.split(':'));

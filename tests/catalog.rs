@@ -2,12 +2,13 @@
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 
 use serde_json::json;
 use skillhost::{Catalog, Listing, SkillsRoot};
 
 use crate::support::folders::{CANARY, Folders};
+use crate::support::program::run_unprivileged;
 use crate::support::{build, builder, model_text};
 
 fn list(folders: &[&Folders]) -> Listing {
@@ -102,6 +103,7 @@ fn skips_entries_that_cannot_be_skills() {
     symlink(&folders.outside, folders.root.join("linked")).unwrap();
     fs::create_dir(folders.root.join("a\\b")).unwrap();
     fs::create_dir(folders.root.join("a\nb")).unwrap();
+    fs::create_dir(folders.root.join("a\u{9b}b")).unwrap();
     fs::create_dir(folders.root.join(std::ffi::OsStr::from_bytes(b"\xff\xfe"))).unwrap();
     let listing = list(&[&folders]);
     let names: Vec<_> = listing
@@ -110,7 +112,7 @@ fn skips_entries_that_cannot_be_skills() {
         .map(|skill| skill.name.as_str())
         .collect();
     assert_eq!(names, ["good"]);
-    assert_eq!(listing.problems.len(), 4, "{:?}", listing.problems);
+    assert_eq!(listing.problems.len(), 5, "{:?}", listing.problems);
 }
 
 #[test]
@@ -192,4 +194,54 @@ fn each_call_reads_the_present_state_of_a_skill() {
             assert!(text.starts_with(expected), "{change}, {time}: {text}");
         }
     }
+}
+
+#[test]
+fn no_listing_reads_a_skill_md_with_several_hard_links_unless_that_is_allowed() {
+    let folders = Folders::new();
+    fs::create_dir(folders.root.join("a")).unwrap();
+    let elsewhere = folders.outside.join("elsewhere.md");
+    fs::write(&elsewhere, skill_md("a", CANARY)).unwrap();
+    fs::hard_link(elsewhere, folders.root.join("a/SKILL.md")).unwrap();
+    for allowed in [false, true] {
+        let catalog = Catalog::open(&[SkillsRoot::new(&folders.root)], None).unwrap();
+        let catalog = catalog.hard_links(allowed);
+        let host = build(builder().skills(&folders.root).hard_links(allowed));
+        let skill = catalog.read("a").unwrap();
+        let file = allowed.then_some("SKILL.md");
+        assert_eq!(skill.file.as_deref(), file, "{skill:?}");
+        assert_eq!(skill.problems.is_empty(), allowed, "{skill:?}");
+        for shown in [
+            format!("{skill:?}"),
+            format!("{:?}", catalog.list()),
+            model_text(&host, "list_skills", json!({})),
+            model_text(&host, "list_skills", json!({"limit": 10})),
+        ] {
+            assert_eq!(shown.contains(CANARY), allowed, "{shown}");
+        }
+    }
+}
+
+#[test]
+fn a_skill_that_cannot_be_opened_in_the_first_root_is_not_read_from_a_later_one() {
+    let (first, second) = (Folders::new(), Folders::new());
+    first.write("both/SKILL.md", "Text of the first.\n");
+    second.write("both/SKILL.md", "Text of the second.\n");
+    let roots = [&first, &second].map(|folders| folders.root.to_str().unwrap().to_owned());
+    let options = ["--skills", &*roots[0], "--skills", &*roots[1]];
+    let call = ["call", "read_skill", "{\"skill_name\":\"both\"}"];
+    let (skill, root) = (first.root.join("both"), first.root.clone());
+    // The skill's folder is closed, or the root can be listed and none of it opened.
+    for (path, mode) in [(skill, 0o000), (root, 0o444)] {
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        let run = run_unprivileged(&[&options[..], &call].concat());
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        assert_eq!(run.code, 1, "{run:?}");
+        for word in ["Text of", "not found"] {
+            assert!(!run.stdout.contains(word), "{run:?}");
+        }
+    }
+    let host = build(builder().skills(&first.root).skills(&second.root));
+    let text = model_text(&host, "read_skill", json!({"skill_name": "both"}));
+    assert_eq!(text, "Text of the first.\n");
 }

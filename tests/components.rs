@@ -2,13 +2,19 @@
 //! of the host works.
 
 use std::fs;
+use std::io::{Read as _, Write as _};
 use std::os::unix::fs::symlink;
+use std::process::{ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::mpsc::channel;
+use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
 use serde_json::json;
 use skillhost::{CallError, Grant, Host, Limits, Stop};
 
 use crate::support::folders::Folders;
+use crate::support::process::{Process, output};
 use crate::support::{
     block_on, build, builder, builder_with_guests, call, guests, model_text, repository,
 };
@@ -360,4 +366,95 @@ fn reports_a_disabled_tool_whose_component_does_not_load_and_serves_the_rest() {
         model_text(&host, "read_skill", json!({"skill_name": "a"})),
         "# A\n"
     );
+}
+
+/// A compiling process, which waits for the rest of its component.
+struct WaitingCompiler {
+    /// The process that started it.
+    parent: Process,
+    /// The number of the compiling process.
+    pid: String,
+    /// What it prints after that.
+    stdout: ChildStdout,
+    /// Ends it.
+    _stdin: ChildStdin,
+}
+
+impl WaitingCompiler {
+    fn start() -> Self {
+        let mut command = Command::new("sh");
+        let script = "exec 3<&0; \"$0\" \"$1\" <&3 & echo $!; exec sleep 1000";
+        command.args(["-c", script, env!("CARGO_BIN_EXE_skillhost")]);
+        command.arg(skillhost::COMPILE_ARGUMENT);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut parent = Process::start(&mut command);
+        let pid = parent.first_line();
+        let (mut stdin, stdout) = (parent.stdin.take().unwrap(), parent.stdout.take().unwrap());
+        // More than fits in the pipe: so it reads, and has limited itself.
+        stdin.write_all(&[0; 1 << 20]).unwrap();
+        Self {
+            parent,
+            pid,
+            stdout,
+            _stdin: stdin,
+        }
+    }
+}
+
+#[test]
+fn the_compiling_process_has_8_gib_of_addresses_and_writes_no_file() {
+    let compiler = WaitingCompiler::start();
+    let limits = fs::read_to_string(format!("/proc/{}/limits", compiler.pid)).unwrap();
+    for (name, most) in [
+        ("Max address space", 8 << 30),
+        ("Max core file size", 0),
+        ("Max file size", 0),
+    ] {
+        let line = limits.lines().find_map(|line| line.strip_prefix(name));
+        let mut values = line.unwrap().split_whitespace();
+        for kind in ["soft", "hard"] {
+            let value = values.next().unwrap();
+            let value: u64 = value.parse().unwrap_or(u64::MAX);
+            assert!(value <= most, "{kind} {name}: {value}");
+        }
+    }
+}
+
+#[test]
+fn the_compiling_process_ends_with_the_process_that_started_it() {
+    let compiler = WaitingCompiler::start();
+    compiler.parent.signal(Signal::KILL);
+    compiler.parent.wait();
+    // Nobody else has its output open, so that ends with it.
+    let (ended, wait) = channel();
+    let mut stdout = compiler.stdout;
+    thread::spawn(move || ended.send(stdout.read_to_end(&mut Vec::new())));
+    let end = wait.recv_timeout(Duration::from_secs(10));
+    assert!(end.is_ok(), "process {} goes on", compiler.pid);
+}
+
+#[test]
+fn the_compiling_process_has_no_variable_of_the_hosts_environment() {
+    let folders = Folders::new();
+    fs::write(folders.outside.join("bad.wasm"), &unchecked()[..5000]).unwrap();
+    // In the place of the compiler: says the names of its variables, and fails.
+    let script = "#!/bin/sh\nnames=$(tr '\\0' '\\n' < /proc/$$/environ | cut -d= -f1)\n\
+                  echo \"variables:\" $names. >&2\nexit 1\n";
+    let (source, program) = (folders.outside.join("source"), folders.outside.join("tell"));
+    fs::write(&source, script).unwrap();
+    // Another process copies it: see `run_unprivileged`.
+    let copied = output(
+        Command::new("install")
+            .args(["-m", "755"])
+            .args([&source, &program]),
+    );
+    assert!(copied.status.success(), "{copied:?}");
+    assert!(std::env::var_os("PATH").is_some());
+    let host = builder().tools(&folders.outside).compiler(program);
+    let host = block_on(host.build()).unwrap();
+    let problem = host.problems().join("\n");
+    assert!(problem.contains("variables:"), "{problem}");
+    // The host's own word to a compiler, which some machines need.
+    let problem = problem.replace(" SKILLHOST_CHECKED_CODE", "");
+    assert!(problem.contains("variables: ."), "{problem}");
 }

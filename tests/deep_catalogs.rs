@@ -354,3 +354,32 @@ fn a_skill_without_a_description_is_described_by_its_first_paragraph() {
     ]});
     assert_eq!(listed, expected);
 }
+
+#[test]
+fn a_folder_above_a_skill_that_becomes_a_link_leads_nowhere_though_a_link_may_be_a_skill() {
+    let folders = Folders::new();
+    write(&folders, "author/a");
+    fs::create_dir_all(folders.outside.join("author/a")).unwrap();
+    fs::write(folders.outside.join("author/a/SKILL.md"), CANARY).unwrap();
+    let root = SkillsRoot {
+        follow_links: true,
+        ..deep(&folders.root, 2)
+    };
+    let host = build(builder().skills_root(root));
+    assert_eq!(read(&host, "a"), "Text of author/a.\n");
+    // The search has found the skill; the call opens the way to it step by step.
+    let author = folders.root.join("author");
+    fs::rename(&author, folders.outside.join("moved")).unwrap();
+    symlink(folders.outside.join("author"), &author).unwrap();
+    for text in [
+        read(&host, "a"),
+        model_text(
+            &host,
+            "read_skill_file",
+            json!({"path": author.join("a/SKILL.md")}),
+        ),
+        format!("{:?}", host.catalog().read("a")),
+    ] {
+        assert!(!text.contains(CANARY), "{text}");
+    }
+}

@@ -10,7 +10,7 @@ use skillhost::{CallError, Grant, Host, Limits, Scope, SkillsRoot, Stop};
 
 use crate::support::folders::Folders;
 use crate::support::program::Program;
-use crate::support::{build, builder, builder_with_guests, call, guests, model_text};
+use crate::support::{build, builder, builder_with_guests, call, guests, model_text, repository};
 
 fn folders() -> Folders {
     let folders = Folders::new();
@@ -190,6 +190,16 @@ fn hard_linked_files_need_permission() {
         read(&build(host.grant("read_file_in_skill", allowed))),
         "text"
     );
+    // A call that names the file by its absolute path, and no skill, has no more.
+    let path = folders.root.join("calculator/a.txt");
+    for allowed in [false, true] {
+        let grant = Grant::new().hard_links(allowed);
+        let host = builder().skills(&folders.root);
+        let host = build(host.grant("read_skill_file", grant));
+        let text = model_text(&host, "read_skill_file", json!({ "path": path }));
+        assert_eq!(text.contains("has several hard links"), !allowed, "{text}");
+        assert_eq!(text == "text", allowed, "{text}");
+    }
 }
 
 #[test]
@@ -357,4 +367,52 @@ fn a_host_in_a_scope_can_be_narrowed_and_never_widened() {
     let (tools, skills) = seen(&narrower);
     assert_eq!((&*tools[0], tools.len()), ("read_skill", 1));
     assert_eq!(skills, ["weather"]);
+}
+
+#[test]
+fn a_strangers_tool_reads_the_home_folder_only_if_its_grant_says_so() {
+    let folders = folders();
+    fs::write(folders.outside.join("note.txt"), "text").unwrap();
+    // To a host without tools of its own, this is a stranger's component.
+    let component = repository().join("guest-tools/dist/read_skill_file.wasm");
+    let read = |grant: Grant| {
+        let host = builder()
+            .without_embedded_tools()
+            .skills(&folders.root)
+            .home(&folders.outside)
+            .component(&component)
+            .grant("read_skill_file.wasm", grant);
+        model_text(&build(host), "read_skill_file", json!({"path": "note.txt"}))
+    };
+    let all = || Grant::new().skills(["*"]).unwrap();
+    for grant in [all(), all().home(false)] {
+        let text = read(grant);
+        assert!(text.contains("no home folder is configured"), "{text}");
+    }
+    assert_eq!(read(all().home(true)), "text");
+}
+
+#[test]
+fn a_skill_that_neither_scope_nor_grant_has_answers_as_one_that_does_not_exist() {
+    let folders = folders();
+    let grant = Grant::new().skills(["data_*"]).unwrap();
+    let host = builder().skills(&folders.root);
+    let host = build(host.grant("read_skill_file", grant));
+    let scope = Arc::new(Scope::new().skills(["data_*"]).unwrap());
+    let host = host.in_scope(&scope);
+    let answers = |skill: &str| {
+        let path = folders.root.join(skill).join("SKILL.md");
+        let by_name = json!({"skill_name": skill, "path": "SKILL.md"});
+        [json!({ "path": path }), by_name].map(|arguments| {
+            match call(&host, "read_skill_file", arguments) {
+                Ok(output) => output.text().to_owned(),
+                Err(error) => format!("{} {:?}", error.model_text(), error.help()),
+            }
+            .replace(skill, "SKILL")
+        })
+    };
+    assert_eq!(answers("weather"), answers("nothing"));
+    for answer in answers("data_factory") {
+        assert!(answer.contains("Body"), "{answer}");
+    }
 }

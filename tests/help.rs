@@ -358,3 +358,24 @@ fn help_names_no_tool_that_the_caller_may_not_use() {
     }
     assert!(named >= 2, "{named}");
 }
+
+#[test]
+fn help_compares_a_name_with_1000_skills_at_most() {
+    let folders = Folders::new();
+    let name = |number: usize| format!("s-{number:04}");
+    for number in 0..1000 {
+        std::fs::create_dir(folders.root.join(name(number))).unwrap();
+    }
+    std::fs::create_dir(folders.root.join("sunflowers")).unwrap();
+    let host = build(builder().skills(&folders.root));
+    for (wrong, meant, named) in [
+        ("s-0000x", "s-0000", true),
+        ("s-0999x", "s-0999", true),
+        ("sunflower", "sunflowers", false),
+    ] {
+        let arguments = json!({"skill_name": wrong});
+        let error = call(&host, "read_skill", arguments).unwrap_err();
+        let help = error.help().unwrap_or_default();
+        assert_eq!(help.contains(meant), named, "{wrong}: {help}");
+    }
+}

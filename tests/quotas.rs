@@ -1,6 +1,8 @@
 //! Shares of slots, places in the queue, turns and memory. No tool takes another
 //! tool's share, and no stranger's tool takes that of the built-in tools.
 
+mod memories;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -60,16 +62,20 @@ fn greedy() -> Vec<u8> {
     wat::parse_str(text).unwrap()
 }
 
-/// Returns a component of one function, `heavy`, with the most memories allowed.
+/// Returns a component with the most memories allowed, of two functions: `heavy`
+/// answers, and `heavy_loop` does not.
 fn heavy() -> Vec<u8> {
     let instances: String = (0..8)
         .map(|number| format!("(core instance $i{number} (instantiate $m))\n"))
         .collect();
     let text = format!(
         r#"(component
-  (core module $m (memory 1) (func (export "f") (result i32) (i32.const 7)))
+  (core module $m (memory 1)
+    (func (export "f") (result i32) (i32.const 7))
+    (func (export "loop") (result i32) (loop (br 0)) unreachable))
   {instances}
-  (func (export "heavy") (result u32) (canon lift (core func $i0 "f"))))"#
+  (func (export "heavy") (result u32) (canon lift (core func $i0 "f")))
+  (func (export "heavy-loop") (result u32) (canon lift (core func $i0 "loop"))))"#
     );
     wat::parse_str(text).unwrap()
 }

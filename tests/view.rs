@@ -257,6 +257,17 @@ fn a_view_has_limits_that_a_guest_is_told_of() {
             ("open 2 0 a/b/file rwc", "ok"),
         ],
     );
+    // A link leads no further than a path can.
+    let link = |bytes: usize| format!("symlink 0 link{bytes} {}", "x".repeat(bytes));
+    check(
+        &copy_on_write(&folders),
+        &[
+            (&link(4095), "ok"),
+            (&link(4096), "!name-too-long"),
+            (&link(5000), "!name-too-long"),
+            ("symlink 0 nul x\0y", "!invalid"),
+        ],
+    );
 }
 
 /// The guest is told a number alone, so the operator is told the limit.

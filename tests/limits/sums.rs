@@ -162,3 +162,32 @@ fn a_call_holds_as_many_handles_as_the_limit_says_and_no_more() {
         assert_eq!(stop(&host, "timers", timers + 1), stopped);
     }
 }
+
+/// Makes as many resources of its own as its argument says.
+const RESOURCES: &str = r#"(component
+  (type $r (resource (rep i32)))
+  (core func $new (canon resource.new $r))
+  (core module $m
+    (import "r" "new" (func $new (param i32) (result i32)))
+    (func (export "resources") (param i32) (result i32) (local $held i32)
+      (loop $more
+        (drop (call $new (i32.const 7)))
+        (local.set $held (i32.add (local.get $held) (i32.const 1)))
+        (br_if $more (i32.lt_u (local.get $held) (local.get 0))))
+      local.get $held))
+  (core instance $i (instantiate $m (with "r" (instance (export "new" (func $new))))))
+  (func (export "resources") (param "number" u32) (result u32)
+    (canon lift (core func $i "resources"))))"#;
+
+#[test]
+fn a_component_holds_twice_as_many_resources_of_its_own_as_the_limit_says_and_no_more() {
+    for limit in [10, 100] {
+        let (_folders, host) = host(RESOURCES, |limits| limits.handles = limit);
+        let most = 2 * u32::try_from(limit).unwrap();
+        assert_eq!(stop(&host, "resources", most), None);
+        for number in [most + 1, 100_000] {
+            let stopped = Some(Stop::Handles(limit));
+            assert_eq!(stop(&host, "resources", number), stopped, "{number}");
+        }
+    }
+}

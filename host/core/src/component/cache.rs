@@ -477,17 +477,22 @@ mod tests {
         let put = || cache.put_definitions(&key(), b"what is known".to_vec());
         put();
         let file = cache.folders[0].path.join(key().0);
-        fs::set_permissions(&file, Permissions::from_mode(0o666)).unwrap();
-        assert_eq!(cache.definitions(&key()), None);
-        // The entry is replaced, not written into.
-        put();
-        assert!(cache.definitions(&key()).is_some());
+        for mode in [0o666, 0o660, 0o620, 0o602] {
+            fs::set_permissions(&file, Permissions::from_mode(mode)).unwrap();
+            assert_eq!(cache.definitions(&key()), None, "{mode:o}");
+            // The entry is replaced, not written into.
+            put();
+            assert!(cache.definitions(&key()).is_some());
+        }
         // A link to a good entry elsewhere is not followed.
         fs::rename(&file, folder.path().join("elsewhere")).unwrap();
         symlink(folder.path().join("elsewhere"), &file).unwrap();
         assert_eq!(cache.definitions(&key()), None);
-        fs::set_permissions(folder.path().join("cache"), Permissions::from_mode(0o777)).unwrap();
-        assert!(ComponentCache::open(&folder.path().join("cache"), None).is_err());
+        let cache = folder.path().join("cache");
+        for mode in [0o777, 0o770, 0o720, 0o702] {
+            fs::set_permissions(&cache, Permissions::from_mode(mode)).unwrap();
+            assert!(ComponentCache::open(&cache, None).is_err(), "{mode:o}");
+        }
     }
 
     #[test]

@@ -244,6 +244,14 @@ mod tests {
                 format!("{issuer}\n{keys}\njwks = \"x\""),
                 "unknown key `issuers.a.jwks`",
             ),
+            (
+                format!("{issuer}\njwks_url = \"http://127.0.0.1.evil.example/k\""),
+                "for this machine alone",
+            ),
+            (
+                format!("{issuer}\njwks_url = \"http://127.evil.example/k\""),
+                "for this machine alone",
+            ),
         ] {
             let resource = "[http]\nresource = \"https://mcp.example.com/mcp\"\n";
             let error = parse(&format!("{resource}[issuers.a]\n{table}\n")).unwrap_err();

@@ -223,8 +223,11 @@ impl Count {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+
     use super::*;
     use crate::skill::catalog::SkillsRoot;
+    use crate::skill::search::{SearchHit, SearchResult};
     use crate::tool::grant::Grant;
 
     /// Returns three skills of a catalog of four, each with 10 bytes of name and
@@ -279,5 +282,79 @@ mod tests {
         let last = skills.page(first.next, 2, &limits).await.unwrap();
         assert_eq!(names(&last.skills), ["c1"]);
         assert_eq!((last.total, last.next), (3, None));
+    }
+
+    /// An index that finds all of its skills, and notes what it was asked.
+    #[derive(Default)]
+    struct NotingIndex {
+        names: Vec<String>,
+        asked: Mutex<Vec<(String, usize)>>,
+    }
+
+    impl SkillIndex for NotingIndex {
+        fn update(&self, _: &Arc<Catalog>) {}
+
+        fn search(&self, query: &str, limit: usize, _: &dyn Fn(&str) -> bool) -> SearchResult {
+            self.asked.lock().unwrap().push((query.to_owned(), limit));
+            let hit = |name: &String| SearchHit {
+                name: name.clone(),
+                matches: Vec::new(),
+            };
+            SearchResult {
+                hits: self.names.iter().map(hit).collect(),
+                coverage: Coverage::All,
+            }
+        }
+    }
+
+    /// Makes 150 skills, and an index that finds them all.
+    fn found_by_all() -> (GrantedSkills, Arc<NotingIndex>, tempfile::TempDir) {
+        let root = tempfile::tempdir().unwrap();
+        let names: Vec<String> = (0..150).map(|number| format!("s{number}")).collect();
+        for name in &names {
+            let folder = root.path().join(name);
+            std::fs::create_dir(&folder).unwrap();
+            std::fs::write(folder.join("SKILL.md"), "Text.").unwrap();
+        }
+        let catalog = Catalog::open(&[SkillsRoot::new(root.path())], None).unwrap();
+        let index = Arc::new(NotingIndex {
+            names,
+            ..NotingIndex::default()
+        });
+        let noting: Arc<dyn SkillIndex> = Arc::clone(&index) as _;
+        let skills = GrantedSkills::new(Arc::new(catalog), Some(noting), Skills::all());
+        (skills, index, root)
+    }
+
+    #[tokio::test]
+    async fn a_search_has_100_hits_at_most() {
+        let (skills, index, _root) = found_by_all();
+        for (limit, most) in [(7, 7), (100, 100), (101, 100), (usize::MAX, 100)] {
+            let found = skills
+                .find("tea".to_owned(), limit, &Limits::default())
+                .await;
+            assert_eq!(found.unwrap().hits.len(), most, "{limit}");
+            let asked = index.asked.lock().unwrap().pop();
+            assert_eq!(asked, Some(("tea".to_owned(), most)), "{limit}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_search_takes_16_kib_of_a_request_at_most_and_cuts_no_character() {
+        const MOST: usize = 16 * 1024;
+        let (skills, index, _root) = found_by_all();
+        for (start, more, bytes) in [
+            ("", 0, 0),
+            ("", 8_192, MOST),
+            ("", 8_193, MOST),
+            ("x", 500_000, MOST - 1),
+        ] {
+            let query = format!("{start}{}", "ä".repeat(more));
+            let found = skills.find(query.clone(), 1, &Limits::default()).await;
+            assert_eq!(found.unwrap().hits.len(), 1);
+            let (asked, _) = index.asked.lock().unwrap().pop().unwrap();
+            assert_eq!(asked.len(), bytes, "{start}{more}");
+            assert!(query.starts_with(&asked));
+        }
     }
 }

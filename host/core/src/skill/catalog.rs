@@ -425,7 +425,8 @@ mod tests {
             assert!(Skill::is_name(name), "{name}");
         }
         for name in [
-            "", ".", ".a", "..", "a..b", "a/b", "/", "a\\b", "a\nb", "a\u{7f}",
+            "", ".", ".a", "..", "a..b", "a/b", "/", "a\\b", "a\nb", "a\u{7f}", "a\u{85}",
+            "a\u{9b}",
         ] {
             assert!(!Skill::is_name(name), "{name:?}");
         }

@@ -383,4 +383,14 @@ mod tests {
             (MOST_ENTRIES, MOST_NAMES - MOST_ENTRIES)
         );
     }
+
+    #[test]
+    fn looks_into_no_hidden_folder() {
+        let hidden = [".git/objects/setup.md", "docs/.cache/setup.md"];
+        let (_root, folder) = skill(&[&hidden[..], &["docs/setup.md"]].concat(), &[]);
+        assert_eq!(nearest(&folder, "setup.txt"), ["docs/setup.md"]);
+        let mut paths = paths(&folder);
+        paths.sort();
+        assert_eq!(paths, [".git", "docs", "docs/.cache", "docs/setup.md"]);
+    }
 }

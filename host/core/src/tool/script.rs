@@ -103,3 +103,19 @@ impl ScriptLog {
         self.0.lock().unwrap_or_else(|broken| broken.into_inner())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_script_reads_4096_modules_at_most_and_each_of_them_any_number_of_times() {
+        let log = ScriptLog::default();
+        log.start("run.py", b"text");
+        let add = |number: usize| log.add_module(format!("{number}.py").as_bytes(), b"");
+        assert!((0..4096).all(add));
+        assert!((0..4096).all(add), "again");
+        assert!(log.add_module(b"run.py", b"text"), "the script itself");
+        assert!(!add(4096));
+    }
+}

@@ -40,7 +40,7 @@ impl Accounts {
         )
     }
 
-    fn parse(passwd: &str, group: &str) -> Self {
+    pub(super) fn parse(passwd: &str, group: &str) -> Self {
         let mut accounts = Self {
             complete: true,
             ..Self::default()

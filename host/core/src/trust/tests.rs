@@ -1,7 +1,7 @@
 //! Tests of trust in files: owners, modes, symlinks, groups and access control lists.
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, symlink};
 use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
@@ -171,5 +171,24 @@ fn parses_principals_by_name_or_number() {
         "user:4294967295",
     ] {
         assert!(text.parse::<Principal>().is_err(), "{text}");
+    }
+}
+
+#[test]
+fn trusts_a_file_that_a_group_may_write_only_if_it_trusts_each_member() {
+    const OTHER: u32 = 54_321;
+    let (_base, _folder, file) = place();
+    mode(&file, 0o664);
+    let group = fs::metadata(&file).unwrap().gid();
+    let me = rustix::process::geteuid().as_raw();
+    let passwd = format!("me:x:{me}:{group}::/:\nann:x:{OTHER}:{OTHER}::/:\n");
+    for (members, trusted_alone) in [("", true), ("me", true), ("ann", false), ("me,ann", false)] {
+        let accounts = Accounts::parse(&passwd, &format!("ours:x:{group}:{members}\n"));
+        let is_trusted = |trust: Trust| PathWalk::new(&trust, &accounts).to(&file, false).is_ok();
+        assert_eq!(is_trusted(Trust::new()), trusted_alone, "{members}");
+        assert!(
+            is_trusted(Trust::new().and(Principal::User(OTHER))),
+            "{members}"
+        );
     }
 }

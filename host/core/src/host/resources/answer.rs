@@ -160,3 +160,94 @@ fn parse<'a, T: Deserialize<'a>>(output: &'a Output) -> Result<T, ResourceError>
 fn broken(why: impl std::fmt::Display) -> ResourceError {
     ResourceError::Stopped(Stop::Trap(format!("its answer is no answer: {why}")))
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::tool::Form;
+
+    /// The digest of an empty file.
+    const DIGEST: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+
+    fn answer(record: serde_json::Value) -> Output {
+        Output::new("text", Some(record.to_string()), Form::Text)
+    }
+
+    fn manifest(paths: &[&str], digest: Option<&str>) -> Result<SkillFiles, ResourceError> {
+        let file = |path: &&str| json!({"path": path, "size": 0, "sha256": digest});
+        let files: Vec<_> = paths.iter().map(file).collect();
+        let record = json!({
+            "files": files, "skill_md": false, "left_out": [], "left_out_count": 0, "over": null,
+        });
+        super::files(answer(record), Digests::Taken)
+    }
+
+    fn folder(names: &[&str]) -> Result<Directory, ResourceError> {
+        let entry = |name: &&str| json!({"name": name, "size": 0});
+        let entries: Vec<_> = names.iter().map(entry).collect();
+        directory(answer(
+            json!({"entries": entries, "skill_md": false, "left_out": 0}),
+        ))
+    }
+
+    #[track_caller]
+    fn assert_broken<T: std::fmt::Debug>(answer: Result<T, ResourceError>, why: &str) {
+        let error = answer.unwrap_err();
+        assert!(format!("{error:?}").contains(why), "{error:?}");
+    }
+
+    #[test]
+    fn a_manifest_and_a_folder_have_no_path_that_leads_elsewhere() {
+        for path in [
+            "", "/", "/etc", "..", "../x", "a/../x", "a/..", ".", "./a", "a/.", "a//b", "a/",
+            "a\\b", "a\n", "a/\u{9b}", "a\0",
+        ] {
+            assert_broken(manifest(&[path], Some(DIGEST)), "a path that is none");
+            assert_broken(folder(&[path]), "a name that is none");
+        }
+        assert_broken(folder(&["a/b"]), "a name that is none");
+        let paths = ["..a", "a/.b/c", "ä b"];
+        let files = manifest(&paths, Some(DIGEST)).unwrap().files;
+        assert!(files.iter().map(|file| file.path.as_str()).eq(paths));
+        assert_eq!(folder(&["..a", ".b", "ä b"]).unwrap().entries.len(), 3);
+    }
+
+    #[test]
+    fn names_are_sorted_and_stand_once() {
+        for names in [["b", "a"], ["a", "a"]] {
+            assert_broken(manifest(&names, Some(DIGEST)), "not sorted");
+            assert_broken(folder(&names), "not sorted");
+        }
+    }
+
+    #[test]
+    fn each_file_of_a_manifest_has_a_digest_in_lower_case() {
+        let capitals = DIGEST.to_uppercase();
+        let wide = "ä".repeat(32);
+        let wrong = ["", &DIGEST[1..], &*capitals, &*wide].map(Some);
+        for digest in wrong.into_iter().chain([None]) {
+            assert_broken(manifest(&["a"], digest), "a digest that is none");
+        }
+        assert!(manifest(&["a"], Some(DIGEST)).is_ok());
+    }
+
+    #[test]
+    fn a_file_in_an_unknown_encoding_is_no_answer() {
+        for (encoding, why) in [("hex", "an encoding"), ("base64", "")] {
+            let output = Output::new(
+                "!",
+                Some(json!({"encoding": encoding}).to_string()),
+                Form::Text,
+            );
+            assert_broken(contents(output), why);
+        }
+        let output = Output::new(
+            "AP8=",
+            Some(json!({"encoding": "base64"}).to_string()),
+            Form::Text,
+        );
+        assert_eq!(contents(output), Ok(Contents::Binary(vec![0, 255])));
+    }
+}

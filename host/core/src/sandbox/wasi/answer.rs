@@ -207,6 +207,8 @@ mod tests {
                 assert_eq!(imports.take_text().as_deref(), Some(text));
             }
             for (path, limit) in [("large", 9), ("fits", 4)] {
+                // Nor is the text of a file before it the answer.
+                assert!(imports.text_from_file("small", 9).is_ok());
                 let refused = imports.text_from_file(path, limit);
                 assert!(matches!(refused, Err(UnusableFile::TooLarge)), "{path}");
                 assert_eq!(imports.take_text(), None);

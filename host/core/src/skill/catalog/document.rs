@@ -123,4 +123,19 @@ mod tests {
         fs::remove_file(skill.join("SKILL.md")).unwrap();
         assert_eq!(stamp(), None);
     }
+
+    #[test]
+    fn reads_no_document_with_several_hard_links_unless_that_is_allowed() {
+        let place = tempfile::tempdir().unwrap();
+        let skill = place.path().join("tea");
+        fs::create_dir(&skill).unwrap();
+        fs::write(place.path().join("elsewhere"), "Brew it").unwrap();
+        fs::hard_link(place.path().join("elsewhere"), skill.join("SKILL.md")).unwrap();
+        let catalog = catalog(place.path());
+        assert!(catalog.document("tea", 4).is_err());
+        assert!(catalog.document_stamp("tea").is_err());
+        let catalog = catalog.hard_links(true);
+        assert_eq!(catalog.document("tea", 4).unwrap().unwrap().text, "Brew");
+        assert!(catalog.document_stamp("tea").unwrap().is_some());
+    }
 }

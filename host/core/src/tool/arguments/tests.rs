@@ -415,3 +415,12 @@ fn refuses_arguments_that_are_not_json() {
     assert!(parse_arguments(&" ".repeat(MAX_ARGUMENTS)).is_ok());
     assert!(parse_arguments(&" ".repeat(MAX_ARGUMENTS + 1)).is_err());
 }
+
+#[test]
+fn the_values_of_all_arguments_count_together() {
+    let schema = schema(json!({"properties": {"a": {}, "b": {}}}));
+    let check = |values: usize| schema.check(json!({"a": vec![1; values], "b": vec![1; values]}));
+    assert!(check(4_000).is_ok());
+    let many = check(6_000).unwrap_err().to_string();
+    assert!(many.contains("more than 10000 values"), "{many}");
+}

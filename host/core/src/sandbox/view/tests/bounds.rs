@@ -25,7 +25,7 @@ fn a_view_holds_its_limit_of_bytes_and_counts_what_it_frees() {
     fn put(f: &Fixture, path: &str, text: &[u8], at: u64) -> Result<(), Errno> {
         open(f, path)?.write_at(text, at)
     }
-    let cases: [(&str, BoundedWork, usize); 8] = [
+    let cases: [(&str, BoundedWork, usize); 9] = [
         ("a file", |f| put(f, "a", &[1; 100], 0), FILE + 100),
         (
             "one that grows by less than twice",
@@ -84,6 +84,11 @@ fn a_view_holds_its_limit_of_bytes_and_counts_what_it_frees() {
             "a folder",
             |f| f.view.make_folder(f.view.folder(), "d"),
             FILE,
+        ),
+        (
+            "a link",
+            |f| f.view.make_link(f.view.folder(), "l", &"x".repeat(100)),
+            FILE + 100,
         ),
     ];
     for (about, work, least) in cases {
@@ -278,4 +283,15 @@ fn the_depth_counts_for_folders_of_the_disk_and_for_what_is_moved_with_a_folder(
             assert_eq!(moved, expected, "{folders:?} within {depth}");
         }
     }
+}
+
+#[test]
+fn a_link_takes_the_bytes_of_its_target() {
+    let of_target = |bytes: usize| {
+        taken(|f| {
+            let target = "x".repeat(bytes);
+            f.view.make_link(f.view.folder(), "l", &target).unwrap();
+        })
+    };
+    assert_eq!(of_target(4000) - of_target(1), 3999);
 }

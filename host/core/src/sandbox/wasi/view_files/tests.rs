@@ -78,3 +78,24 @@ fn entries_of_the_disk_that_a_listing_skips_count_too() {
         assert_eq!(imports.stop, end, "{removed}");
     }
 }
+
+#[test]
+fn a_read_has_16_mib_at_most() {
+    const MOST: usize = 16 << 20;
+    let (folder, mut imports, root) = call();
+    let disk = std::fs::File::create(folder.path().join("large")).unwrap();
+    disk.set_len(MOST as u64 + 4096).unwrap();
+    let mut files = ViewFiles(&mut imports);
+    let root = Resource::new_borrow(root);
+    let (path, create) = ("large".to_owned(), OpenFlags::empty());
+    let flags = DescriptorFlags::READ | DescriptorFlags::WRITE;
+    let file = files.open_at(root, PathFlags::empty(), path, create, flags);
+    let file = file.unwrap().rep();
+    let mut read = |length| {
+        let read = files.read(Resource::new_borrow(file), length, 0);
+        read.unwrap().0.len()
+    };
+    for length in [MOST as u64 + 1, u64::MAX] {
+        assert_eq!(read(length), MOST, "{length}");
+    }
+}

@@ -323,4 +323,25 @@ mod tests {
             "{problems:?}"
         );
     }
+
+    #[test]
+    fn the_entries_of_all_folders_count_together() {
+        let place = tempfile::tempdir().unwrap();
+        for folder in ["a", "b", "c"] {
+            let folder = place.path().join(folder);
+            fs::create_dir(&folder).unwrap();
+            for number in 0..5 {
+                fs::write(folder.join(number.to_string()), "x").unwrap();
+            }
+        }
+        // Three folders, whose files are read twice: once to see that no skill lies
+        // there, and once to look for folders.
+        for (entries, stops) in [(33, false), (32, true), (18, true), (12, true)] {
+            let problem = search_entries(place.path(), 100, entries)
+                .problems
+                .join("; ");
+            let says = problem.contains(&format!("more than {entries} files and folders"));
+            assert_eq!(says, stops, "{entries}: {problem}");
+        }
+    }
 }

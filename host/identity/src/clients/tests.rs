@@ -342,7 +342,8 @@ async fn a_token_that_held_is_refused_once_its_issuer_has_withdrawn_the_key() {
     let clients = clients.and_issuers(&config.clients, &config.issuers, resource, program);
     let mut clients = clients.unwrap();
     let oauth = Arc::get_mut(clients.oauth.as_mut().unwrap()).unwrap();
-    oauth.fetcher = fetcher(vec![folder.join("keys").into()]);
+    let issuer = oauth.issuers.first_mut().and_then(Arc::get_mut).unwrap();
+    issuer.fetcher = fetcher(folder.join("keys").into());
     let (old, new) = (shown("old"), shown("new"));
     // It is checked, and then remembered.
     for _ in 0..2 {
@@ -352,7 +353,7 @@ async fn a_token_that_held_is_refused_once_its_issuer_has_withdrawn_the_key() {
     let Err(Refusal::UnknownKey(issuer)) = identify(&clients, &[&new]) else {
         panic!("the key is known");
     };
-    clients.look_for_keys(issuer).await;
+    clients.look_for_keys(issuer).await.unwrap();
     assert_eq!(identify(&clients, &[&new]).unwrap().as_deref(), Some("c"));
     let found = identify(&clients, &[&old]);
     assert!(matches!(found, Err(Refusal::UnknownKey(_))), "{found:?}");

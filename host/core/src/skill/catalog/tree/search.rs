@@ -167,6 +167,9 @@ impl<'a> Search<'a> {
                     }
                     self.looked_into += 1;
                     self.look_into(&folder, &name);
+                    if self.entries > self.bounds.entries {
+                        return self.stop(&folder.path, self.bounds.entries, "files and folders");
+                    }
                     self.state = SearchState::Looking(folder, names);
                 }
                 None => self.state = SearchState::BetweenFolders,
@@ -342,6 +345,32 @@ mod tests {
                 .join("; ");
             let says = problem.contains(&format!("more than {entries} files and folders"));
             assert_eq!(says, stops, "{entries}: {problem}");
+        }
+    }
+
+    #[test]
+    fn says_so_too_if_the_bound_is_met_in_the_lowest_folders() {
+        let place = tempfile::tempdir().unwrap();
+        for folder in ["a", "b"] {
+            let folder = place.path().join("x/y").join(folder);
+            fs::create_dir_all(&folder).unwrap();
+            for number in 0..5 {
+                fs::write(folder.join(number.to_string()), "x").unwrap();
+            }
+        }
+        let zoo = place.path().join("x/y/zoo");
+        fs::create_dir(&zoo).unwrap();
+        // A spelling that only a look at all names finds.
+        fs::write(zoo.join("Skill.mD"), "x").unwrap();
+        for (entries, found) in [(25, 1), (15, 0)] {
+            let names = search_entries(place.path(), 100, entries);
+            assert_eq!(names.names().count(), found, "{entries}");
+            assert_eq!(
+                names.problems.is_empty(),
+                found == 1,
+                "{:?}",
+                names.problems
+            );
         }
     }
 }

@@ -94,6 +94,8 @@ fn keys(keys: &[&SigningKey]) -> String {
 #[derive(Clone)]
 enum Reply {
     Keys(String),
+    /// It sends keys as soon as another issuer has been asked.
+    KeysAfter(Arc<AtomicUsize>, String),
     /// It sends bytes without end.
     Endless,
     /// It sends a byte now and then.
@@ -144,9 +146,14 @@ fn answer(mut stream: TcpStream, reply: Reply) {
     let mut request = [0; 4096];
     let _ = stream.read(&mut request);
     let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n";
+    if let Reply::KeysAfter(asked, _) = &reply {
+        wait_until("the other is not asked", || {
+            asked.load(Ordering::SeqCst) > 0
+        });
+    }
     // A peer that ends early is what some of these are for.
     let _ = match reply {
-        Reply::Keys(body) => {
+        Reply::Keys(body) | Reply::KeysAfter(_, body) => {
             let length = body.len();
             stream.write_all(format!("{head}content-length: {length}\r\n\r\n{body}").as_bytes())
         }
@@ -427,7 +434,8 @@ fn an_issuer_that_answers_badly_costs_only_its_own_tokens() {
 fn tokens_of_an_issuer_do_not_wait_for_another_that_is_silent() {
     let key = SigningKey::new("one");
     let silent = TestIssuer::start(Reply::Silent);
-    let issuer = TestIssuer::start(Reply::Keys(keys(&[&key])));
+    let after = Reply::KeysAfter(Arc::clone(&silent.asked), keys(&[&key]));
+    let issuer = TestIssuer::start(after);
     let table = |name: &str, issuer: &str| {
         format!("[issuers.{name}]\nissuer = \"{issuer}\"\njwks_url = \"{issuer}/keys\"\n")
     };

@@ -77,11 +77,15 @@ fn files_of(test: &str) -> Vec<String> {
             format!("`{path}.rs`"),
         ];
     }
+    let (module, _) = name.rsplit_once("::").unwrap_or_default();
+    let module = format!("host/{group}/src/{}", module.replace("::", "/"));
     let path = format!("host/{group}/src/{path}");
     let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
     vec![
         format!("`{path}.rs`"),
         format!("`{path}/tests.rs`"),
+        // A part of the tests.
+        format!("`{module}.rs`"),
         format!("`{folder}/`"),
     ]
 }

@@ -10,6 +10,7 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 use std::time::Duration;
 
+use rustix::io::DupFlags;
 use serde_json::{Value, json};
 use skillhost::{AuditMode, CallError, Caller, Host, Peer, Stop, TraceId, Transport};
 
@@ -304,10 +305,8 @@ fn a_call_that_cannot_be_recorded_is_in_the_metrics() {
     assert!(metrics.lines().any(|shown| shown == line), "{metrics}");
 }
 
-/// Makes the descriptor that is open on one file be open on another.
-fn replace_descriptor(file: &Path, other: &Path) {
-    use std::os::fd::{FromRawFd as _, IntoRawFd as _};
-
+/// Makes the descriptor that is open on one file be open on another. Returns its number.
+fn replace_descriptor(file: &Path, other: &Path) -> i32 {
     let file = fs::canonicalize(file).unwrap();
     let number = fs::read_dir("/proc/self/fd")
         .unwrap()
@@ -315,14 +314,23 @@ fn replace_descriptor(file: &Path, other: &Path) {
         .find(|path| fs::read_link(path).is_ok_and(|target| target == file))
         .and_then(|path| path.file_name()?.to_str()?.parse::<i32>().ok())
         .unwrap();
-    let other = fs::OpenOptions::new().append(true).open(other).unwrap();
+    put_at_descriptor(number, other);
+    number
+}
+
+/// Makes a descriptor be open on a file.
+fn put_at_descriptor(number: i32, file: &Path) {
+    use std::os::fd::{FromRawFd as _, IntoRawFd as _};
+
+    let mut options = fs::OpenOptions::new();
+    let file = options.read(true).append(true).open(file).unwrap();
     #[allow(
         unsafe_code,
         reason = "names a descriptor by its number, to put another in its place"
     )]
     // SAFETY: the number is an open descriptor, and it is not closed here.
     let mut target = unsafe { std::os::fd::OwnedFd::from_raw_fd(number) };
-    rustix::io::dup2(&other, &mut target).unwrap();
+    rustix::io::dup3(&file, &mut target, DupFlags::CLOEXEC).unwrap();
     let _ = target.into_raw_fd();
 }
 
@@ -347,4 +355,25 @@ fn the_command_line_records_with_the_callers_id() {
         (&json!("c1"), &json!("output"))
     );
     assert_eq!(records[0]["transport"], "cli");
+}
+
+#[test]
+fn a_record_has_1024_characters_of_each_name_and_hosts_go_on_after_it() {
+    let folders = Folders::new();
+    let long = "\u{10ffff}".repeat(200_000);
+    let caller = Caller::default().client(&*long);
+    for _ in 0..2 {
+        let host = host(&folders, AuditMode::Required);
+        let names = json!({"skill_name": long, "file_path": long});
+        for (tool, arguments) in [("read_file_in_skill", names), (&long, json!({}))] {
+            block_on(host.call_from(&caller, tool, arguments)).unwrap_err();
+        }
+    }
+    let records = records(&log(&folders));
+    assert_eq!(records.len(), 4);
+    let cut = json!("\u{10ffff}".repeat(1024));
+    for (at, field) in [(0, "skill"), (0, "path"), (0, "client"), (1, "tool")] {
+        let length = records[at][field].as_str().map(|text| text.chars().count());
+        assert!(records[at][field] == cut, "{field}: {length:?}");
+    }
 }

@@ -483,3 +483,38 @@ fn the_next_record_follows_a_torn_one_on_a_new_line() {
         .collect();
     assert_eq!(outcomes, [Some("torn"), Some("output"), Some("output")]);
 }
+
+#[test]
+fn an_audit_log_of_another_user_is_used_only_if_that_user_is_trusted() {
+    if !rustix::process::geteuid().is_root() {
+        return; // Only root gives files away; CI is root.
+    }
+    let folders = Folders::new();
+    let log = folders.outside.join("log");
+    let open = |trust: Trust| {
+        let builder = builder().without_embedded_tools().trust(trust);
+        let built = block_on(builder.audit(&log, AuditMode::Required).build());
+        built.map_err(|error| format!("{error:#}"))
+    };
+    let make = || {
+        fs::write(&log, "").unwrap();
+        mode(&log, 0o600);
+        chown(&log, Some(54_321), None).unwrap();
+    };
+    let text = || fs::read_to_string(&log).unwrap();
+    let record = |host| call(host, "none", json!({})).unwrap_err().to_string();
+    make();
+    let error = open(Trust::new()).err().expect("it is refused");
+    assert!(error.contains("it belongs to user 54321"), "{error}");
+    let host = open(Trust::new().and(Principal::User(54_321))).unwrap();
+    record(&host);
+    assert_eq!(text().lines().count(), 1);
+    // It comes into the place of the user's own.
+    fs::remove_file(&log).unwrap();
+    let host = open(Trust::new()).unwrap();
+    fs::rename(&log, folders.outside.join("own")).unwrap();
+    make();
+    let error = record(&host);
+    assert!(error.contains("could not be recorded"), "{error}");
+    assert_eq!(text(), "");
+}

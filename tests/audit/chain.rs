@@ -1,19 +1,24 @@
 //! The chain of an audit log, as its verifier sees it: over restarts, rotation, other
 //! processes, torn records and logs of versions without a chain.
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::PathBuf;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use skillhost::internal::chain::Link;
-use skillhost::{AuditMode, Config, Host};
+use skillhost::{AuditMode, Caller, Config, Host};
 use skillhost_audit::{KeptCheckpoints, LogSigner, PrivateKey, PublicKey, Report, verify};
 use tempfile::TempDir;
 
-use crate::support::{build, call};
+use super::{put_at_descriptor, replace_descriptor};
+use crate::support::program::Program;
+use crate::support::{block_on, build, call};
 
 /// A folder with a log, its key, and hosts that write to it.
 pub(super) struct SignedLog {
@@ -478,4 +483,128 @@ fn a_log_that_is_torn_twice_or_thrice_is_still_a_log() {
             "{torn:?} {then}"
         );
     }
+}
+
+#[test]
+fn a_log_that_is_replaced_by_a_link_to_it_is_not_appended_to() {
+    let log = SignedLog::new(AT_THE_END);
+    let host = log.host();
+    record(&host, 1);
+    let old = log.beside("old");
+    fs::rename(&log.path, &old).unwrap();
+    symlink("old", &log.path).unwrap();
+    let before = fs::read(&old).unwrap();
+    let error = call(&host, "none", json!({})).unwrap_err().to_string();
+    assert!(error.contains("could not be recorded"), "{error}");
+    assert_eq!(fs::read(&old).unwrap(), before);
+    fs::rename(&old, &log.path).unwrap();
+    record(&host, 1);
+    drop(host);
+    log.prove(&["audit.jsonl"], 2);
+}
+
+#[test]
+fn a_log_that_another_process_has_locked_holds_up_no_call_for_long() {
+    let (sender, calls) = channel();
+    let mut locks = Vec::new();
+    for (mode, is_rotated) in [
+        (AuditMode::Required, false),
+        (AuditMode::Required, true),
+        (AuditMode::BestEffort, false),
+    ] {
+        let log = SignedLog::new("");
+        let host = Host::builder().without_embedded_tools();
+        let host = build(host.audit(&log.path, mode));
+        record(&host, 1);
+        if is_rotated {
+            // The lock is that of the file that came into the log's place.
+            fs::rename(&log.path, log.beside("old")).unwrap();
+            fs::write(&log.path, "").unwrap();
+            fs::set_permissions(&log.path, fs::Permissions::from_mode(0o600)).unwrap();
+        }
+        let before = log.records("audit.jsonl").len();
+        let lock = File::open(&log.path).unwrap();
+        lock.lock().unwrap();
+        let sender = sender.clone();
+        let about = format!("{mode:?}, rotated: {is_rotated}");
+        thread::spawn(move || {
+            let error = call(&host, "none", json!({})).unwrap_err().to_string();
+            sender.send((host, mode, about, error))
+        });
+        locks.push((log, lock, before));
+    }
+    let mut hosts = Vec::new();
+    for _ in 0..locks.len() {
+        // One of them is answered without a record, the others are not.
+        let ended = calls.recv_timeout(Duration::from_secs(10));
+        let (host, mode, about, error) = ended.expect("a call waits for the lock for ever");
+        let is_refused = error.contains("could not be recorded");
+        assert_eq!(is_refused, mode == AuditMode::Required, "{about}: {error}");
+        hosts.push(host);
+    }
+    let mut logs = Vec::new();
+    for (log, lock, before) in locks {
+        assert_eq!(log.records("audit.jsonl").len(), before);
+        drop(lock);
+        logs.push(log);
+    }
+    hosts.iter().for_each(|host| record(host, 1));
+    for log in logs {
+        let last = log.records("audit.jsonl").pop().unwrap();
+        assert_eq!(last["tool"], "none");
+    }
+}
+
+#[test]
+fn processes_append_behind_more_records_of_others_than_they_read() {
+    let log = SignedLog::new(AT_THE_END);
+    let (one, other) = (log.host(), log.host());
+    record(&one, 1);
+    // Records of 12 KiB, which is much for a record: together more than 300 KiB.
+    let caller = Caller::default().id("\u{10ffff}".repeat(1_024));
+    for _ in 0..30 {
+        block_on(other.call_from(&caller, "none", json!({}))).unwrap_err();
+    }
+    assert!(fs::metadata(&log.path).unwrap().len() > 300 << 10);
+    record(&one, 1);
+    drop((one, other));
+    log.prove(&["audit.jsonl"], 32);
+}
+
+#[test]
+fn a_checkpoint_that_a_full_disk_had_no_room_for_comes_later() {
+    let log = SignedLog::new(AT_THE_END);
+    let host = log.host();
+    record(&host, 2);
+    // The log's file is replaced under its descriptor by one that is full.
+    let number = replace_descriptor(&log.path, Path::new("/dev/full"));
+    host.sign_audit_log();
+    put_at_descriptor(number, &log.path);
+    assert_eq!(log.verify(&["audit.jsonl"]).checkpoints, 0);
+    drop(host);
+    log.prove(&["audit.jsonl"], 2);
+}
+
+#[test]
+fn the_command_line_says_how_many_records_are_in_no_file_that_is_given() {
+    let log = SignedLog::new(AT_THE_END);
+    let host = log.host();
+    record(&host, 3);
+    fs::rename(&log.path, log.beside("old")).unwrap();
+    record(&host, 2);
+    drop(host);
+    fs::write(log.beside("public"), log.public.to_pem().unwrap()).unwrap();
+    let (file, key) = (log.path.as_path(), log.beside("public"));
+    let run = Program::new().run(&[
+        Path::new("audit"),
+        Path::new("verify"),
+        file,
+        Path::new("--key"),
+        &key,
+    ]);
+    // Its first record says that the file goes on with the chain of another.
+    let said = "4 records, 3 to 6, with 1 checkpoint\n\
+                3 records before the first: in no file that is given\n\
+                proven up to record 6\n";
+    assert_eq!((run.code, run.stdout.as_str()), (0, said), "{run:?}");
 }

@@ -394,3 +394,28 @@ fn grants_show_scripts_and_a_bad_pattern_is_an_error() {
         );
     }
 }
+
+#[test]
+fn the_digest_of_an_answer_covers_the_files_that_the_call_changed() {
+    let program = program();
+    assert_eq!(program.run(&["audit", "new-key", "key"]).code, 0);
+    let text = fs::read_to_string(program.folder.path().join("skillhost.toml")).unwrap();
+    let text = format!("audit_file = \"log\"\n{text}[audit]\nkey_file = \"key\"\n");
+    program.write("skillhost.toml", text);
+    // One byte of the path or of the file, and the same bytes together.
+    for (steps, parts) in [("write a bc", "done\0a\0bc"), ("write ab c", "done\0ab\0c")] {
+        let steps = format!("steps={steps}");
+        let call = ["call", "take_steps", "skill_name=tools", &steps];
+        let run = program.run(&[&["--config", "skillhost.toml"], &call[..]].concat());
+        assert_eq!(run.code, 0, "{run:?}");
+        let log = fs::read_to_string(program.folder.path().join("log")).unwrap();
+        let records = log.lines().map(|line| serde_json::from_str(line).unwrap());
+        let mut of_calls = records.filter(|record: &Value| record["tool"] == "take_steps");
+        let digest = program.run_with(&["audit", "digest", "--key-file", "key"], parts);
+        assert_eq!(
+            of_calls.next_back().unwrap()["answer_hmac"],
+            digest.stdout.trim_end(),
+            "{steps}"
+        );
+    }
+}

@@ -283,4 +283,15 @@ mod tests {
         assert!(PublicKey::read(&folder.path().join("none")).is_err());
         assert!(PrivateKey::read(folder.path()).is_err());
     }
+
+    #[test]
+    fn digests_follow_from_the_private_key_and_stay_the_same_over_versions() {
+        // HMAC-SHA-256 of the text. Its key is SHA-256 of what names the purpose, a NUL and
+        // the 32 bytes of the private key.
+        let key = PrivateKey(SigningKey::from_bytes(&[7; 32]));
+        assert_eq!(
+            key.digest(&b"text"[..]).unwrap(),
+            "e681e1c49ad67fa8da7417ce8b0696a27124eab5bc8da209531692c791e51528"
+        );
+    }
 }

@@ -151,6 +151,7 @@ fn do_not_wait(stdin: &ChildStdin) -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     use std::io::Read as _;
+    use std::os::unix::net::UnixListener;
     use std::thread;
 
     use super::*;
@@ -225,5 +226,28 @@ mod tests {
         let start = Instant::now();
         drop(outlet);
         assert!(start.elapsed() < END_TIME);
+    }
+
+    #[test]
+    fn a_socket_that_nobody_reads_holds_up_no_line_and_the_end_for_some_seconds() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        // Whoever listens on it is there, and does not read.
+        let _listener = UnixListener::bind(&path).unwrap();
+        let mut outlet = Outlet::connect(&path).unwrap();
+        let (sender, moments) = std::sync::mpsc::channel();
+        thread::spawn(move || {
+            for number in 0..2_000 {
+                outlet.send(line(number).as_bytes());
+            }
+            sender.send(Instant::now()).unwrap();
+            drop(outlet);
+            sender.send(Instant::now())
+        });
+        let moment = || moments.recv_timeout(Duration::from_secs(10));
+        let sent = moment().expect("a line waits for the reader");
+        let waited = moment().expect("the end waits for the reader") - sent;
+        // A reader that is only late gets a second.
+        assert!(waited >= Duration::from_secs(1), "{waited:?}");
     }
 }

@@ -160,6 +160,10 @@ fn searches_only_allowed_skills_up_to_the_limit() {
     let found = index.search("tea", 5, &|name| name != "one");
     let found: Vec<String> = found.hits.into_iter().map(|hit| hit.name).collect();
     assert_eq!(found, ["three", "two"]);
+    // Those that are not allowed take no place of a hit.
+    let found = index.search("tea", 2, &|name| name == "two");
+    let found: Vec<String> = found.hits.into_iter().map(|hit| hit.name).collect();
+    assert_eq!(found, ["two"]);
     assert!(names(&index, "tea", 0).is_empty());
 }
 
@@ -292,4 +296,19 @@ fn the_sample_skills_are_found_by_everyday_requests() {
         let found = index.search(request, 1, &|_| true);
         assert_eq!(found.hits[0].name, skill, "{request}");
     }
+}
+
+#[test]
+fn of_a_long_document_the_start_is_searched_and_the_report_says_so() {
+    // Nothing else cuts it: blank lines are no words.
+    let body = format!("# Otter\n{}# Badger\n", "\n".repeat(1 << 20));
+    let root = skills(&[("long", "Tea.", &body), ("short", "Tea.", "# Heron\n")]);
+    let index = MemoryIndex::build_now(&open(root.path()));
+    assert_eq!(names(&index, "otter", 5), ["long"]);
+    assert!(names(&index, "badger", 5).is_empty());
+    let report = index.report();
+    assert_eq!(
+        (report.cut.count, report.cut.first),
+        (1, vec!["long".to_owned()])
+    );
 }

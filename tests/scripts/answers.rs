@@ -422,10 +422,10 @@ fn the_digest_of_an_answer_covers_the_files_that_the_call_changed() {
         assert_eq!(run.code, 0, "{run:?}");
         let log = fs::read_to_string(program.folder.path().join("log")).unwrap();
         let records = log.lines().map(|line| serde_json::from_str(line).unwrap());
-        let of_calls = records.filter(|record: &Value| record["tool"] == "take_steps");
+        let mut of_calls = records.filter(|record: &Value| record["tool"] == "take_steps");
         let digest = program.run_with(&["audit", "digest", "--key-file", "key"], parts);
         assert_eq!(
-            of_calls.last().unwrap()["answer_hmac"],
+            of_calls.next_back().unwrap()["answer_hmac"],
             digest.stdout.trim_end(),
             "{steps}"
         );

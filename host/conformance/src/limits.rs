@@ -65,3 +65,29 @@ fn is_allowed(result: &TrialResult) -> bool {
         Err(_) => false,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use skillhost::Help;
+
+    use super::*;
+
+    #[test]
+    fn a_call_under_a_small_limit_may_reach_any_limit_and_may_not_trap() {
+        let stopped = |stop| {
+            let (tool, help) = ("tool".to_owned(), Help::default());
+            Err(CallError::Stopped { tool, stop, help })
+        };
+        for (result, may_be) in [
+            (stopped(Stop::Time(Duration::from_millis(2))), true),
+            (stopped(Stop::Memory(1 << 20)), true),
+            (stopped(Stop::Handles(2)), true),
+            (stopped(Stop::Trap("it panicked".to_owned())), false),
+            (Err(CallError::Arguments("no path".to_owned())), false),
+        ] {
+            assert_eq!(is_allowed(&result), may_be, "{result:?}");
+        }
+    }
+}

@@ -215,56 +215,68 @@ fn input_is_read_while_an_answer_is_not() {
     assert!(server.wait().success());
 }
 
+/// Sends so many lines such as this to a server, and then reads an answer to each.
+/// Returns how many it took before.
+fn send_before_reading(folder: &Path, line: &Value, count: usize) -> usize {
+    let mut server = Process::start(&mut server(folder));
+    let mut input = server.stdin.take().unwrap();
+    let mut answers = BufReader::new(server.stdout.take().unwrap()).lines();
+    let mut answer =
+        || -> Value { serde_json::from_str(&answers.next().unwrap().unwrap()).unwrap() };
+    let hello = json!({
+        "protocolVersion": REVISIONS[0],
+        "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"},
+    });
+    for (id, method, params) in [(0, "initialize", hello), (1, "tools/list", json!({}))] {
+        let request = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
+        writeln!(input, "{request}").unwrap();
+        assert_eq!(answer()["id"], id);
+    }
+    let sent = Arc::new(AtomicUsize::new(0));
+    let (counted, mut line) = (Arc::clone(&sent), line.clone());
+    let sending = thread::spawn(move || {
+        for number in 0..count {
+            line["id"] = format!("{number} {}", "i".repeat(1000)).into();
+            writeln!(input, "{line}").unwrap();
+            counted.fetch_add(1, Ordering::SeqCst);
+        }
+    });
+    // Until sending rests.
+    let mut last = None;
+    let taken = loop {
+        let now = sent.load(Ordering::SeqCst);
+        if last.replace(now) == Some(now) {
+            break now;
+        }
+        thread::sleep(Duration::from_millis(200));
+    };
+    let answered: BTreeSet<String> = (0..count)
+        .map(|_| answer()["id"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(answered.len(), count);
+    join(sending, "the end of the lines").unwrap();
+    assert!(server.wait().success());
+    taken
+}
+
 #[test]
 fn no_more_is_read_of_a_client_that_does_not_read_its_answers() {
     // Many times more than there are slots, and than the pipes hold.
     const LINES: usize = 1000;
     let program = folder("");
     program.write("skills/a/large.txt", "x".repeat(8000));
-    let hello = json!({
-        "protocolVersion": REVISIONS[0],
-        "capabilities": {},
-        "clientInfo": {"name": "test", "version": "1"},
-    });
     let arguments = json!({"skill_name": "a", "file_path": "large.txt"});
     let call = json!({"name": "read_file_in_skill", "arguments": arguments});
     let request = json!({"jsonrpc": "2.0", "method": "tools/call", "params": call});
     let no_request = json!({"jsonrpc": "2.0", "method": 1});
-    for line in [request, no_request] {
-        let mut server = Process::start(&mut server(program.folder.path()));
-        let mut input = server.stdin.take().unwrap();
-        let mut answers = BufReader::new(server.stdout.take().unwrap()).lines();
-        let mut answer =
-            || -> Value { serde_json::from_str(&answers.next().unwrap().unwrap()).unwrap() };
-        for (id, method, params) in [(0, "initialize", &hello), (1, "tools/list", &json!({}))] {
-            let request = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
-            writeln!(input, "{request}").unwrap();
-            assert_eq!(answer()["id"], id);
+    thread::scope(|scope| {
+        for line in [request, no_request] {
+            let folder = program.folder.path();
+            scope.spawn(move || {
+                let taken = send_before_reading(folder, &line, LINES);
+                assert!(taken < LINES / 2, "{taken} lines such as {line}");
+            });
         }
-        let written = Arc::new(AtomicUsize::new(0));
-        let (counted, mut sent) = (Arc::clone(&written), line.clone());
-        let writing = thread::spawn(move || {
-            for number in 0..LINES {
-                sent["id"] = format!("{number} {}", "i".repeat(1000)).into();
-                writeln!(input, "{sent}").unwrap();
-                counted.fetch_add(1, Ordering::SeqCst);
-            }
-        });
-        // Until writing rests.
-        let mut last = None;
-        let read = loop {
-            let now = written.load(Ordering::SeqCst);
-            if last.replace(now) == Some(now) {
-                break now;
-            }
-            thread::sleep(Duration::from_millis(300));
-        };
-        assert!(read < LINES / 2, "{read} lines were read such as {line}");
-        let answered: BTreeSet<String> = (0..LINES)
-            .map(|_| answer()["id"].as_str().unwrap().to_owned())
-            .collect();
-        assert_eq!(answered.len(), LINES, "{line}");
-        join(writing, "the end of the lines").unwrap();
-        assert!(server.wait().success());
-    }
+    });
 }

@@ -293,8 +293,9 @@ async fn changes_that_never_rest_are_handled_all_the_same() {
 fn looks_in_turns_take_a_twentieth_of_a_thread() {
     // No folder is watched.
     let (root, mut watcher) = Root::prepared(0);
-    for number in 0..1_000 {
-        fs::create_dir_all(root.path(&format!("skills/skill-0/docs/{number}"))).unwrap();
+    // A round takes several turns.
+    for number in 0..200 {
+        fs::create_dir(root.path(&format!("skills/skill-0/docs/{number}"))).unwrap();
     }
     let start = Instant::now();
     let is_in_turns = || root.counts.lock().unwrap().in_turns > 0;
@@ -302,17 +303,17 @@ fn looks_in_turns_take_a_twentieth_of_a_thread() {
         watcher.work();
         assert!(start.elapsed() < PATIENCE);
     }
-    let (mut worked, mut rested) = (Duration::ZERO, Duration::ZERO);
+    let (mut worked, mut taken) = (Duration::ZERO, Duration::ZERO);
     while worked < Duration::from_millis(10) {
-        let before = time_of_thread();
-        let next = watcher.work();
-        let rest = next.saturating_duration_since(Instant::now());
+        let (begun, before) = (Instant::now(), time_of_thread());
+        let turn = watcher.work().saturating_duration_since(begun);
         // Between two rounds it rests for longer, however little it has worked.
-        if rest < Duration::from_millis(300) {
+        if turn < Duration::from_millis(300) {
             worked += time_of_thread().saturating_sub(before);
-            rested += rest;
+            taken += turn;
         }
         assert!(start.elapsed() < PATIENCE);
     }
-    assert!(rested > 10 * worked, "{rested:?} after {worked:?}");
+    // A part of the work here is not its own.
+    assert!(taken > 15 * worked, "{worked:?} of {taken:?}");
 }

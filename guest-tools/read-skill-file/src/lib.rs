@@ -14,7 +14,8 @@ mod record;
 use lines::{Range, Selected};
 use record::{Error, Meta, Success};
 use skillhost_guest::{
-    Access, Failure, FailureKind, File, Folder, Output, PathError, ReadError, SkillPath, Tool, text,
+    Access, Failure, FailureKind, File, Folder, Output, PathError, ReadError, SkillPath, Tool,
+    check_skill_name, text,
 };
 
 skillhost_guest::arguments! {
@@ -75,6 +76,10 @@ fn read_skill_file(call: Arguments, access: Access) -> Result<Output, Failure> {
 }
 
 fn answer(call: &Arguments, access: Access) -> Answer {
+    let access = match call.skill() {
+        Some(skill) if !check_skill_name(skill) => Access::UnknownSkill,
+        _ => access,
+    };
     let unknown = matches!(access, Access::UnknownSkill);
     let folder = match folder(call, access) {
         Ok(folder) => folder,

@@ -2,8 +2,10 @@
 //! without a record.
 
 mod chain;
+mod checkpoints;
 mod kept;
 mod program;
+mod signed_log;
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};

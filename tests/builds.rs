@@ -1,6 +1,9 @@
 //! The programs that `skillhost build` runs, and where they lie. Shell scripts stand for
 //! the interpreters and the compilers; `tests/kits/run` builds with the real ones.
 
+mod locks;
+mod machine;
+
 use std::fs::{self, Permissions};
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
@@ -12,137 +15,8 @@ use serde_json::{Value, json};
 use crate::support::process::Process;
 use crate::support::program::{NOBODY, Program, Run, finish};
 use crate::support::repository;
-
-/// Stands for Python: makes an environment with a copy of itself, installs a compiler,
-/// and compiles.
-const PYTHON: &str = r#"
-# Log the first line of a script.
-echo "python $*" | head -n 1 >>"$LOG"
-for last; do :; done
-case "$*" in
-    *version_info*) echo 3 12 ;;
-    *"-m venv"*) mkdir -p "$last/bin" && cp "$0" "$last/bin/python" ;;
-    *"-m pip"*) : >"${0%/*}/componentize-py" ;;
-    *ziglang*) exit 1 ;;
-esac
-while [ $# -gt 0 ]; do
-    [ "$1" = -o ] && cp "$COMPONENT" "$2"
-    shift
-done
-exit 0
-"#;
-
-/// Stands for Node.js, and for the script that compiles.
-const NODE: &str = r#"
-case "$1" in
-    --version) echo v20.0.0 ;;
-    --check) ;;
-    componentize.mjs) cp "$COMPONENT" "$3" && cat src/*.js >"$LOG.sources" ;;
-esac
-"#;
-
-/// Stands for npm, a script that finds its Node.js on the PATH.
-const NPM: &str = r#"
-echo "npm $*" >>"$LOG"
-/usr/bin/env node --version >/dev/null
-compiler=node_modules/@bytecodealliance/componentize-js/src
-mkdir -p $compiler
-: >$compiler/cli.js
-[ -z "$LINK" ] || ln -s ../../src "$LINK"
-"#;
-
-/// A folder with a project, a cache, and the programs of a machine.
-pub(crate) struct Machine {
-    pub(crate) program: Program,
-    project: PathBuf,
-}
-
-impl Machine {
-    pub(crate) fn with_project(language: &str) -> Self {
-        let program = Program::new();
-        for (name, script) in [("python3", PYTHON), ("node", NODE), ("npm", NPM)] {
-            program.script(&format!("bin/{name}"), script);
-        }
-        let run = program.run(&["new", "project", "--lang", language]);
-        assert_eq!(run.code, 0, "{run:?}");
-        let project = program.folder.path().join("project");
-        Self { program, project }
-    }
-
-    pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.program.folder.path().join(name)
-    }
-
-    fn build(&self) -> Run {
-        self.build_with(&[])
-    }
-
-    /// Builds with other text in a file of the project.
-    fn build_with_text(&self, file: &str, text: &str) -> Run {
-        fs::write(self.project.join(file), text).unwrap();
-        self.build()
-    }
-
-    pub(crate) fn build_with(&self, variables: &[(&str, &Path)]) -> Run {
-        let mut command = self.command(&["build"]);
-        for (name, value) in variables {
-            command.env(name, value);
-        }
-        finish(command, "")
-    }
-
-    /// Returns a command in the project's folder, with a PATH that leads there in every way.
-    fn command(&self, arguments: &[&str]) -> Command {
-        let inside = [
-            String::new(),
-            ".".to_owned(),
-            self.project.display().to_string(),
-            self.project.join("node_modules/.bin").display().to_string(),
-            self.path("link").display().to_string(),
-            self.path("linked").display().to_string(),
-        ];
-        let mut command = self.program.command(arguments);
-        command
-            .current_dir(&self.project)
-            .env(
-                "PATH",
-                format!(
-                    "{}:{}:/usr/bin:/bin",
-                    inside.join(":"),
-                    self.path("bin").display()
-                ),
-            )
-            .env("SKILLHOST_CACHE", self.path("cache"))
-            .env(
-                "COMPONENT",
-                repository().join("tests/guests/dist/count_lines.wasm"),
-            )
-            .env("LOG", self.path("log"));
-        command
-    }
-
-    /// Returns the commands that ran, one line each.
-    fn logged(&self) -> Vec<String> {
-        let log = fs::read_to_string(self.path("log")).unwrap_or_default();
-        log.lines().map(str::to_owned).collect()
-    }
-
-    fn installed(&self) -> usize {
-        let installs = |line: &&String| line.contains("-m venv") || line.starts_with("npm ci");
-        self.logged().iter().filter(installs).count()
-    }
-
-    /// Returns the folders of compilers, and leaves out those of projects.
-    fn environments(&self) -> Vec<PathBuf> {
-        let entries = fs::read_dir(self.path("cache/environments")).unwrap();
-        let paths = entries.map(|entry| entry.unwrap().path());
-        let is_of_project = |path: &PathBuf| {
-            let name = path.file_name().unwrap();
-            name.to_str().unwrap().starts_with("project-")
-        };
-        paths.filter(|path| !is_of_project(path)).collect()
-    }
-}
+pub(crate) use machine::Machine;
+use machine::PYTHON;
 
 /// Returns the text of a requirements file with one more hash.
 fn with_another_hash(text: &str, hash: &str) -> String {
@@ -439,94 +313,6 @@ fn refuses_a_package_that_is_a_link_to_the_sources() {
 }
 
 #[test]
-fn a_lock_of_npm_that_could_install_from_the_project_is_refused_before_npm_runs() {
-    let machine = Machine::with_project("javascript");
-    let lock = "package-lock.json";
-    let text = fs::read_to_string(machine.project.join(lock)).unwrap();
-    let manifest = fs::read_to_string(machine.project.join("package.json")).unwrap();
-    let with_key = |value: &str| text.replacen('{', &format!("{{\n  \"more\": {value},"), 1);
-    let place = "\"node_modules/@bytecodealliance/componentize-js\": {";
-    let with_member = |member: &str| text.replacen(place, &format!("{place}\n{member},"), 1);
-    let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
-    let not_json = "`package-lock.json`, line ";
-    let not_of_registry = "may name only packages of a registry";
-    for (file, changed, message) in [
-        // npm reads these, and a strict reader of JSON does not.
-        (lock, format!("\u{feff}{text}"), not_json),
-        (lock, with_key(&deep), not_json),
-        (lock, with_key("\"\\ud800\""), not_json),
-        (lock, String::new(), not_json),
-        // npm 6 wrote another form, which npm still reads.
-        (
-            lock,
-            r#"{"lockfileVersion": 1, "dependencies": {"a": {"version": "file:a.tgz"}}}"#
-                .to_owned(),
-            "`lockfileVersion` is not 2 or 3",
-        ),
-        (
-            lock,
-            text.replacen("\"lockfileVersion\": 3", "\"lockfileVersion\": 1", 1),
-            "`lockfileVersion` is not 2 or 3",
-        ),
-        // npm reads the folder `/project@0.23.0`.
-        (lock, with_member("\"name\": \"/project\""), not_of_registry),
-        // npm replaces what is locked by what another package asks for.
-        (
-            lock,
-            text.replacen(
-                "\"@bytecodealliance/jco\": \"^",
-                "\"@bytecodealliance/jco\": \"file:/project/",
-                1,
-            ),
-            not_of_registry,
-        ),
-        (
-            "package.json",
-            manifest.replacen(
-                '{',
-                "{\"peerDependencies\": {\"acorn\": \"file:/a.tgz\"},",
-                1,
-            ),
-            not_of_registry,
-        ),
-        (
-            "package.json",
-            format!("\u{feff}{manifest}"),
-            "`package.json`, line 1",
-        ),
-    ] {
-        assert!(changed != text && changed != manifest, "{changed}");
-        fs::write(machine.project.join(lock), &text).unwrap();
-        fs::write(machine.project.join("package.json"), &manifest).unwrap();
-        let run = machine.build_with_text(file, &changed);
-        assert_eq!(run.code, 1, "{message}: {run:?}");
-        assert!(run.stderr.contains(message), "{message}: {}", run.stderr);
-    }
-    assert_eq!(machine.installed(), 0, "{:?}", machine.logged());
-}
-
-#[test]
-fn lines_that_pip_reads_otherwise_are_refused_before_it_runs() {
-    let machine = Machine::with_project("python");
-    let lock = "requirements.txt";
-    let text = fs::read_to_string(machine.project.join(lock)).unwrap();
-    for more in [
-        "one==1.0 --hash=sha256:00 \\\n    # a comment \\\n/project/evil-1.0-py3-none-any.whl\n",
-        "one==1.0 --hash=sha256:00 # a comment\u{c}--index-url=https://evil.example/simple\n",
-        "evil-1.0-py3-none-any.whl;python_version=='3.12' --hash=sha256:00\n",
-    ] {
-        let run = machine.build_with_text(lock, &format!("{text}{more}"));
-        assert_eq!(run.code, 1, "{more}: {run:?}");
-        assert!(
-            run.stderr.contains("`requirements.txt`, line "),
-            "{}",
-            run.stderr
-        );
-    }
-    assert_eq!(machine.installed(), 0, "{:?}", machine.logged());
-}
-
-#[test]
 fn dev_runs_the_cases_with_the_limits_of_the_project() {
     let machine = Machine::with_project("python");
     let settings = machine.project.join("skillhost.toml");
@@ -572,33 +358,6 @@ fn help_warns_that_a_build_runs_the_projects_code() {
             text.contains("A build runs the project's code"),
             "{verb}: {text}"
         );
-    }
-}
-
-#[test]
-fn a_lock_that_names_more_than_packages_of_the_registry_installs_nothing() {
-    for (language, lock, named) in [
-        ("javascript", "package-lock.json", "node_modules/one"),
-        ("python", "requirements.txt", "./one.whl"),
-        ("c", "requirements.txt", "./one.whl"),
-    ] {
-        let machine = Machine::with_project(language);
-        let lock = machine.project.join(lock);
-        let text = fs::read_to_string(&lock).unwrap();
-        let text = match language {
-            "javascript" => {
-                let mut lock: Value = serde_json::from_str(&text).unwrap();
-                lock["packages"][named] =
-                    json!({"version": "1.0.0", "resolved": "file:../one.tgz"});
-                lock.to_string()
-            }
-            _ => format!("{text}{named}\n"),
-        };
-        fs::write(&lock, text).unwrap();
-        let run = machine.build();
-        assert_eq!(run.code, 1, "{language}: {run:?}");
-        assert!(run.stderr.contains(named), "{language}: {}", run.stderr);
-        assert_eq!(machine.installed(), 0, "{language}: {run:?}");
     }
 }
 

@@ -1,6 +1,8 @@
 //! Trust: the configuration of the current folder, files that others can change, and
 //! the audit log. Each test tries the denied and the allowed side.
 
+mod audit_log;
+
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
 use std::path::Path;
@@ -296,105 +298,6 @@ fn an_embedder_can_trust_a_user() {
 }
 
 #[test]
-fn an_audit_log_must_be_new_or_empty_or_end_in_a_record() {
-    let folders = Folders::new();
-    folders.write("a/SKILL.md", "# A\n");
-    let log = folders.outside.join("log");
-    let open = || {
-        let builder = builder().skills(&folders.root);
-        let built = block_on(builder.audit(&log, AuditMode::Required).build());
-        built.map_err(|error| format!("{error:#}"))
-    };
-    let write = |text: &str| {
-        fs::write(&log, text).unwrap();
-        mode(&log, 0o600);
-    };
-    let text = || fs::read_to_string(&log).unwrap();
-    let record = |host| call(&host, "read_skill", json!({"skill_name": "a"})).unwrap();
-    for foreign in [
-        "export PATH=/bin\n",
-        "no line feed",
-        "\n",
-        "{}\n",
-        "{\"time\":1}\n",
-    ] {
-        write(foreign);
-        let error = open().err().unwrap();
-        assert!(error.contains("no audit record"), "{error}");
-        assert!(error.contains(log.to_str().unwrap()), "{error}");
-        assert_eq!(text(), foreign, "something was written");
-    }
-    write("");
-    record(open().unwrap());
-    let first = text();
-    record(open().unwrap());
-    assert_eq!(text().lines().count(), 2);
-    // A new record marks the end of a torn one.
-    for torn in [
-        &first[..first.len() / 2],
-        &first[..first.len() - 1],
-        &first[..5],
-    ] {
-        write(&format!("{first}{torn}"));
-        record(open().unwrap());
-        let lines: Vec<String> = text().lines().map(str::to_owned).collect();
-        assert_eq!((lines.len(), &*lines[1]), (4, torn));
-        let outcome = |line: &str| {
-            let record: serde_json::Value = serde_json::from_str(line).unwrap();
-            record["outcome"].as_str().unwrap().to_owned()
-        };
-        assert_eq!(
-            (&*outcome(&lines[2]), &*outcome(&lines[3])),
-            ("torn", "output")
-        );
-    }
-    // The mark is written once.
-    write(&first[..first.len() / 2]);
-    drop(open().unwrap());
-    drop(open().unwrap());
-    assert_eq!(text().lines().count(), 2);
-}
-
-#[test]
-fn an_audit_log_is_no_symlink_whatever_it_leads_to() {
-    let folders = Folders::new();
-    folders.write("a/SKILL.md", "# A\n");
-    let (log, file) = (folders.outside.join("log"), folders.outside.join("file"));
-    symlink("file", &log).unwrap();
-    for exists in [false, true] {
-        if exists {
-            fs::write(&file, "").unwrap();
-            mode(&file, 0o600);
-        }
-        let builder = builder().skills(&folders.root);
-        let built = block_on(builder.audit(&log, AuditMode::Required).build());
-        let error = format!("{:#}", built.err().unwrap());
-        assert!(error.contains("it is a symlink"), "{error}");
-        assert_eq!(file.exists(), exists, "something was made");
-    }
-}
-
-#[test]
-fn a_dash_sends_the_audit_log_to_standard_error() {
-    let program = Program::new();
-    program.write("skills/a/SKILL.md", "# A\n");
-    program.write("skillhost.toml", "audit_file = \"-\"\n");
-    for options in [["--audit", "-"], ["--config", "skillhost.toml"]] {
-        let arguments = ["call", "read_skill", "{\"skill_name\":\"a\"}"];
-        let run = program.run(&[&["--skills", "skills"], &options[..], &arguments].concat());
-        assert_eq!((run.code, &*run.stdout), (0, "# A\n"), "{run:?}");
-        let record = run
-            .stderr
-            .lines()
-            .find(|line| line.starts_with('{'))
-            .unwrap();
-        let record: serde_json::Value = serde_json::from_str(record).unwrap();
-        assert_eq!(record["tool"], "read_skill");
-        assert!(!program.folder.path().join("-").exists());
-    }
-}
-
-#[test]
 fn uses_a_skills_symlink_out_of_the_current_folder_only_if_an_option_names_it() {
     let program = repository("");
     let base = program.folder.path().join("repository");
@@ -451,70 +354,4 @@ fn refuses_a_configuration_that_is_a_symlink_out_of_its_folder() {
     assert_eq!(run.code, 4, "{run:?}");
     assert!(!run.stderr.contains("secret_key"), "{}", run.stderr);
     assert!(run.stderr.contains("it is a symlink"), "{}", run.stderr);
-}
-
-#[test]
-fn the_next_record_follows_a_torn_one_on_a_new_line() {
-    // A limit on the size of files acts like a full disk: writes end short.
-    let program = Program::new();
-    program.write("skills/a/SKILL.md", "# A\n");
-    let calls: Vec<_> = (0..40)
-        .map(|_| ("read_skill", json!({"skill_name": "a"})))
-        .collect();
-    let arguments = ["--skills", "skills", "--audit", "log", "serve"];
-    let run = program.run_after_with("ulimit -f 4; trap '' XFSZ", &arguments, &session(&calls));
-    assert!(run.stdout.contains("could not be recorded"), "{run:?}");
-    let log = || fs::read_to_string(program.folder.path().join("log")).unwrap();
-    let torn = log();
-    assert!(!torn.ends_with('\n'), "{torn}");
-    // Without the limit, each record is a line again.
-    let run = program.run_with(&arguments, &session(&calls[..2]));
-    assert!(run.stderr.contains("is torn"), "{run:?}");
-    let whole = log();
-    let after = whole.strip_prefix(&torn).unwrap();
-    let after: Vec<serde_json::Value> = after
-        .trim_start()
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
-    let outcomes: Vec<_> = after
-        .iter()
-        .map(|record| record["outcome"].as_str())
-        .collect();
-    assert_eq!(outcomes, [Some("torn"), Some("output"), Some("output")]);
-}
-
-#[test]
-fn an_audit_log_of_another_user_is_used_only_if_that_user_is_trusted() {
-    if !rustix::process::geteuid().is_root() {
-        return; // Only root gives files away; CI is root.
-    }
-    let folders = Folders::new();
-    let log = folders.outside.join("log");
-    let open = |trust: Trust| {
-        let builder = builder().without_embedded_tools().trust(trust);
-        let built = block_on(builder.audit(&log, AuditMode::Required).build());
-        built.map_err(|error| format!("{error:#}"))
-    };
-    let make = || {
-        fs::write(&log, "").unwrap();
-        mode(&log, 0o600);
-        chown(&log, Some(54_321), None).unwrap();
-    };
-    let text = || fs::read_to_string(&log).unwrap();
-    let record = |host| call(host, "none", json!({})).unwrap_err().to_string();
-    make();
-    let error = open(Trust::new()).err().expect("it is refused");
-    assert!(error.contains("it belongs to user 54321"), "{error}");
-    let host = open(Trust::new().and(Principal::User(54_321))).unwrap();
-    record(&host);
-    assert_eq!(text().lines().count(), 1);
-    // It comes into the place of the user's own.
-    fs::remove_file(&log).unwrap();
-    let host = open(Trust::new()).unwrap();
-    fs::rename(&log, folders.outside.join("own")).unwrap();
-    make();
-    let error = record(&host);
-    assert!(error.contains("could not be recorded"), "{error}");
-    assert_eq!(text(), "");
 }

@@ -4,139 +4,18 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::Path;
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::json;
 use skillhost::internal::chain::Link;
-use skillhost::{AuditMode, Caller, Config, Host};
-use skillhost_audit::{KeptCheckpoints, LogSigner, PrivateKey, PublicKey, Report, verify};
-use tempfile::TempDir;
+use skillhost::{AuditMode, Caller, Host};
 
-use super::{put_at_descriptor, replace_descriptor};
+use super::signed_log::{AT_THE_END, SignedLog, record};
 use crate::support::program::Program;
 use crate::support::{block_on, build, call};
-
-/// A folder with a log, its key, and hosts that write to it.
-pub(super) struct SignedLog {
-    folder: TempDir,
-    pub(super) path: PathBuf,
-    pub(super) public: PublicKey,
-    /// The settings of `[audit]`, besides the key.
-    settings: String,
-}
-
-impl SignedLog {
-    pub(super) fn new(settings: &str) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let key = PrivateKey::generate().unwrap();
-        key.write(&folder.path().join("key")).unwrap();
-        Self {
-            path: folder.path().join("audit.jsonl"),
-            public: key.public(),
-            settings: settings.to_owned(),
-            folder,
-        }
-    }
-
-    pub(super) fn beside(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    /// Returns a host that records what it refuses: it has no tools.
-    pub(super) fn host(&self) -> Host {
-        let text = format!("[audit]\nkey_file = \"key\"\n{}", self.settings);
-        let config = Config::parse(&text, "skillhost.toml", self.folder.path()).unwrap();
-        let signer = LogSigner::start(&config.checkpoints, &[]).unwrap().unwrap();
-        let builder = Host::builder().without_embedded_tools();
-        let builder = builder.audit(&self.path, AuditMode::Required);
-        build(builder.audit_signer(Arc::new(signer)))
-    }
-
-    /// Verifies files beside the log, in the wrong order.
-    pub(super) fn verify(&self, files: &[&str]) -> Report {
-        let files: Vec<PathBuf> = files.iter().rev().map(|name| self.beside(name)).collect();
-        let keys = [self.public.clone()];
-        verify(&files, &keys, KeptCheckpoints::default()).unwrap()
-    }
-
-    /// Verifies the log, which is proven to its end, with so many records of calls.
-    #[track_caller]
-    fn prove(&self, files: &[&str], calls: usize) -> Report {
-        let report = self.verify(files);
-        assert_eq!(report.problems, []);
-        assert_eq!((report.unproven, report.torn_bytes), (0, 0), "{report:?}");
-        let found = files.iter().flat_map(|file| self.records(file));
-        let found = found.filter(|record| record["tool"] == "none").count();
-        assert_eq!(found, calls);
-        report
-    }
-
-    pub(super) fn records(&self, file: &str) -> Vec<Value> {
-        let text = fs::read_to_string(self.beside(file)).unwrap();
-        let lines = text.lines();
-        lines
-            .filter_map(|line| serde_json::from_str(line).ok())
-            .collect()
-    }
-}
-
-#[track_caller]
-pub(super) fn record(host: &Host, calls: usize) {
-    for _ in 0..calls {
-        call(host, "none", json!({})).unwrap_err();
-    }
-}
-
-/// No timer and no number of records makes a checkpoint: only the end of a host.
-pub(super) const AT_THE_END: &str = "checkpoint_records = 1000000\ncheckpoint_time = \"3600s\"\n";
-
-#[test]
-fn a_checkpoint_comes_after_so_many_records_and_at_the_end() {
-    let log = SignedLog::new("checkpoint_records = 10\ncheckpoint_time = \"3600s\"\n");
-    let host = log.host();
-    record(&host, 25);
-    let report = log.verify(&["audit.jsonl"]);
-    // The second checkpoint is the record 21.
-    assert_eq!(
-        (report.proven, report.unproven, report.checkpoints),
-        (Some(21), 5, 2)
-    );
-    drop(host);
-    let report = log.prove(&["audit.jsonl"], 25);
-    assert_eq!(
-        (report.first, report.last, report.checkpoints),
-        (Some(0), Some(27), 3)
-    );
-}
-
-#[test]
-fn a_checkpoint_comes_after_a_time() {
-    let log = SignedLog::new("checkpoint_time = \"100ms\"\n");
-    let host = log.host();
-    crate::support::block_on(async {
-        host.call("none", json!({})).await.unwrap_err();
-        while log.verify(&["audit.jsonl"]).checkpoints == 0 {
-            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-        }
-    });
-    assert_eq!(log.prove(&["audit.jsonl"], 1).checkpoints, 1);
-}
-
-#[test]
-fn a_checkpoint_that_is_late_comes_with_the_next_record() {
-    let log = SignedLog::new("checkpoint_time = \"100ms\"\n");
-    let host = log.host();
-    // Each call has a runtime of its own, and with it goes the timer.
-    record(&host, 1);
-    std::thread::sleep(std::time::Duration::from_millis(101));
-    record(&host, 1);
-    let report = log.verify(&["audit.jsonl"]);
-    assert_eq!((report.checkpoints, report.unproven), (1, 0), "{report:?}");
-}
 
 #[test]
 fn a_log_without_a_signer_is_chained_and_not_proven() {
@@ -569,20 +448,6 @@ fn processes_append_behind_more_records_of_others_than_they_read() {
     record(&one, 1);
     drop((one, other));
     log.prove(&["audit.jsonl"], 32);
-}
-
-#[test]
-fn a_checkpoint_that_a_full_disk_had_no_room_for_comes_later() {
-    let log = SignedLog::new(AT_THE_END);
-    let host = log.host();
-    record(&host, 2);
-    // The log's file is replaced under its descriptor by one that is full.
-    let number = replace_descriptor(&log.path, Path::new("/dev/full"));
-    host.sign_audit_log();
-    put_at_descriptor(number, &log.path);
-    assert_eq!(log.verify(&["audit.jsonl"]).checkpoints, 0);
-    drop(host);
-    log.prove(&["audit.jsonl"], 2);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use skillhost::internal::chain::{CONTINUED, Link};
 use skillhost_audit::{KeptCheckpoints, Report, verify};
 
-use super::chain::{AT_THE_END, SignedLog, record};
+use super::signed_log::{AT_THE_END, SignedLog, record};
 
 impl SignedLog {
     /// Returns the checkpoints of a file, one a line.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::chain::SignedLog;
+use super::signed_log::SignedLog;
 use crate::support::process::Process;
 use crate::support::program::Program;
 

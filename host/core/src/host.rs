@@ -29,11 +29,11 @@ use crate::tool::arguments::parse_arguments;
 use crate::tool::audit::{Audit, AuditEntry, CallSubject};
 use crate::tool::grant::{Scope, Terms};
 use crate::tool::observer::{Observation, Observer, Occupancy};
-use crate::tool::offer::DescriptionSource;
 use crate::tool::{CallError, Caller, Definition, Failure, FolderRule, Help, Output, Stop};
 
 pub use builder::HostBuilder;
 use components::LoadedComponent;
+use definitions::Description;
 
 /// Skills and tools, ready to answer calls. It is cheap to clone; all clones are
 /// the same host, and so is what a caller with a [scope](Host::in_scope) sees of it.
@@ -84,12 +84,6 @@ struct ServedTool {
     skills: GrantedSkills,
     /// True if its failures get help.
     gives_help: bool,
-}
-
-/// A description in the place of a component's own.
-struct Description {
-    text: String,
-    source: DescriptionSource,
 }
 
 impl Host {

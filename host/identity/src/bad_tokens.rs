@@ -1,5 +1,6 @@
 //! Access tokens that are refused, each with its reason, beside those that hold.
 
+mod configured;
 mod support;
 
 use std::path::Path;
@@ -440,79 +441,6 @@ fn a_token_that_is_nobodys_is_refused() {
     );
     let token = keys.token(&header().to_string(), &claims().to_string(), "ec");
     assert_eq!(identify(&clients, &token), Err(Refusal::NoClient));
-}
-
-#[test]
-fn refuses_sets_of_keys_that_cannot_be_meant() {
-    use crate::keys::KeySet;
-
-    let keys = TestKeys::new();
-    assert!(KeySet::read(keys.set().to_string().as_bytes()).is_ok());
-    let many = json!({"keys": vec![keys.set()["keys"][0].clone(); 65]}).to_string();
-    let large = json!({"keys": keys.set()["keys"], "x": "x".repeat(256 << 10)}).to_string();
-    let shared = json!({"keys": [keys.set()["keys"][4]]}).to_string();
-    let mut nameless = keys.set()["keys"][0].clone();
-    nameless.as_object_mut().unwrap().remove("kid");
-    let nameless = json!({"keys": [nameless]}).to_string();
-    let mut long = keys.set()["keys"][0].clone();
-    long["kid"] = "x".repeat(257).into();
-    let long = json!({"keys": [long]}).to_string();
-    for (set, reason) in [
-        ("", "not a JWK Set"),
-        ("{}", "not a JWK Set"),
-        ("<html>", "not a JWK Set"),
-        (r#"{"keys": []}"#, "no key for signatures"),
-        (r#"{"keys": [1, null, "x", {}]}"#, "no key for signatures"),
-        (&*shared, "no key for signatures"),
-        (&*nameless, "no key for signatures"),
-        (&*long, "no key for signatures"),
-        (&*many, "more than 64 keys"),
-        (&*large, "more than 262144 bytes"),
-    ] {
-        let error = format!("{:#}", KeySet::read(set.as_bytes()).err().unwrap());
-        assert!(error.contains(reason), "{error}");
-    }
-}
-
-#[test]
-fn refuses_issuers_and_claims_that_cannot_be_meant() {
-    let keys = TestKeys::new();
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
-    std::fs::write(folder.join("keys.json"), keys.set().to_string()).unwrap();
-    std::fs::write(folder.join("empty.json"), "{}").unwrap();
-    let table = |name: &str, issuer: &str, file: &str| {
-        format!("[issuers.{name}]\nissuer = \"https://{issuer}.example\"\njwks_file = \"{file}\"\n")
-    };
-    let (one, two) = (
-        table("one", "one", "keys.json"),
-        table("two", "two", "keys.json"),
-    );
-    for (text, reason) in [
-        (CI.to_owned(), "there is no `[issuers.NAME]`"),
-        (table("a", "a", "none.json"), "`jwks_file`"),
-        (table("a", "a", "empty.json"), "it is not a JWK Set"),
-        (
-            format!("{one}{two}{CI}"),
-            "`claims` of `[clients.ci]` need `iss`",
-        ),
-        (
-            format!("{one}[clients.a]\nclaims = {{ iss = \"https://x.example\" }}\n"),
-            "no `[issuers.NAME]` has this `iss`",
-        ),
-        (
-            format!("{one}{}", table("three", "one", "keys.json")),
-            "is that of another table too",
-        ),
-    ] {
-        let text = format!("[http]\nresource = \"{RESOURCE}\"\n{text}");
-        let config = Config::parse(&text, "skillhost.toml", folder).unwrap();
-        let clients = Clients::read(&config.clients).unwrap();
-        let program = Path::new("/bin/true");
-        let error = clients.and_issuers(&config.clients, &config.issuers, RESOURCE, program);
-        let error = format!("{:#}", error.err().unwrap());
-        assert!(error.contains(reason), "{text}: {error}");
-    }
 }
 
 #[test]

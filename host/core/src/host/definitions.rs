@@ -12,11 +12,18 @@ use crate::skill::catalog::Freshness;
 use crate::skill::prompt;
 use crate::skill::search::SearchOffer;
 use crate::tool::Definition;
+use crate::tool::offer::DescriptionSource;
 
 /// The most skills that a schema lists, and the most bytes that their names take in
 /// it. Guards against: a list of tools that fills a model's context.
 const MAX_ENUM_NAMES: usize = 200;
 const MAX_ENUM_BYTES: usize = 6 * 1024;
+
+/// A description in the place of a component's own.
+pub(super) struct Description {
+    pub(super) text: String,
+    pub(super) source: DescriptionSource,
+}
 
 impl Host {
     /// Returns the tools as an agent sees them at this moment, in the order in

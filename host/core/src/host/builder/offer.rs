@@ -2,7 +2,7 @@
 
 use super::HostBuilder;
 use crate::component::embedded::SKILL_RESOURCES;
-use crate::host::Description;
+use crate::host::definitions::Description;
 use crate::tool::offer::{DescriptionSource, ToolSet, Wording};
 
 impl HostBuilder {

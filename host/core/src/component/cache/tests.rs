@@ -1,0 +1,158 @@
+//! The cache of compiled code by itself.
+
+use super::*;
+use std::fs::Permissions;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::time::SystemTime;
+
+use rustix::fs::CWD;
+
+fn cache() -> (tempfile::TempDir, ComponentCache) {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = ComponentCache::open(&folder.path().join("cache"), None).unwrap();
+    (folder, cache)
+}
+
+fn key() -> DefinitionsKey {
+    DefinitionsKey("k".to_owned())
+}
+
+#[test]
+fn does_not_use_a_damaged_or_truncated_file() {
+    let (_folder, cache) = cache();
+    let long = b"what is known".repeat(10_000);
+    for bytes in [&b"what is known"[..], b"", &long] {
+        cache.put_definitions(&key(), bytes.to_vec());
+        assert_eq!(cache.definitions(&key()).unwrap(), bytes);
+    }
+    let file = cache.folders[0].path.join(key().0);
+    let mut hole = fs::read(&file).unwrap();
+    hole[70_000..80_000].fill(0);
+    let cut = hole[..hole.len() - 1].to_vec();
+    for damaged in [&b"what is knovn"[..], b"", b"cut", &[1; 64], &hole, &cut] {
+        fs::write(&file, damaged).unwrap();
+        assert_eq!(cache.definitions(&key()), None, "{}", damaged.len());
+    }
+}
+
+#[test]
+fn the_checksum_changes_with_every_bit() {
+    let mut bytes: Vec<u8> = (0..4100_u32).map(|at| (at * at).to_le_bytes()[1]).collect();
+    let whole = checksum(&bytes);
+    for at in 0..bytes.len() {
+        for bit in 0..8 {
+            bytes[at] ^= 1 << bit;
+            assert_ne!(checksum(&bytes), whole, "bit {bit} of byte {at}");
+            bytes[at] ^= 1 << bit;
+        }
+    }
+    // Zeros at the end count, too.
+    assert_ne!(checksum(&[1, 0]), checksum(&[1]));
+}
+
+#[test]
+fn looks_for_compiled_code_in_files_that_it_can_have_written() {
+    let (_folder, cache) = cache();
+    let path = |name: &str| cache.folders[0].path.join(name);
+    let has = |name: &str| cache.has_code(&CodeKey(name.to_owned()));
+    for (name, size, expected) in [
+        ("short", CHECKSUM as u64 - 1, false),
+        ("empty", CHECKSUM as u64, true),
+        ("largest", MAX_BYTES, true),
+        ("larger", MAX_BYTES + 1, false),
+    ] {
+        // The bytes are holes.
+        File::create(path(name)).unwrap().set_len(size).unwrap();
+        assert_eq!(has(name), expected, "{name}");
+    }
+    fs::hard_link(path("empty"), path("twice")).unwrap();
+    fs::create_dir_all(path("folder/with/more")).unwrap();
+    let fifo = Mode::from_raw_mode(0o600);
+    rustix::fs::mknodat(CWD, path("fifo"), FileType::Fifo, fifo, 0).unwrap();
+    for name in ["none", "twice", "empty", "folder", "fifo"] {
+        assert!(!has(name), "{name}");
+    }
+    fs::remove_file(path("twice")).unwrap();
+    assert!(has("empty"));
+    if rustix::process::geteuid().is_root() {
+        std::os::unix::fs::chown(path("empty"), Some(54_321), None).unwrap();
+        assert!(!has("empty"), "another user's");
+    }
+}
+
+#[test]
+fn an_entry_that_cannot_be_written_leaves_nothing() {
+    let (_folder, cache) = cache();
+    let path = &cache.folders[0].path;
+    fs::create_dir(path.join(key().0)).unwrap();
+    cache.put_definitions(&key(), b"what is known".to_vec());
+    let left: Vec<_> = fs::read_dir(path).unwrap().collect();
+    assert_eq!(left.len(), 1, "{left:?}");
+}
+
+#[test]
+fn what_a_process_left_unfinished_an_hour_ago_is_removed() {
+    let (folder, cache) = cache();
+    cache.put_definitions(&key(), b"what is known".to_vec());
+    let path = folder.path().join("cache");
+    for (name, minutes) in [("k.1.0.part", 61), ("k.2.0.part", 59), ("other", 61)] {
+        let file = File::create(path.join(name)).unwrap();
+        let written = SystemTime::now() - Duration::from_secs(minutes * 60);
+        file.set_modified(written).unwrap();
+    }
+    ComponentCache::open(&path, None).unwrap();
+    let left = fs::read_dir(&path).unwrap();
+    let mut left: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();
+    left.sort();
+    assert_eq!(left, ["k", "k.2.0.part", "other"]);
+}
+
+#[test]
+fn an_entry_is_readable_and_writable_by_its_owner_alone() {
+    let (_folder, cache) = cache();
+    cache.put_definitions(&key(), b"what is known".to_vec());
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let folder = &cache.folders[0].path;
+    assert_eq!((mode(folder), mode(&folder.join(key().0))), (0o700, 0o600));
+}
+
+#[test]
+fn does_not_use_a_file_or_folder_that_others_may_write() {
+    let (folder, cache) = cache();
+    let put = || cache.put_definitions(&key(), b"what is known".to_vec());
+    put();
+    let file = cache.folders[0].path.join(key().0);
+    for mode in [0o666, 0o660, 0o620, 0o602] {
+        fs::set_permissions(&file, Permissions::from_mode(mode)).unwrap();
+        assert_eq!(cache.definitions(&key()), None, "{mode:o}");
+        // The entry is replaced, not written into.
+        put();
+        assert!(cache.definitions(&key()).is_some());
+    }
+    // A link to a good entry elsewhere is not followed.
+    fs::rename(&file, folder.path().join("elsewhere")).unwrap();
+    symlink(folder.path().join("elsewhere"), &file).unwrap();
+    assert_eq!(cache.definitions(&key()), None);
+    let cache = folder.path().join("cache");
+    for mode in [0o777, 0o770, 0o720, 0o702] {
+        fs::set_permissions(&cache, Permissions::from_mode(mode)).unwrap();
+        assert!(ComponentCache::open(&cache, None).is_err(), "{mode:o}");
+    }
+}
+
+#[test]
+fn writes_new_entries_into_a_folder_that_only_those_read_who_name_it() {
+    let (folder, cache) = cache();
+    let path = |name: &str| folder.path().join(name);
+    let other = || ComponentCache::open(&path("cache"), Some(&path("cache/new"))).unwrap();
+    other().put_definitions(&key(), b"new".to_vec());
+    assert_eq!(cache.definitions(&key()), None);
+    assert_eq!(other().definitions(&key()).unwrap(), b"new");
+    let known = DefinitionsKey("known".to_owned());
+    cache.put_definitions(&known, b"old".to_vec());
+    assert_eq!(other().definitions(&known).unwrap(), b"old");
+    // A damaged entry does not hide one that is whole.
+    cache.put_definitions(&key(), b"whole".to_vec());
+    fs::write(path("cache/new").join(key().0), b"damaged").unwrap();
+    assert_eq!(other().definitions(&key()).unwrap(), b"whole");
+}

@@ -1,0 +1,133 @@
+//! The catalog by itself.
+
+use std::fs::Permissions;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+use rustix::thread::{CapabilitySet, CapabilitySets};
+
+use super::*;
+
+fn skill(place: &tempfile::TempDir, name: &str) {
+    let folder = place.path().join(name);
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::write(folder.join("SKILL.md"), "Text.").unwrap();
+}
+
+#[test]
+fn a_skills_name_is_one_visible_entry_of_a_folder() {
+    for name in ["a", "a-b", "a.b", "\u{e4}", "a b", "A"] {
+        assert!(Skill::is_name(name), "{name}");
+    }
+    for name in [
+        "", ".", ".a", "..", "a..b", "a/b", "/", "a\\b", "a\nb", "a\u{7f}", "a\u{85}", "a\u{9b}",
+    ] {
+        assert!(!Skill::is_name(name), "{name:?}");
+    }
+}
+
+#[test]
+fn a_skill_that_an_earlier_root_hides_has_the_number_of_its_root() {
+    let places = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    skill(&places[0], "a");
+    skill(&places[1], "a");
+    skill(&places[1], "b");
+    skill(&places[1], "brewing");
+    std::fs::create_dir(places[1].path().join("x..y")).unwrap();
+    std::fs::write(places[1].path().join("file"), "x").unwrap();
+    let roots = places.each_ref().map(|place| SkillsRoot::new(place.path()));
+    let catalog = Catalog::open(&roots, None).unwrap();
+    for (name, expected) in [
+        ("a", true),
+        ("b", true),
+        ("root2.a", true),
+        ("c", false),
+        ("file", false),
+        ("root2.b", false),
+        ("root1.a", false),
+        ("root0.a", false),
+        ("root3.a", false),
+        ("root02.a", false),
+        ("root+2.a", false),
+        ("root.a", false),
+        ("../a", false),
+    ] {
+        assert_eq!(catalog.has(name), expected, "{name}");
+        assert_eq!(catalog.read(name).is_some(), expected, "{name}");
+        let folder = catalog.skill(name, HardLinks::Refused);
+        assert_eq!(folder.err(), (!expected).then_some(FolderError::Unknown));
+    }
+    assert_eq!(catalog.path_in_root("root2.a").unwrap(), "a");
+    assert_eq!(catalog.nearest("brewin")[0], "brewing");
+    let problems = catalog.problems();
+    assert_eq!(problems.len(), 1);
+    assert!(problems[0].contains("x..y"), "{problems:?}");
+    let findings = catalog.check("b").unwrap().unwrap();
+    assert!(!findings.is_empty());
+    assert!(catalog.check("c").is_none());
+}
+
+/// Runs a test on a thread that opens no folder against its mode, even as root.
+fn without_privileges(test: impl FnOnce() + Send) {
+    let test = || {
+        let none = CapabilitySets {
+            effective: CapabilitySet::empty(),
+            permitted: CapabilitySet::empty(),
+            inheritable: CapabilitySet::empty(),
+        };
+        rustix::thread::set_capabilities(None, none).unwrap();
+        test();
+    };
+    std::thread::scope(|scope| scope.spawn(test).join()).unwrap();
+}
+
+#[test]
+fn a_skill_that_cannot_be_opened_hides_those_of_later_roots_all_the_same() {
+    let places = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let locked = places[0].path().join(".locked");
+    std::fs::create_dir_all(locked.join("a")).unwrap();
+    symlink(".locked/a", places[0].path().join("a")).unwrap();
+    symlink("nowhere", places[0].path().join("b")).unwrap();
+    skill(&places[1], "a");
+    skill(&places[1], "b");
+    let roots = places.each_ref().map(|place| SkillsRoot {
+        follow_links: true,
+        ..SkillsRoot::new(place.path())
+    });
+    let catalog = Catalog::open(&roots, None).unwrap();
+    let mode = |mode| {
+        std::fs::set_permissions(&locked, Permissions::from_mode(mode)).unwrap();
+    };
+    mode(0o000);
+    without_privileges(|| {
+        let folder = catalog.skill("a", HardLinks::Refused);
+        assert_eq!(folder.err(), Some(FolderError::Unreadable));
+        assert_eq!(catalog.read("a"), None);
+        assert_eq!(catalog.document("a", 100).unwrap(), None);
+        let listing = catalog.list();
+        let names = listing.skills.iter().map(|skill| skill.name.as_str());
+        assert_eq!(names.collect::<Vec<_>>(), ["b"]);
+        let problems = listing.problems.join("\n");
+        assert!(problems.contains("Permission denied"), "{problems}");
+        assert!(problems.contains("its own name is `root2.a`"), "{problems}");
+        // So the one of the later root keeps that name.
+        assert!(catalog.read("root2.a").is_some());
+    });
+    mode(0o700);
+    assert_eq!(catalog.path_in_root("a").unwrap(), "a");
+}
+
+#[test]
+fn caches_a_folder_unless_it_is_a_mount() {
+    let root = tempfile::tempdir().unwrap();
+    std::fs::create_dir(root.path().join("skill")).unwrap();
+    // Every Linux has this mount.
+    for (root, name, expected) in [
+        (root.path(), "skill", true),
+        (Path::new("/"), "proc", false),
+    ] {
+        let catalog = Catalog::open(&[SkillsRoot::new(root)], None).unwrap();
+        assert!(catalog.cache.get(0, name).is_none(), "{name}");
+        catalog.skill(name, HardLinks::Refused).unwrap();
+        assert_eq!(catalog.cache.get(0, name).is_some(), expected, "{name}");
+    }
+}

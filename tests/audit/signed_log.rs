@@ -1,0 +1,86 @@
+//! A folder with a signed log, and hosts that write to it.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use skillhost::{AuditMode, Config, Host};
+use skillhost_audit::{KeptCheckpoints, LogSigner, PrivateKey, PublicKey, Report, verify};
+use tempfile::TempDir;
+
+use crate::support::{build, call};
+
+/// A folder with a log, its key, and hosts that write to it.
+pub(super) struct SignedLog {
+    pub(super) folder: TempDir,
+    pub(super) path: PathBuf,
+    pub(super) public: PublicKey,
+    /// The settings of `[audit]`, besides the key.
+    pub(super) settings: String,
+}
+
+impl SignedLog {
+    pub(super) fn new(settings: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let key = PrivateKey::generate().unwrap();
+        key.write(&folder.path().join("key")).unwrap();
+        Self {
+            path: folder.path().join("audit.jsonl"),
+            public: key.public(),
+            settings: settings.to_owned(),
+            folder,
+        }
+    }
+
+    pub(super) fn beside(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Returns a host that records what it refuses: it has no tools.
+    pub(super) fn host(&self) -> Host {
+        let text = format!("[audit]\nkey_file = \"key\"\n{}", self.settings);
+        let config = Config::parse(&text, "skillhost.toml", self.folder.path()).unwrap();
+        let signer = LogSigner::start(&config.checkpoints, &[]).unwrap().unwrap();
+        let builder = Host::builder().without_embedded_tools();
+        let builder = builder.audit(&self.path, AuditMode::Required);
+        build(builder.audit_signer(Arc::new(signer)))
+    }
+
+    /// Verifies files beside the log, in the wrong order.
+    pub(super) fn verify(&self, files: &[&str]) -> Report {
+        let files: Vec<PathBuf> = files.iter().rev().map(|name| self.beside(name)).collect();
+        let keys = [self.public.clone()];
+        verify(&files, &keys, KeptCheckpoints::default()).unwrap()
+    }
+
+    /// Verifies the log, which is proven to its end, with so many records of calls.
+    #[track_caller]
+    pub(super) fn prove(&self, files: &[&str], calls: usize) -> Report {
+        let report = self.verify(files);
+        assert_eq!(report.problems, []);
+        assert_eq!((report.unproven, report.torn_bytes), (0, 0), "{report:?}");
+        let found = files.iter().flat_map(|file| self.records(file));
+        let found = found.filter(|record| record["tool"] == "none").count();
+        assert_eq!(found, calls);
+        report
+    }
+
+    pub(super) fn records(&self, file: &str) -> Vec<Value> {
+        let text = fs::read_to_string(self.beside(file)).unwrap();
+        let lines = text.lines();
+        lines
+            .filter_map(|line| serde_json::from_str(line).ok())
+            .collect()
+    }
+}
+
+#[track_caller]
+pub(super) fn record(host: &Host, calls: usize) {
+    for _ in 0..calls {
+        call(host, "none", json!({})).unwrap_err();
+    }
+}
+
+/// No timer and no number of records makes a checkpoint: only the end of a host.
+pub(super) const AT_THE_END: &str = "checkpoint_records = 1000000\ncheckpoint_time = \"3600s\"\n";

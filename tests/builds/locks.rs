@@ -1,0 +1,118 @@
+//! Lock files that name more than packages of a registry.
+
+use super::*;
+
+#[test]
+fn a_lock_of_npm_that_could_install_from_the_project_is_refused_before_npm_runs() {
+    let machine = Machine::with_project("javascript");
+    let lock = "package-lock.json";
+    let text = fs::read_to_string(machine.project.join(lock)).unwrap();
+    let manifest = fs::read_to_string(machine.project.join("package.json")).unwrap();
+    let with_key = |value: &str| text.replacen('{', &format!("{{\n  \"more\": {value},"), 1);
+    let place = "\"node_modules/@bytecodealliance/componentize-js\": {";
+    let with_member = |member: &str| text.replacen(place, &format!("{place}\n{member},"), 1);
+    let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
+    let not_json = "`package-lock.json`, line ";
+    let not_of_registry = "may name only packages of a registry";
+    for (file, changed, message) in [
+        // npm reads these, and a strict reader of JSON does not.
+        (lock, format!("\u{feff}{text}"), not_json),
+        (lock, with_key(&deep), not_json),
+        (lock, with_key("\"\\ud800\""), not_json),
+        (lock, String::new(), not_json),
+        // npm 6 wrote another form, which npm still reads.
+        (
+            lock,
+            r#"{"lockfileVersion": 1, "dependencies": {"a": {"version": "file:a.tgz"}}}"#
+                .to_owned(),
+            "`lockfileVersion` is not 2 or 3",
+        ),
+        (
+            lock,
+            text.replacen("\"lockfileVersion\": 3", "\"lockfileVersion\": 1", 1),
+            "`lockfileVersion` is not 2 or 3",
+        ),
+        // npm reads the folder `/project@0.23.0`.
+        (lock, with_member("\"name\": \"/project\""), not_of_registry),
+        // npm replaces what is locked by what another package asks for.
+        (
+            lock,
+            text.replacen(
+                "\"@bytecodealliance/jco\": \"^",
+                "\"@bytecodealliance/jco\": \"file:/project/",
+                1,
+            ),
+            not_of_registry,
+        ),
+        (
+            "package.json",
+            manifest.replacen(
+                '{',
+                "{\"peerDependencies\": {\"acorn\": \"file:/a.tgz\"},",
+                1,
+            ),
+            not_of_registry,
+        ),
+        (
+            "package.json",
+            format!("\u{feff}{manifest}"),
+            "`package.json`, line 1",
+        ),
+    ] {
+        assert!(changed != text && changed != manifest, "{changed}");
+        fs::write(machine.project.join(lock), &text).unwrap();
+        fs::write(machine.project.join("package.json"), &manifest).unwrap();
+        let run = machine.build_with_text(file, &changed);
+        assert_eq!(run.code, 1, "{message}: {run:?}");
+        assert!(run.stderr.contains(message), "{message}: {}", run.stderr);
+    }
+    assert_eq!(machine.installed(), 0, "{:?}", machine.logged());
+}
+
+#[test]
+fn lines_that_pip_reads_otherwise_are_refused_before_it_runs() {
+    let machine = Machine::with_project("python");
+    let lock = "requirements.txt";
+    let text = fs::read_to_string(machine.project.join(lock)).unwrap();
+    for more in [
+        "one==1.0 --hash=sha256:00 \\\n    # a comment \\\n/project/evil-1.0-py3-none-any.whl\n",
+        "one==1.0 --hash=sha256:00 # a comment\u{c}--index-url=https://evil.example/simple\n",
+        "evil-1.0-py3-none-any.whl;python_version=='3.12' --hash=sha256:00\n",
+    ] {
+        let run = machine.build_with_text(lock, &format!("{text}{more}"));
+        assert_eq!(run.code, 1, "{more}: {run:?}");
+        assert!(
+            run.stderr.contains("`requirements.txt`, line "),
+            "{}",
+            run.stderr
+        );
+    }
+    assert_eq!(machine.installed(), 0, "{:?}", machine.logged());
+}
+
+#[test]
+fn a_lock_that_names_more_than_packages_of_the_registry_installs_nothing() {
+    for (language, lock, named) in [
+        ("javascript", "package-lock.json", "node_modules/one"),
+        ("python", "requirements.txt", "./one.whl"),
+        ("c", "requirements.txt", "./one.whl"),
+    ] {
+        let machine = Machine::with_project(language);
+        let lock = machine.project.join(lock);
+        let text = fs::read_to_string(&lock).unwrap();
+        let text = match language {
+            "javascript" => {
+                let mut lock: Value = serde_json::from_str(&text).unwrap();
+                lock["packages"][named] =
+                    json!({"version": "1.0.0", "resolved": "file:../one.tgz"});
+                lock.to_string()
+            }
+            _ => format!("{text}{named}\n"),
+        };
+        fs::write(&lock, text).unwrap();
+        let run = machine.build();
+        assert_eq!(run.code, 1, "{language}: {run:?}");
+        assert!(run.stderr.contains(named), "{language}: {}", run.stderr);
+        assert_eq!(machine.installed(), 0, "{language}: {run:?}");
+    }
+}

@@ -1,0 +1,134 @@
+//! A machine with programs that stand for compilers, and a project on it.
+
+use super::*;
+
+/// Stands for Python: makes an environment with a copy of itself, installs a compiler,
+/// and compiles.
+pub(super) const PYTHON: &str = r#"
+# Log the first line of a script.
+echo "python $*" | head -n 1 >>"$LOG"
+for last; do :; done
+case "$*" in
+    *version_info*) echo 3 12 ;;
+    *"-m venv"*) mkdir -p "$last/bin" && cp "$0" "$last/bin/python" ;;
+    *"-m pip"*) : >"${0%/*}/componentize-py" ;;
+    *ziglang*) exit 1 ;;
+esac
+while [ $# -gt 0 ]; do
+    [ "$1" = -o ] && cp "$COMPONENT" "$2"
+    shift
+done
+exit 0
+"#;
+
+/// Stands for Node.js, and for the script that compiles.
+pub(super) const NODE: &str = r#"
+case "$1" in
+    --version) echo v20.0.0 ;;
+    --check) ;;
+    componentize.mjs) cp "$COMPONENT" "$3" && cat src/*.js >"$LOG.sources" ;;
+esac
+"#;
+
+/// Stands for npm, a script that finds its Node.js on the PATH.
+pub(super) const NPM: &str = r#"
+echo "npm $*" >>"$LOG"
+/usr/bin/env node --version >/dev/null
+compiler=node_modules/@bytecodealliance/componentize-js/src
+mkdir -p $compiler
+: >$compiler/cli.js
+[ -z "$LINK" ] || ln -s ../../src "$LINK"
+"#;
+
+/// A folder with a project, a cache, and the programs of a machine.
+pub(crate) struct Machine {
+    pub(crate) program: Program,
+    pub(super) project: PathBuf,
+}
+
+impl Machine {
+    pub(crate) fn with_project(language: &str) -> Self {
+        let program = Program::new();
+        for (name, script) in [("python3", PYTHON), ("node", NODE), ("npm", NPM)] {
+            program.script(&format!("bin/{name}"), script);
+        }
+        let run = program.run(&["new", "project", "--lang", language]);
+        assert_eq!(run.code, 0, "{run:?}");
+        let project = program.folder.path().join("project");
+        Self { program, project }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.program.folder.path().join(name)
+    }
+
+    pub(super) fn build(&self) -> Run {
+        self.build_with(&[])
+    }
+
+    /// Builds with other text in a file of the project.
+    pub(super) fn build_with_text(&self, file: &str, text: &str) -> Run {
+        fs::write(self.project.join(file), text).unwrap();
+        self.build()
+    }
+
+    pub(crate) fn build_with(&self, variables: &[(&str, &Path)]) -> Run {
+        let mut command = self.command(&["build"]);
+        for (name, value) in variables {
+            command.env(name, value);
+        }
+        finish(command, "")
+    }
+
+    /// Returns a command in the project's folder, with a PATH that leads there in every way.
+    pub(super) fn command(&self, arguments: &[&str]) -> Command {
+        let inside = [
+            String::new(),
+            ".".to_owned(),
+            self.project.display().to_string(),
+            self.project.join("node_modules/.bin").display().to_string(),
+            self.path("link").display().to_string(),
+            self.path("linked").display().to_string(),
+        ];
+        let mut command = self.program.command(arguments);
+        command
+            .current_dir(&self.project)
+            .env(
+                "PATH",
+                format!(
+                    "{}:{}:/usr/bin:/bin",
+                    inside.join(":"),
+                    self.path("bin").display()
+                ),
+            )
+            .env("SKILLHOST_CACHE", self.path("cache"))
+            .env(
+                "COMPONENT",
+                repository().join("tests/guests/dist/count_lines.wasm"),
+            )
+            .env("LOG", self.path("log"));
+        command
+    }
+
+    /// Returns the commands that ran, one line each.
+    pub(super) fn logged(&self) -> Vec<String> {
+        let log = fs::read_to_string(self.path("log")).unwrap_or_default();
+        log.lines().map(str::to_owned).collect()
+    }
+
+    pub(super) fn installed(&self) -> usize {
+        let installs = |line: &&String| line.contains("-m venv") || line.starts_with("npm ci");
+        self.logged().iter().filter(installs).count()
+    }
+
+    /// Returns the folders of compilers, and leaves out those of projects.
+    pub(super) fn environments(&self) -> Vec<PathBuf> {
+        let entries = fs::read_dir(self.path("cache/environments")).unwrap();
+        let paths = entries.map(|entry| entry.unwrap().path());
+        let is_of_project = |path: &PathBuf| {
+            let name = path.file_name().unwrap();
+            name.to_str().unwrap().starts_with("project-")
+        };
+        paths.filter(|path| !is_of_project(path)).collect()
+    }
+}

@@ -242,15 +242,15 @@ fn send_before_reading(folder: &Path, line: &Value, count: usize) -> usize {
             counted.fetch_add(1, Ordering::SeqCst);
         }
     });
-    // Until sending rests.
-    let mut last = None;
-    let taken = loop {
+    // Until sending has rested for a second.
+    let (mut taken, mut since) = (0, Instant::now());
+    while since.elapsed() < Duration::from_secs(1) {
+        thread::sleep(Duration::from_millis(20));
         let now = sent.load(Ordering::SeqCst);
-        if last.replace(now) == Some(now) {
-            break now;
+        if now != taken {
+            (taken, since) = (now, Instant::now());
         }
-        thread::sleep(Duration::from_millis(200));
-    };
+    }
     let answered: BTreeSet<String> = (0..count)
         .map(|_| answer()["id"].as_str().unwrap().to_owned())
         .collect();

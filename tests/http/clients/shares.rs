@@ -122,8 +122,6 @@ fn a_call_with_the_header_of_a_subscription_counts_as_a_call() {
     let read = json!({"skill_name": "public-notes"});
     let read = as_client(Request::call(1, "read_skill", read), "one");
     let disguised = read.with("Mcp-Method", "subscriptions/listen");
-    let answer = Client::once(server.address, &disguised);
-    assert_eq!(answer.text(), "# meadow\n");
     let mut running = Client::connect(server.address);
     running.send(&endless(7, "one").bytes());
     wait_until("no call runs", || server.host.occupancy().running == 1);
@@ -132,8 +130,14 @@ fn a_call_with_the_header_of_a_subscription_counts_as_a_call() {
         let answer = Client::once(server.address, &asked);
         assert_eq!(answer.status, status, "{version} {answer:?}");
     }
-    let asked = disguised.without("MCP-Protocol-Version");
+    let asked = disguised.clone().without("MCP-Protocol-Version");
     assert_eq!(Client::once(server.address, &asked).status, 503);
+    drop(running);
+    // A place is free a moment after its answer has been read, or its peer has gone.
+    wait_until("it is refused without another call", || {
+        let answer = Client::once(server.address, &disguised);
+        answer.status == 200 && answer.text() == "# meadow\n"
+    });
 }
 
 #[test]

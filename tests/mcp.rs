@@ -6,7 +6,11 @@ mod calls;
 mod changes;
 mod endings;
 
-use crate::support::mcp::Client;
+use std::io::Write;
+
+use serde_json::{Value, json};
+
+use crate::support::mcp::{Client, REVISIONS};
 use crate::support::program::Program;
 
 /// Returns the options for the test guests, with every skill granted to these
@@ -39,8 +43,23 @@ fn with_guests(program: &Program, granted: &[&str], revision: &'static str) -> C
     let options = guests(granted);
     let options: Vec<&str> = options.iter().map(String::as_str).collect();
     let mut client = Client::start(program.folder.path(), &options, revision);
-    client.request("tools/list", serde_json::json!({}));
+    client.request("tools/list", json!({}));
     client
+}
+
+/// Opens a session with a server whose pipes a test holds itself, and waits until its tools
+/// are loaded. The requests have the ids 0 and 1.
+fn greet(input: &mut impl Write, mut answer: impl FnMut() -> Value) {
+    let hello = json!({
+        "protocolVersion": REVISIONS[0],
+        "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"},
+    });
+    for (id, method, params) in [(0, "initialize", hello), (1, "tools/list", json!({}))] {
+        let request = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
+        writeln!(input, "{request}").unwrap();
+        assert_eq!(answer()["id"], id);
+    }
 }
 
 /// Replaces text in bytes by text of the same length, such as the names of a

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use super::{folder, guests, with_guests};
+use super::{folder, greet, guests, with_guests};
 use crate::support::mcp::{Client, NEWEST, REVISIONS, server};
 use crate::support::process::Process;
 
@@ -183,16 +183,7 @@ fn a_waiting_request_is_answered_at_a_signal() {
         answers.read_line(&mut line).unwrap();
         (!line.is_empty()).then(|| serde_json::from_str::<Value>(&line).unwrap())
     };
-    let hello = json!({
-        "protocolVersion": REVISIONS[0],
-        "capabilities": {},
-        "clientInfo": {"name": "test", "version": "1"},
-    });
-    for (id, method, params) in [(0, "initialize", hello), (1, "tools/list", json!({}))] {
-        let request = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
-        writeln!(input, "{request}").unwrap();
-        assert_eq!(answer().unwrap()["id"], id);
-    }
+    greet(&mut input, || answer().unwrap());
     // More than are answered at a time and fit into a pipe.
     let arguments = json!({"skill_name": "a", "file_path": "file.txt"});
     let call = json!({"name": "read_file_in_skill", "arguments": arguments});

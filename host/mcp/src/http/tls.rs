@@ -296,6 +296,32 @@ mod tests {
         }
     }
 
+    /// Serves the certificate in a folder.
+    fn serve(folder: &Path) -> Arc<Tls> {
+        let files = TlsFiles {
+            certificate: folder.join("certificate"),
+            key: folder.join("key"),
+            client_ca: None,
+        };
+        Arc::new(Tls::read(files).unwrap())
+    }
+
+    /// Follows the files, changes them, and waits until another certificate is served.
+    async fn changes_by<T>(tls: Arc<Tls>, change: impl FnOnce() -> T) {
+        let served = || Arc::clone(&tls.current.read().unwrap());
+        let before = served();
+        let following = tokio::spawn(Arc::clone(&tls).follow(Duration::from_millis(1)));
+        change();
+        let until_other = async {
+            while Arc::ptr_eq(&before, &served()) {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        let changed = tokio::time::timeout(Duration::from_secs(20), until_other).await;
+        changed.expect("the new certificate is not served");
+        following.abort();
+    }
+
     #[tokio::test]
     async fn a_certificate_that_changes_is_served_and_its_names_are_known() {
         let folder = tempfile::tempdir().unwrap();
@@ -311,24 +337,8 @@ mod tests {
         let shown = names(Some(&[first])).unwrap().to_string();
         assert_eq!(shown, r#"["one.example"]"#);
         assert_eq!(names(None), None);
-        let files = TlsFiles {
-            certificate: at("certificate"),
-            key: at("key"),
-            client_ca: None,
-        };
-        let tls = Arc::new(Tls::read(files).unwrap());
-        let served = || Arc::clone(&tls.current.read().unwrap());
-        let before = served();
-        let following = tokio::spawn(Arc::clone(&tls).follow(Duration::from_millis(1)));
-        let until_other = async {
-            while Arc::ptr_eq(&before, &served()) {
-                tokio::time::sleep(Duration::from_millis(1)).await;
-            }
-        };
-        write("other.example");
-        let changed = tokio::time::timeout(Duration::from_secs(10), until_other).await;
-        changed.expect("the new certificate is not served");
-        following.abort();
+        let tls = serve(folder.path());
+        changes_by(tls, || write("other.example")).await;
     }
 
     #[tokio::test]
@@ -346,27 +356,11 @@ mod tests {
         };
         let now = SystemTime::now();
         write(now - Duration::from_secs(60));
-        let files = TlsFiles {
-            certificate: at("certificate"),
-            key: at("key"),
-            client_ca: None,
-        };
-        let tls = Arc::new(Tls::read(files).unwrap());
-        let served = || Arc::clone(&tls.current.read().unwrap());
-        let before = served();
-        let following = tokio::spawn(Arc::clone(&tls).follow(Duration::from_millis(1)));
+        let tls = serve(folder.path());
         let begins = now + Duration::from_secs(3);
-        write(begins);
-        let until_other = async {
-            while Arc::ptr_eq(&before, &served()) {
-                tokio::time::sleep(Duration::from_millis(1)).await;
-            }
-        };
-        let changed = tokio::time::timeout(Duration::from_secs(20), until_other).await;
-        changed.expect("the new certificate is not served");
+        changes_by(tls, || write(begins)).await;
         // Its time is in whole seconds.
         assert!(SystemTime::now() > begins - Duration::from_secs(1));
-        following.abort();
     }
 
     #[test]

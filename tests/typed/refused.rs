@@ -121,6 +121,20 @@ fn refuses_a_function_whose_types_have_no_json_with_its_name_and_the_type() {
         r#"(type $e (enum {})) (export $t "names" (type $e))"#,
         many.join(" ")
     );
+    let bare: String = (0..2100).map(|n| format!("(case \"c{n}\")")).collect();
+    let bare = format!(r#"(type $v (variant {bare})) (export $t "cases" (type $v))"#);
+    let long = format!(
+        r#"(type $r (record (field "{}" u8))) (export $long "long" (type $r))
+           (type $t (list (tuple {})))"#,
+        "a".repeat(99_000),
+        "$long ".repeat(11)
+    );
+    let shared: String = (0..26).map(|n| export(&format!("f{n}"))).collect();
+    let names: String = (0..1990).map(|n| format!("\"n{n}\" ")).collect();
+    let shared = format!(
+        r#"(type $e (enum {names})) (export $t "names" (type $e)) {} {shared}"#,
+        function("f", r#"(param "it" $t)"#, "one")
+    );
     let cases = [
         (
             of(counter, r#"(param "it" (borrow $counter))"#, "one"),
@@ -199,6 +213,19 @@ fn refuses_a_function_whose_types_have_no_json_with_its_name_and_the_type() {
         (
             of(&many, r#"(param "it" $t)"#, "one"),
             "types of more than 2000 parts",
+        ),
+        (
+            of(&bare, r#"(param "it" $t)"#, "one"),
+            "types of more than 2000 parts",
+        ),
+        (
+            of(&long, r#"(param "it" $t)"#, "two"),
+            "names of more than 1048576 bytes with those of other functions",
+        ),
+        (
+            shared,
+            "its function `f25` cannot be a tool: its parameter `it` has types of more than 50000 \
+             parts with those of other functions",
         ),
     ];
     for (text, why) in cases {

@@ -31,7 +31,7 @@ use docs::Docs;
 use exports::{ResultShape, SKILL, exports, signature};
 use names::FunctionPath;
 use schema::SchemaWriter;
-use shape::{Label, Shape};
+use shape::{Label, Shape, ShapeBudget};
 pub(crate) use unsupported::find_unsupported;
 
 /// The functions of a component that are tools.
@@ -68,9 +68,10 @@ impl TypedFunctions {
         let exports = exports(engine, component)?;
         let paths: Vec<FunctionPath> = exports.iter().map(|(path, ..)| path.clone()).collect();
         let names = names::tool_names(&paths)?;
+        let mut budget = ShapeBudget::of_functions();
         let functions = names.into_iter().zip(exports);
         let functions = functions.map(|(name, (path, export, ty))| {
-            let (parameters, result) = signature(engine, component, &ty)
+            let (parameters, result) = signature(engine, component, &ty, &mut budget)
                 .with_context(|| format!("{path} cannot be a tool"))?;
             Ok(TypedFunction {
                 name,

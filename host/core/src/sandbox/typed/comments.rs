@@ -10,7 +10,7 @@ use wasmtime::component::Component;
 use wasmtime::component::types::{ComponentInstance, ComponentItem, Type};
 
 use super::docs::{Docs, TypeDocs};
-use super::shape::{Label, MAX_PARTS, Shape, ShapeReader};
+use super::shape::{Label, Shape, ShapeBudget, ShapeReader};
 
 /// The most parts of all types that have names. Guards against: a component that gives a
 /// large type a name a hundred thousand times.
@@ -36,10 +36,10 @@ impl TypeComments {
         if !docs.has_types() {
             return comments;
         }
-        let mut left = MAX_NAMED_PARTS;
+        let mut budget = ShapeBudget::of_parts(MAX_NAMED_PARTS);
         let mut add = |interface: Option<&str>, name: &str, ty: &Type| {
             let docs = docs.type_docs(interface, name).cloned();
-            comments.add(name, ty, docs.unwrap_or_default(), &mut left)
+            comments.add(name, ty, docs.unwrap_or_default(), &mut budget)
         };
         let kind = component.component_type();
         for (name, item) in kind.imports(engine).chain(kind.exports(engine)) {
@@ -59,7 +59,7 @@ impl TypeComments {
     }
 
     /// Adds a type with a name. Returns false if there are too many.
-    fn add(&mut self, name: &str, ty: &Type, docs: TypeDocs, left: &mut usize) -> bool {
+    fn add(&mut self, name: &str, ty: &Type, docs: TypeDocs, budget: &mut ShapeBudget) -> bool {
         if !matches!(
             ty,
             Type::Record(_) | Type::Variant(_) | Type::Enum(_) | Type::Flags(_)
@@ -67,16 +67,10 @@ impl TypeComments {
             // Its form is that of many other types.
             return true;
         }
-        let mut reader = ShapeReader::new(&|_| None);
-        let shape = reader.read(ty).ok();
-        // A type that has no form in JSON was read in part.
-        let parts = shape.as_ref().map_or(MAX_PARTS, |_| reader.parts_read());
-        let Some(remaining) = left.checked_sub(parts) else {
-            return false;
-        };
-        *left = remaining;
-        if let Some(shape) = shape {
-            self.merge(name, shape, docs);
+        match ShapeReader::new(budget, &|_| None).read(ty) {
+            Ok(shape) => self.merge(name, shape, docs),
+            // It has no form in JSON, or is too large.
+            Err(_) => return !budget.is_spent(),
         }
         true
     }
@@ -139,7 +133,7 @@ fn of_instance<'a>(
 
 #[cfg(test)]
 mod tests {
-    use super::super::shape::Integer;
+    use super::super::shape::{Integer, MAX_PARTS};
     use super::*;
 
     fn record(field: &str) -> Shape {

@@ -8,7 +8,7 @@ use wasmtime::component::types::{
 use wasmtime::component::{Component, ComponentExportIndex};
 
 use super::names::FunctionPath;
-use super::shape::{Label, Shape, ShapeReader};
+use super::shape::{Label, Shape, ShapeBudget, ShapeReader};
 use crate::text::line::Line;
 use crate::tool::limits;
 
@@ -103,9 +103,10 @@ pub(super) fn signature(
     engine: &Engine,
     component: &Component,
     ty: &ComponentFunc,
+    budget: &mut ShapeBudget,
 ) -> anyhow::Result<(Vec<(Label, Shape)>, ResultShape)> {
     let resource = |ty: &ResourceType| resource_name(engine, component, ty);
-    let mut reader = ShapeReader::new(&resource);
+    let mut reader = ShapeReader::new(budget, &resource);
     if ty.async_() {
         bail!("it is `async`, but a tool's call ends with its answer");
     }

@@ -4,9 +4,15 @@
 use wasmtime::component::Type;
 use wasmtime::component::types::ResourceType;
 
+use crate::tool::limits::DEFINITIONS_BYTES;
+
 /// The most parts of a function's types together. Guards against: a type of a few
 /// bytes that names itself twice at each level, and has a million parts in full.
 pub(super) const MAX_PARTS: usize = 2_000;
+
+/// The most parts of the types of all functions of a component. Guards against: a large
+/// type that hundreds of functions share.
+const MAX_SHARED_PARTS: usize = 50_000;
 
 /// The most types within each other. Guards against: JSON that is nested more deeply
 /// than its readers go.
@@ -80,25 +86,52 @@ impl Label {
     }
 }
 
+/// What may still be read of all types of a component.
+pub(crate) struct ShapeBudget {
+    parts: usize,
+    /// Bytes of names. Guards against: a long name that is in a type many times.
+    name_bytes: usize,
+}
+
+impl ShapeBudget {
+    /// Makes the budget of a component's functions. More bytes of names would not fit
+    /// in their definitions.
+    pub(super) fn of_functions() -> Self {
+        Self::of_parts(MAX_SHARED_PARTS)
+    }
+
+    pub(super) fn of_parts(parts: usize) -> Self {
+        Self {
+            parts,
+            name_bytes: DEFINITIONS_BYTES,
+        }
+    }
+
+    /// Returns true if the last type that was not read was too much for it.
+    pub(super) fn is_spent(&self) -> bool {
+        self.parts == 0 || self.name_bytes == 0
+    }
+}
+
 /// Reads a function's types within a bound.
 pub(crate) struct ShapeReader<'a> {
     /// The number of parts that may still be read.
     parts: usize,
+    budget: &'a mut ShapeBudget,
     /// Returns the name of a resource, if the component gives it one.
     resource: &'a dyn Fn(&ResourceType) -> Option<String>,
 }
 
 impl<'a> ShapeReader<'a> {
-    pub(crate) fn new(resource: &'a dyn Fn(&ResourceType) -> Option<String>) -> Self {
+    pub(crate) fn new(
+        budget: &'a mut ShapeBudget,
+        resource: &'a dyn Fn(&ResourceType) -> Option<String>,
+    ) -> Self {
         Self {
             parts: MAX_PARTS,
+            budget,
             resource,
         }
-    }
-
-    /// Returns the number of parts that were read.
-    pub(super) fn parts_read(&self) -> usize {
-        MAX_PARTS - self.parts
     }
 
     /// Reads a type. The error names the part that has no form in JSON.
@@ -110,10 +143,7 @@ impl<'a> ShapeReader<'a> {
         if depth == MAX_DEPTH {
             return Err(format!("more than {MAX_DEPTH} types within each other"));
         }
-        self.parts = self
-            .parts
-            .checked_sub(1)
-            .ok_or_else(|| format!("types of more than {MAX_PARTS} parts"))?;
+        self.take_part()?;
         let handle = |kind: &str, ty| match (self.resource)(ty) {
             Some(name) => format!("`{kind}<{name}>`, a handle to a resource"),
             None => format!("a handle (`{kind}`) to a resource"),
@@ -142,13 +172,13 @@ impl<'a> ShapeReader<'a> {
             }
             Type::Record(record) => {
                 let field = |field: wasmtime::component::types::Field<'_>| {
-                    Ok((Label::new(field.name), self.within(&field.ty, depth)?))
+                    Ok((self.label(field.name)?, self.within(&field.ty, depth)?))
                 };
                 Shape::Record(record.fields().map(field).collect::<Result<_, String>>()?)
             }
             Type::Variant(variant) => {
                 let case = |case: wasmtime::component::types::Case<'_>| {
-                    Ok((Label::new(case.name), self.payload(case.ty, depth)?))
+                    Ok((self.label(case.name)?, self.payload(case.ty, depth)?))
                 };
                 Shape::Variant(variant.cases().map(case).collect::<Result<_, String>>()?)
             }
@@ -173,17 +203,42 @@ impl<'a> ShapeReader<'a> {
         self.shape(ty, depth + 1)
     }
 
+    /// Reads what a case holds. A case is a part also if it holds nothing.
     fn payload(&mut self, ty: Option<Type>, depth: usize) -> Result<Option<Shape>, String> {
-        ty.map(|ty| self.within(&ty, depth)).transpose()
+        match ty {
+            Some(ty) => self.within(&ty, depth).map(Some),
+            None => self.take_part().map(|()| None),
+        }
     }
 
     fn labels<'n>(&mut self, names: impl Iterator<Item = &'n str>) -> Result<Vec<Label>, String> {
-        // So many never fit: the type itself is a part.
-        let labels: Vec<Label> = names.take(MAX_PARTS).map(Label::new).collect();
-        match self.parts.checked_sub(labels.len()) {
-            Some(left) => self.parts = left,
-            None => return Err(format!("types of more than {MAX_PARTS} parts")),
-        }
-        Ok(labels)
+        let label = |name: &str| {
+            self.take_part()?;
+            self.label(name)
+        };
+        names.map(label).collect()
     }
+
+    /// Charges a name.
+    fn label(&mut self, name: &str) -> Result<Label, String> {
+        let left = &mut self.budget.name_bytes;
+        take(left, name.len()).ok_or_else(|| {
+            format!("names of more than {DEFINITIONS_BYTES} bytes with those of other functions")
+        })?;
+        Ok(Label::new(name))
+    }
+
+    fn take_part(&mut self) -> Result<(), String> {
+        take(&mut self.budget.parts, 1).ok_or_else(|| {
+            format!("types of more than {MAX_SHARED_PARTS} parts with those of other functions")
+        })?;
+        take(&mut self.parts, 1).ok_or_else(|| format!("types of more than {MAX_PARTS} parts"))
+    }
+}
+
+/// Takes from what is left. If it is not enough, nothing is left.
+fn take(left: &mut usize, amount: usize) -> Option<()> {
+    let rest = left.checked_sub(amount);
+    *left = rest.unwrap_or(0);
+    rest.map(drop)
 }

@@ -13,7 +13,6 @@ import pkgutil
 import sys
 import warnings
 import zipfile
-import zipimport
 from importlib.resources.abc import TraversableResources
 
 # Modules that do something when they are imported, or are of no use to a script.
@@ -132,7 +131,6 @@ class Baked:
         sys.meta_path[:] = [self, Files]
         # The audit log has the modules' sources, so nothing is loaded without its own.
         sys.path_hooks[:] = [
-            zipimport.zipimporter,
             importlib.machinery.FileFinder.path_hook(
                 (importlib.machinery.SourceFileLoader, importlib.machinery.SOURCE_SUFFIXES)),
         ]

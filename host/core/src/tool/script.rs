@@ -2,10 +2,15 @@
 //! the call runs, so the record has it however the call ends.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::text::digest::sha256_hex;
+
+/// The extensions of scripts and modules, by language. A module may have another one than
+/// the script that imports it.
+const LANGUAGES: [&[&str]; 2] = [&["py"], &["js", "mjs", "cjs"]];
 
 /// Modules of a script that one call may read. Guards against: a skill of a million
 /// modules, whose paths would fill the host's memory.
@@ -52,11 +57,21 @@ impl ScriptLog {
         self.lock().is_some()
     }
 
-    /// Returns the extension of the script that was started, if it has one.
-    pub(crate) fn extension(&self) -> Option<String> {
+    /// Returns whether a file has the extension of a module of the script that was
+    /// started: one of the script's language, or any if the script's name has none.
+    pub(crate) fn may_be_module(&self, path: &Path) -> bool {
         let run = self.lock();
-        let extension = Path::new(&run.as_ref()?.path).extension()?;
-        Some(extension.to_str()?.to_owned())
+        let (Some(run), Some(extension)) = (&*run, path.extension()) else {
+            return false;
+        };
+        let is_of = |language: &&[&str], end: &OsStr| language.iter().any(|one| *one == end);
+        match Path::new(&run.path).extension() {
+            None => LANGUAGES.iter().any(|of| is_of(of, extension)),
+            Some(own) => match LANGUAGES.iter().find(|of| is_of(of, own)) {
+                Some(language) => is_of(language, extension),
+                None => own == extension,
+            },
+        }
     }
 
     /// Notes the exit code of the script.
@@ -107,6 +122,23 @@ impl ScriptLog {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_module_has_an_extension_of_the_scripts_language() {
+        for (script, modules, others) in [
+            ("a.py", &["b.py"][..], &["b.js", "b", "b.txt", "py"][..]),
+            ("a.mjs", &["b.js", "c/b.mjs", "b.cjs"], &["b.py", "b.json"]),
+            ("bin/a", &["b.py", "b.js"], &["b", "b.txt"]),
+            ("a.rb", &["b.rb"], &["b.py", "b"]),
+        ] {
+            let log = ScriptLog::default();
+            let is_module = |path: &&str| log.may_be_module(Path::new(path));
+            assert!(!modules.iter().any(is_module), "before the start");
+            log.start(script, b"text");
+            assert!(modules.iter().all(is_module), "{script}");
+            assert!(!others.iter().any(is_module), "{script}");
+        }
+    }
 
     #[test]
     fn a_script_reads_4096_modules_at_most_and_each_of_them_any_number_of_times() {

@@ -1,7 +1,6 @@
 //! `skillhost:tool/scripts`: a script of the call's skill, as it is on disk, for a
 //! component whose grant allows its path; and the note of it for the audit log.
 
-use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
@@ -93,9 +92,9 @@ impl ImportState {
         }
     }
 
-    /// Notes a file of the disk that the guest opens, if it has the extension of the
-    /// script that runs: it is a module of it. One that is larger than a script may be,
-    /// or one too many, cannot be opened. `path` finds its path without symlinks.
+    /// Notes a file of the disk that the guest opens, if it may be a module of the script
+    /// that runs. One that is larger than a script may be, or one too many, cannot be
+    /// opened. `path` finds its path without symlinks.
     pub(super) fn note_module(
         &self,
         asked: &str,
@@ -105,14 +104,16 @@ impl ImportState {
         let (Some(gate), Some((root, _))) = (&self.scripts, &self.preopen) else {
             return Ok(());
         };
-        let Some(extension) = gate.log.extension() else {
+        if !gate.log.is_started() {
             return Ok(());
-        };
+        }
         let (asked, path) = (Path::new(asked), path(root));
         let path = path.as_deref().unwrap_or(asked);
         // A symlink may have the extension, or the file that it leads to.
-        let has_it = |path: &Path| path.extension() == Some(OsStr::new(&extension));
-        if !has_it(asked) && !has_it(path) {
+        if ![asked, path]
+            .iter()
+            .any(|path| gate.log.may_be_module(path))
+        {
             return Ok(());
         }
         let (bytes, _) = file.read_at(SCRIPT_BYTES + 1, 0)?;

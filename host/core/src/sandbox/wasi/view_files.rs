@@ -366,11 +366,11 @@ impl HostDirectoryEntryStream for ViewFiles<'_> {
     ) -> FsResult<Option<DirectoryEntry>> {
         let stream = retyped::<_, FolderListing>(stream);
         loop {
-            let step = self.0.table.get_mut(&stream)?.step();
-            let Some(entry) = step.map_err(|error| self.0.refusal(error))? else {
+            let Some(step) = self.0.table.get_mut(&stream)?.step().transpose() else {
                 return Ok(None);
             };
             self.0.count_entry()?;
+            let entry = step.map_err(|error| self.0.refusal(error))?;
             if let Some((name, kind)) = entry {
                 return Ok(Some(DirectoryEntry {
                     type_: type_of(kind),

@@ -1,5 +1,8 @@
 //! What a guest learns of its handles, and what goes with them.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+
 use tempfile::TempDir;
 
 use super::super::fixture;
@@ -77,6 +80,29 @@ fn entries_of_the_disk_that_a_listing_skips_count_too() {
         assert_eq!(next.is_err(), end.is_some(), "{removed}");
         assert_eq!(imports.stop, end, "{removed}");
     }
+}
+
+#[test]
+fn entries_whose_names_are_not_utf_8_count_too() {
+    let limits = Limits {
+        directory_entries: 3,
+        ..Limits::default()
+    };
+    let (folder, mut imports, root) = call_within(&limits);
+    std::fs::remove_file(folder.path().join("file")).unwrap();
+    for name in 0..4 {
+        let name = OsStr::from_bytes(&[0xff, name + b'0']).to_owned();
+        std::fs::write(folder.path().join(name), "").unwrap();
+    }
+    let mut files = ViewFiles(&mut imports);
+    let listing = files.read_directory(Resource::new_borrow(root)).unwrap();
+    for _ in 0..3 {
+        let listing = Resource::new_borrow(listing.rep());
+        assert!(files.read_directory_entry(listing).is_err());
+        assert_eq!(files.0.stop, None);
+    }
+    assert!(files.read_directory_entry(listing).is_err());
+    assert_eq!(imports.stop, Some(Stop::DirectoryEntries(3)));
 }
 
 #[test]

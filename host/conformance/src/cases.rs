@@ -2,7 +2,7 @@
 //! their expectations.
 
 use std::fs;
-use std::io::Read as _;
+use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
@@ -10,6 +10,7 @@ use cap_std::ambient_authority;
 use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt as _};
 use rustix::fs::OFlags;
 use serde_json::{Map, Value};
+use tempfile::NamedTempFile;
 
 use super::case::{self, Case, Expect, hint};
 use super::component::TestedComponent;
@@ -190,8 +191,18 @@ async fn run(
 }
 
 impl CaseFile {
+    /// Writes new expectations. The file is whole at any time, and an edit that was made
+    /// meanwhile stays.
     fn rewrite(&self, changes: Vec<(usize, Value)>) -> Result<()> {
         let cannot = || format!("cannot write `{}`", self.path.display());
+        // A symlink stays one.
+        let path = fs::canonicalize(&self.path).with_context(cannot)?;
+        if fs::read_to_string(&path).with_context(cannot)? != self.text {
+            bail!(
+                "`{}` has changed while its cases ran; run them again",
+                self.path.display()
+            );
+        }
         let mut whole: Value = serde_json::from_str(&self.text).with_context(cannot)?;
         for (index, expect) in changes {
             let case = match &mut whole {
@@ -202,7 +213,14 @@ impl CaseFile {
                 case.insert("expect".to_owned(), expect);
             }
         }
-        fs::write(&self.path, format!("{whole:#}\n")).with_context(cannot)
+        let replace = || -> Result<()> {
+            let mut file = NamedTempFile::new_in(path.parent().context("it has no folder")?)?;
+            writeln!(file, "{whole:#}")?;
+            fs::set_permissions(file.path(), fs::metadata(&path)?.permissions())?;
+            file.persist(&path)?;
+            Ok(())
+        };
+        replace().with_context(cannot)
     }
 }
 
@@ -220,4 +238,53 @@ fn text(folder: &Dir, name: &Path) -> Result<String> {
     let mut text = String::new();
     file.take(FILE_BYTES).read_to_string(&mut text)?;
     Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    use serde_json::json;
+
+    use super::*;
+
+    const CASE: &str = r#"{"tool": "a", "arguments": {}}"#;
+
+    fn read(folder: &Path) -> CaseFile {
+        fs::write(folder.join("a.json"), CASE).unwrap();
+        CaseFiles::read(folder, true).unwrap().0.remove(0)
+    }
+
+    fn expectation() -> Vec<(usize, Value)> {
+        vec![(0, json!({"text": "b"}))]
+    }
+
+    #[test]
+    fn an_edit_that_was_made_while_the_cases_ran_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let cases = read(folder.path());
+        fs::write(&cases.path, "edited").unwrap();
+        let error = cases.rewrite(expectation()).unwrap_err().to_string();
+        assert!(error.ends_with("run them again"), "{error}");
+        assert_eq!(fs::read_to_string(&cases.path).unwrap(), "edited");
+    }
+
+    #[test]
+    fn a_rewritten_file_keeps_its_mode_and_the_link_that_leads_to_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let (link, file) = (folder.path().join("a.json"), folder.path().join("kept"));
+        let cases = read(folder.path());
+        fs::rename(&link, &file).unwrap();
+        symlink("kept", &link).unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
+        cases.rewrite(expectation()).unwrap();
+        let written: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+        assert_eq!(written["expect"], json!({"text": "b"}));
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(
+            fs::metadata(&file).unwrap().permissions().mode() & 0o777,
+            0o640
+        );
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+    }
 }

@@ -72,7 +72,7 @@ fn a_root_has_skills_down_to_its_depth_and_none_in_a_skill() {
 #[test]
 fn skills_of_one_name_are_told_apart_and_no_grant_of_one_covers_another() {
     let folders = Folders::new();
-    for path in ["b/x", "a/x", "c/d/x", "a/y", "e/b.x", "f/c/d.x"] {
+    for path in ["b/x", "a/x", "c/d/x", "a/y", "e/b.x", "f/c/d.x", "c.d/x"] {
         write(&folders, path);
     }
     let host = |skills: &[&str]| {
@@ -108,6 +108,15 @@ fn skills_of_one_name_are_told_apart_and_no_grant_of_one_covers_another() {
     }
     let listing = all.catalog().list();
     assert_eq!(listing.skills.len(), places.len());
+    let skipped = listing
+        .problems
+        .iter()
+        .filter(|problem| problem.starts_with("skipped"));
+    let skipped: Vec<_> = skipped.collect();
+    assert!(
+        skipped.len() == 1 && skipped[0].contains("/c.d/x`"),
+        "{skipped:?}"
+    );
     // The folder's own name is the one that SKILL.md must have.
     for skill in &listing.skills {
         let is_dotted = skill.name == "e.b.x" || skill.name == "d.x";
@@ -119,7 +128,7 @@ fn skills_of_one_name_are_told_apart_and_no_grant_of_one_covers_another() {
             .iter()
             .any(|problem| problem.contains(&format!("is the skill `{name}`: ")))
     };
-    assert_eq!(listing.problems.len(), 3, "{:?}", listing.problems);
+    assert_eq!(listing.problems.len(), 4, "{:?}", listing.problems);
     assert!(reported("b.x") && reported("c.d.x") && reported("e.b.x"));
 }
 
@@ -130,6 +139,12 @@ fn a_hidden_skill_of_a_later_root_has_a_name_of_its_own() {
     write(&second, "both");
     write(&second, "only");
     write(&second, "root1.only");
+    for folders in [&first, &second] {
+        write(folders, "all");
+        folders.write("all/which.txt", "all");
+    }
+    write(&first, "root2.all");
+    first.write("root2.all/which.txt", "first root2.all");
     let host = |skills: &[&str]| {
         let grant = Grant::new().skills(skills).unwrap();
         let host = builder().skills(&first.root).skills(&second.root);
@@ -150,6 +165,8 @@ fn a_hidden_skill_of_a_later_root_has_a_name_of_its_own() {
         ("only", "only"),
         // A folder's name, and no other way to a skill that nothing hides.
         ("root1.only", "root1.only"),
+        // An earlier root's folder wins, and the lists name it.
+        ("root2.all", "first root2.all"),
     ] {
         assert_eq!(read(&all, name), expected);
     }
@@ -163,7 +180,10 @@ fn a_hidden_skill_of_a_later_root_has_a_name_of_its_own() {
         assert!(read(&all, name).contains("not found"), "{name}");
     }
     // The operator's choice hides it: no list names it.
-    assert_eq!(all.catalog().names(), ["both", "only", "root1.only"]);
+    assert_eq!(
+        all.catalog().names(),
+        ["all", "both", "only", "root1.only", "root2.all"]
+    );
     assert!(!read(&host(&["both"]), "root2.both").contains("second"));
     assert_eq!(read(&host(&["root2.both"]), "root2.both"), "second");
     assert!(!read(&host(&["root2.both"]), "both").contains("first"));

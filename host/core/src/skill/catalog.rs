@@ -321,14 +321,16 @@ impl Catalog {
     }
 
     /// Returns the root and the name in it of a skill that an earlier root hides. Its
-    /// name for a call is `root2.name`, with the number of the root. No grant of `name`
-    /// allows it.
-    fn hidden_skill<'n>(&self, name: &'n str) -> Option<(usize, &'n str)> {
-        let (number, name) = name.strip_prefix("root")?.split_once('.')?;
+    /// name for a call is `root2.name`, with the number of the root, unless that is a
+    /// skill of an earlier root. No grant of `name` allows it.
+    fn hidden_skill<'n>(&self, whole: &'n str) -> Option<(usize, &'n str)> {
+        let (number, name) = whole.strip_prefix("root")?.split_once('.')?;
         let root = number.parse::<usize>().ok()?.checked_sub(1)?;
+        let has_earlier = |name| self.roots[..root].iter().any(|root| root.has(name));
         let is_hidden = number.starts_with(|first: char| first.is_ascii_digit() && first != '0')
             && self.roots.get(root)?.has(name)
-            && self.roots[..root].iter().any(|root| root.has(name));
+            && has_earlier(name)
+            && !has_earlier(whole);
         is_hidden.then_some((root, name))
     }
 

@@ -132,8 +132,8 @@ impl TreeNames {
     /// first skill of a name has it. Another is named by its whole path, with dots in
     /// place of slashes.
     ///
-    /// A folder's own name may have dots. It never takes the name that another skill
-    /// has by its path: who may write one folder would choose what a grant of
+    /// The names of folders may have dots. Such a one never takes the name that another
+    /// skill has by its path: who may write one folder would choose what a grant of
     /// `author.name` reads.
     fn new(root: &RootFolder, paths: Vec<String>, mut problems: Vec<String>) -> Self {
         let mut names = Self::default();
@@ -167,6 +167,7 @@ impl TreeNames {
                 ),
             });
         };
+        hidden.sort_by_key(|path| path.contains('.'));
         for path in hidden {
             qualify(&mut names, path);
         }

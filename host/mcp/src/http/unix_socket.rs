@@ -2,7 +2,7 @@
 //! nothing else. Not here: who may ask there, which the gate decides by the user.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::thread::sleep;
@@ -25,17 +25,19 @@ pub(super) fn bind(path: &Path, mode: u32, backlog: i32) -> anyhow::Result<UnixL
         Errno::NAMETOOLONG => anyhow::anyhow!("the path is longer than 107 bytes"),
         error => error.into(),
     })?;
-    let _turn = lock_folder(path)?;
-    remove_stale(path, &address)?;
+    let turn = lock_folder(path)?;
+    if turn.is_some() {
+        remove_stale(path, &address)?;
+    }
     let socket = socket()?;
     // So it never has another mode that lets more users in.
     rustix::fs::fchmod(&socket, mode)?;
-    rustix::net::bind(&socket, &address)?;
-    let made = rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW)?;
-    if Mode::from_raw_mode(made.st_mode) != mode {
-        // The process's own mask took bits away.
-        rustix::fs::chmodat(CWD, path, mode, AtFlags::empty()).context("cannot set its mode")?;
-    }
+    let bound = rustix::net::bind(&socket, &address);
+    bound.with_context(|| match turn {
+        Some(_) => "cannot bind it",
+        None => "another process has locked its folder, so nothing at the path is removed",
+    })?;
+    set_mode(path, mode).context("cannot set its mode")?;
     rustix::net::listen(&socket, backlog)?;
     Ok(socket.into())
 }
@@ -46,20 +48,38 @@ fn socket() -> io::Result<OwnedFd> {
     Ok(socket?)
 }
 
-/// Keeps others out of the folder who bind as this does, until it is dropped.
-fn lock_folder(path: &Path) -> anyhow::Result<OwnedFd> {
+/// Gives a socket its mode, of which the process's own mask may have taken bits away.
+/// Guards against: a link in its place, by somebody who may write the folder.
+fn set_mode(path: &Path, mode: Mode) -> anyhow::Result<()> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let made = rustix::fs::open(path, flags, Mode::empty())?;
+    let status = rustix::fs::fstat(&made)?;
+    ensure!(
+        FileType::from_raw_mode(status.st_mode) == FileType::Socket,
+        "another file has taken its place"
+    );
+    if Mode::from_raw_mode(status.st_mode) != mode {
+        let itself = format!("/proc/self/fd/{}", made.as_raw_fd());
+        rustix::fs::chmodat(CWD, itself, mode, AtFlags::empty())?;
+    }
+    Ok(())
+}
+
+/// Keeps others out of the folder who bind as this does, until it is dropped. Returns
+/// `None` if another process keeps its own lock: whoever may read the folder can.
+fn lock_folder(path: &Path) -> anyhow::Result<Option<OwnedFd>> {
     // A name alone has an empty parent.
     let folder = Path::new(".").join(path.parent().unwrap_or(Path::new("")));
-    let open = || -> io::Result<OwnedFd> {
+    let open = || -> io::Result<Option<OwnedFd>> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let folder = rustix::fs::open(&folder, flags, Mode::empty())?;
         for _ in 0..LOOKS {
             match rustix::fs::flock(&folder, FlockOperation::NonBlockingLockExclusive) {
                 Err(Errno::WOULDBLOCK) => sleep(PAUSE),
-                locked => return locked.map(|()| folder).map_err(io::Error::from),
+                locked => return locked.map(|()| Some(folder)).map_err(io::Error::from),
             }
         }
-        Err(io::Error::other("another process has locked it"))
+        Ok(None)
     };
     open().with_context(|| format!("cannot use the folder `{}`", folder.display()))
 }
@@ -86,6 +106,7 @@ fn remove_stale(path: &Path, address: &SocketAddrUnix) -> anyhow::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::Permissions;
     use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
     use std::os::unix::net::{UnixDatagram, UnixStream};
     use std::thread;
@@ -137,6 +158,40 @@ mod tests {
             assert_eq!(path.symlink_metadata().is_ok(), is_there, "{name}");
             drop(other);
         }
+    }
+
+    #[test]
+    fn a_link_in_the_place_of_a_socket_changes_no_other_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let (key, link) = (folder.path().join("key"), folder.path().join("link"));
+        std::fs::write(&key, "secret").unwrap();
+        std::fs::set_permissions(&key, Permissions::from_mode(0o600)).unwrap();
+        std::os::unix::fs::symlink("key", &link).unwrap();
+        let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o7777;
+        for path in [&link, &key] {
+            let error = set_mode(path, Mode::from_raw_mode(0o666)).unwrap_err();
+            assert!(error.to_string().contains("another file"), "{error}");
+            assert_eq!(mode(&key), 0o600);
+        }
+        let socket = folder.path().join("socket");
+        let _listening = UnixListener::bind(&socket).unwrap();
+        for bits in [0o600, 0o666] {
+            set_mode(&socket, Mode::from_raw_mode(bits)).unwrap();
+            assert_eq!(mode(&socket), bits);
+        }
+    }
+
+    #[test]
+    fn a_lock_of_another_process_keeps_no_server_from_a_free_path() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let lock = std::fs::File::open(folder.path()).unwrap();
+        lock.lock().unwrap();
+        drop(bind(&path, 0o600, 8).unwrap());
+        let refusal = refusal(&path);
+        assert!(refusal.contains("has locked its folder"), "{refusal}");
+        drop(lock);
+        bind(&path, 0o600, 8).unwrap();
     }
 
     #[test]

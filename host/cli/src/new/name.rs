@@ -12,16 +12,17 @@ const CRATE: &str = "skillhost_guest";
 
 /// Words that cannot name a function in some of the languages, or that name
 /// something else in a project.
-const RESERVED: [&str; 91] = [
+const RESERVED: [&str; 104] = [
     "abstract", "and", "as", "asm", "assert", "async", "auto", "await", "become", "bool", "box",
     "break", "case", "char", "class", "const", "continue", "core", "crate", "def", "default",
     "del", "do", "double", "dyn", "elif", "else", "enum", "except", "export", "extern", "failure",
     "false", "final", "finally", "float", "fn", "folder", "for", "from", "gen", "global", "goto",
     "if", "impl", "import", "in", "index", "inline", "int", "is", "lambda", "let", "long", "loop",
     "macro", "main", "match", "mod", "move", "mut", "nonlocal", "not", "or", "override", "pass",
-    "priv", "pub", "raise", "ref", "register", "return", "same", "self", "short", "signed",
-    "sizeof", "static", "std", "struct", "super", "switch", "test", "tool", "trim", "true", "try",
-    "typeof", "void", "while", "yield",
+    "priv", "pub", "raise", "ref", "register", "restrict", "return", "same", "self", "short",
+    "signed", "sizeof", "static", "std", "struct", "super", "switch", "test", "tool", "trait",
+    "trim", "true", "try", "type", "typedef", "typeof", "union", "unsafe", "unsigned", "unsized",
+    "use", "virtual", "void", "volatile", "where", "while", "with", "yield",
 ];
 
 pub(super) fn check(name: &str) -> anyhow::Result<()> {
@@ -62,14 +63,17 @@ pub(super) fn tool(name: &str) -> String {
 /// Refuses a name that no function in WIT can have.
 pub(super) fn check_wit(name: &str) -> anyhow::Result<()> {
     let function = tool(name).replace('_', "-");
-    let wit = format!("package local:names; interface names {{ {function}: func(); }}");
+    // Beside the type that a project has.
+    let wit = format!(
+        "package local:names; interface names {{ record entry {{ term: string }} {function}: func(); }}"
+    );
     let parsed = wit_parser::UnresolvedPackageGroup::parse("names.wit", &wit);
     // The parsers of some compilers are older.
     let starts_with_letter = |word: &str| word.starts_with(|c: char| c.is_ascii_lowercase());
     ensure!(
         parsed.is_ok() && function.split('-').all(starts_with_letter),
         "`{name}` cannot name a function in WIT: each of its words starts with a letter, and the \
-         whole is no word of the language, such as `record`"
+         whole is no word of the language, such as `record`, and not `entry`, a type of the project"
     );
     Ok(())
 }
@@ -151,6 +155,10 @@ mod tests {
             "import",
             "tool",
             "match",
+            // Words of one language each: of Rust, Python and C.
+            "type",
+            "with",
+            "union",
             // Functions and macros of C.
             "index",
             "true",
@@ -165,7 +173,7 @@ mod tests {
         for name in ["look-up-term", "outline", "a1", "count_lines"] {
             assert!(check_wit(name).is_ok(), "{name}");
         }
-        for name in ["x-2", "record", "list", "u8"] {
+        for name in ["x-2", "record", "list", "u8", "entry"] {
             assert!(check(name).is_ok(), "{name}");
             assert!(check_wit(name).is_err(), "{name}");
         }

@@ -69,7 +69,10 @@ fn a_build_runs_no_program_in_the_project() {
             assert!(isolated, "{language}: {line}");
             // No script of a package runs, and none is built.
             let options: &[&str] = match &*line {
-                _ if line.starts_with("npm ci ") => &["--ignore-scripts"],
+                // npm would take a folder above for the project.
+                _ if line.starts_with("npm ci ") => {
+                    &["--ignore-scripts", "--prefix /", "--workspaces=false"]
+                }
                 _ if line.contains(" -m pip install ") => {
                     &["--only-binary :all:", "--require-hashes"]
                 }
@@ -110,6 +113,7 @@ fn a_compiler_is_installed_once_for_each_state_of_the_lock_files() {
             ("again", 2),
             ("incomplete", 3),
             ("compiler gone", 4),
+            ("another Python", 4 + usize::from(language == "python")),
         ] {
             match step {
                 "changed" => {
@@ -132,6 +136,12 @@ fn a_compiler_is_installed_once_for_each_state_of_the_lock_files() {
                     for folder in ["venv", "node_modules"] {
                         let _ = fs::remove_dir_all(machine.environments()[0].join(folder));
                     }
+                }
+                // As when a system gets a newer one.
+                "another Python" => {
+                    let python = machine.path("bin/python3");
+                    fs::rename(&python, machine.path("bin/python3.13")).unwrap();
+                    symlink("python3.13", python).unwrap();
                 }
                 _ => {}
             }

@@ -1,5 +1,6 @@
 //! Lock files that name more than packages of a registry.
 
+use super::machine::NPM;
 use super::*;
 
 #[test]
@@ -114,5 +115,43 @@ fn a_lock_that_names_more_than_packages_of_the_registry_installs_nothing() {
         assert_eq!(run.code, 1, "{language}: {run:?}");
         assert!(run.stderr.contains(named), "{language}: {}", run.stderr);
         assert_eq!(machine.installed(), 0, "{language}: {run:?}");
+    }
+}
+
+#[test]
+fn npm_gets_no_addresses_of_packages() {
+    let machine = Machine::with_project("javascript");
+    let file = machine.project.join("package-lock.json");
+    let mut lock: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    let compiler = &mut lock["packages"]["node_modules/@bytecodealliance/componentize-js"];
+    compiler["resolved"] = json!("https://evil.example/owner/repository.git");
+    let run = machine.build_with_text("package-lock.json", &lock.to_string());
+    assert_eq!(run.code, 0, "{run:?}");
+    let seen = fs::read_to_string(machine.path("log.lock")).unwrap();
+    assert!(seen.contains("\"integrity\"") && !seen.contains("evil.example"));
+    // The project's own stays as it is.
+    assert!(fs::read_to_string(file).unwrap().contains("evil.example"));
+}
+
+#[test]
+fn an_edit_while_a_library_is_pinned_stays() {
+    for (language, file, program, script, library) in [
+        ("python", "requirements.txt", "python3", PYTHON, "one"),
+        ("javascript", "package.json", "npm", NPM, "one"),
+    ] {
+        let machine = Machine::with_project(language);
+        let file = machine.project.join(file);
+        let edit = format!(
+            "case \"$*\" in *--dry-run*|*--package-lock-only*)
+                echo edited >>'{}'; echo '{{}}' >report.json ;; esac",
+            file.display()
+        );
+        let edit = format!("{edit}\n{script}");
+        machine.program.script(&format!("bin/{program}"), &edit);
+        let run = finish(machine.command(&["add-library", library]), "");
+        assert_eq!(run.code, 1, "{run:?}");
+        assert!(run.stderr.contains("has changed meanwhile"), "{run:?}");
+        let text = fs::read_to_string(&file).unwrap();
+        assert!(text.ends_with("edited\n"), "{text}");
     }
 }

@@ -10,7 +10,7 @@ echo "python $*" | head -n 1 >>"$LOG"
 for last; do :; done
 case "$*" in
     *version_info*) echo 3 12 ;;
-    *"-m venv"*) mkdir -p "$last/bin" && cp "$0" "$last/bin/python" ;;
+    *"-m venv"*) mkdir -p "$last/bin" && ln -s "$0" "$last/bin/python" ;;
     *"-m pip"*) : >"${0%/*}/componentize-py" ;;
     *ziglang*) exit 1 ;;
 esac
@@ -33,6 +33,7 @@ esac
 /// Stands for npm, a script that finds its Node.js on the PATH.
 pub(super) const NPM: &str = r#"
 echo "npm $*" >>"$LOG"
+cp package-lock.json "$LOG.lock"
 /usr/bin/env node --version >/dev/null
 compiler=node_modules/@bytecodealliance/componentize-js/src
 mkdir -p $compiler

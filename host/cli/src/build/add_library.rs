@@ -3,10 +3,12 @@
 //! of its own: no code of a library runs, and nothing is installed.
 
 use std::fs;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::Value;
+use tempfile::NamedTempFile;
 
 use super::project::Project;
 use super::requirements::{self, Requirement};
@@ -66,6 +68,7 @@ impl AddLibraryCommand {
     fn add(&self) -> Result<(&'static str, Vec<PinnedPackage>), Fault> {
         let (name, version) = wanted(&self.library)?;
         let project = Project::open(&self.dir, self.lang)?;
+        let _lock = project.lock()?;
         match project.language {
             Language::Python => Ok((LOCK, add_python(&project, name, version)?)),
             Language::JavaScript => Ok(("package-lock.json", add_npm(&project, name, version)?)),
@@ -120,12 +123,51 @@ fn scratch() -> Result<tempfile::TempDir, Fault> {
 }
 
 fn write(file: &Path, text: &str) -> Result<(), Fault> {
-    let whole = file.with_extension("new");
-    // A link in the project leads nowhere.
-    let _ = fs::remove_file(&whole);
-    fs::write(&whole, text)
-        .and_then(|()| fs::rename(&whole, file))
-        .map_err(|error| Fault::missing(format!("cannot write `{}`: {error}", file.display())))
+    fs::write(file, text).map_err(|error| unwritable(file, &error))
+}
+
+fn unwritable(file: &Path, error: &io::Error) -> Fault {
+    Fault::missing(format!("cannot write `{}`: {error}", file.display()))
+}
+
+/// A file of the project, as it was read.
+struct ReadFile {
+    path: PathBuf,
+    text: String,
+}
+
+impl ReadFile {
+    fn of(project: &Project, name: &str) -> Result<Self, Fault> {
+        Ok(Self {
+            text: project.text(name)?,
+            path: project.folder.join(name),
+        })
+    }
+
+    /// Replaces it at once. A link in its place is replaced, and not what it leads to.
+    fn replace(&self, text: &str) -> Result<(), Fault> {
+        let replaced = || {
+            let folder = self.path.parent().unwrap_or(Path::new(""));
+            let mut whole = NamedTempFile::new_in(folder)?;
+            whole.write_all(text.as_bytes())?;
+            fs::set_permissions(whole.path(), fs::metadata(&self.path)?.permissions())?;
+            whole.persist(&self.path)?;
+            Ok(())
+        };
+        replaced().map_err(|error| unwritable(&self.path, &error))
+    }
+
+    /// Refuses a file that somebody has edited meanwhile.
+    fn check_unchanged(&self) -> Result<(), Fault> {
+        match read(&self.path)? == self.text {
+            true => Ok(()),
+            false => Err(Fault::project(format!(
+                "`{}` has changed meanwhile",
+                self.path.display()
+            ))
+            .fix("run the command again")),
+        }
+    }
 }
 
 fn read(file: &Path) -> Result<String, Fault> {
@@ -138,9 +180,9 @@ fn add_python(
     name: &str,
     version: Option<&str>,
 ) -> Result<Vec<PinnedPackage>, Fault> {
-    let text = project.text(LOCK)?;
+    let lock = ReadFile::of(project, LOCK)?;
     let venv = Venv::open(project)?;
-    let requirements = requirements::read(&text).unwrap_or_default();
+    let requirements = requirements::read(&lock.text).unwrap_or_default();
     let folder = scratch()?;
     let name = requirements::normal_name(name);
     // What is pinned stays as it is.
@@ -180,8 +222,9 @@ fn add_python(
     })?;
     let report: Value =
         serde_json::from_str(&read(&folder.path().join("report.json"))?).unwrap_or_default();
-    let (text, pinned) = pin(text.clone(), &requirements, &report)?;
-    write(&project.folder.join(LOCK), &text)?;
+    let (text, pinned) = pin(lock.text.clone(), &requirements, &report)?;
+    lock.check_unchanged()?;
+    lock.replace(&text)?;
     Ok(pinned)
 }
 
@@ -242,23 +285,23 @@ fn add_npm(
     name: &str,
     version: Option<&str>,
 ) -> Result<Vec<PinnedPackage>, Fault> {
-    const FILES: [&str; 2] = ["package.json", "package-lock.json"];
+    let lock = ReadFile::of(project, "package-lock.json")?;
+    let manifest = ReadFile::of(project, "package.json")?;
     let folder = scratch()?;
-    for file in FILES {
-        write(&folder.path().join(file), &project.text(file)?)?;
+    let copy = |file: &ReadFile| {
+        folder
+            .path()
+            .join(file.path.file_name().unwrap_or_default())
+    };
+    for file in [&lock, &manifest] {
+        write(&copy(file), &file.text)?;
     }
-    let before = read(&folder.path().join(FILES[1]))?;
-    npm_lock::check(folder.path())?;
-    let mut command = project
-        .programs
-        .command(javascript::npm(&project.programs)?);
+    npm_lock::admit(folder.path())?;
+    let mut command = javascript::npm(&project.programs, "install", folder.path())?;
     command
-        .args(["install", "--package-lock-only", "--ignore-scripts"])
-        .args(["--save-prod", "--save-exact", "--no-audit", "--no-fund"])
-        .args(["--omit-lockfile-registry-resolved", "--loglevel=error"])
-        .args(javascript::SHORT_RETRIES)
-        .arg(format!("{name}@{}", version.unwrap_or("latest")))
-        .current_dir(folder.path());
+        .args(["--package-lock-only", "--save-prod", "--save-exact"])
+        .arg("--omit-lockfile-registry-resolved")
+        .arg(format!("{name}@{}", version.unwrap_or("latest")));
     let mut step = Step::new("`npm install --package-lock-only`", command);
     step.is_noise = javascript::is_npm_noise;
     step.run().map_err(|fault| {
@@ -267,14 +310,13 @@ fn add_npm(
              with `{name}==VERSION`"
         ))
     })?;
-    npm_lock::check(folder.path())?;
-    let after = read(&folder.path().join(FILES[1]))?;
-    let pinned = newly_locked(&before, &after)?;
-    for file in FILES {
-        write(
-            &project.folder.join(file),
-            &read(&folder.path().join(file))?,
-        )?;
+    npm_lock::admit(folder.path())?;
+    let pinned = newly_locked(&lock.text, &read(&copy(&lock))?)?;
+    for file in [&lock, &manifest] {
+        file.check_unchanged()?;
+    }
+    for file in [&lock, &manifest] {
+        file.replace(&read(&copy(file))?)?;
     }
     Ok(pinned)
 }

@@ -23,8 +23,8 @@ use crate::terminal::{self, format_line};
 const ENVIRONMENTS: &str = "environments";
 /// A file in an environment: the path of its project.
 const PROJECT: &str = "project";
-/// A file in an environment: the lock files that it was made from. It is written
-/// last, so an incomplete environment has none.
+/// A file in an environment: the lock files that it was made from, and where its marker
+/// leads. It is written last, so an incomplete environment has none.
 const INSTALLED: &str = "installed";
 /// The time after which a shared environment that no build used is removed.
 const UNUSED: Duration = Duration::from_secs(30 * 24 * 3600);
@@ -70,14 +70,11 @@ impl Environment {
             true => name(recipe.kind, locked.as_bytes()),
             false => name(recipe.kind, project.folder.as_os_str().as_bytes()),
         });
-        let environment = Self {
-            handle: private(&folder)?,
-            folder,
-        };
-        environment.lock(recipe.is_shared)?;
+        let mut environment = Self::locked(&folder, recipe.is_shared)?;
         if recipe.is_shared && !environment.has(recipe, &locked) {
             // Another build may install it meanwhile.
-            environment.lock(false)?;
+            drop(environment);
+            environment = Self::locked(&folder, false)?;
         }
         if !environment.has(recipe, &locked) {
             terminal::say(&format_line!(
@@ -90,7 +87,8 @@ impl Environment {
                 .reset(project, recipe)
                 .map_err(|error| unusable(&environment.folder, &error))?;
             install(&environment.folder)?;
-            fs::write(environment.folder.join(INSTALLED), locked)
+            let installed = environment.installed(recipe, &locked);
+            fs::write(environment.folder.join(INSTALLED), installed)
                 .map_err(|error| unusable(&environment.folder, &error))?;
         } else if recipe.is_shared {
             // It is in use. A failure makes it look older than it is.
@@ -100,7 +98,25 @@ impl Environment {
         Ok(environment)
     }
 
-    /// Locks the folder, for this build alone or with others that only read it.
+    /// Opens a folder and locks it, for this build alone or with others that only read it.
+    fn locked(folder: &Path, is_shared: bool) -> Result<Self, Fault> {
+        loop {
+            let environment = Self {
+                handle: private(folder)?,
+                folder: folder.to_owned(),
+            };
+            environment.lock(is_shared)?;
+            // While this waited, another may have removed the folder, and a third made it
+            // again.
+            let identity = |found: fs::Metadata| (found.dev(), found.ino());
+            let here = environment.handle.metadata().map(identity);
+            let here = here.map_err(|error| unusable(folder, &error))?;
+            if fs::symlink_metadata(folder).is_ok_and(|there| identity(there) == here) {
+                return Ok(environment);
+            }
+        }
+    }
+
     fn lock(&self, is_shared: bool) -> Result<(), Fault> {
         let (tried, wait): (_, fn(&File) -> io::Result<()>) = match is_shared {
             true => (self.handle.try_lock_shared(), File::lock_shared),
@@ -122,7 +138,15 @@ impl Environment {
     fn has(&self, recipe: &Recipe<'_>, locked: &str) -> bool {
         self.folder.join(recipe.marker).exists()
             && fs::read_to_string(self.folder.join(INSTALLED))
-                .is_ok_and(|installed| installed == locked)
+                .is_ok_and(|installed| installed == self.installed(recipe, locked))
+    }
+
+    /// Returns what a complete installation notes: its locks, and where its marker leads.
+    /// That of Python leads out, to another version once the system has one.
+    fn installed(&self, recipe: &Recipe<'_>, locked: &str) -> String {
+        let marker = self.folder.join(recipe.marker);
+        let real = marker.canonicalize().unwrap_or(marker);
+        format!("{locked}{}\n", real.display())
     }
 
     /// Removes everything, and writes the locks.

@@ -5,6 +5,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use super::Fault;
 use super::environment::{Environment, Recipe};
@@ -75,25 +76,15 @@ pub(super) fn build(project: &Project) -> Result<PathBuf, Fault> {
 
 /// Options by which npm says within seconds that it reaches no registry: it would wait for
 /// a minute, and print nothing.
-pub(super) const SHORT_RETRIES: [&str; 2] = [
+const SHORT_RETRIES: [&str; 2] = [
     "--fetch-retry-mintimeout=1000",
     "--fetch-retry-maxtimeout=5000",
 ];
 
 /// Installs the packages of the lock file.
 fn install(programs: &SearchPath, environment: &Path) -> Result<(), Fault> {
-    npm_lock::check(environment)?;
-    let mut command = programs.command(npm(programs)?);
-    command
-        .args([
-            "ci",
-            "--ignore-scripts",
-            "--no-audit",
-            "--no-fund",
-            "--loglevel=error",
-        ])
-        .args(SHORT_RETRIES)
-        .current_dir(environment);
+    npm_lock::admit(environment)?;
+    let command = npm(programs, "ci", environment)?;
     let mut step = Step::new("`npm ci`", command);
     step.is_noise = is_npm_noise;
     step.run().map_err(|fault| {
@@ -121,9 +112,20 @@ fn install(programs: &SearchPath, environment: &Path) -> Result<(), Fault> {
     }
 }
 
-/// Finds npm.
-pub(super) fn npm(programs: &SearchPath) -> Result<PathBuf, Fault> {
-    programs.find("npm").map_err(|fault| fault.fix(HOW))
+/// Makes a command of npm for a folder that has been admitted.
+pub(super) fn npm(programs: &SearchPath, verb: &str, folder: &Path) -> Result<Command, Fault> {
+    let npm = programs.find("npm").map_err(|fault| fault.fix(HOW))?;
+    let mut command = programs.command(npm);
+    command
+        .arg(verb)
+        // Otherwise npm would take a folder above for the project, and its settings.
+        .arg("--prefix")
+        .arg(folder)
+        .args(["--workspaces=false", "--ignore-scripts"])
+        .args(["--no-audit", "--no-fund", "--loglevel=error"])
+        .args(SHORT_RETRIES)
+        .current_dir(folder);
+    Ok(command)
 }
 
 /// Finds a package that is a link. Guards against: a lock file that replaces one of

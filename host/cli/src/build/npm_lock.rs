@@ -1,6 +1,6 @@
 //! `package.json` and `package-lock.json`: whether npm installs from them anything but
-//! packages of a registry. npm takes many texts for a path or an address; all that is not
-//! understood here is refused. `javascript.rs` and `add_library.rs` run npm.
+//! packages of its registry, with the bytes that were pinned. npm takes many texts for a
+//! path or an address; all that is not understood here is refused. `javascript.rs` and `add_library.rs` run npm.
 
 use std::fs;
 use std::path::Path;
@@ -23,9 +23,10 @@ const WANTED: [&str; 5] = [
 ];
 
 /// Refuses a folder whose manifest or lock names anything but packages of a registry.
-/// Guards against: a compiler that lies in the project.
-pub(super) fn check(folder: &Path) -> Result<(), Fault> {
-    let (manifest, lock) = (read(folder, MANIFEST)?, read(folder, LOCK)?);
+/// Takes their addresses out of the lock, so that npm asks the registry that its user
+/// has chosen. Guards against: a compiler that lies in the project.
+pub(super) fn admit(folder: &Path) -> Result<(), Fault> {
+    let (manifest, mut lock) = (read(folder, MANIFEST)?, read(folder, LOCK)?);
     let version = lock.get("lockfileVersion").and_then(Value::as_u64);
     let packages = lock.get("packages").and_then(Value::as_object);
     let (Some(2 | 3), Some(packages)) = (version, packages) else {
@@ -37,13 +38,27 @@ pub(super) fn check(folder: &Path) -> Result<(), Fault> {
              of npm 7 or newer",
         ));
     };
-    match beside_registry(&manifest, packages) {
-        None => Ok(()),
-        Some(beside) => Err(Fault::project(format!(
-            "`{MANIFEST}` and `{LOCK}` may name only packages of a registry, by version: {beside}"
+    if let Some(beside) = beside_registry(&manifest, packages) {
+        return Err(Fault::project(format!(
+            "`{MANIFEST}` and `{LOCK}` may name only packages of a registry, by version and hash: \
+             {beside}"
         ))
-        .fix("put your own modules into `src`")),
+        .fix("put your own modules into `src`"));
     }
+    if !remove_addresses(&mut lock) {
+        return Ok(());
+    }
+    let file = folder.join(LOCK);
+    fs::write(&file, format!("{:#}\n", Value::Object(lock)))
+        .map_err(|error| Fault::missing(format!("cannot write `{}`: {error}", file.display())))
+}
+
+/// Removes where the packages of a lock are from. Returns whether there was one.
+fn remove_addresses(lock: &mut Map<String, Value>) -> bool {
+    let packages = lock.get_mut("packages").and_then(Value::as_object_mut);
+    let packages = packages.into_iter().flat_map(Map::values_mut);
+    let removed = packages.filter_map(|package| package.as_object_mut()?.remove("resolved"));
+    removed.count() > 0
 }
 
 /// Reads an object of JSON. npm reads texts that are none, such as one with a byte order
@@ -112,6 +127,25 @@ fn is_of_registry(place: &str, package: &Value) -> bool {
         && is("version", is_version)
         && is("name", is_name)
         && is("resolved", |from| from.starts_with("https://"))
+        // What lies in the archive of another package has the hash of that one.
+        && match package.get("integrity") {
+            Some(integrity) => integrity.as_str().is_some_and(are_hashes),
+            None => package.get("inBundle") == Some(&Value::Bool(true)),
+        }
+}
+
+/// Checks whether a text is hashes, as npm writes them. It would ignore any other text.
+fn are_hashes(text: &str) -> bool {
+    // The lengths of their base64.
+    const KINDS: [(&str, usize); 4] =
+        [("sha1", 28), ("sha256", 44), ("sha384", 64), ("sha512", 88)];
+    let is_of_base64 = |c: char| c.is_ascii_alphanumeric() || "+/=".contains(c);
+    let is_hash = |hash: &str| {
+        hash.split_once('-').is_some_and(|(kind, hash)| {
+            KINDS.contains(&(kind, hash.len())) && hash.chars().all(is_of_base64)
+        })
+    };
+    !text.is_empty() && text.split(' ').all(is_hash)
 }
 
 /// Checks whether a text is the name of a package, with a scope or not.
@@ -163,23 +197,46 @@ mod tests {
         beside_registry(&object(manifest), &object(packages))
     }
 
+    /// Returns what npm writes for the bytes of a package.
+    fn hash() -> String {
+        format!("sha512-{}==", "b".repeat(86))
+    }
+
     #[test]
     fn accepts_only_packages_of_a_registry() {
         let manifest = json!({
             "dependencies": {"one": "^1.0.0", "two": "1.x || >=2", "three": "npm:two@1"},
             "overrides": {"one": {".": "1.0.0", "@a/two": "$two"}},
         });
+        let (hash, other) = (hash(), format!("sha1-{}=", "a".repeat(27)));
+        let address = "https://registry.example/one.tgz";
         for package in [
-            json!({"version": "1.0.0"}),
-            json!({"version": "1.0.0-rc.1+b", "resolved": "https://registry.example/one.tgz"}),
-            json!({"version": "1.0.0", "name": "@a/one", "peerDependencies": {"b": "*"}}),
+            json!({"version": "1.0.0", "integrity": hash}),
+            json!({"version": "1.0.0", "inBundle": true}),
+            json!({"version": "1.0.0-rc.1+b", "resolved": address, "integrity": hash}),
+            json!({"version": "1.0.0", "name": "@a/one", "peerDependencies": {"b": "*"},
+                "integrity": format!("{other} {hash}")}),
         ] {
             for place in ["node_modules/one", "node_modules/@a/b.c/node_modules/one"] {
                 let packages = json!({"": {"name": "own"}, place: package});
                 assert_eq!(beside(&manifest, &packages), None, "{packages}");
             }
         }
-        for package in [
+        for integrity in [
+            json!(null),
+            json!(""),
+            json!("one"),
+            json!("sha512-"),
+            json!(format!("{hash} one")),
+            json!(hash.replace("sha512", "md5")),
+            json!(hash.replace('b', "?")),
+            json!([hash]),
+        ] {
+            let package = json!({"version": "1.0.0", "integrity": integrity});
+            let found = beside(&manifest, &json!({"node_modules/one": package}));
+            assert_eq!(found.as_deref(), Some("`node_modules/one`"), "{package}");
+        }
+        for mut package in [
             json!({"version": "1.0.0", "resolved": "file:../one.tgz"}),
             json!({"version": "1.0.0", "resolved": "../one.tgz"}),
             json!({"version": "1.0.0", "resolved": "git+ssh://host/one"}),
@@ -192,8 +249,8 @@ mod tests {
             json!({"resolved": "../one", "link": true}),
             json!({"version": 1}),
             json!({}),
-            json!("1.0.0"),
         ] {
+            package["integrity"] = json!(hash);
             let found = beside(&manifest, &json!({"node_modules/one": package}));
             assert_eq!(found.as_deref(), Some("`node_modules/one`"), "{package}");
         }
@@ -206,7 +263,7 @@ mod tests {
             "node_modules/one/node_modules/../../../one",
             "/node_modules/one",
         ] {
-            let packages = json!({place: {"version": "1.0.0"}});
+            let packages = json!({place: {"version": "1.0.0", "integrity": hash}});
             assert_eq!(beside(&manifest, &packages), Some(format!("`{place}`")));
         }
     }
@@ -233,7 +290,9 @@ mod tests {
         ] {
             let package = json!({"version": "1.0.0", member: wanted});
             let of_manifest = beside(&package, &json!({}));
-            let of_lock = beside(&json!({}), &json!({"node_modules/two": package}));
+            let mut locked = package.clone();
+            locked["integrity"] = json!(hash());
+            let of_lock = beside(&json!({}), &json!({"node_modules/two": locked}));
             assert!(of_manifest.is_some(), "{package}");
             assert_eq!(of_manifest, of_lock, "{package}");
         }

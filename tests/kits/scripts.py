@@ -230,8 +230,18 @@ def verdicts(base, session):
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text)
     (skill / "SKILL.md").write_text("---\nname: judged\ndescription: Scripts to judge.\n---\n")
+    # Those that nobody may run: each would end the verdicts on all others.
+    deep = {"brackets.py": "(" * 100_000 + ")" * 100_000, "signs.py": "-" * 5000 + "1", "nots.py": "not " * 5000 + "1"}
+    for path, text in deep.items():
+        (skill / path).write_text("x = %s\n" % text)
+    (skill / "nested.py").write_text("x = " + "[(" * 30 + "1" + ",)]" * 30 + "\n")
     scripts = record(base, "check_skill_scripts", skill_name="judged")["scripts"]
     scripts = {found["script"]: found for found in scripts}
+    for path in deep:
+        (reason,) = scripts[path]["reasons"]
+        assert reason["needs"] == "nested too deeply to be judged", scripts[path]
+        assert scripts[path]["verdict"] == "cannot be told", scripts[path]
+    assert scripts["nested.py"]["verdict"] == "will run", scripts["nested.py"]
     for number, case in enumerate(cases):
         script = "case%02d/script.py" % number
         found = scripts[script]

@@ -3,8 +3,10 @@ the order in which a run would come to it. What a run surely comes to decides; w
 (behind a condition, in a function that is called somewhere) leaves the verdict open."""
 
 import ast
+import io
 import os
 import sys
+import tokenize
 
 from . import lacks
 
@@ -18,6 +20,11 @@ LARGEST = 4 << 20
 MOST_FINDINGS = 5
 # Levels of statements and calls that are followed. Guards against: a script that takes the stack.
 DEEPEST = 60
+# Brackets within each other, and operators in a row, that the parser gets. Guards against: a
+# script that takes the parser's stack, which would end the verdicts on all scripts.
+MOST_NESTED = 60
+BRACKETS = {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}
+PREFIXES = {"-", "+", "~", "not", "lambda", ":", "await"}
 
 # What a handler names, by what it then catches.
 ANY = {"Exception", "BaseException"}
@@ -34,6 +41,22 @@ DYNAMIC = {
     "importlib.import_module", "__import__", "exec", "runpy.run_path", "runpy.run_module",
     "importlib.util.spec_from_file_location", "importlib.machinery.SourceFileLoader",
 }
+
+
+def is_too_deep(text):
+    """Whether a source takes more of the parser's stack than it may."""
+    depth = row = 0
+    try:
+        for token in tokenize.tokenize(io.BytesIO(text).readline):
+            if token.type in (tokenize.OP, tokenize.NAME):
+                depth += BRACKETS.get(token.string, 0)
+                row = row + 1 if token.string in PREFIXES else 0
+            if max(depth, row) > MOST_NESTED:
+                return True
+    except (SyntaxError, tokenize.TokenError):
+        # The parser finds it again, and says where.
+        pass
+    return False
 
 
 class Finding:
@@ -135,7 +158,7 @@ class Judge:
             self._find(script, error.lineno or 1, PYTHON, error.msg, True)
         except (OSError, ValueError) as error:
             self._find(script, None, "unreadable", str(error), True)
-        except RecursionError:
+        except (MemoryError, RecursionError):
             self._find(script, None, "nested too deeply to be judged", "", False)
         findings = sorted(self.findings, key=lambda found: not found.certain)
         certain = bool(findings) and findings[0].certain
@@ -165,6 +188,8 @@ class Judge:
                 text = file.read(LARGEST + 1)
             if len(text) > LARGEST:
                 raise ValueError(f"larger than {LARGEST} bytes")
+            if is_too_deep(text):
+                raise RecursionError
             source = self.sources[path] = Source(path, ast.parse(text), path == self.script)
             for node in ast.walk(source.tree):
                 if isinstance(node, ast.Name):

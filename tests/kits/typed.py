@@ -33,6 +33,7 @@ def run(folder, language):
     assert described["description"] == "What it means, in a few words.", tool
     program.run(folder, "test", "dist/find_word.wasm", "--cases", "cases").exits_with(0)
     answers(folder, {"term": "halyard", "meaning": "a rope that hoists a sail"})
+    hold(folder)
     if language in LATE_IMPORTS:
         path, right, late, entry = LATE_IMPORTS[language]
         text = (folder / path).read_text()
@@ -40,6 +41,25 @@ def run(folder, language):
         (folder / path).write_text(text.replace(right, late))
         program.run(folder, "build").exits_with(0)
         answers(folder, entry)
+
+
+def hold(folder):
+    """Long lines, long terms, and a glossary in another encoding."""
+    skill = folder / "skills/sailing-terms"
+    meaning = "\u00e9" * 1200
+    (skill / "long.txt").write_text("mast: %s\n" % meaning)
+    (skill / "latin.txt").write_bytes(b"m\xe2t: a mast\n")
+
+    def call(term, path):
+        arguments = {"skill_name": "sailing-terms", "term": term, "file_path": path}
+        return program.run(folder, "call", "find_word", json.dumps(arguments))
+
+    found = call("mast", "long.txt").exits_with(0)
+    assert json.loads(found.stdout) == {"term": "mast", "meaning": meaning}, found.stdout
+    missing = call("\u00e9" * 2100, "long.txt")
+    assert missing.code == 1 and "broke off" not in missing.stderr, missing.stderr
+    unreadable = call("mast", "latin.txt")
+    assert unreadable.code == 1 and "latin.txt" in unreadable.stderr + unreadable.stdout, unreadable.stderr
 
 
 def answers(folder, entry):

@@ -6,8 +6,10 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <locale.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 // Made from wit/ when the component is built.
@@ -45,12 +47,13 @@ static glossary_string_t text_of(struct part part) {
 static bool fail(glossary_string_t *err, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 static bool fail(glossary_string_t *err, const char *format, ...) {
-    char text[4096];
+    char *text;
     va_list values;
     va_start(values, format);
-    vsnprintf(text, sizeof text, format, values);
+    int length = vasprintf(&text, format, values);
     va_end(values);
-    glossary_string_dup(err, text);
+    if (length < 0) abort();
+    glossary_string_dup_n(err, text, (size_t)length);
     return false;
 }
 
@@ -74,10 +77,14 @@ bool exports_local_glossary_terms_look_up_term(glossary_string_t *skill_name,
         return fail(err, "%.*s: %s", (int)path.length, path.start,
                     errno == ENOENT ? "not found" : "cannot be read");
 
-    char listed[2048] = "", line[1024];
-    size_t used = 0;
+    char listed[2048] = "", *line = NULL;
+    size_t used = 0, room = 0;
     int terms = 0;
-    while (fgets(line, sizeof line, file) != NULL) {
+    // By which text that is not UTF-8 is told: no answer can hold it.
+    setlocale(LC_CTYPE, "C.UTF-8");
+    while (getline(&line, &room, file) >= 0) {
+        if (mbstowcs(NULL, line, 0) == (size_t)-1)
+            return fail(err, "%.*s: not valid UTF-8 text", (int)path.length, path.start);
         char *colon = strchr(line, ':');
         if (line[0] == '#' || colon == NULL) continue;
         struct part found = trim(line, (size_t)(colon - line));

@@ -45,6 +45,13 @@ def run(folder, language):
     # What a case cannot set or see.
     result = call("variable", "UNIT").exits_with(0)
     assert result.stdout == "a knot", result.stdout
+    if language == "c":
+        # The ways in which JSON writes a number.
+        for number, integer in [("1e16", 10 ** 16), ("-1.5e1", -15), ("9223372036854775807", 2 ** 63 - 1),
+                                ("1e19", -1), ("9223372036854775808", -1), ("1.5", -1), ("1e-1", -1)]:
+            arguments = '{"skill_name": "parity-files", "action": "integer", "number": %s}' % number
+            result = program.run(folder, "call", "parity", arguments).exits_with(0)
+            assert result.stdout == str(integer), (number, result.stdout)
     call("log", "a line of 20 letters").exits_with(0).prints("guest: a line of 20 letters")
     print("  %d calls as in the other languages" % cases, flush=True)
 
@@ -56,6 +63,9 @@ def complete(skill):
     for name, target in [("to-one", "docs/one.txt"), ("to-docs", "docs"), ("to-itself", "to-itself"),
                          ("to-outside", "/etc/passwd")]:
         (skill / name).symlink_to(target)
+    # More folders than a call may hold at a time.
+    for number in range(300):
+        (skill / "docs/deep" / str(number)).mkdir()
     (skill / "more").mkdir()
     for number in range(13):
         (skill / "more" / str(number)).touch()

@@ -4,6 +4,8 @@ use skillhost_guest::{Access, Failure, Output, Tool, log, variable};
 
 /// The most bytes and names that it asks for.
 const BYTES: u64 = 64;
+/// More than a call has memory.
+const WHOLE: u64 = 1 << 30;
 const NAMES: usize = 12;
 
 skillhost_guest::arguments! {
@@ -36,6 +38,7 @@ fn parity(arguments: Parity, access: Access) -> Result<Output, Failure> {
             Ok(Output::text(bytes.join(" ")))
         }
         "text" => Ok(Output::text(folder.read_text(path, BYTES)?)),
+        "whole" => Ok(Output::text(folder.read_text(path, WHOLE)?)),
         "answer" => folder.answer_file(path, BYTES),
         "record" => Ok(Output::text("a text").with(&Record { path })),
         "log" => {

@@ -7,6 +7,8 @@
 
 // The most bytes and names that it asks for.
 #define BYTES 64
+// More than a call has memory.
+#define WHOLE (1 << 30)
 #define NAMES 12
 
 static bool joined(const sh_names *names, sh_answer *answer) {
@@ -41,6 +43,15 @@ static bool parity(const char *arguments, const sh_folder *folder, sh_answer *an
     if (strcmp(action, "text") == 0)
         return sh_read_text(folder, path, BYTES, &bytes, &size, answer) &&
                sh_answer_text(answer, bytes, size);
+    if (strcmp(action, "whole") == 0)
+        return sh_read_text(folder, path, WHOLE, &bytes, &size, answer) &&
+               sh_answer_text(answer, bytes, size);
+    if (strcmp(action, "integer") == 0) {
+        char number[24];
+        long long integer = sh_integer(arguments, "number", -1);
+        int length = snprintf(number, sizeof number, "%lld", integer);
+        return sh_answer_text(answer, number, (size_t)length);
+    }
     if (strcmp(action, "answer") == 0) return sh_answer_file(folder, path, BYTES, answer);
     if (strcmp(action, "record") == 0) {
         sh_buffer record = {0};
@@ -77,7 +88,8 @@ const sh_tool sh_tools[] = {
             "  \"skill_name\": {\"type\": \"string\", \"description\": \"Name of the skill\"},"
             "  \"action\": {\"type\": \"string\", \"description\": \"What to do\"},"
             "  \"path\": {\"type\": \"string\","
-            "   \"description\": \"A path, or what the action is about\"}},"
+            "   \"description\": \"A path, or what the action is about\"},"
+            "  \"number\": {\"type\": \"number\", \"description\": \"A number, in C alone\"}},"
             " \"required\": [\"skill_name\", \"action\"]}",
         .call = parity,
     },

@@ -3,6 +3,8 @@ import { Failure, exportTools, log, variable } from "./skillhost-kit.js";
 
 // The most bytes and names that it asks for.
 const BYTES = 64;
+// More than a call has memory.
+const WHOLE = 2 ** 30;
 const NAMES = 12;
 
 export const tools = exportTools({
@@ -29,6 +31,8 @@ export const tools = exportTools({
         return folder.readBytes(path, BYTES).join(" ");
       case "text":
         return folder.readText(path, BYTES);
+      case "whole":
+        return folder.readText(path, WHOLE);
       case "answer":
         return folder.answerFile(path, BYTES);
       case "record":

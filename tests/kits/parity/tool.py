@@ -6,6 +6,8 @@ from skillhost_kit import Failure, Folder, Output, export, log, tool, variable
 
 # The most bytes and names that it asks for.
 BYTES = 64
+# More than a call has memory.
+WHOLE = 1 << 30
 NAMES = 12
 
 
@@ -27,6 +29,8 @@ def parity(
             return " ".join(map(str, folder.read_bytes(path, BYTES)))
         case "text":
             return folder.read_text(path, BYTES)
+        case "whole":
+            return folder.read_text(path, WHOLE)
         case "answer":
             return folder.answer_file(path, BYTES)
         case "record":

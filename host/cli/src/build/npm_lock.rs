@@ -43,7 +43,7 @@ pub(super) fn admit(folder: &Path) -> Result<(), Fault> {
             "`{MANIFEST}` and `{LOCK}` may name only packages of a registry, by version and hash: \
              {beside}"
         ))
-        .fix("put your own modules into `src`"));
+        .fix("put your own modules into `src`; a package has a hash of the kind `sha512`"));
     }
     if !remove_addresses(&mut lock) {
         return Ok(());
@@ -129,23 +129,17 @@ fn is_of_registry(place: &str, package: &Value) -> bool {
         && is("resolved", |from| from.starts_with("https://"))
         // What lies in the archive of another package has the hash of that one.
         && match package.get("integrity") {
-            Some(integrity) => integrity.as_str().is_some_and(are_hashes),
+            Some(integrity) => integrity.as_str().is_some_and(is_hash),
             None => package.get("inBundle") == Some(&Value::Bool(true)),
         }
 }
 
-/// Checks whether a text is hashes, as npm writes them. It would ignore any other text.
-fn are_hashes(text: &str) -> bool {
-    // The lengths of their base64.
-    const KINDS: [(&str, usize); 4] =
-        [("sha1", 28), ("sha256", 44), ("sha384", 64), ("sha512", 88)];
+/// Checks whether a text is a hash that npm checks. It ignores a text that is none, and a
+/// hash of another kind if the registry names one of this kind.
+fn is_hash(text: &str) -> bool {
     let is_of_base64 = |c: char| c.is_ascii_alphanumeric() || "+/=".contains(c);
-    let is_hash = |hash: &str| {
-        hash.split_once('-').is_some_and(|(kind, hash)| {
-            KINDS.contains(&(kind, hash.len())) && hash.chars().all(is_of_base64)
-        })
-    };
-    !text.is_empty() && text.split(' ').all(is_hash)
+    text.strip_prefix("sha512-")
+        .is_some_and(|hash| hash.len() == 88 && hash.chars().all(is_of_base64))
 }
 
 /// Checks whether a text is the name of a package, with a scope or not.
@@ -208,14 +202,14 @@ mod tests {
             "dependencies": {"one": "^1.0.0", "two": "1.x || >=2", "three": "npm:two@1"},
             "overrides": {"one": {".": "1.0.0", "@a/two": "$two"}},
         });
-        let (hash, other) = (hash(), format!("sha1-{}=", "a".repeat(27)));
+        let hash = hash();
         let address = "https://registry.example/one.tgz";
         for package in [
             json!({"version": "1.0.0", "integrity": hash}),
             json!({"version": "1.0.0", "inBundle": true}),
             json!({"version": "1.0.0-rc.1+b", "resolved": address, "integrity": hash}),
             json!({"version": "1.0.0", "name": "@a/one", "peerDependencies": {"b": "*"},
-                "integrity": format!("{other} {hash}")}),
+                "integrity": hash}),
         ] {
             for place in ["node_modules/one", "node_modules/@a/b.c/node_modules/one"] {
                 let packages = json!({"": {"name": "own"}, place: package});
@@ -229,6 +223,9 @@ mod tests {
             json!("sha512-"),
             json!(format!("{hash} one")),
             json!(hash.replace("sha512", "md5")),
+            // npm checks neither if the registry names another kind.
+            json!(format!("sha1-{}=", "b".repeat(27))),
+            json!(format!("sha256-{}=", "b".repeat(43))),
             json!(hash.replace('b', "?")),
             json!([hash]),
         ] {

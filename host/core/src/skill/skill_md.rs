@@ -19,6 +19,11 @@ const SPELLINGS: [&str; 2] = ["SKILL.md", "SKILL.MD"];
 /// The spellings that are looked for before a folder is listed.
 const COMMON_SPELLINGS: [&str; 3] = ["SKILL.md", "SKILL.MD", "skill.md"];
 
+/// The entries of a folder that are listed for another spelling. In a larger folder each
+/// spelling is tried. Guards against: a folder of a million files, which every list of
+/// skills would read.
+const MAX_LISTED: usize = 1_000;
+
 /// Returns whether a file of this name is the documentation file of the folder that it
 /// lies in: each spelling by case counts.
 pub fn is_skill_md(name: &OsStr) -> bool {
@@ -28,24 +33,53 @@ pub fn is_skill_md(name: &OsStr) -> bool {
 /// Opens the documentation file of a skill, and returns its name: `SKILL.md`, else
 /// `SKILL.MD`, else the first other spelling by case. `None` if there is no such file.
 pub(crate) fn open(folder: &Folder) -> io::Result<Option<(String, File)>> {
-    for name in SPELLINGS {
-        match folder.open_file(Path::new(name)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            found => return found.map(|file| Some((name.to_owned(), file))),
-        }
+    let found = open_first(folder, SPELLINGS.map(str::to_owned))?;
+    if found.is_some() {
+        return Ok(found);
     }
-    let mut spellings: Vec<String> = EntryCursor::of(folder.handle())?
+    let mut entries = EntryCursor::of(folder.handle())?;
+    let mut listed: Vec<String> = entries
+        .by_ref()
+        .take(MAX_LISTED)
         .filter_map(|entry| entry.ok()?.name.into_string().ok())
         .filter(|name| is_skill_md(name.as_ref()))
         .collect();
-    spellings.sort();
-    match spellings.into_iter().next() {
-        Some(name) => {
-            let file = folder.open_file(Path::new(&name))?;
-            Ok(Some((name, file)))
-        }
-        None => Ok(None),
+    if entries.next().is_some() {
+        return open_first(folder, all_spellings());
     }
+    listed.sort();
+    open_first(folder, listed.into_iter().take(1))
+}
+
+/// Opens the first of these files that is there.
+fn open_first(
+    folder: &Folder,
+    names: impl IntoIterator<Item = String>,
+) -> io::Result<Option<(String, File)>> {
+    for name in names {
+        match folder.open_file(Path::new(&name)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            found => return found.map(|file| Some((name, file))),
+        }
+    }
+    Ok(None)
+}
+
+/// Returns each spelling by case, sorted.
+fn all_spellings() -> impl Iterator<Item = String> {
+    let upper = SPELLINGS[1];
+    let letters = upper.bytes().filter(u8::is_ascii_alphabetic).count();
+    (0..1_u32 << letters).map(move |lower| {
+        let mut left = letters;
+        let spelled = upper.chars().map(|letter| {
+            left -= usize::from(letter.is_ascii_alphabetic());
+            match lower >> left & 1 == 1 {
+                true => letter.to_ascii_lowercase(),
+                false => letter,
+            }
+        });
+        spelled.collect()
+    })
 }
 
 /// Returns the fault of a documentation file that is a symlink and cannot be read.
@@ -101,4 +135,47 @@ pub(crate) fn is_in(folder: &Dir, entries: &mut usize, most: usize) -> bool {
     found
         .flatten()
         .any(|entry| is_skill_md(&entry.name) && !entry.kind.is_dir())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::skill::guard::HardLinks;
+
+    #[test]
+    fn tries_each_spelling_once_and_in_order() {
+        let all: Vec<String> = all_spellings().collect();
+        assert_eq!(
+            (all.len(), &*all[0], &*all[127]),
+            (128, "SKILL.MD", "skill.md")
+        );
+        assert!(all.is_sorted_by(|one, next| one < next));
+        assert!(all.iter().all(|name| is_skill_md(name.as_ref())));
+    }
+
+    #[test]
+    fn finds_the_first_spelling_in_folders_of_any_size() {
+        let place = tempfile::tempdir().unwrap();
+        let at = |name: &str| place.path().join(name);
+        let found = || {
+            let folder = fs::File::open(place.path()).unwrap();
+            let folder = Folder::new(folder.into(), HardLinks::Refused).unwrap();
+            open(&folder).unwrap().map(|(name, _)| name)
+        };
+        for files in [0, MAX_LISTED - 2, MAX_LISTED + 100] {
+            for number in 0..files {
+                fs::write(at(&format!("{number}")), "").unwrap();
+            }
+            assert_eq!(found(), None, "{files}");
+            for name in ["skill.md", "sKILL.mD", "SKILL.MD", "SKILL.md"] {
+                fs::write(at(name), "").unwrap();
+                assert_eq!(found().as_deref(), Some(name), "{files}");
+            }
+            for name in ["skill.md", "sKILL.mD", "SKILL.MD", "SKILL.md"] {
+                fs::remove_file(at(name)).unwrap();
+            }
+        }
+    }
 }

@@ -33,6 +33,8 @@ LARGEST = 1 << 20
 LARGEST_ANSWER = 1 << 24
 # Most names and files that are listed, unless a call says otherwise.
 MOST = 10_000
+# Bytes of one read of a file: a read makes room for all that it asks for.
+PART = 1 << 16
 # Bytes at the end of the memory that are free when a call starts.
 ROOM = 1 << 20
 # What lies in the holes of the memory.
@@ -103,14 +105,16 @@ class Folder:
 
     def read_bytes(self, path, limit=LARGEST):
         """A file's bytes, of which there are at most `limit`."""
+        found = bytearray()
         with self.open(path) as file:
             try:
-                found = file.read(limit + 1)
+                while len(found) <= limit and (part := file.read(min(PART, limit + 1 - len(found)))):
+                    found += part
             except OSError as error:
                 raise _unreadable(path, error) from None
         if len(found) > limit:
             raise Failure.unreadable(f"{path}: larger than {limit} bytes")
-        return found
+        return bytes(found)
 
     def read_text(self, path, limit=LARGEST):
         """A file's text, without a byte order mark."""

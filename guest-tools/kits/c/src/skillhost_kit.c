@@ -301,7 +301,15 @@ const char *sh_string(const char *arguments, const char *property) {
 long long sh_integer(const char *arguments, const char *property, long long otherwise) {
     const char *found = value(arguments, property);
     if (found == NULL || (*found != '-' && !isdigit((unsigned char)*found))) return otherwise;
-    return strtoll(found, NULL, 10);
+    errno = 0;
+    char *end;
+    long long integer = strtoll(found, &end, 10);
+    if (*end != '.' && *end != 'e' && *end != 'E') return errno == 0 ? integer : otherwise;
+    // As JSON may write an integer too: 1e16.
+    double number = strtod(found, NULL);
+    if (!(number > -0x1p63 && number < 0x1p63)) return otherwise;
+    integer = (long long)number;
+    return (double)integer == number ? integer : otherwise;
 }
 
 bool sh_boolean(const char *arguments, const char *property, bool otherwise) {

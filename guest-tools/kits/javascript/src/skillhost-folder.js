@@ -59,12 +59,14 @@ export class Folder {
     let length = 0;
     try {
       const file = this.#root.openAt({ symlinkFollow: true }, path, {}, { read: true });
-      for (let end = false; !end && length <= limit; ) {
-        let part;
-        [part, end] = file.read(BigInt(limit + 1 - length), BigInt(length));
-        parts.push(part);
-        length += part.length;
-      }
+      within(file, () => {
+        for (let end = false; !end && length <= limit; ) {
+          let part;
+          [part, end] = file.read(BigInt(limit + 1 - length), BigInt(length));
+          parts.push(part);
+          length += part.length;
+        }
+      });
     } catch (error) {
       throw unreadable(path, error);
     }
@@ -120,14 +122,20 @@ export class Folder {
     } catch (error) {
       throw unreadable(path, error);
     }
+    const add = (entry) => {
+      const symlink = entry.type === "symbolic-link";
+      const leads = symlink && this.#isFolder(`${path}/${entry.name}`);
+      found.push({ name: entry.name, symlink, folder: leads || entry.type === "directory" });
+    };
     try {
-      const entries = folder.readDirectory();
-      for (let entry; (entry = entries.readDirectoryEntry()); ) {
-        const symlink = entry.type === "symbolic-link";
-        const inside = `${path}/${entry.name}`;
-        const leads = symlink && this.#isFolder(inside);
-        found.push({ name: entry.name, symlink, folder: leads || entry.type === "directory" });
-      }
+      within(folder, () => {
+        const entries = folder.readDirectory();
+        within(entries, () => {
+          for (let entry; (entry = entries.readDirectoryEntry()); ) {
+            add(entry);
+          }
+        });
+      });
     } catch (error) {
       if (error?.payload === "not-directory") {
         throw Failure.unreadable(`${path}: is not a directory`);
@@ -139,7 +147,8 @@ export class Folder {
 
   #isFolder(path) {
     try {
-      this.#root.openAt({ symlinkFollow: true }, path, { directory: true }, { read: true });
+      const open = { directory: true };
+      within(this.#root.openAt({ symlinkFollow: true }, path, open, { read: true }), () => {});
       return true;
     } catch {
       return false;
@@ -154,6 +163,16 @@ export class Folder {
     } catch {
       throw Failure.unreadable(`${path}: not valid UTF-8 text`);
     }
+  }
+}
+
+// Uses a handle and gives it back. No garbage is collected before the call ends, and a call
+// holds only so many handles.
+function within(handle, use) {
+  try {
+    use();
+  } finally {
+    handle[Symbol.dispose ?? Symbol.for("dispose")]();
   }
 }
 

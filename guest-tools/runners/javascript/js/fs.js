@@ -35,6 +35,17 @@ fs.constants = {
 };
 Object.assign(fs, { F_OK: 0, R_OK: 4, W_OK: 2, X_OK: 1 });
 
+// The flags of `open` as a number: "r", "w" and "a", with "+" and "x".
+function bits(flags) {
+  if (typeof flags === "number") {
+    return flags;
+  }
+  const { O_RDWR, O_WRONLY, O_CREAT, O_EXCL, O_TRUNC, O_APPEND } = fs.constants;
+  const does = { w: O_WRONLY | O_CREAT | O_TRUNC, a: O_WRONLY | O_CREAT | O_APPEND }[flags[0]] ?? 0;
+  const access = flags.includes("+") ? (does & ~O_WRONLY) | O_RDWR : does;
+  return flags.includes("x") ? access | O_EXCL : access;
+}
+
 function failed(code, syscall, path, dest) {
   const [errno, text] = TEXTS[code] ?? TEXTS.EIO;
   if (code === "EROFS") {
@@ -192,17 +203,14 @@ const sync = {
   writeFile: (file, data, options) => put(file, data, options, options?.flag ?? "w"),
   appendFile: (file, data, options) => put(file, data, options, options?.flag ?? "a"),
   open(path, flags = "r") {
-    if (typeof flags === "number") {
-      const names = [["r", "r"], ["w", "r+"], ["w+", "r+"]][flags & 3];
-      const base = flags & 1024 ? "a" : flags & 512 ? (flags & 2 ? "w+" : "w") : names[flags & 64 ? 0 : 1];
-      flags = base + (flags & 128 ? "x" : "");
-    }
+    const wanted = bits(flags);
     const standard = stream(given(path));
     return standard ?? at(path, "open", (path) => {
-      if (flags.startsWith("r") && native.stat(path, true)[0] === 1 && flags !== "r") {
+      const { O_CREAT, O_RDONLY } = fs.constants;
+      if (wanted !== O_RDONLY && !(wanted & O_CREAT) && native.stat(path, true)[0] === 1) {
         throw new Error("EISDIR");
       }
-      return native.open(path, flags);
+      return native.open(path, wanted);
     });
   },
   close: (fd) => fd <= 2 ? undefined : act("close", undefined, undefined, () => native.close(fd)),
@@ -326,7 +334,7 @@ const sync = {
         throw new Error("EEXIST");
       }
       const bytes = new Uint8Array(native.readFile(full(given(from))));
-      const fd = native.open(full(given(to)), "w");
+      const fd = native.open(full(given(to)), bits("w"));
       native.write(fd, bytes, -1);
       native.close(fd);
     });
@@ -418,7 +426,7 @@ function put(file, data, options, flag) {
     return;
   }
   at(file, "open", (path) => {
-    const fd = native.open(path, flag);
+    const fd = native.open(path, bits(flag));
     try {
       native.write(fd, bytes, -1);
     } finally {

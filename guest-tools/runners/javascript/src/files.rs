@@ -55,15 +55,25 @@ fn with<T>(ctx: &Ctx<'_>, fd: u32, act: impl FnOnce(&mut File) -> io::Result<T>)
     }
 }
 
-fn open(ctx: Ctx<'_>, path: String, flags: String) -> Result<u32> {
+/// Flags of `open`, as `fs.constants` has them.
+const WRITE_ONLY: u32 = 1;
+const READ_WRITE: u32 = 2;
+const CREATE: u32 = 64;
+const EXCLUSIVE: u32 = 128;
+const TRUNCATE: u32 = 512;
+const APPEND: u32 = 1024;
+
+fn open(ctx: Ctx<'_>, path: String, flags: u32) -> Result<u32> {
+    let has = |flag| flags & flag != 0;
+    let writes = has(WRITE_ONLY | READ_WRITE);
     let mut options = OpenOptions::new();
-    let plus = flags.contains('+');
-    match flags.as_bytes().first() {
-        Some(b'w') => options.write(true).read(plus).truncate(true).create(true),
-        Some(b'a') => options.append(true).read(plus).create(true),
-        _ => options.read(true).write(plus),
-    };
-    if flags.contains('x') {
+    options
+        .read(!has(WRITE_ONLY))
+        .write(writes)
+        .append(writes && has(APPEND))
+        .truncate(has(TRUNCATE))
+        .create(has(CREATE));
+    if has(CREATE) && has(EXCLUSIVE) {
         options.create_new(true);
     }
     let file = done(&ctx, options.open(path))?;

@@ -3,6 +3,7 @@
 //! code and are trusted, so they are taken from nobody else: a folder or file of
 //! another owner, or one that others may write, is not used.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::{self, Read as _, Seek as _, Write as _};
@@ -47,6 +48,10 @@ const PAGE: usize = 4096;
 
 /// The age from which on an unfinished entry has nobody who finishes it.
 const UNFINISHED: Duration = Duration::from_secs(60 * 60);
+
+/// The time after which an entry that nothing has read is removed. Guards against: a disk
+/// that fills with each build of a component.
+const UNUSED: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// The version of the entries' format. Entries of another format have other names.
 const FORMAT: u32 = 4;
@@ -133,7 +138,7 @@ impl CacheFolder {
             path: folder.to_owned(),
         };
         // A cache that can only be read is one too.
-        let _ = folder.remove_unfinished();
+        let _ = folder.remove_old();
         Ok(folder)
     }
 
@@ -216,15 +221,21 @@ impl CacheFolder {
         file.write_all(&checksum(bytes))
     }
 
-    /// Removes what processes that were killed have left.
-    fn remove_unfinished(&self) -> io::Result<()> {
+    /// Removes what processes that were killed have left, and what nothing has read for
+    /// long. The kernel notes once a day that a file is read, unless the mount says not to:
+    /// an entry is then made again in time.
+    fn remove_old(&self) -> io::Result<()> {
         for entry in self.handle.entries()? {
             let entry = entry?;
-            let is_unfinished = entry.file_name().as_encoded_bytes().ends_with(b".part");
-            if is_unfinished
-                && let Ok(age) = entry.metadata()?.modified()?.into_std().elapsed()
-                && age > UNFINISHED
-            {
+            let name = entry.file_name();
+            let most = match Path::new(&name).extension().and_then(OsStr::to_str) {
+                Some("part") => UNFINISHED,
+                Some("cwasm" | "tools") => UNUSED,
+                _ => continue,
+            };
+            let found = entry.metadata()?;
+            let used = found.modified()?.max(found.accessed()?);
+            if used.into_std().elapsed().is_ok_and(|age| age > most) {
                 entry.remove_file()?;
             }
         }

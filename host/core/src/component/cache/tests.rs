@@ -1,7 +1,7 @@
 //! The cache of compiled code by itself.
 
 use super::*;
-use std::fs::Permissions;
+use std::fs::{FileTimes, Permissions};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::time::SystemTime;
 
@@ -91,20 +91,33 @@ fn an_entry_that_cannot_be_written_leaves_nothing() {
 }
 
 #[test]
-fn what_a_process_left_unfinished_an_hour_ago_is_removed() {
+fn what_a_process_left_unfinished_and_what_nothing_has_read_is_removed() {
     let (folder, cache) = cache();
     cache.put_definitions(&key(), b"what is known".to_vec());
     let path = folder.path().join("cache");
-    for (name, minutes) in [("k.1.0.part", 61), ("k.2.0.part", 59), ("other", 61)] {
+    const MONTH: u64 = 30 * 24 * 60;
+    for (name, written, read) in [
+        ("k.1.0.part", 61, 61),
+        ("k.2.0.part", 59, 59),
+        ("other", 2 * MONTH, 2 * MONTH),
+        ("old.cwasm", 2 * MONTH, MONTH + 1),
+        ("read.cwasm", 2 * MONTH, MONTH - 1),
+        ("old.tools", MONTH + 1, 2 * MONTH),
+        ("new.tools", MONTH - 1, 2 * MONTH),
+    ] {
         let file = File::create(path.join(name)).unwrap();
-        let written = SystemTime::now() - Duration::from_secs(minutes * 60);
-        file.set_modified(written).unwrap();
+        let ago = |minutes: u64| SystemTime::now() - Duration::from_secs(minutes * 60);
+        let times = FileTimes::new().set_modified(ago(written));
+        file.set_times(times.set_accessed(ago(read))).unwrap();
     }
     ComponentCache::open(&path, None).unwrap();
     let left = fs::read_dir(&path).unwrap();
     let mut left: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();
     left.sort();
-    assert_eq!(left, ["k", "k.2.0.part", "other"]);
+    assert_eq!(
+        left,
+        ["k", "k.2.0.part", "new.tools", "other", "read.cwasm"]
+    );
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! `package.json` and `package-lock.json`: whether npm installs from them anything but
 //! packages of its registry, with the bytes that were pinned. npm takes many texts for a
-//! path or an address; all that is not understood here is refused. `javascript.rs` and `add_library.rs` run npm.
+//! path or an address; all that is not understood here is refused. `javascript.rs` and
+//! `add_library.rs` run npm.
 
 use std::fs;
 use std::path::Path;
@@ -127,11 +128,9 @@ fn is_of_registry(place: &str, package: &Value) -> bool {
         && is("version", is_version)
         && is("name", is_name)
         && is("resolved", |from| from.starts_with("https://"))
-        // What lies in the archive of another package has the hash of that one.
-        && match package.get("integrity") {
-            Some(integrity) => integrity.as_str().is_some_and(is_hash),
-            None => package.get("inBundle") == Some(&Value::Bool(true)),
-        }
+        // Also of what is said to lie in the archive of another package: npm looks for it
+        // there, and else asks the registry.
+        && package.get("integrity").and_then(Value::as_str).is_some_and(is_hash)
 }
 
 /// Checks whether a text is a hash that npm checks. It ignores a text that is none, and a
@@ -206,7 +205,6 @@ mod tests {
         let address = "https://registry.example/one.tgz";
         for package in [
             json!({"version": "1.0.0", "integrity": hash}),
-            json!({"version": "1.0.0", "inBundle": true}),
             json!({"version": "1.0.0-rc.1+b", "resolved": address, "integrity": hash}),
             json!({"version": "1.0.0", "name": "@a/one", "peerDependencies": {"b": "*"},
                 "integrity": hash}),
@@ -232,6 +230,13 @@ mod tests {
             let package = json!({"version": "1.0.0", "integrity": integrity});
             let found = beside(&manifest, &json!({"node_modules/one": package}));
             assert_eq!(found.as_deref(), Some("`node_modules/one`"), "{package}");
+        }
+        for package in [
+            json!({"version": "1.0.0"}),
+            json!({"version": "1.0.0", "inBundle": true}),
+        ] {
+            let found = beside(&manifest, &json!({"node_modules/one": package}));
+            assert!(found.is_some(), "{package}");
         }
         for mut package in [
             json!({"version": "1.0.0", "resolved": "file:../one.tgz"}),

@@ -362,7 +362,7 @@ pub(super) fn free(end: PathEnd) -> Result<PathEntry, Errno> {
     match end {
         PathEnd::Folder(_) => Err(Errno::EXIST),
         PathEnd::Entry(entry) if entry.found.is_some() => Err(Errno::EXIST),
-        PathEnd::Entry(entry) if entry.has_slash => Err(Errno::NOENT),
+        PathEnd::Entry(entry) if entry.has_slash || entry.parent.is_removed() => Err(Errno::NOENT),
         PathEnd::Entry(entry) => Ok(entry),
     }
 }

@@ -73,9 +73,11 @@ fn a_build_runs_no_program_in_the_project() {
                 _ if line.starts_with("npm ci ") => {
                     &["--ignore-scripts", "--prefix /", "--workspaces=false"]
                 }
-                _ if line.contains(" -m pip install ") => {
-                    &["--only-binary :all:", "--require-hashes"]
-                }
+                _ if line.contains(" -m pip install ") => &[
+                    "--only-binary :all:",
+                    "--require-hashes",
+                    "-c requirements.txt",
+                ],
                 _ => &[],
             };
             for option in options {

@@ -154,7 +154,9 @@ fn install(mut python: Command, folder: &Path) -> Result<(), Fault> {
     python
         .args(["-m", "pip", "install", "--quiet"])
         .args(["--disable-pip-version-check", "--require-hashes"])
-        .args(["--only-binary", ":all:", "-r", LOCK])
+        // As constraints too: of a package that another wants with extras, pip would look
+        // at the newest version, which has no hash.
+        .args(["--only-binary", ":all:", "-r", LOCK, "-c", LOCK])
         .current_dir(folder);
     let mut step = Step::new("`pip install`", python);
     step.is_noise = is_retry;

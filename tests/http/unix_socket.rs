@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::thread;
 
-use rustix::process::{Signal, geteuid};
+use rustix::process::{Signal, geteuid, kill_process};
 use rustix::thread::set_thread_res_uid;
 use serde_json::{Value, json};
 
@@ -191,12 +191,19 @@ fn a_user_is_a_client_with_a_name_unless_it_shows_a_token() {
 
 #[test]
 fn the_socket_is_gone_after_every_end() {
-    for (arguments, signal) in [
-        (&[][..], Signal::TERM),
-        (&[][..], Signal::KILL),
-        (&["--confine", "off"], Signal::TERM),
+    for (arguments, signal, to_all) in [
+        (&[][..], Signal::TERM, false),
+        // As a manager of services ends all processes of one.
+        (&[][..], Signal::TERM, true),
+        (&[][..], Signal::KILL, false),
+        (&["--confine", "off"], Signal::TERM, false),
     ] {
         let server = UnixServer::start(program(""), arguments);
+        let own = server.child.children();
+        assert!(!to_all || !own.is_empty());
+        for process in own.into_iter().filter(|_| to_all) {
+            kill_process(process, signal).unwrap();
+        }
         server.child.signal(signal);
         let status = server.child.wait();
         assert!(signal == Signal::KILL || status.success());

@@ -2,6 +2,7 @@
 //! one without a bound: one that takes too long is killed, which ends every read of its
 //! output, and the test fails with its command line. `watchdog.rs` looks at the clock.
 
+use std::fs;
 use std::io::{BufRead as _, BufReader, Read};
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Output};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -114,6 +115,15 @@ impl Process {
             panic!("`{}` printed no line: {stderr}", self.child.command);
         }
         line
+    }
+
+    /// Returns the processes that this one has started.
+    pub(crate) fn children(&self) -> Vec<Pid> {
+        let own = self.child.child.lock().unwrap().id();
+        let children = fs::read_to_string(format!("/proc/{own}/task/{own}/children")).unwrap();
+        let numbers = children.split_ascii_whitespace();
+        let pids = numbers.map(|number| Pid::from_raw(number.parse().unwrap()).unwrap());
+        pids.collect()
     }
 
     pub(crate) fn signal(&self, signal: Signal) {

@@ -92,9 +92,11 @@ pub fn run(observer: Option<Arc<dyn Observer>>) -> ExitCode {
         return child_task(compile_component_confined(skillhost_confine::confine_child));
     }
     if first == skillhost_identity::FETCH_ARGUMENT {
+        skillhost_confine::ignore_end_of_server();
         return child_task(skillhost_identity::fetch_keys());
     }
     if first == skillhost_confine::broker::ARGUMENT {
+        skillhost_confine::ignore_end_of_server();
         return child_task(skillhost_confine::broker::run(is_skill_md));
     }
     if first == trace::LOCATE_ARGUMENT {

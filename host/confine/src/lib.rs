@@ -1,7 +1,7 @@
 //! The wall around the program's own process: what it may still ask the kernel for once
 //! it has opened what it needs. `files` has the Landlock rules, `filter` the system
-//! calls, `descriptors` what the process was started with, `broker` the process outside
-//! that opens and starts what this one may not.
+//! calls, `descriptors` what the process was started with, `signals` those that are not
+//! for it, `broker` the process outside that opens and starts what this one may not.
 //! Not here: which files a verb needs; `host/cli/src/wall.rs` lists them.
 
 mod filter;
@@ -9,6 +9,7 @@ mod filter;
 mod files;
 
 mod descriptors;
+mod signals;
 mod socket_file;
 
 pub mod broker;
@@ -22,6 +23,7 @@ use rustix::thread::{CapabilitySet, CapabilitySets};
 
 pub use descriptors::{close_inherited, note_inherited};
 pub use filter::Profile;
+pub use signals::ignore_end_of_server;
 pub use socket_file::SocketFile;
 
 /// Most entries that are looked at for symlinks. Guards against: a tree of millions of

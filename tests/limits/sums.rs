@@ -130,6 +130,19 @@ fn counts_the_elements_of_all_tables_of_a_call_together() {
     }
 }
 
+#[test]
+fn a_table_that_cannot_grow_counts_nothing() {
+    let module = r#"(table 6 10 funcref) (func (export "grow") (param i32)
+        (loop $again
+          (drop (table.grow (ref.null func) (i32.const 5)))
+          (local.set 0 (i32.sub (local.get 0) (i32.const 1)))
+          (br_if $again (local.get 0)))
+        (if (i32.eq (table.grow (ref.null func) (i32.const 4)) (i32.const -1))
+          (then unreachable)))"#;
+    let (_folders, host) = host(&parts(1, module), |limits| limits.table_elements = 19);
+    assert_eq!(stop(&host, "grow", 5), None);
+}
+
 /// Holds as many timers at once as its argument says.
 const TIMERS: &str = r#"(component
   (import "wasi:io/poll@0.2.0" (instance $poll (export "pollable" (type (sub resource)))))

@@ -69,8 +69,11 @@ impl ResourceLimiter for StoreState {
         &mut self,
         current: usize,
         desired: usize,
-        _: Option<usize>,
+        maximum: Option<usize>,
     ) -> wasmtime::Result<bool> {
+        if is_above_maximum(desired, maximum) {
+            return Ok(false);
+        }
         let more = desired.saturating_sub(current);
         let elements = self.usage.table_elements.saturating_add(more);
         if elements > self.limits.table_elements {

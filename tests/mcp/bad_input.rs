@@ -238,6 +238,9 @@ fn the_id_of_a_request_in_flight_cannot_be_used_again() {
             (&refused["id"], &refused["error"]["code"]),
             (&Value::Null, &json!(-32600))
         );
+        // So is a line that is none of a request with it.
+        client.line(r#"{"jsonrpc":"2.0","id":"twice","method":1}"#);
+        assert_eq!(client.message()["id"], Value::Null);
         // The first request is answered once; then the id is free.
         let answered = client.message();
         assert_eq!(

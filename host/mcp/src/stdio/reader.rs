@@ -57,6 +57,9 @@ impl MessageReader {
                     }) => {
                         tracing::warn!("a line that is not a message was skipped: {message}");
                         if answered {
+                            // With it, the client would take this for the answer to a
+                            // request in flight.
+                            let id = id.filter(|id| self.in_flight.cancellation(id).is_none());
                             self.refuse(ErrorData::new(code, message, None), id).await;
                         }
                     }

@@ -93,12 +93,17 @@ fn clients_are_notified_of_added_and_removed_skills() {
     for revision in REVISIONS {
         let program = folder("");
         let (mut client, subscription) = listening(&program, &[], revision);
+        if revision != NEWEST {
+            // Said once more, it changes nothing.
+            client.notify("notifications/initialized", json!({}));
+        }
         program.write("skills/b/SKILL.md", "---\nname: b\ndescription: B.\n---\n");
         let start = Instant::now();
         expect_notification(&mut client, TOOLS_CHANGED, subscription);
         assert!(start.elapsed() < Duration::from_secs(3));
         let listed = client.request("tools/list", json!({}))["result"]["tools"].to_string();
         assert!(listed.contains(r#""enum":["a","b"]"#), "{listed}");
+        assert_eq!(client.arrived(TOOLS_CHANGED), 0);
         fs::remove_dir_all(program.folder.path().join("skills/b")).unwrap();
         expect_notification(&mut client, TOOLS_CHANGED, subscription);
         // Without skills there is no prompt.

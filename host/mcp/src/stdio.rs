@@ -34,6 +34,7 @@ use std::os::fd::AsFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -128,7 +129,11 @@ async fn serve_until(
     };
     // Boxed: the unboxed type is so deep that its callers do not compile.
     let session: Pin<Box<dyn Future<Output = anyhow::Result<()>> + Send>> = Box::pin(session(
-        CancellableHandler { server, in_flight },
+        CancellableHandler {
+            server,
+            in_flight,
+            is_initialized: AtomicBool::new(false),
+        },
         transport,
         gone.clone(),
     ));
@@ -233,6 +238,9 @@ impl Transport<RoleServer> for StdioTransport {
 struct CancellableHandler {
     server: Handler,
     in_flight: Arc<InFlight>,
+    /// True once the client has said that it is ready. Guards against: one that says so a
+    /// million times, each of which would be told of every change.
+    is_initialized: AtomicBool,
 }
 
 impl Service<RoleServer> for CancellableHandler {
@@ -259,6 +267,11 @@ impl Service<RoleServer> for CancellableHandler {
         notification: ClientNotification,
         context: NotificationContext<RoleServer>,
     ) -> Result<(), ErrorData> {
+        if matches!(notification, ClientNotification::InitializedNotification(_))
+            && self.is_initialized.swap(true, Ordering::Relaxed)
+        {
+            return Ok(());
+        }
         self.server.handle_notification(notification, context).await
     }
 

@@ -16,6 +16,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use rmcp::model::ErrorData;
+use skillhost::internal::processors;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -49,6 +50,8 @@ impl Calls {
     pub(crate) fn start() -> std::io::Result<Self> {
         let threads = |name: &str| {
             let mut threads = Builder::new_multi_thread();
+            // tokio's own count is asked behind the wall, which hides the limits of a container.
+            threads.worker_threads(processors());
             threads.enable_time().thread_name(name).build()
         };
         Ok(Self {

@@ -21,6 +21,10 @@ use crate::tool::Definition;
 use crate::tool::grant::Grant;
 use crate::trust::Trust;
 
+/// Most files that are compiled at once while a host is loaded. A process behind a wall
+/// can start twice as many others.
+const MAX_COMPILED_AT_ONCE: usize = 8;
+
 /// A component, and the tools that it defines.
 #[derive(Clone)]
 pub(crate) struct LoadedComponent {
@@ -236,7 +240,7 @@ impl ComponentIntake<'_> {
         &self,
         files: &'f [PathBuf],
     ) -> Vec<(&'f Path, anyhow::Result<ComponentFile>)> {
-        let threads = processors();
+        let threads = processors().min(MAX_COMPILED_AT_ONCE);
         let next = AtomicUsize::new(0);
         let (send, receive) = mpsc::channel();
         let inspect = |send: mpsc::Sender<_>| {

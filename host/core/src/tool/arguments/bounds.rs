@@ -17,6 +17,11 @@ const PATTERN_BYTES: usize = 16 << 10;
 /// few lines that stand for a million.
 const REFERENCES: [&str; 3] = ["$ref", "$dynamicRef", "$recursiveRef"];
 
+/// Keywords that check what their neighbours have left out, for which these are evaluated
+/// again. Guards against: forty of them within each other, by which one value is checked
+/// a million times a million.
+const UNEVALUATED: [&str; 2] = ["unevaluatedProperties", "unevaluatedItems"];
+
 /// Checks and compiles a stranger's schema. `what` names it in the error.
 pub fn validator(schema: &Value, what: &str) -> anyhow::Result<Validator> {
     check(schema, what)?;
@@ -40,8 +45,9 @@ pub(super) fn compile(schema: &Value, what: &str) -> anyhow::Result<Validator> {
 /// Refuses a schema that could take long to check with, or to read.
 pub(super) fn check(schema: &Value, what: &str) -> anyhow::Result<()> {
     let mut values = 0;
-    let mut rest = vec![schema];
-    while let Some(value) = rest.pop() {
+    // With each value, whether it is within a schema with such a keyword.
+    let mut rest = vec![(schema, false)];
+    while let Some((value, is_within)) = rest.pop() {
         values += 1;
         anyhow::ensure!(
             values <= SCHEMA_VALUES,
@@ -49,15 +55,21 @@ pub(super) fn check(schema: &Value, what: &str) -> anyhow::Result<()> {
         );
         match value {
             Value::Object(object) => {
-                let refers = REFERENCES
-                    .iter()
-                    .find(|keyword| object.contains_key(**keyword));
-                if let Some(keyword) = refers {
+                let find = |keywords: &'static [&str]| {
+                    let mut keywords = keywords.iter();
+                    keywords.find(|keyword| object.contains_key(**keyword))
+                };
+                if let Some(keyword) = find(&REFERENCES) {
                     anyhow::bail!("{what} has `{keyword}`: write out what it refers to");
                 }
-                rest.extend(object.values());
+                let unevaluated = find(&UNEVALUATED);
+                if let Some(keyword) = unevaluated.filter(|_| is_within) {
+                    anyhow::bail!("{what} has `{keyword}` within another such keyword");
+                }
+                let is_within = is_within || unevaluated.is_some();
+                rest.extend(object.values().map(|value| (value, is_within)));
             }
-            Value::Array(array) => rest.extend(array),
+            Value::Array(array) => rest.extend(array.iter().map(|value| (value, is_within))),
             _ => {}
         }
     }

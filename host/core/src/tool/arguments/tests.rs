@@ -297,6 +297,13 @@ fn refuses_schemas_that_take_long_to_check() {
         }
         schema
     };
+    let unevaluated = |levels: usize, keyword: &str| {
+        let mut schema = json!({"type": "object"});
+        for _ in 0..levels {
+            schema = json!({keyword: false, "anyOf": [schema]});
+        }
+        schema
+    };
     for (hostile, reason) in [
         (json!({"$ref": "#"}), "`$ref`"),
         (
@@ -313,6 +320,14 @@ fn refuses_schemas_that_take_long_to_check() {
         ),
         (json!({"properties": {"a": {"pattern": "("}}}), "not valid"),
         (json!({"properties": 1}), "not valid"),
+        (
+            unevaluated(2, "unevaluatedProperties"),
+            "`unevaluatedProperties` within another",
+        ),
+        (
+            unevaluated(40, "unevaluatedItems"),
+            "`unevaluatedItems` within another",
+        ),
     ] {
         let error = compile(hostile.clone()).err().unwrap();
         assert!(
@@ -321,6 +336,9 @@ fn refuses_schemas_that_take_long_to_check() {
         );
     }
     assert!(compile(json!({"properties": {"a": deep(100)}})).is_ok());
+    // Beside each other they take no longer.
+    let one = unevaluated(1, "unevaluatedProperties");
+    assert!(compile(json!({"properties": {"a": one, "b": one}})).is_ok());
 }
 
 #[test]

@@ -64,6 +64,33 @@ fn only_changed_components_are_compiled_again() {
 }
 
 #[test]
+fn a_component_whose_file_is_right_again_works_again() {
+    let folders = Folders::new();
+    folders.write("a/SKILL.md", "# A\n");
+    copy(&folders, "count_lines.wasm", "a.wasm");
+    let cache = folders.root.join("../cache");
+    let builder = Host::builder()
+        .skills(&folders.root)
+        .tools(&folders.outside)
+        .cache(&cache)
+        .grant("a.wasm", Grant::new().skills(["*"]).unwrap());
+    drop(block_on(builder.clone().build()).unwrap());
+    // Its code is in the cache, until the first call looks for it.
+    let first = block_on(builder.clone().build()).unwrap();
+    for entry in fs::read_dir(&cache).unwrap() {
+        fs::remove_file(entry.unwrap().path()).unwrap();
+    }
+    fs::write(folders.outside.join("a.wasm"), "half a file").unwrap();
+    let arguments = json!({"skill_name": "a", "path": "SKILL.md"});
+    let text = model_text(&first, "count_lines", arguments.clone());
+    assert!(text.contains("it broke off"), "{text}");
+    copy(&folders, "count_lines.wasm", "a.wasm");
+    let second = block_on(builder.rebuild(&first)).unwrap();
+    let text = model_text(&second, "count_lines", arguments);
+    assert!(!text.contains("ERROR"), "{text}");
+}
+
+#[test]
 fn a_broken_component_keeps_its_earlier_tools_and_a_removed_one_does_not() {
     let folders = Folders::new();
     copy(&folders, "count_lines.wasm", "a.wasm");

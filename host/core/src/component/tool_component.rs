@@ -108,6 +108,12 @@ impl ToolComponent {
         }
     }
 
+    /// Checks whether it could not be made ready. The reason may be gone since then: its
+    /// file was another one for a moment.
+    pub(crate) fn is_broken(&self) -> bool {
+        matches!(self.sandbox.get(), Some(Err(_)))
+    }
+
     /// Checks whether its first call would have to wait for the compiler.
     pub(crate) fn needs_compiling(&self) -> bool {
         self.sandbox.get().is_none() && !self.loader.has_code(&self.digest)

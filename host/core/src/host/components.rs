@@ -272,7 +272,8 @@ impl ComponentIntake<'_> {
         let digest = sha256_hex(&bytes);
         self.rules.check_pin(file, &digest)?;
         let unchanged = self.earlier_of(file);
-        let unchanged = unchanged.filter(|earlier| earlier.component.digest == digest);
+        let unchanged = unchanged
+            .filter(|earlier| earlier.component.digest == digest && !earlier.component.is_broken());
         let content = match (unchanged, self.loader.cached_definitions(&digest)) {
             (Some(unchanged), _) => FileContent::Earlier(unchanged.clone()),
             (None, Some(definitions)) => FileContent::Tools(definitions),

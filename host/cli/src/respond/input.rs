@@ -45,11 +45,11 @@ impl<R: BufRead> MessageReader<R> {
             if !std::mem::replace(&mut self.started, true) && is_beginning(&text) {
                 let left = (MAX_MESSAGE + 1).saturating_sub(text.len()) as u64;
                 self.input.by_ref().take(left).read_to_end(&mut text)?;
-            }
-            if text.len() > MAX_MESSAGE {
-                // No message begins in the rest.
-                io::copy(&mut self.input, &mut io::sink())?;
-                return Ok(Some((number, Err(MessageError::TooLarge))));
+                if text.len() > MAX_MESSAGE {
+                    // No message begins in the rest.
+                    io::copy(&mut self.input, &mut io::sink())?;
+                    return Ok(Some((number, Err(MessageError::TooLarge))));
+                }
             }
             let text = String::from_utf8(text);
             let text = text.map_err(|_| MessageError::NotJson("it is not UTF-8".to_owned()));
@@ -127,6 +127,17 @@ mod tests {
                 .map(|(n, t)| (n, t.to_owned()))
                 .collect();
             assert_eq!(texts(input.as_bytes()), messages, "{input:?}");
+        }
+    }
+
+    #[test]
+    fn reads_the_next_line_after_the_largest_message() {
+        for end in ["\n", "\r\n"] {
+            let mut input = b"1".to_vec();
+            input.resize(MAX_MESSAGE + 1 - end.len(), b' ');
+            input.extend(format!("{end}{{}}\n").bytes());
+            let read = read(&input);
+            assert!(read.len() == 2 && read.iter().all(|(_, text)| text.is_ok()));
         }
     }
 

@@ -55,6 +55,7 @@ struct FunctionCall<'a> {
 
 pub(super) fn calls(text: &str) -> Result<Vec<Call>, MessageError> {
     let response: Response<'_> = parse(text)?;
+    let is_response = response.candidates.is_some();
     let content = match response.candidates {
         Some(candidates) => match only(candidates, "candidates")?.content {
             Some(content) => content.get(),
@@ -69,6 +70,8 @@ pub(super) fn calls(text: &str) -> Result<Vec<Call>, MessageError> {
     let content: Content<'_> = parse(content)?;
     match (content.role.as_deref(), &content.parts) {
         (Some("model"), _) | (None, Some(_)) => {}
+        // As after a call that the model wrote wrongly.
+        (None, None) if is_response => {}
         (None, None) => return shape("it has neither `candidates` nor `parts`"),
         (Some(_), _) => return shape("its role is not `model`"),
     }

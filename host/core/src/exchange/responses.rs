@@ -22,6 +22,7 @@ struct Response<'a> {
 #[serde(expecting = "an item of a response's output")]
 struct Item {
     r#type: String,
+    role: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -55,8 +56,19 @@ pub(super) fn calls(text: &str) -> Result<Vec<Call>, MessageError> {
     let mut calls = Vec::new();
     for (index, item) in items.into_iter().enumerate() {
         let place = || format!("item {index}");
-        match parse::<Item>(item.get())?.r#type.as_str() {
+        let Item { r#type, role } = parse(item.get())?;
+        match r#type.as_str() {
             "function_call" => {}
+            "error" => return shape("it is an error and no response"),
+            part if part.starts_with("response.") => {
+                return shape("it is a part of a stream: give the whole response");
+            }
+            "message" if role.is_some_and(|role| role != "assistant") => {
+                return shape(
+                    "it has a message that is not the model's: give the items of the last response \
+                     alone",
+                );
+            }
             "function_call_output" => {
                 return shape("it has results already: give the items of the last response alone");
             }

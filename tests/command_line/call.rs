@@ -1,9 +1,12 @@
 //! `skillhost call`: forms of the answer, exit codes, and what goes to stderr.
 
+use std::io::Write as _;
+
 use serde_json::{Value, json};
 
 use super::program;
 use crate::support::guests;
+use crate::support::process::Process;
 use crate::support::program::{Program, Run};
 
 fn call(program: &Program, tool: &str, arguments: Value, options: &[&str]) -> Run {
@@ -100,6 +103,14 @@ fn a_dash_reads_the_arguments_from_stdin() {
         "{}",
         run.stderr
     );
+    // No other text stands for what is none.
+    let program = program();
+    let mut child = Process::start(&mut program.command(&["call", "get_skill", "-"]));
+    let bytes = b"{\"skill_name\": \"caf\xe9\"}";
+    child.stdin.take().unwrap().write_all(bytes).unwrap();
+    let output = child.output();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("are not UTF-8"));
 }
 
 #[test]

@@ -88,8 +88,14 @@ fn read_stdin() -> Result<Value, CallError> {
     if let Err(error) = read {
         return refused(format!("cannot read the arguments from stdin: {error}"));
     }
-    // Arguments that are too long are refused as such, wherever this cut them.
-    parse_arguments(&String::from_utf8_lossy(&bytes))
+    match String::from_utf8(bytes) {
+        Ok(text) => parse_arguments(&text),
+        // Arguments that are too long are refused as such, wherever this cut them.
+        Err(error) if error.as_bytes().len() > MAX_ARGUMENTS => {
+            parse_arguments(&String::from_utf8_lossy(error.as_bytes()))
+        }
+        Err(_) => refused("the arguments on stdin are not UTF-8".to_owned()),
+    }
 }
 
 /// Returns a value as the type that a property's schema takes, or as a string, which

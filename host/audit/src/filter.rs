@@ -52,7 +52,9 @@ impl FromStr for Moment {
         let time = humantime::parse_rfc3339_weak(text).ok();
         let before = || {
             let before = humantime::parse_duration(text).ok()?;
-            SystemTime::now().checked_sub(before)
+            // No record is older than the epoch.
+            let time = SystemTime::now().checked_sub(before)?;
+            Some(time.max(SystemTime::UNIX_EPOCH))
         };
         let time = time.or_else(before);
         let time = time.ok_or(
@@ -147,4 +149,15 @@ pub fn find(
         }
     }
     Ok(others)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_moment_may_lie_before_all_records() {
+        let Moment(time) = "60years".parse().unwrap();
+        assert_eq!(time, "1970-01-01T00:00:00.000Z");
+    }
 }

@@ -2,7 +2,7 @@
 //! private key is PKCS#8 in PEM, a public one SubjectPublicKeyInfo in PEM.
 
 use std::fmt;
-use std::fs::OpenOptions;
+use std::fs::{self, OpenOptions};
 use std::io::{Read, Write};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
@@ -99,6 +99,8 @@ impl PrivateKey {
             .with_context(cannot)?;
         file.write_all(text.as_bytes())
             .and_then(|()| file.sync_all())
+            // A part of a key is none, and would be in the way of the next.
+            .inspect_err(|_| drop(fs::remove_file(path)))
             .with_context(cannot)
     }
 

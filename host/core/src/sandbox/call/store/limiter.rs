@@ -71,7 +71,9 @@ impl ResourceLimiter for StoreState {
         desired: usize,
         maximum: Option<usize>,
     ) -> wasmtime::Result<bool> {
-        if is_above_maximum(desired, maximum) {
+        // The runtime's own is no less than the limit.
+        let own = maximum.filter(|maximum| *maximum < self.limits.table_elements);
+        if is_above_maximum(desired, own) {
             return Ok(false);
         }
         let more = desired.saturating_sub(current);

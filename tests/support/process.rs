@@ -126,6 +126,15 @@ impl Process {
         pids.collect()
     }
 
+    /// Returns whether a process ignores a signal.
+    pub(crate) fn ignores(process: Pid, signal: Signal) -> bool {
+        let status = format!("/proc/{}/status", process.as_raw_nonzero());
+        let status = fs::read_to_string(status).unwrap();
+        let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+        let ignored = u64::from_str_radix(ignored.unwrap().trim(), 16).unwrap();
+        ignored >> (signal.as_raw() - 1) & 1 == 1
+    }
+
     pub(crate) fn signal(&self, signal: Signal) {
         let child = self.child.child.lock().unwrap();
         kill_process(Pid::from_child(&child), signal).unwrap();

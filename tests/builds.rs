@@ -115,6 +115,7 @@ fn a_compiler_is_installed_once_for_each_state_of_the_lock_files() {
             ("again", 2),
             ("incomplete", 3),
             ("compiler gone", 4),
+            ("moved behind a link", 4),
             ("another Python", 4 + usize::from(language == "python")),
         ] {
             match step {
@@ -138,6 +139,12 @@ fn a_compiler_is_installed_once_for_each_state_of_the_lock_files() {
                     for folder in ["venv", "node_modules"] {
                         let _ = fs::remove_dir_all(machine.environments()[0].join(folder));
                     }
+                }
+                // As onto a larger disk.
+                "moved behind a link" => {
+                    let (folder, moved) = (&machine.environments()[0], machine.path("moved"));
+                    fs::rename(folder, &moved).unwrap();
+                    symlink(moved, folder).unwrap();
                 }
                 // As when a system gets a newer one.
                 "another Python" => {

@@ -111,7 +111,7 @@ impl Environment {
             let identity = |found: fs::Metadata| (found.dev(), found.ino());
             let here = environment.handle.metadata().map(identity);
             let here = here.map_err(|error| unusable(folder, &error))?;
-            if fs::symlink_metadata(folder).is_ok_and(|there| identity(there) == here) {
+            if fs::metadata(folder).is_ok_and(|there| identity(there) == here) {
                 return Ok(environment);
             }
         }
@@ -146,6 +146,9 @@ impl Environment {
     fn installed(&self, recipe: &Recipe<'_>, locked: &str) -> String {
         let marker = self.folder.join(recipe.marker);
         let real = marker.canonicalize().unwrap_or(marker);
+        // One that leads nowhere else stays the same if the folder is moved.
+        let folder = self.folder.canonicalize().unwrap_or_default();
+        let real = real.strip_prefix(folder).unwrap_or(&real);
         format!("{locked}{}\n", real.display())
     }
 

@@ -64,7 +64,9 @@ pub(super) fn check(schema: &Value, what: &str) -> anyhow::Result<()> {
                 }
                 let unevaluated = find(&UNEVALUATED);
                 if let Some(keyword) = unevaluated.filter(|_| is_within) {
-                    anyhow::bail!("{what} has `{keyword}` within another such keyword");
+                    anyhow::bail!(
+                        "{what} has `{keyword}` within another such keyword: keep the outermost alone"
+                    );
                 }
                 let is_within = is_within || unevaluated.is_some();
                 rest.extend(object.values().map(|value| (value, is_within)));

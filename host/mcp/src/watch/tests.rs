@@ -294,7 +294,7 @@ fn looks_in_turns_take_a_twentieth_of_a_thread() {
     // No folder is watched.
     let (root, mut watcher) = Root::prepared(0);
     // A round takes several turns.
-    for number in 0..200 {
+    for number in 0..2_000 {
         fs::create_dir(root.path(&format!("skills/skill-0/docs/{number}"))).unwrap();
     }
     let start = Instant::now();

@@ -29,7 +29,7 @@ pub(crate) struct InFlight {
 
 /// The slot of a request in flight, until it is dropped.
 pub(crate) struct RequestSlot {
-    /// None once the request is cancelled, because it is not answered.
+    /// None once a cancelled request has ended, because it is not answered.
     permit: Option<OwnedSemaphorePermit>,
     cancelled: CancellationToken,
 }
@@ -60,9 +60,9 @@ impl InFlight {
         }
     }
 
-    /// Gives a request a slot. Waits until one is free, unless it is a subscription,
-    /// and until a cancelled request with the same id has ended. One request waits
-    /// at a time.
+    /// Gives a request a slot. Waits until one is free, for a subscription only while a
+    /// cancelled request ends, and until a cancelled request with the same id has ended.
+    /// One request waits at a time.
     pub(crate) async fn begin(
         &self,
         id: &RequestId,
@@ -70,7 +70,7 @@ impl InFlight {
     ) -> Result<(), BeginError> {
         let is_subscription = matches!(request, ClientRequest::SubscriptionsListenRequest(_));
         let permit = match is_subscription {
-            true => Arc::clone(&self.subscriptions).try_acquire_owned().ok(),
+            true => self.subscription().await,
             false => Arc::clone(&self.slots).acquire_owned().await.ok(),
         };
         loop {
@@ -89,6 +89,17 @@ impl InFlight {
         Ok(())
     }
 
+    async fn subscription(&self) -> Option<OwnedSemaphorePermit> {
+        loop {
+            let is_ending = self.requests().values().any(RequestSlot::is_cancelled);
+            let permit = Arc::clone(&self.subscriptions).try_acquire_owned().ok();
+            if permit.is_some() || !is_ending {
+                return permit;
+            }
+            self.ended.notified().await;
+        }
+    }
+
     /// Takes a slot for the answer to a line that is not a request. Waits until one is
     /// free.
     pub(crate) async fn slot(&self) -> Option<RequestSlot> {
@@ -105,19 +116,20 @@ impl InFlight {
         Some(requests.get(id)?.cancelled.clone())
     }
 
-    /// Cancels a request. Its slot is free at once, its id when it [ends](Self::end).
+    /// Cancels a request. Its slot and its id are free when it [ends](Self::end): what it
+    /// has sent by then may wait for a client that does not read.
     pub(crate) fn cancel(&self, id: &RequestId) {
-        if let Some(slot) = self.requests().get_mut(id) {
+        if let Some(slot) = self.requests().get(id) {
             slot.cancelled.cancel();
-            slot.permit = None;
         }
     }
 
     /// Ends a request: its id is free. Its slot is free once the returned value is
-    /// dropped.
+    /// dropped, and at once if the request is cancelled.
     pub(crate) fn end(&self, id: &RequestId) -> Option<RequestSlot> {
-        let slot = self.requests().remove(id)?;
+        let mut slot = self.requests().remove(id)?;
         if slot.is_cancelled() {
+            slot.permit = None;
             self.ended.notify_one();
         }
         Some(slot)
@@ -186,7 +198,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn frees_the_slot_of_a_cancelled_subscription_at_once() {
+    async fn frees_the_slot_of_a_cancelled_subscription_when_it_ends() {
         let in_flight = InFlight::new(CancellationToken::new());
         let listen = request("subscriptions/listen");
         let ids = |number: usize| RequestId::String(number.to_string().into());
@@ -196,7 +208,12 @@ mod tests {
         let next = ids(SUBSCRIPTIONS);
         let refused = in_flight.begin(&next, &listen).await;
         assert_eq!(refused, Err(BeginError::TooManySubscriptions));
+        // It may have sent what the client does not read.
         in_flight.cancel(&ids(3));
-        in_flight.begin(&next, &listen).await.unwrap();
+        let mut waiting = pin!(in_flight.begin(&next, &listen));
+        let mut task = Context::from_waker(Waker::noop());
+        assert!(waiting.as_mut().poll(&mut task).is_pending());
+        in_flight.end(&ids(3));
+        waiting.await.unwrap();
     }
 }

@@ -78,7 +78,7 @@ pub(crate) async fn call(
         // Help reads folders, and keeps no message waiting here.
         let _ = called.as_ref().map_err(CallError::model_help);
         // In the poll in which the call ends: an answer without room is never kept.
-        let output = called.as_ref().map_or(0, Output::size);
+        let output = called.as_ref().map_or_else(CallError::size, Output::size);
         room.fit(output).map(|()| called)
     };
     match live.run(guest, call).await?? {

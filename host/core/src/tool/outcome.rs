@@ -206,6 +206,19 @@ pub enum CallError {
 }
 
 impl CallError {
+    /// Returns the bytes of the texts that a caller or a guest chose, and of the record.
+    pub fn size(&self) -> usize {
+        match self {
+            Self::Failed(failure) => {
+                let details = failure.details.as_ref().map_or(0, String::len);
+                failure.message.len() + details
+            }
+            Self::UnknownTool { name, .. } => name.len(),
+            Self::Arguments(message) => message.len(),
+            Self::Stopped { .. } => 0,
+        }
+    }
+
     /// Returns what the model reads: why the call failed, and what to try.
     pub fn model_text(&self) -> String {
         match self {
@@ -347,6 +360,29 @@ impl CallOutcome {
             Self::Refused(RefusalKind::UnknownTool) => Some("unknown-tool"),
             Self::Refused(RefusalKind::Arguments) => Some("arguments"),
             Self::Stopped(kind) => Some(kind.name()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_size_of_an_error_has_all_that_a_guest_or_a_caller_wrote() {
+        let mut failure = Failure::new(FailureKind::Failed, "x".repeat(500));
+        failure.details = Some("y".repeat(70));
+        let arguments = "z".repeat(300);
+        let unknown = CallError::UnknownTool {
+            name: "n".repeat(200),
+            nearest: Vec::new(),
+        };
+        for (error, size) in [
+            (CallError::Failed(failure), 570),
+            (CallError::Arguments(arguments), 300),
+            (unknown, 200),
+        ] {
+            assert_eq!(error.size(), size, "{error}");
         }
     }
 }

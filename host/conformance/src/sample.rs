@@ -5,16 +5,22 @@ use serde_json::{Map, Value};
 
 /// Makes arguments with the required properties.
 pub(super) fn arguments(schema: &Map<String, Value>) -> Map<String, Value> {
+    object(schema, MOST)
+}
+
+/// Makes an object with the required properties, of which an array has so many items at
+/// most, with those of arrays within it.
+fn object(schema: &Map<String, Value>, most: usize) -> Map<String, Value> {
     let none = Map::new();
     let properties = object_at(schema, "properties").unwrap_or(&none);
     let required = schema.get("required").and_then(Value::as_array);
     let names = required.into_iter().flatten().filter_map(Value::as_str);
-    let made = names.filter_map(|name| Some((name.to_owned(), value(properties.get(name)?))));
+    let made = names.filter_map(|name| Some((name.to_owned(), value(properties.get(name)?, most))));
     made.collect()
 }
 
 /// Makes a value that a schema accepts, if it is a common one.
-fn value(schema: &Value) -> Value {
+fn value(schema: &Value, most: usize) -> Value {
     let Value::Object(schema) = schema else {
         return text(&Map::new());
     };
@@ -39,7 +45,7 @@ fn value(schema: &Value) -> Value {
         return choices
             .iter()
             .find(|choice| !is_null(choice))
-            .map_or(Value::Null, value);
+            .map_or(Value::Null, |choice| value(choice, most));
     }
     match kind(schema) {
         Some("integer" | "number") => number(schema),
@@ -47,17 +53,19 @@ fn value(schema: &Value) -> Value {
         Some("null") => Value::Null,
         Some("array") => {
             let least = schema.get("minItems").and_then(Value::as_u64).unwrap_or(0);
-            let item = schema.get("items").map_or_else(|| text(schema), value);
-            let most = usize::try_from(least).unwrap_or(MOST).min(MOST);
-            vec![item; most].into()
+            let count = usize::try_from(least).unwrap_or(most).min(most);
+            let most = most / count.max(1);
+            let item = schema.get("items");
+            let item = item.map_or_else(|| text(schema), |item| value(item, most));
+            vec![item; count].into()
         }
-        Some("object") => arguments(schema).into(),
-        None if schema.contains_key("properties") => arguments(schema).into(),
+        Some("object") => object(schema, most).into(),
+        None if schema.contains_key("properties") => object(schema, most).into(),
         _ => text(schema),
     }
 }
 
-/// Most items or characters of a value.
+/// Most items of an array, with those of arrays within it, and most characters of a text.
 const MOST: usize = 1000;
 
 /// Returns the first type of a schema that is not null.
@@ -117,6 +125,18 @@ mod tests {
 
     use super::*;
     use skillhost::internal::check_arguments;
+
+    #[test]
+    fn arrays_within_each_other_are_small_together() {
+        let mut nested = json!({"type": "integer"});
+        for _ in 0..4 {
+            nested = json!({"type": "array", "minItems": 10, "items": nested});
+        }
+        let schema = json!({"properties": {"a": nested}, "required": ["a"]});
+        let made = Value::from(arguments(schema.as_object().unwrap()));
+        assert_eq!(made.pointer("/a/9/9/9"), Some(&json!([1])));
+        assert_eq!(made.to_string().matches('1').count(), MOST);
+    }
 
     #[test]
     fn makes_arguments_that_the_schema_accepts() {

@@ -99,10 +99,21 @@ fn the_command_line_writes_nothing_over_and_says_what_it_cannot_write() {
     assert!(run.stdout.starts_with("done\ndone\ndone"), "{run:?}");
     assert!(run.stderr.contains("wrote a (1 bytes)"), "{run:?}");
     assert!(
-        run.stderr.contains("cannot write full into `full`"),
+        run.stderr.contains("cannot write all of full into `full`"),
         "{run:?}"
     );
     assert!(at("full/a").exists() && !at("full/z").exists());
+
+    // Files are written even if the answer cannot be printed.
+    let run = program.run_after(
+        "exec >/dev/full",
+        &call("write a b", &["--output-dir", "unprinted"])
+            .iter()
+            .map(String::as_str)
+            .collect::<Vec<_>>(),
+    );
+    assert_eq!(run.code, 4, "{run:?}");
+    assert_eq!(fs::read(at("unprinted/a")).unwrap(), b"b");
 
     // A file that the answer has no room for.
     let config = fs::read_to_string(at("skillhost.toml")).unwrap();

@@ -146,25 +146,33 @@ impl CallCommand {
                 }
             }
         };
-        if matches!(self.output, AnswerFormat::Json) {
-            terminal::print_json_answer(&message::program_text(&outcome))?;
-        }
+        let json = match self.output {
+            AnswerFormat::Json => {
+                terminal::print_json_answer(&message::program_text(&outcome)).map(drop)
+            }
+            _ => Ok(()),
+        };
         let files = outcome.as_ref().ok().and_then(Output::files).cloned();
         let text = message::model_text(outcome);
-        match self.output {
-            AnswerFormat::Json => {}
-            AnswerFormat::Text => terminal::print_answer(&text)?,
-            AnswerFormat::Message => self.print_message(&text)?,
-        }
+        let printed = match self.output {
+            AnswerFormat::Json => json,
+            AnswerFormat::Text => terminal::print_answer(&text),
+            AnswerFormat::Message => self.print_message(&text),
+        };
         if self.transcript {
             for line in message::result_lines(&text) {
                 terminal::say(&line);
             }
         }
-        match exit {
+        // Also if nothing can be printed: the files are gone after this.
+        let kept = match exit {
             Exit::Ok => self.keep(files.as_ref(), broker),
             exit => Ok(exit),
+        };
+        if let (Err(_), Err(error)) = (&printed, &kept) {
+            terminal::complain(format_args!("{error:#}"));
         }
+        printed.and(kept)
     }
 
     /// Writes the files that the call made or changed, or says how to.

@@ -58,7 +58,9 @@ pub(super) fn write(
             Some(Err(error)) => {
                 let folder = folder.display().to_string();
                 return Err(error).with_context(|| {
-                    format!("cannot write {shown} into `{folder}`; files before it are written")
+                    format!(
+                        "cannot write all of {shown} into `{folder}`; files before it are written"
+                    )
                 });
             }
         }

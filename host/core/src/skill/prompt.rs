@@ -14,6 +14,10 @@ const MAX_DESCRIPTION: usize = 1024;
 /// section that has no room for them leaves skills out.
 const MIN_DESCRIPTION: usize = 40;
 
+/// Most bytes of a name that is the cursor in a note: a name by the specification has 64.
+/// Guards against: a name of apostrophes, each of which takes seven bytes in XML.
+const MAX_CURSOR: usize = 64;
+
 /// The forms of the section.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Style {
@@ -284,10 +288,11 @@ impl Style {
             Onward::Find => {
                 ": call find_skills(query='<what the task needs>') to find the right one".to_owned()
             }
-            Onward::List => format!(
-                ": call list_skills(cursor='{}') to list them",
-                quoted(&one_line(next))
-            ),
+            Onward::List if is_short_line(next) => {
+                let next = quoted(next);
+                format!(": call list_skills(cursor='{next}') to list them")
+            }
+            Onward::List => ": call list_skills() to list all".to_owned(),
             Onward::Nothing => String::new(),
         };
         let plural = if left_out == 1 { "" } else { "s" };
@@ -315,6 +320,12 @@ fn list_line(name: &str, description: &str, cut: Option<usize>) -> String {
     }
     line.push('\n');
     line
+}
+
+/// Returns whether a name can stand in a note as it is, within the least budget. Any
+/// other cursor is no name of a skill, and could skip one.
+fn is_short_line(name: &str) -> bool {
+    name.len() <= MAX_CURSOR && one_line(name) == name
 }
 
 /// Returns a name as it stands between single quotes.

@@ -151,14 +151,32 @@ fn the_section_says_how_many_skills_it_leaves_out_and_what_to_call() {
 
 #[test]
 fn the_least_budget_holds_the_words_of_the_section() {
-    let long = "n".repeat(255);
-    let (_root, catalog) = catalog(&[(long, "x".repeat(1000))]);
-    for style in [Style::List, Style::Xml] {
-        for onward in [Onward::Find, Onward::List, Onward::Nothing] {
-            let section = section(&catalog, style, 256, onward);
-            assert!(tokens(&section.text) <= 256, "{}", section.text);
-            assert_eq!(section.listed + section.left_out, 1);
+    for long in ["n".repeat(255), "'".repeat(255), "'".repeat(64)] {
+        let (_root, catalog) = catalog(&[(long, "x".repeat(1000))]);
+        for style in [Style::List, Style::Xml] {
+            for onward in [Onward::Find, Onward::List, Onward::Nothing] {
+                let section = section(&catalog, style, 256, onward);
+                assert!(tokens(&section.text) <= 256, "{}", section.text);
+                assert_eq!(section.listed + section.left_out, 1);
+            }
         }
+    }
+}
+
+#[test]
+fn a_cursor_is_the_whole_name_of_a_skill_or_there_is_none() {
+    for (prefix, call) in [
+        ("one blank-", "call list_skills(cursor='one blank-skill-"),
+        ("two  blanks-", "call list_skills() to list all"),
+        (&*"n".repeat(60), "call list_skills() to list all"),
+    ] {
+        let mut skills = many(60, &"word ".repeat(20));
+        for (name, _) in &mut skills {
+            *name = format!("{prefix}{name}");
+        }
+        let (_root, catalog) = catalog(&skills);
+        let section = section(&catalog, Style::List, 256, Onward::List);
+        assert!(section.text.contains(call), "{}", section.text);
     }
 }
 

@@ -96,7 +96,7 @@ pub fn check(folder_name: &str, file_name: &str, text: &str) -> Vec<Finding> {
     let mut findings = Vec::new();
     findings.extend(file_name_finding(file_name));
     findings.extend(check_frontmatter(folder_name, &reading));
-    hidden::findings(&reading.frontmatter, &mut findings);
+    hidden::findings(&reading, &mut findings);
     findings.extend(disputes::findings(text, &reading));
     findings.extend(lines_finding(text));
     findings.extend(body_finding(&reading.split));

@@ -4,7 +4,8 @@
 use std::collections::HashMap;
 
 use super::Finding;
-use crate::skill::frontmatter::{Field, Frontmatter, quoted};
+use crate::skill::frontmatter::{Field, Reading, quoted};
+use crate::skill::paragraph;
 use crate::text::line::is_hidden;
 
 /// Most times that a description may have one word. In 1,353 public skills the most is
@@ -14,21 +15,30 @@ const MAX_REPEATS: usize = 15;
 /// The fewest times of a word that a description may not consist of to a third.
 const FEW_REPEATS: usize = 6;
 
-/// Adds the findings for a name and a description.
-pub(super) fn findings(frontmatter: &Frontmatter, into: &mut Vec<Finding>) {
-    let fields = [
-        ("name", frontmatter.name.as_ref()),
-        ("description", frontmatter.description.as_ref()),
-    ];
-    for (key, field) in fields {
-        if let Some(field) = field {
-            into.extend(hidden_finding(key, field));
-        }
+/// Adds the findings for a name, and for a description or what stands for it.
+pub(super) fn findings(reading: &Reading<'_>, into: &mut Vec<Finding>) {
+    let frontmatter = &reading.frontmatter;
+    if let Some(name) = &frontmatter.name {
+        into.extend(hidden_finding("`name`", name));
     }
-    into.extend(frontmatter.description.as_ref().and_then(repeats_finding));
+    let description = frontmatter.description.as_ref();
+    let description = description.filter(|field| !field.value.is_empty());
+    let (what, field) = match description {
+        Some(field) => ("`description`", field.clone()),
+        None => {
+            let Some(value) = paragraph::first(reading.split.body) else {
+                return;
+            };
+            let line = reading.split.body_line;
+            let what = "the text that stands for the missing description";
+            (what, Field { value, line })
+        }
+    };
+    into.extend(hidden_finding(what, &field));
+    into.extend(repeats_finding(what, &field));
 }
 
-fn hidden_finding(key: &str, field: &Field<String>) -> Option<Finding> {
+fn hidden_finding(what: &str, field: &Field<String>) -> Option<Finding> {
     let hidden = hidden(&field.value);
     let first = hidden.first()?;
     let count = match hidden.len() {
@@ -36,7 +46,7 @@ fn hidden_finding(key: &str, field: &Field<String>) -> Option<Finding> {
         many => format!("{many} hidden characters"),
     };
     let message = format!(
-        "`{key}` has {count}, U+{:04X} first: a person does not see what a model reads",
+        "{what} has {count}, U+{:04X} first: a person does not see what a model reads",
         u32::from(*first)
     );
     Some(Finding::warning("text-hidden", Some(field.line), message))
@@ -71,7 +81,7 @@ fn hidden(text: &str) -> Vec<char> {
     found
 }
 
-fn repeats_finding(field: &Field<String>) -> Option<Finding> {
+fn repeats_finding(what: &str, field: &Field<String>) -> Option<Finding> {
     let text = field.value.to_lowercase();
     let words = text.split(|c: char| !c.is_alphanumeric());
     let mut counts: HashMap<&str, usize> = HashMap::new();
@@ -87,7 +97,7 @@ fn repeats_finding(field: &Field<String>) -> Option<Finding> {
     let is_too_many = count > MAX_REPEATS || count >= FEW_REPEATS && count * 3 >= all;
     is_too_many.then(|| {
         let message = format!(
-            "`description` has {} {count} times in {all} words: at most {MAX_REPEATS} times, \
+            "{what} has {} {count} times in {all} words: at most {MAX_REPEATS} times, \
              and less than a third of the words, are expected; repeating a word to be found \
              first misleads a model",
             quoted(word)
@@ -99,21 +109,20 @@ fn repeats_finding(field: &Field<String>) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::skill::frontmatter;
 
     fn rules(name: &str, description: &str) -> Vec<&'static str> {
+        let mut reading = frontmatter::read("");
         let field = |value: &str| {
             Some(Field {
                 value: value.to_owned(),
                 line: 2,
             })
         };
-        let frontmatter = Frontmatter {
-            name: field(name),
-            description: field(description),
-            ..Frontmatter::default()
-        };
+        reading.frontmatter.name = field(name);
+        reading.frontmatter.description = field(description);
         let mut found = Vec::new();
-        findings(&frontmatter, &mut found);
+        findings(&reading, &mut found);
         found.into_iter().map(|finding| finding.rule).collect()
     }
 
@@ -140,9 +149,28 @@ mod tests {
             value: "a\u{e0041}\u{200b}".to_owned(),
             line: 3,
         };
-        let finding = hidden_finding("description", &field).unwrap();
+        let finding = hidden_finding("`description`", &field).unwrap();
         let message = "`description` has 2 hidden characters, U+E0041 first";
         assert!(finding.message.starts_with(message), "{}", finding.message);
+    }
+
+    #[test]
+    fn shows_them_in_the_text_that_stands_for_a_description() {
+        for (frontmatter, expected) in [
+            ("name: a\ndescription: Adds.", None),
+            ("name: a", Some(4)),
+            ("name: a\ndescription: \"\"", Some(5)),
+        ] {
+            let text = format!("---\n{frontmatter}\n---\n# A\n\nAdds\u{e0041} numbers.\n");
+            let reading = frontmatter::read(&text);
+            let mut found = Vec::new();
+            findings(&reading, &mut found);
+            let found = found.first().map(|finding| {
+                assert!(finding.message.contains("U+E0041"), "{}", finding.message);
+                finding.line.unwrap()
+            });
+            assert_eq!(found, expected, "{frontmatter}");
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::report::Reason;
 use super::wording::{quoted, shortened};
-use skillhost::internal::validator;
+use skillhost::internal::{BoundedValidator, Misfit};
 use skillhost::{Definition, Form, Output};
 
 /// Checks that an answer's record is a JSON object that matches the output schema.
@@ -37,19 +37,28 @@ pub(super) fn check_record(definition: &Definition, output: &Output) -> Result<(
         return Ok(());
     };
     // `format-mcp` reports a fault of the schema itself.
-    let Ok(validator) = validator(&schema.clone().into(), "its output schema") else {
+    let Ok(validator) = BoundedValidator::new(&schema.clone().into(), "its output schema") else {
         return Ok(());
     };
     let record = output.record();
-    validator.validate(&record).map_err(|error| {
-        let place = error.instance_path().to_string();
-        reason(
-            format!(
-                "a record does not match the output schema at {}: {}",
-                quoted(&place),
-                shortened(&error.to_string())
+    validator.check(&record).map_err(|misfit| {
+        let why = match misfit {
+            Misfit::At(error) => {
+                let place = error.instance_path().to_string();
+                let said = shortened(&error.to_string());
+                format!(
+                    "a record does not match the output schema at {}: {said}",
+                    quoted(&place)
+                )
+            }
+            Misfit::Somewhere => "a record does not match the output schema, and is too large to \
+                 say where"
+                .to_owned(),
+            Misfit::TooMuchText(bytes, most) => format!(
+                "a record has {bytes} bytes of text: for the patterns of the output schema it is \
+                 {most} at most"
             ),
-            "correct the record or the schema",
-        )
+        };
+        reason(why, "correct the record or the schema")
     })
 }

@@ -137,7 +137,7 @@ pub mod internal {
     pub use crate::text::digest::sha256_hex;
     pub use crate::text::media_type;
     pub use crate::text::suggest::nearest;
-    pub use crate::tool::arguments::{check_arguments, validator};
+    pub use crate::tool::arguments::{BoundedValidator, Misfit, check_arguments};
     pub use crate::tool::audit::chain;
     pub use crate::tool::audit::make_audit_log;
 }

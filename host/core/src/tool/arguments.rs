@@ -10,16 +10,16 @@ mod words;
 
 use std::sync::OnceLock;
 
-use jsonschema::Validator;
 use serde_json::{Map, Value};
 
 use crate::text::suggest;
 use crate::tool::CallError;
+use bounds::SchemaSize;
 use normalize::{drop_absent, make_integers, takes_null};
 use plain::PlainProperties;
 use words::{in_words, short};
 
-pub use bounds::validator;
+pub use bounds::{BoundedValidator, Misfit};
 
 /// The most bytes of arguments that are read. Guards against: a caller that floods
 /// the host. A model writes a few hundred.
@@ -34,7 +34,8 @@ pub(crate) struct Schema {
     /// The schema, until arguments need it compiled. Compiling takes as long as all
     /// else in a process that makes one call.
     source: Value,
-    validator: OnceLock<Validator>,
+    size: SchemaSize,
+    validator: OnceLock<BoundedValidator>,
     plain: Option<PlainProperties>,
     properties: Vec<String>,
     required: Vec<String>,
@@ -104,12 +105,13 @@ impl Schema {
             .filter(|(_, schema)| takes_null(schema))
             .map(|(name, _)| name.clone())
             .collect();
-        bounds::check(&Value::Object(schema.clone()), "its input schema")?;
+        let size = SchemaSize::of(&Value::Object(schema.clone()), "its input schema")?;
         // Guards against: a schema that names itself something else.
         schema.insert("type".to_owned(), "object".into());
         Ok(Self {
             plain: PlainProperties::of(&schema),
             source: Value::Object(schema),
+            size,
             validator: OnceLock::new(),
             properties: properties.keys().cloned().collect(),
             required,
@@ -119,11 +121,11 @@ impl Schema {
         })
     }
 
-    fn compiled(&self) -> anyhow::Result<&Validator> {
+    fn compiled(&self) -> anyhow::Result<&BoundedValidator> {
         if let Some(validator) = self.validator.get() {
             return Ok(validator);
         }
-        let validator = bounds::compile(&self.source, "its input schema")?;
+        let validator = BoundedValidator::compile(&self.source, self.size, "its input schema")?;
         Ok(self.validator.get_or_init(|| validator))
     }
 
@@ -162,10 +164,17 @@ impl Schema {
             .compiled()
             .map_err(|error| CallError::Arguments(format!("{error:#}")))?;
         let arguments = Value::Object(arguments);
-        if !validator.is_valid(&arguments)
-            && let Err(error) = validator.validate(&arguments)
-        {
-            return Err(CallError::Arguments(in_words(&error)));
+        if let Err(misfit) = validator.check(&arguments) {
+            return Err(CallError::Arguments(match misfit {
+                Misfit::At(error) => in_words(&error),
+                Misfit::Somewhere => "Invalid arguments: they do not fit the tool's schema, and \
+                     are too large to say where"
+                    .to_owned(),
+                Misfit::TooMuchText(bytes, most) => format!(
+                    "the arguments have {bytes} bytes of text: for the patterns of this tool's \
+                     schema it is {most} at most"
+                ),
+            }));
         }
         match arguments {
             Value::Object(arguments) => Ok(arguments),

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
+use std::io::{Read as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -227,8 +228,18 @@ const HEAD: &str = "| target | hours | executions | coverage | found |\n|---|---
 
 fn add_to_page(root: &Path, target: &str, seen: &Tally) -> Result<()> {
     let page = root.join("tests/fuzz/README.md");
-    let text = fs::read_to_string(&page).with_context(|| page.display().to_string())?;
-    fs::write(&page, add(&text, target, seen)?).with_context(|| page.display().to_string())
+    let write = || {
+        let mut file = File::options().read(true).write(true).open(&page)?;
+        // Another run may end a turn now.
+        file.lock()?;
+        let mut text = String::new();
+        file.read_to_string(&mut text)?;
+        let text = add(&text, target, seen)?;
+        file.set_len(0)?;
+        file.rewind()?;
+        anyhow::Ok(file.write_all(text.as_bytes())?)
+    };
+    write().with_context(|| page.display().to_string())
 }
 
 /// Returns the page with a turn added to its table.

@@ -4,6 +4,7 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::sync::Arc;
 
 use wasmtime::Engine;
 use wasmtime::component::Component;
@@ -26,7 +27,7 @@ struct FormComments {
     /// under the same name, and without the comments.
     name: Option<String>,
     /// `None` if the types have different comments.
-    docs: Option<TypeDocs>,
+    docs: Option<Arc<TypeDocs>>,
 }
 
 impl TypeComments {
@@ -59,7 +60,13 @@ impl TypeComments {
     }
 
     /// Adds a type with a name. Returns false if there are too many.
-    fn add(&mut self, name: &str, ty: &Type, docs: TypeDocs, budget: &mut ShapeBudget) -> bool {
+    fn add(
+        &mut self,
+        name: &str,
+        ty: &Type,
+        docs: Arc<TypeDocs>,
+        budget: &mut ShapeBudget,
+    ) -> bool {
         if !matches!(
             ty,
             Type::Record(_) | Type::Variant(_) | Type::Enum(_) | Type::Flags(_)
@@ -75,7 +82,7 @@ impl TypeComments {
         true
     }
 
-    fn merge(&mut self, name: &str, shape: Shape, docs: TypeDocs) {
+    fn merge(&mut self, name: &str, shape: Shape, docs: Arc<TypeDocs>) {
         let mut known = match self.0.entry(shape) {
             Entry::Vacant(place) => {
                 place.insert(FormComments {
@@ -88,7 +95,7 @@ impl TypeComments {
         };
         let known = known.get_mut();
         let is_same_name = known.name.as_deref() == Some(name);
-        let none = TypeDocs::default();
+        let none = Arc::default();
         match &mut known.docs {
             None => {}
             Some(before) if *before == docs && is_same_name => {}
@@ -110,7 +117,7 @@ impl TypeComments {
     }
 
     fn docs(&self, shape: &Shape) -> Option<&TypeDocs> {
-        self.0.get(shape)?.docs.as_ref()
+        self.0.get(shape)?.docs.as_deref()
     }
 }
 
@@ -140,12 +147,12 @@ mod tests {
         Shape::Record(vec![(Label::new(field), Shape::Integer(Integer::U32))])
     }
 
-    fn docs(field: &str, comment: &str) -> TypeDocs {
+    fn docs(field: &str, comment: &str) -> Arc<TypeDocs> {
         let mut docs = TypeDocs::default();
         if !comment.is_empty() {
             docs.items.insert(field.to_owned(), comment.to_owned());
         }
-        docs
+        docs.into()
     }
 
     /// Returns the comment on the field of records of one form, each with a name and a
@@ -190,6 +197,25 @@ mod tests {
         let engine = Engine::default();
         let component = Component::new(&engine, &bytes).unwrap();
         TypeComments::read(&engine, &component, &Docs::read(&bytes))
+    }
+
+    #[test]
+    fn types_of_interfaces_with_one_name_share_their_comments() {
+        let instance = |at: usize| {
+            format!(
+                "(component $c{at} (type $e (enum \"n0\" \"m{at}\")) (export \"shade\" (type $e)))
+                (instance $i{at} (instantiate $c{at})) (export \"a{at}:b/i\" (instance $i{at}))"
+            )
+        };
+        let json = r#"{"interfaces": {"i": {"types": {"shade": {"items": {"n0": "Dark."}}}}}}"#;
+        let comments = read_with(&(instance(1) + &instance(2)), json);
+        let [first, second] = [1, 2].map(|at| {
+            let labels = ["n0".to_owned(), format!("m{at}")];
+            let shape = Shape::Enum(labels.iter().map(|label| Label::new(label)).collect());
+            comments.docs(&shape).unwrap()
+        });
+        assert_eq!(first.items["n0"], "Dark.");
+        assert!(std::ptr::eq(first, second));
     }
 
     #[test]

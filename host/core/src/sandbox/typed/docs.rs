@@ -3,6 +3,7 @@
 //! Nobody vouches for a section, and one that cannot be read is ignored.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::Deserialize;
 use wasmparser::{Parser, Payload};
@@ -43,18 +44,18 @@ struct WorldDocs {
     func_exports: BTreeMap<String, FunctionDocs>,
     interfaces: BTreeMap<String, InterfaceDocs>,
     interface_exports: BTreeMap<String, InterfaceDocs>,
-    types: BTreeMap<String, TypeDocs>,
+    types: BTreeMap<String, Arc<TypeDocs>>,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct InterfaceDocs {
     funcs: BTreeMap<String, FunctionDocs>,
-    types: BTreeMap<String, TypeDocs>,
+    types: BTreeMap<String, Arc<TypeDocs>>,
 }
 
 /// The comments on a type, and on its fields, cases or flags by their names in WIT.
-#[derive(Deserialize, Default, Debug, Clone, PartialEq)]
+#[derive(Deserialize, Default, Debug, PartialEq, Eq)]
 #[serde(default)]
 pub(super) struct TypeDocs {
     pub(super) docs: Option<String>,
@@ -104,7 +105,7 @@ impl Docs {
 
     /// Returns the comments on a type of an interface, as the component spells it, or of
     /// the world.
-    pub(super) fn type_docs(&self, interface: Option<&str>, name: &str) -> Option<&TypeDocs> {
+    pub(super) fn type_docs(&self, interface: Option<&str>, name: &str) -> Option<&Arc<TypeDocs>> {
         let mut packages = self.0.iter();
         packages.find_map(|package| match interface {
             None => package

@@ -11,8 +11,12 @@ use serde_json::value::RawValue;
 
 use crate::text::json_string;
 
+/// The most properties of a tool's own record. Guards against: millions of them, which take
+/// twenty times their size as pairs.
+const MAX_PROPERTIES: usize = 100_000;
+
 /// Returns the record of an output. `details` comes from a guest: if it is not a JSON
-/// object, it becomes a string beside the text. Values stay as they are written:
+/// object, or one of too many properties, it becomes a string beside the text. Values stay as they are written:
 /// taking them apart could take a hundred times their size. `fields` are the host's
 /// own, as JSON: they replace the tool's of the same name.
 pub(crate) fn assemble(
@@ -109,6 +113,9 @@ impl<'de> Deserialize<'de> for Pairs<'de> {
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
                 let mut pairs = Vec::new();
                 while let Some((key, value)) = map.next_entry::<String, &RawValue>()? {
+                    if pairs.len() == MAX_PROPERTIES {
+                        return Err(serde::de::Error::custom("too many properties"));
+                    }
                     pairs.push((key, RecordPart::Json(value.get())));
                 }
                 Ok(Pairs(pairs))
@@ -215,5 +222,14 @@ mod tests {
                 r#"{"error": "why"}"#
             );
         }
+    }
+
+    #[test]
+    fn details_of_too_many_properties_are_a_string() {
+        let properties = |count: usize| format!("{{{}\"a\":0}}", "\"a\":0,".repeat(count - 1));
+        let most = assemble(Some(&properties(MAX_PROPERTIES)), None, "", &[]);
+        assert!(most.starts_with(r#"{"a": 0, "#));
+        let more = assemble(Some(&properties(MAX_PROPERTIES + 1)), None, "", &[]);
+        assert!(more.starts_with(r#"{"details": "{"#));
     }
 }

@@ -58,6 +58,9 @@ pub(super) fn check_record(definition: &Definition, output: &Output) -> Result<(
                 "a record has {bytes} bytes of text: for the patterns of the output schema it is \
                  {most} at most"
             ),
+            Misfit::TooManyValues(values) => {
+                format!("a record has {values} values: too many to check with the output schema")
+            }
         };
         reason(why, "correct the record or the schema")
     })

@@ -174,6 +174,9 @@ impl Schema {
                     "the arguments have {bytes} bytes of text: for the patterns of this tool's \
                      schema it is {most} at most"
                 ),
+                Misfit::TooManyValues(values) => format!(
+                    "the arguments hold {values} values: too many to check with this tool's schema"
+                ),
             }));
         }
         match arguments {

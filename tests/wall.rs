@@ -5,7 +5,7 @@
 mod broker;
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{Read as _, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ use rustix::process::Signal;
 use serde_json::json;
 use skillhost_confine::broker::{Allowed, AllowedFolder, Broker, LogPath, OutputFolder};
 
-use crate::support::filter::{Answer, answer_landlock_with};
+use crate::support::filter::{Answer, answer_filters_with, answer_landlock_with};
 use crate::support::folders::Folders;
 use crate::support::mcp::{Client, NEWEST, session};
 use crate::support::process::Process;
@@ -261,38 +261,48 @@ fn what_a_confined_process_compiles_is_run_by_confined_ones_alone() {
 fn a_confined_process_keeps_nothing_that_its_starter_left_open() {
     let program = program();
     program.write("secret", "some text");
-    for (confine, is_open) in [("auto", false), ("off", true)] {
+    let issuer = "skills = [\"skills\"]\n[http]\nresource = \"http://127.0.0.1/mcp\"\n\
+                  [issuers.a]\nissuer = \"https://127.0.0.1:9\"\n\
+                  jwks_url = \"https://127.0.0.1:9/keys\"\n\
+                  [clients.a]\nclaims = { sub = \"a\" }\n";
+    program.write("issuer.toml", issuer);
+    let http = ["--http", "127.0.0.1:0", "--config", "issuer.toml"];
+    for (arguments, processes, is_open) in [
+        (&["--skills", "skills"][..], 2, false),
+        (&["--skills", "skills", "--confine", "off"], 1, true),
+        // With one that fetches keys.
+        (&http, 3, false),
+    ] {
         let mut command = Command::new("sh");
         command
-            .args(["-c", "exec 9<secret && exec \"$0\" \"$@\""])
-            .arg(env!("CARGO_BIN_EXE_skillhost"))
-            .args(["serve", "--skills", "skills", "--confine", confine])
+            .args(["-c", "exec 3<secret 9<secret && exec \"$0\" \"$@\""])
+            .args([env!("CARGO_BIN_EXE_skillhost"), "serve"])
+            .args(arguments)
             .env("SKILLHOST_CACHE", crate::support::cache())
             .current_dir(program.folder.path())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped());
         let mut server = Process::start(&mut command);
-        let mut input = server.stdin.take().unwrap();
-        writeln!(
-            input,
-            "{}",
-            json!({"jsonrpc": "2.0", "id": 1, "method": "ping"})
-        )
-        .unwrap();
-        let mut output = BufReader::new(server.stdout.take().unwrap());
-        assert_ne!(output.read_line(&mut String::new()).unwrap(), 0);
-        let id = server.pid;
-        let children = fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap();
-        let children = children.split_whitespace().map(|id| id.parse().unwrap());
+        let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
+        writeln!(server.stdin.as_mut().unwrap(), "{ping}").unwrap();
+        // The answer, or the address.
+        server.first_line();
+        let children = server.children().into_iter();
+        let children = children.map(|child| child.as_raw_nonzero().get().unsigned_abs());
+        let all: Vec<u32> = children.chain([server.pid]).collect();
+        assert_eq!(all.len(), processes, "{arguments:?}");
         let secret = program.folder.path().canonicalize().unwrap().join("secret");
-        for process in children.chain([id]) {
-            let files = fs::read_dir(format!("/proc/{process}/fd")).unwrap();
-            let mut files = files.map(|file| fs::read_link(file.unwrap().path()));
-            let has = files.any(|file| file.is_ok_and(|file| file == secret));
-            assert_eq!(has, is_open, "{confine}");
+        for process in all {
+            let has = || {
+                let files = fs::read_dir(format!("/proc/{process}/fd")).unwrap();
+                let mut files = files.map(|file| fs::read_link(file.unwrap().path()));
+                files.any(|file| file.is_ok_and(|file| file == secret))
+            };
+            // A process that has just been started closes it in a moment.
+            wait_for(&format!("end of it in {arguments:?}"), || has() == is_open);
         }
-        drop(input);
-        assert!(server.output().status.success());
+        server.signal(Signal::TERM);
+        assert!(server.wait().success());
     }
 }
 
@@ -356,17 +366,58 @@ fn a_wall_that_lacks_a_part_is_a_warning_and_where_it_is_required_an_error() {
     if !is_again() {
         return again(
             "wall::a_wall_that_lacks_a_part_is_a_warning_and_where_it_is_required_an_error",
-            "on a kernel without Landlock",
+            "on kernels that lack a part",
         );
     }
     let folders = Folders::new();
-    answer_landlock_with(Answer::Unknown);
     let root = folders.root.to_str().unwrap();
     let call = |confine| ["--skills", root, "call", "--confine", confine, "none"];
-    let run = run_unprivileged(&call("required"));
-    let why = "`confine = \"required\"`: missing is Landlock";
-    assert!(run.code == 4 && run.stderr.contains(why), "{run:?}");
-    let run = Program::new().run(&call("auto"));
-    let warning = "this process is not confined in full: missing is Landlock";
-    assert!(run.code != 4 && run.stderr.contains(warning), "{run:?}");
+    // Of several answers to a call, the last counts.
+    let kernels: [(fn(), &str); 3] = [
+        (
+            || answer_landlock_with(Answer::Unknown),
+            "Landlock, which this kernel lacks (Linux 5.13 has it)\n",
+        ),
+        (
+            || answer_landlock_with(Answer::Disabled),
+            "Landlock, which is not enabled in this kernel\n",
+        ),
+        (
+            || answer_filters_with(Answer::Forbidden),
+            "Landlock, which is not enabled in this kernel, and the filter of system calls \
+             (Operation not permitted (os error 1))\n",
+        ),
+    ];
+    for (become_kernel, missing) in kernels {
+        become_kernel();
+        let run = run_unprivileged(&call("required"));
+        let why = format!("`confine = \"required\"`: missing is {missing}");
+        assert!(run.code == 4 && run.stderr.contains(&why), "{run:?}");
+        let run = Program::new().run(&call("auto"));
+        let warning = format!("this process is not confined in full: missing is {missing}");
+        assert!(run.code != 4 && run.stderr.contains(&warning), "{run:?}");
+    }
+}
+
+#[test]
+fn linked_skills_and_the_home_are_read_behind_the_wall_without_a_broker() {
+    let program = Program::new();
+    program.write("elsewhere/linked/SKILL.md", "linked body");
+    program.write("skills/group/plain/SKILL.md", "plain body");
+    program.write("home/file", "text at home");
+    let at = |path: &str| program.folder.path().join(path);
+    symlink("../../elsewhere/linked", at("skills/group/linked")).unwrap();
+    let text = "skills = [{ path = \"skills\", follow_root_links = true, depth = 2 }]\n\
+                home = \"home\"\n";
+    program.write("c.toml", text);
+    for (arguments, expected) in [
+        (&["read_skill", "skill_name=linked"][..], "linked body"),
+        (&["read_skill", "skill_name=plain"], "plain body"),
+        (&["read_skill_file", "path=file"], "text at home"),
+    ] {
+        // Without tools of its own, a call starts no process that could open them for it.
+        let call = ["call", "--config", "c.toml"];
+        let run = program.run(&[&call, arguments].concat());
+        assert_eq!((run.code, run.stdout.trim_end()), (0, expected), "{run:?}");
+    }
 }

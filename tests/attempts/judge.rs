@@ -5,13 +5,20 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
+use std::os::fd::AsFd as _;
 use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::os::unix::net::{UnixDatagram, UnixListener};
+use std::os::unix::process::CommandExt as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use rustix::fs::{Mode, OFlags};
+use skillhost_confine::broker::{
+    Allowed, AllowedFolder, Broker, LogPath, OutputFolder, SocketPath,
+};
 
 use crate::ground::VARIABLE;
 use crate::program::CHILD;
@@ -26,13 +33,68 @@ const REFUSED: [i32; 4] = [libc::EPERM, libc::EACCES, libc::ENOSYS, libc::EXDEV]
 const FEW: usize = 40;
 
 /// What a process may do that reads a stranger's component.
-const KEPT_BY_CHILD: [&str; 2] = ["keeps looking at its own limit", "end with its parent"];
+const KEPT_BY_CHILD: [&str; 1] = ["keeps looking at its own limit"];
+
+/// What the broker may do besides opening and starting: to write in the folders that it was
+/// told of, and whatever the program needs that it starts, which is confined further.
+const KEPT_BY_BROKER: [&str; 49] = [
+    "keeps reading a skill",
+    "keeps listing the root",
+    "keeps reading the cache",
+    "keeps removing a file of its part of the cache",
+    "keeps appending to the audit log",
+    "read a file beside the root",
+    "read it by openat2",
+    "read it by open",
+    "read it over the root",
+    "read it through a link in the root",
+    "read it through a link of the root",
+    "read it through a link in the cache",
+    "read it through the process's root",
+    "read it by a descriptor without rights",
+    "list the folder above the root",
+    "list a folder beside the root",
+    "list the root of the machine",
+    "list /tmp",
+    "list /proc",
+    "list /dev",
+    "list the current folder",
+    "read the program",
+    "read /etc/hosts",
+    "read its own environment",
+    "read its map of memory",
+    "read the first process's command",
+    "read the kernel's symbols",
+    "read the machine's mounts",
+    "read the open sockets",
+    "read a setting of the kernel",
+    "open a device without a right",
+    "make a file beside the audit log",
+    "make a file beside the output folder",
+    "remove a file beside the socket",
+    "change the current folder",
+    "keeps writing to a connection",
+    "keeps looking at its own limit",
+    "look at its group",
+    "read a process's command",
+    "read a process's status",
+    "list a process's descriptors",
+    "run a program",
+    "make a process by vfork",
+    "make a process by clone",
+    "wait for a process",
+    "take capabilities",
+    "outlive its parent",
+    "ask about filters",
+    "ask about rules of files",
+];
 
 /// Attempts that end the process: no program of this kind asks the kernel for this.
-const FATAL: [&str; 46] = [
+const FATAL: [&str; 57] = [
     "find a file's number",
     "open a file by its number",
     "watch all files",
+    "watch one of all files",
     "mount a file system",
     "mount a folder again",
     "unmount",
@@ -53,6 +115,7 @@ const FATAL: [&str; 46] = [
     "load a module by a descriptor",
     "remove a module",
     "load another kernel",
+    "load another kernel by a descriptor",
     "run a program in the kernel",
     "make a map in the kernel",
     "count events",
@@ -68,21 +131,30 @@ const FATAL: [&str; 46] = [
     "set the clock",
     "set a clock",
     "tune the clock",
+    "tune a clock",
     "name the machine",
+    "name the machine's domain",
     "reach ports of the machine",
+    "reach a port of the machine",
+    "look at a segment",
+    "hang up its terminal",
     "take a descriptor of a process",
+    "move a process's pages",
+    "look at a process's pages",
     "trace a process",
     "read a process's memory",
     "write a process's memory",
+    "compare processes",
     "leave the namespace of users",
     "join a namespace",
+    "choose its personality",
 ];
 
 /// The longest run of the program.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The tests, and what each does.
-const TESTS: [(&str, fn()); 4] = [
+const TESTS: [(&str, fn()); 5] = [
     (
         "serving::reaches_nothing_but_its_own_files",
         serving_is_confined,
@@ -92,6 +164,10 @@ const TESTS: [(&str, fn()); 4] = [
         serving_is_not_confined,
     ),
     ("child::reaches_nothing", child_is_confined),
+    (
+        "broker::writes_in_its_folders_alone_and_reaches_no_network",
+        broker_is_confined,
+    ),
     (
         "release::has_no_code_of_this",
         the_program_has_no_code_of_this,
@@ -197,6 +273,28 @@ fn child_is_confined() {
     field.reached_nobody();
 }
 
+fn broker_is_confined() {
+    let field = Field::make();
+    // It has written into these.
+    let others = |mut state: BTreeMap<_, _>| {
+        state.retain(|name: &String, _| {
+            !["logs", "out", "run"]
+                .iter()
+                .any(|own| name.starts_with(own))
+        });
+        state
+    };
+    let before = others(field.state());
+    let ends = field.try_all_by(|from| field.ask_broker(from));
+    let all = TABLE.iter().zip(&ends);
+    let kept = all.filter(|(_, end)| !end.is_refused());
+    let kept: Vec<&str> = kept.map(|(attempt, _)| attempt.name).collect();
+    assert_eq!(kept, KEPT_BY_BROKER);
+    fatal_ones_ended_the_process(&ends);
+    assert_eq!(others(field.state()), before);
+    field.reached_nobody();
+}
+
 fn fatal_ones_ended_the_process(ends: &[Ending]) {
     let all = TABLE.iter().zip(ends);
     let fatal: Vec<_> = all
@@ -244,6 +342,8 @@ impl Field {
             "secret/empty2",
             "secret/mount",
             "logs",
+            "out",
+            "run",
         ] {
             fs::create_dir_all(at(name)).unwrap();
         }
@@ -266,6 +366,8 @@ impl Field {
             "cache/confined/entry",
             "cache/confined/entry2",
             "logs/audit.jsonl",
+            "out/spare",
+            "run/spare",
         ] {
             let text = if name.starts_with("logs") {
                 ""
@@ -302,12 +404,18 @@ impl Field {
         }
     }
 
-    /// Tries all attempts, in as many processes as it takes.
+    /// Tries all attempts in this program, started as often as it takes.
     fn try_all(&self, arguments: &[&str]) -> Vec<Ending> {
+        self.try_all_by(|from| self.start(arguments, from))
+    }
+
+    /// Tries all attempts in processes that begin with the one of a number, and say what
+    /// comes of it.
+    fn try_all_by(&self, start: impl Fn(usize) -> String) -> Vec<Ending> {
         let mut ends: BTreeMap<usize, Ending> = BTreeMap::new();
         loop {
             let from = ends.len();
-            let said = self.start(arguments, from);
+            let said = start(from);
             let mut in_flight = None;
             for line in said.lines() {
                 let words: Vec<&str> = line.splitn(4, ' ').collect();
@@ -327,31 +435,70 @@ impl Field {
             if let Some(number) = in_flight {
                 ends.insert(number, Ending::Killed);
             }
-            assert!(ends.len() > from, "{arguments:?} tried nothing: {said}");
+            assert!(ends.len() > from, "it tried nothing: {said}");
             if ends.len() == TABLE.len() {
                 return ends.into_values().collect();
             }
         }
     }
 
+    /// Returns what a program is told that is to try the attempts from this one on.
+    fn aim(&self, from: usize) -> String {
+        let folder = self.folder.path().to_str().unwrap();
+        let port = self.port.local_addr().unwrap().port();
+        format!("{folder}\n{}\n{port}\n{from}", self.victim.id())
+    }
+
+    /// Starts a broker, asks it for what makes it look into the folder of a skill, and
+    /// returns what it said.
+    fn ask_broker(&self, from: usize) -> String {
+        let own = tempfile::tempdir().unwrap();
+        let (said, script) = (own.path().join("said"), own.path().join("script"));
+        // A broker gets no variables.
+        let text = format!(
+            "#!/bin/sh\n{VARIABLE}='{}' exec '{}' \"$@\" 2>'{}'\n",
+            self.aim(from),
+            std::env::current_exe().unwrap().display(),
+            said.display(),
+        );
+        fs::write(&script, text).unwrap();
+        set_mode(&script, 0o700);
+        let at = |path: &str| self.folder.path().join(path);
+        let skills = AllowedFolder {
+            path: at("skills"),
+            follows_links: true,
+            depth: 2,
+        };
+        let allowed = Allowed {
+            folders: vec![skills],
+            output: Some(OutputFolder(at("out/new"))),
+            log: Some(LogPath(at("logs/audit.jsonl"))),
+            socket: Some(SocketPath(at("run/socket"))),
+            ..Allowed::default()
+        };
+        let broker = Broker::start(&script, &allowed).unwrap();
+        let handle = rustix::fs::open(at("logs"), OFlags::PATH, Mode::empty()).unwrap();
+        // An error, whether it is still there or not.
+        broker.open(handle.as_fd()).unwrap_err();
+        fs::read_to_string(said).unwrap()
+    }
+
     /// Runs the program to its end, with one call, and returns its stderr.
     fn start(&self, arguments: &[&str], from: usize) -> String {
         let folder = self.folder.path().to_str().unwrap();
-        let port = self.port.local_addr().unwrap().port();
-        let mut child = Command::new(std::env::current_exe().unwrap())
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command
             .args(arguments)
             .current_dir(folder)
             .env_clear()
             .env("SKILLHOST_CACHE", format!("{folder}/cache"))
-            .env(
-                VARIABLE,
-                format!("{folder}\n{}\n{port}\n{from}", self.victim.id()),
-            )
+            .env(VARIABLE, self.aim(from))
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+            .stderr(Stdio::piped());
+        // SAFETY: it makes one system call.
+        unsafe { command.pre_exec(in_a_session_of_its_own) };
+        let mut child = command.spawn().unwrap();
         let mut input = child.stdin.take().unwrap();
         // The other side may have ended.
         let _ = input.write_all(SESSION.as_bytes());
@@ -408,6 +555,13 @@ impl Field {
         assert!(self.socket.accept().is_err());
         assert!(self.datagrams.recv(&mut [0; 8]).is_err());
     }
+}
+
+/// Makes this process the leader of a session without a terminal: no attempt reaches the
+/// one, or the group, that the tests were started from.
+fn in_a_session_of_its_own() -> std::io::Result<()> {
+    rustix::process::setsid()?;
+    Ok(())
 }
 
 fn set_mode(path: &Path, mode: u32) {

@@ -1,7 +1,7 @@
 //! The program with code that has broken out.
 
 use std::process::ExitCode;
-use std::sync::{Arc, Once};
+use std::sync::{Arc, Once, OnceLock};
 
 use skillhost::{CallEnd, Observer};
 
@@ -13,7 +13,11 @@ pub(crate) const CHILD: &str = "--attempts-of-a-child";
 
 pub(crate) fn run(ground: Ground) -> ExitCode {
     let mut arguments = std::env::args().skip(1);
-    if arguments.next().as_deref() != Some(CHILD) {
+    let first = arguments.next();
+    if first.as_deref() == Some(skillhost_confine::broker::ARGUMENT) {
+        return run_in_broker(ground);
+    }
+    if first.as_deref() != Some(CHILD) {
         let intruder = Intruder {
             ground,
             once: Once::new(),
@@ -27,6 +31,22 @@ pub(crate) fn run(ground: Ground) -> ExitCode {
     }
     ground.run();
     ExitCode::SUCCESS
+}
+
+/// What the broker tries, once it is to say whether a file makes its folder a skill.
+static IN_BROKER: OnceLock<Ground> = OnceLock::new();
+
+fn run_in_broker(ground: Ground) -> ExitCode {
+    static ONCE: Once = Once::new();
+    let _ = IN_BROKER.set(ground);
+    let result = skillhost_confine::broker::run(|_| {
+        ONCE.call_once(|| IN_BROKER.get().unwrap().run());
+        false
+    });
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
+    }
 }
 
 /// Runs at the end of the first call, in its thread.

@@ -17,6 +17,12 @@ const STATX: i64 = match cfg!(target_arch = "x86_64") {
 /// The number of `landlock_create_ruleset`, on every architecture.
 const LANDLOCK_CREATE_RULESET: i64 = 444;
 
+/// The number of `seccomp`.
+const SECCOMP: i64 = match cfg!(target_arch = "x86_64") {
+    true => 317,
+    false => 277,
+};
+
 /// What the kernel says to a system call.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Answer {
@@ -24,6 +30,8 @@ pub(crate) enum Answer {
     Unknown,
     /// That it is not permitted, as some containers do.
     Forbidden,
+    /// That the part of the kernel is not enabled.
+    Disabled,
 }
 
 /// From now on, in every thread of this process, for good.
@@ -41,10 +49,16 @@ pub(crate) fn answer_landlock_with(answer: Answer) {
     answer_with(LANDLOCK_CREATE_RULESET, answer);
 }
 
+/// The same for `seccomp`. After this, no other call has another answer.
+pub(crate) fn answer_filters_with(answer: Answer) {
+    answer_with(SECCOMP, answer);
+}
+
 fn answer_with(call: i64, answer: Answer) {
     let errno = match answer {
         Answer::Unknown => rustix::io::Errno::NOSYS,
         Answer::Forbidden => rustix::io::Errno::PERM,
+        Answer::Disabled => rustix::io::Errno::OPNOTSUPP,
     };
     let filter = SeccompFilter::new(
         BTreeMap::from([(call, Vec::new())]),

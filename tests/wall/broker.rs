@@ -173,8 +173,11 @@ fn the_broker_opens_the_audit_log_by_its_name_and_no_other_file() {
     };
     let broker = broker(program.folder.path(), allowed);
     for rotated in ["log.1", "log.2"] {
-        let mut log = fs::File::from(broker.open_log().unwrap());
-        log.write_all(rotated.as_bytes()).unwrap();
+        // Those of two processes, which append in turn.
+        let mut logs = [(); 2].map(|()| fs::File::from(broker.open_log().unwrap()));
+        for (log, part) in [(0, "log"), (1, "."), (0, &rotated[4..])] {
+            logs[log].write_all(part.as_bytes()).unwrap();
+        }
         assert_eq!(fs::read_to_string(at("log")).unwrap(), rotated);
         fs::rename(at("log"), at(rotated)).unwrap();
     }

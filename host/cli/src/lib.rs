@@ -93,6 +93,8 @@ pub fn run(observer: Option<Arc<dyn Observer>>) -> ExitCode {
     }
     if first == skillhost_identity::FETCH_ARGUMENT {
         skillhost_confine::ignore_end_of_server();
+        // It starts before the wall of the server, which has them too until then.
+        skillhost_confine::close_inherited();
         return child_task(skillhost_identity::fetch_keys());
     }
     if first == skillhost_confine::broker::ARGUMENT {
@@ -100,9 +102,7 @@ pub fn run(observer: Option<Arc<dyn Observer>>) -> ExitCode {
         return child_task(skillhost_confine::broker::run(is_skill_md));
     }
     if first == trace::LOCATE_ARGUMENT {
-        return child_task(
-            skillhost_confine::confine_child().and_then(|()| trace::answer_locations()),
-        );
+        return child_task(trace::answer_locations(skillhost_confine::confine_child));
     }
     let mut arguments = match CommandLine::try_parse() {
         Ok(arguments) => arguments,

@@ -203,12 +203,18 @@ fn start_broker(config: &Config, needs: &Needs<'_>) -> anyhow::Result<Option<Arc
     if !needs.is_server && needs.output.is_none() && config.tools.is_empty() {
         return Ok(None);
     }
+    let broker = Broker::start(&std::env::current_exe()?, &allowed(config, needs))?;
+    Ok(Some(Arc::new(broker)))
+}
+
+/// Returns what the broker does for this process.
+fn allowed(config: &Config, needs: &Needs<'_>) -> Allowed {
     let files = needs.files.iter().map(|file| AllowedFolder {
         path: file.clone(),
         follows_links: false,
         depth: 1,
     });
-    let allowed = Allowed {
+    Allowed {
         folders: folders(config).chain(files).collect(),
         output: needs.output.map(|output| OutputFolder(output.to_owned())),
         log: audit_file(config).map(|log| LogPath(log.to_owned())),
@@ -216,9 +222,7 @@ fn start_broker(config: &Config, needs: &Needs<'_>) -> anyhow::Result<Option<Arc
         task: COMPILE_ARGUMENT.to_owned(),
         variables: vec![EXPLICIT_CHECKS.to_owned()],
         time: config.compile_limits.compile_time,
-    };
-    let broker = Broker::start(&std::env::current_exe()?, &allowed)?;
-    Ok(Some(Arc::new(broker)))
+    }
 }
 
 /// The broker, as the host knows it.
@@ -266,5 +270,47 @@ impl ChildHandle for Started {
     fn kill(&mut self) -> io::Result<()> {
         self.0.kill();
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn the_broker_is_asked_for_what_the_configuration_names_and_nothing_else() {
+        let read = |text| Config::parse(text, "c.toml", Path::new("/f")).unwrap();
+        let text = "skills = [{ path = \"linked\", follow_root_links = true, depth = 3 }, \
+                    \"plain\"]\ntools = [\"tools\"]\nhome = \"home\"\naudit_file = \"log\"\n\
+                    compile_time = \"7s\"\n";
+        let config = read(text);
+        let needs = Needs {
+            is_server: true,
+            output: Some(Path::new("out")),
+            files: vec!["token".into()],
+            socket: Some(Path::new("socket")),
+        };
+        let allowed = allowed(&config, &needs);
+        let folders = allowed.folders.iter();
+        let folders = folders.map(|folder| (&*folder.path, folder.follows_links, folder.depth));
+        let expected = [
+            (Path::new("/f/linked"), true, 3),
+            (Path::new("/f/plain"), false, 1),
+            (Path::new("/f/tools"), false, 1),
+            (Path::new("/f/home"), false, 1),
+            (Path::new("token"), false, 1),
+        ];
+        assert_eq!(folders.collect::<Vec<_>>(), expected);
+        assert_eq!(allowed.output.unwrap().0, Path::new("out"));
+        assert_eq!(allowed.log.unwrap().0, Path::new("/f/log"));
+        assert_eq!(allowed.socket.unwrap().0, Path::new("socket"));
+        assert_eq!(allowed.task, COMPILE_ARGUMENT);
+        assert_eq!(allowed.variables, [EXPLICIT_CHECKS]);
+        assert_eq!(allowed.time, Duration::from_secs(7));
+        // A log on stdout needs nothing opened.
+        let allowed = super::allowed(&read("audit_file = \"-\"\n"), &Needs::default());
+        assert!(allowed.folders.is_empty() && allowed.log.is_none());
     }
 }

@@ -152,12 +152,10 @@ const BROKER: &[c_long] = &[
     libc::SYS_execve,
     libc::SYS_faccessat,
     libc::SYS_faccessat2,
-    libc::SYS_fcntl,
     libc::SYS_getcwd,
     libc::SYS_getdents64,
     libc::SYS_getppid,
     libc::SYS_inotify_add_watch,
-    libc::SYS_ioctl,
     libc::SYS_kill,
     libc::SYS_landlock_add_rule,
     libc::SYS_landlock_create_ruleset,
@@ -168,17 +166,12 @@ const BROKER: &[c_long] = &[
     libc::SYS_openat2,
     libc::SYS_pipe2,
     libc::SYS_ppoll,
-    libc::SYS_prctl,
     libc::SYS_pread64,
-    libc::SYS_prlimit64,
     libc::SYS_readlinkat,
     libc::SYS_recvfrom,
     libc::SYS_recvmsg,
     libc::SYS_seccomp,
-    libc::SYS_sendmsg,
-    libc::SYS_sendto,
     libc::SYS_set_tid_address,
-    libc::SYS_setpgid,
     libc::SYS_statx,
     libc::SYS_tgkill,
     libc::SYS_uname,
@@ -278,6 +271,9 @@ const COMMANDS: &[i32] = &[
 /// process at its start. Guards against: the others.
 const OPTIONS: &[i32] = &[libc::PR_SET_NAME, libc::PR_SET_VMA, PR_GET_AUXV];
 
+/// Those of what the broker starts besides, before that is confined further.
+const OPTIONS_OF_STARTED: &[i32] = &[libc::PR_SET_NO_NEW_PRIVS, libc::PR_SET_PDEATHSIG];
+
 /// From the kernel's prctl.h; libc does not name it for every library.
 const PR_GET_AUXV: i32 = 0x4155_5856;
 
@@ -355,40 +351,27 @@ fn allow_opening(rules: &mut Rules, landlock: i32) -> anyhow::Result<()> {
 fn rules(profile: Profile, landlock: i32) -> anyhow::Result<Rules> {
     let mut rules = Rules::default();
     rules.allow(BASE);
-    let this = u64::from(std::process::id());
+    allow_options(&mut rules, OPTIONS)?;
     match profile {
         Profile::Broker => {
             rules.allow(BROKER);
+            allow_options(&mut rules, OPTIONS_OF_STARTED)?;
+            allow_descriptors(&mut rules)?;
+            // What it starts has these rules too, and limits itself.
+            allow_limits_of(&mut rules, 0)?;
             let no_namespace = MaskedEq(u64::from(NAMESPACES.cast_unsigned()));
             rules.allow_if(libc::SYS_clone, &[(0, Qword, no_namespace, 0)])?;
-            return Ok(rules);
         }
         Profile::Serving => {
             rules.allow(SERVING);
             allow_opening(&mut rules, landlock)?;
-            for request in REQUESTS {
-                rules.allow_if(libc::SYS_ioctl, &[(1, Dword, Eq, *request)])?;
-            }
-            for command in COMMANDS {
-                let command = u64::from(command.cast_unsigned());
-                rules.allow_if(libc::SYS_fcntl, &[(1, Dword, Eq, command)])?;
-            }
+            allow_descriptors(&mut rules)?;
+            allow_own_threads(&mut rules)?;
             // A stream between two descriptors of this process. Datagrams could be
             // sent to any name.
-            let stream = [
-                (0, Dword, Eq, 1),
-                (
-                    1,
-                    Dword,
-                    MaskedEq(0xf),
-                    libc::SOCK_STREAM.cast_unsigned().into(),
-                ),
-            ];
+            let stream = libc::SOCK_STREAM.cast_unsigned().into();
+            let stream = [(0, Dword, Eq, 1), (1, Dword, MaskedEq(0xf), stream)];
             rules.allow_if(libc::SYS_socketpair, &stream)?;
-            // A listener that is shut down could connect by this flag.
-            let fast_open = || MaskedEq(u64::from(libc::MSG_FASTOPEN.cast_unsigned()));
-            rules.allow_if(libc::SYS_sendto, &[(3, Dword, fast_open(), 0)])?;
-            rules.allow_if(libc::SYS_sendmsg, &[(2, Dword, fast_open(), 0)])?;
             let no_delay = [
                 (1, Dword, Eq, libc::IPPROTO_TCP.cast_unsigned().into()),
                 (2, Dword, Eq, libc::TCP_NODELAY.cast_unsigned().into()),
@@ -399,25 +382,47 @@ fn rules(profile: Profile, landlock: i32) -> anyhow::Result<Rules> {
                 &[(0, Dword, Eq, 0), (1, Dword, Eq, 0)],
             )?;
         }
-        Profile::Child => {
-            // It ends with the process that started it.
-            let option = libc::PR_SET_PDEATHSIG.cast_unsigned().into();
-            rules.allow_if(libc::SYS_prctl, &[(0, Dword, Eq, option)])?;
-        }
+        Profile::Child => allow_own_threads(&mut rules)?,
     }
-    for option in OPTIONS {
+    Ok(rules)
+}
+
+fn allow_options(rules: &mut Rules, options: &[i32]) -> anyhow::Result<()> {
+    for option in options {
         let option = u64::from(option.cast_unsigned());
         rules.allow_if(libc::SYS_prctl, &[(0, Dword, Eq, option)])?;
     }
-    // Threads of this process, and signals to them.
+    Ok(())
+}
+
+/// Allows what is done with descriptors that are open.
+fn allow_descriptors(rules: &mut Rules) -> anyhow::Result<()> {
+    for request in REQUESTS {
+        rules.allow_if(libc::SYS_ioctl, &[(1, Dword, Eq, *request)])?;
+    }
+    for command in COMMANDS {
+        let command = u64::from(command.cast_unsigned());
+        rules.allow_if(libc::SYS_fcntl, &[(1, Dword, Eq, command)])?;
+    }
+    // A listener that is shut down could connect by this flag.
+    let fast_open = || MaskedEq(u64::from(libc::MSG_FASTOPEN.cast_unsigned()));
+    rules.allow_if(libc::SYS_sendto, &[(3, Dword, fast_open(), 0)])?;
+    rules.allow_if(libc::SYS_sendmsg, &[(2, Dword, fast_open(), 0)])
+}
+
+/// Allows threads of this process, signals to them, and a look at its limits.
+fn allow_own_threads(rules: &mut Rules) -> anyhow::Result<()> {
+    let this = u64::from(std::process::id());
     let thread = u64::from(libc::CLONE_THREAD.cast_unsigned());
     let kind = MaskedEq(thread | u64::from(NAMESPACES.cast_unsigned()));
     rules.allow_if(libc::SYS_clone, &[(0, Qword, kind, thread)])?;
     rules.allow_if(libc::SYS_tgkill, &[(0, Dword, Eq, this)])?;
-    for process in [0, this] {
-        rules.allow_if(libc::SYS_prlimit64, &[(0, Dword, Eq, process)])?;
-    }
-    Ok(rules)
+    allow_limits_of(rules, 0)?;
+    allow_limits_of(rules, this)
+}
+
+fn allow_limits_of(rules: &mut Rules, process: u64) -> anyhow::Result<()> {
+    rules.allow_if(libc::SYS_prlimit64, &[(0, Dword, Eq, process)])
 }
 
 /// Installs the filters of a process on the calling thread.

@@ -141,9 +141,18 @@ pub fn confine_child() -> anyhow::Result<()> {
 /// link, and does not look into skills below it, which are folders with a file of such a
 /// name: their links are their authors'.
 pub fn link_targets(folder: &Path, depth: usize, is_skill_md: fn(&OsStr) -> bool) -> Vec<PathBuf> {
+    link_targets_of(folder, depth, is_skill_md, MOST_ENTRIES)
+}
+
+fn link_targets_of(
+    folder: &Path,
+    depth: usize,
+    is_skill_md: fn(&OsStr) -> bool,
+    most_entries: usize,
+) -> Vec<PathBuf> {
     let mut targets = Vec::new();
     let mut folders = vec![(folder.to_owned(), depth, false)];
-    let mut left = MOST_ENTRIES;
+    let mut left = most_entries;
     while let Some((folder, depth, is_below)) = folders.pop() {
         let entries = std::fs::read_dir(folder);
         let entries =
@@ -169,4 +178,48 @@ pub fn link_targets(folder: &Path, depth: usize, is_skill_md: fn(&OsStr) -> bool
         }
     }
     targets
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn links_are_looked_for_down_to_a_depth_and_among_so_many_entries() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |path: &str| folder.path().join(path);
+        for path in ["one", "two", "three", "four", "root/a/b", "root/skill"] {
+            fs::create_dir_all(at(path)).unwrap();
+        }
+        fs::write(at("file"), "").unwrap();
+        fs::write(at("root/skill/doc"), "").unwrap();
+        for (target, link) in [
+            ("one", "root/link"),
+            ("two", "root/a/link"),
+            ("three", "root/a/b/link"),
+            ("four", "root/skill/link"),
+            ("file", "root/file"),
+            ("none", "root/none"),
+        ] {
+            symlink(at(target), at(link)).unwrap();
+        }
+        let targets = |depth, most| {
+            let targets = link_targets_of(&at("root"), depth, |name| name == "doc", most);
+            let name = |target: PathBuf| target.file_name().unwrap().to_owned();
+            let mut names: Vec<_> = targets.into_iter().map(name).collect();
+            names.sort();
+            names
+        };
+        assert_eq!(targets(1, 100), ["one"]);
+        assert_eq!(targets(2, 100), ["one", "two"]);
+        assert_eq!(targets(3, 100), ["one", "three", "two"]);
+        // The five of the root, two of each of the folders in it, and one below.
+        assert_eq!(targets(3, 11), ["one", "three", "two"]);
+        // There could be a document among the last entries of any folder that is cut.
+        assert_eq!(targets(3, 5), ["one"]);
+        assert!(targets(3, 0).is_empty());
+    }
 }

@@ -96,7 +96,13 @@ attempts! {
     "make a file beside the root" => |g| open(g.at("secret/new"), NEW);
     "make a file beside the audit log" => |g| open(g.at("logs/new"), NEW);
     "make a nameless file in /tmp" => |_| open_text("/tmp", O_WRONLY | O_TMPFILE);
-    "make a file by mknod" => |g| call(SYS_mknodat, &[HERE, g.at("secret/node"), (S_IFREG | 0o600) as usize, 0]);
+    "make a file beside the output folder" => |g| open(g.at("out/attempt"), NEW);
+    "make a file beside the socket" => |g| open(g.at("run/attempt"), NEW);
+    "remove a file beside the output folder" => |g| call(SYS_unlinkat, &[HERE, g.at("out/spare"), 0]);
+    "remove a file beside the socket" => |g| call(SYS_unlinkat, &[HERE, g.at("run/spare"), 0]);
+    "make a file by creat" => |g| call(SYS_creat, &[g.at("secret/created"), 0o600]);
+    "make a file by mknod" => |g| call(SYS_mknod, &[g.at("secret/node2"), (S_IFREG | 0o600) as usize, 0]);
+    "make a file by mknodat" => |g| call(SYS_mknodat, &[HERE, g.at("secret/node"), (S_IFREG | 0o600) as usize, 0]);
     "make a file in the cache of everybody" => |g| open(g.at("cache/attempt"), NEW);
     "write code that others run" => |g| open(g.at("cache/entry"), O_WRONLY);
     "make a pipe in the cache" => |g| call(SYS_mknodat, &[HERE, g.at("cache/confined/pipe"), (S_IFIFO | 0o600) as usize, 0]);
@@ -152,6 +158,7 @@ attempts! {
     "find a file's number" => |g| call(SYS_name_to_handle_at, &[HERE, g.at("secret/file"), value([128_u32; 64]), value(0_u64), 0]);
     "open a file by its number" => |_| call(SYS_open_by_handle_at, &[HERE, value([0_u32; 64]), 0]);
     "watch all files" => |_| call(SYS_fanotify_init, &[0, 0]);
+    "watch one of all files" => |g| call(SYS_fanotify_mark, &[g.file, 0, 0, HERE, 0]);
     "lease a file" => |g| call(SYS_fcntl, &[g.file, F_SETLEASE as usize, F_UNLCK as usize]);
     "have a folder signal" => |g| {
         let folder = open(g.at("skills"), O_RDONLY | O_DIRECTORY)?;

@@ -43,6 +43,7 @@ attempts! {
     "make a map in the kernel" => |_| call(SYS_bpf, &[0, value([0_u64; 16]), 128]);
     "count events" => |_| call(SYS_perf_event_open, &[value([NONE; 16]), 0, 0, NONE, 0]);
     "handle faults of pages" => |_| call(SYS_userfaultfd, &[0xffff]);
+    "make a queue of file operations" => |_| call(SYS_io_setup, &[0, 0]);
     "make a ring" => |_| call(SYS_io_uring_setup, &[0, 0]);
     "enter a ring" => |g| call(SYS_io_uring_enter, &[g.file, 0, 0, 0, 0, 0]);
     "register with a ring" => |g| call(SYS_io_uring_register, &[g.file, 0, 0, 0]);
@@ -61,6 +62,7 @@ attempts! {
     "reach a port of the machine" => |_| call(SYS_ioperm, &[0, 1, 0]);
     "look at a segment" => |_| call(SYS_modify_ldt, &[0, 0, 0]);
     "type into a terminal" => |g| call(SYS_ioctl, &[g.terminal, TIOCSTI as usize, text("x")]);
+    "hang up its terminal" => |_| call(SYS_vhangup, &[]);
     "draw on a terminal" => |g| call(SYS_ioctl, &[g.terminal, TIOCLINUX as usize, text("\u{2}")]);
     "set a terminal" => |g| call(SYS_ioctl, &[g.terminal, TCFLSH as usize, 0]);
     "share memory" => |_| call(SYS_shmget, &[0, 0, 0o600]);

@@ -4,7 +4,7 @@
 use libc::*;
 
 use super::attempts;
-use crate::ground::{Answer, Ground, call, fork_by, text, value};
+use crate::ground::{Answer, Ground, call, fork_by, text, value, vfork};
 
 /// The signal that does nothing to the victim.
 const HARMLESS: usize = SIGCONT as usize;
@@ -61,8 +61,10 @@ attempts! {
     "limit a process" => |g| call(SYS_prlimit64, &[g.victim, RLIMIT_CORE as usize, 0, value([0_u64; 2])]);
     "slow a process down" => |g| call(SYS_setpriority, &[0, g.victim, 1]);
     "slow a group down" => |g| call(SYS_setpriority, &[1, g.victim, 1]);
+    "slow its group down" => |_| call(SYS_setpriority, &[1, 0, 1]);
     "bind a process to its processors" => |g| call(SYS_sched_setaffinity, &[g.victim, 8, value(u64::MAX)]);
     "schedule a process" => |g| call(SYS_sched_setscheduler, &[g.victim, SCHED_OTHER as usize, value(0_i32)]);
+    "schedule a process by its attributes" => |g| call(SYS_sched_setattr, &[g.victim, value([48_u32; 12]), 0]);
     "schedule a process's disk" => |g| call(SYS_ioprio_set, &[1, g.victim, 0]);
     "move a process's pages" => |g| call(SYS_migrate_pages, &[g.victim, 0, 0, 0]);
     "look at a process's pages" => |g| call(SYS_move_pages, &[g.victim, 0, 0, 0, 0, 0]);
@@ -85,6 +87,7 @@ attempts! {
     "run a program" => |_| call(SYS_execve, &[text("/none/none"), value([0_usize; 1]), value([0_usize; 1])]);
     "run a program by a descriptor" => |g| call(SYS_execveat, &[g.file, text("none"), value([0_usize; 1]), value([0_usize; 1]), 0]);
     "fork" => |_| fork_by(SYS_fork, &[]);
+    "make a process by vfork" => |_| vfork();
     "make a process by clone" => |_| clone(0);
     "make a process by clone3" => |_| call(SYS_clone3, &[value([0_u64; 11]), 0]);
     "wait for a process" => |_| call(SYS_wait4, &[NONE, 0, WNOHANG as usize, 0]);
@@ -110,7 +113,7 @@ attempts! {
     "keep capabilities" => |_| prctl(PR_SET_KEEPCAPS, 0);
     "let others trace it" => |_| prctl(PR_SET_DUMPABLE, 1);
     "choose who traces it" => |_| prctl(PR_SET_PTRACER, 0);
-    "end with its parent" => |_| prctl(PR_SET_PDEATHSIG, 0);
+    "outlive its parent" => |_| prctl(PR_SET_PDEATHSIG, 0);
     "loosen its filter" => |_| prctl(PR_SET_SECCOMP, NONE);
     "ask about filters" => |_| call(SYS_seccomp, &[SECCOMP_GET_ACTION_AVAIL as usize, 0, value(SECCOMP_RET_ALLOW)]);
     "ask about rules of files" => |_| call(SYS_landlock_create_ruleset, &[0, 0, 1]);

@@ -116,6 +116,8 @@ attempts! {
         call(SYS_connect, &[g.stream, address, size])
     };
     "make a pair for datagrams" => |_| pair(AF_UNIX, SOCK_DGRAM).map(|_| 0);
+    "make a pair of raw sockets" => |_| pair(AF_UNIX, SOCK_RAW).map(|_| 0);
+    "make a pair for messages" => |_| pair(AF_UNIX, SOCK_SEQPACKET).map(|_| 0);
     "make a pair of TCP" => |_| pair(AF_INET, SOCK_STREAM).map(|_| 0);
     "send a datagram to a name" => |g| {
         let one = pair(AF_UNIX, SOCK_DGRAM)?;

@@ -70,9 +70,11 @@ pub(super) fn ask(component: &[u8], debug: &[u8], offsets: &[u64]) -> anyhow::Re
     Ok(serde_json::from_slice(&child.run(&question)?)?)
 }
 
-/// Answers a question on stdin: the task of that process.
-pub(crate) fn answer() -> anyhow::Result<()> {
+/// Answers a question on stdin: the task of that process. `confine` is called before a byte
+/// of it is read.
+pub(crate) fn answer(confine: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<()> {
     limit_this_process(0)?;
+    confine()?;
     let mut input = Vec::new();
     io::stdin().lock().read_to_end(&mut input)?;
     let places = read_question(&input)?;

@@ -25,6 +25,9 @@ impl View {
         // The second path may have made nodes of what the first one found.
         old.found = self.find(&old.parent, &old.name)?;
         let node = old.found.take().ok_or(Errno::NOENT)?;
+        if new.parent.is_removed() {
+            return Err(Errno::NOENT);
+        }
         let is_folder = node.kind() == FileType::Directory;
         if !is_folder && (old.has_slash || new.has_slash) {
             return Err(Errno::NOTDIR);
@@ -57,9 +60,6 @@ impl View {
                 (false, false) => None,
             },
         };
-        if new.parent.is_removed() {
-            return Err(Errno::NOENT);
-        }
         self.copy_up(&node)?;
         let budget = new.parent.budget();
         if let Node::Folder(folder) = &node {

@@ -3,7 +3,7 @@
 
 use std::ffi::{CString, c_long};
 use std::net::{TcpListener, TcpStream};
-use std::os::fd::IntoRawFd as _;
+use std::os::fd::{AsRawFd as _, IntoRawFd as _};
 use std::path::PathBuf;
 
 use crate::table::TABLE;
@@ -46,6 +46,7 @@ impl Ground {
         let listener = TcpListener::bind("127.0.0.1:0").ok()?;
         let stream = TcpStream::connect(listener.local_addr().ok()?).ok()?;
         let file = std::fs::File::open(folder.join("skills/a/SKILL.md")).ok()?;
+        leave_terminal();
         Some(Self {
             victim: words.next()?.parse().ok()?,
             port: words.next()?.parse().ok()?,
@@ -89,6 +90,14 @@ impl Ground {
     /// Returns the address of a path below the victim's folder of `/proc`.
     pub(crate) fn of_victim(&self, path: &str) -> usize {
         text(&format!("/proc/{}/{path}", self.victim))
+    }
+}
+
+/// No attempt reaches the terminal from which the tests were started.
+fn leave_terminal() {
+    if let Ok(terminal) = std::fs::File::open("/dev/tty") {
+        // SAFETY: it takes a number alone.
+        unsafe { libc::ioctl(terminal.as_raw_fd(), libc::TIOCNOTTY) };
     }
 }
 

@@ -491,13 +491,13 @@ impl Field {
             .args(arguments)
             .current_dir(folder)
             .env_clear()
+            // No attempt reaches the group of the tests.
+            .process_group(0)
             .env("SKILLHOST_CACHE", format!("{folder}/cache"))
             .env(VARIABLE, self.aim(from))
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::piped());
-        // SAFETY: it makes one system call.
-        unsafe { command.pre_exec(in_a_session_of_its_own) };
         let mut child = command.spawn().unwrap();
         let mut input = child.stdin.take().unwrap();
         // The other side may have ended.
@@ -555,13 +555,6 @@ impl Field {
         assert!(self.socket.accept().is_err());
         assert!(self.datagrams.recv(&mut [0; 8]).is_err());
     }
-}
-
-/// Makes this process the leader of a session without a terminal: no attempt reaches the
-/// one, or the group, that the tests were started from.
-fn in_a_session_of_its_own() -> std::io::Result<()> {
-    rustix::process::setsid()?;
-    Ok(())
 }
 
 fn set_mode(path: &Path, mode: u32) {

@@ -258,3 +258,41 @@ fn no_more_is_read_of_a_client_that_does_not_read_its_answers() {
         }
     });
 }
+
+#[test]
+fn answers_that_nobody_reads_have_a_bounded_number_of_bytes() {
+    const CALLS: usize = 60;
+    let program = folder("audit_file = \"audit.jsonl\"\n");
+    program.write("skills/a/large.txt", vec![b'x'; 8 << 20]);
+    let mut server = Process::start(&mut server(program.folder.path()));
+    let mut input = server.stdin.take().unwrap();
+    let mut lines = BufReader::new(server.stdout.take().unwrap()).lines();
+    let first = || serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+    greet(&mut input, first);
+    let arguments = json!({"skill_name": "a", "file_path": "large.txt"});
+    let call = json!({"name": "read_file_in_skill", "arguments": arguments});
+    for id in 2..2 + CALLS {
+        let call = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": call});
+        writeln!(input, "{call}").unwrap();
+    }
+    drop(input);
+    let audit = program.folder.path().join("audit.jsonl");
+    let ended = || fs::read_to_string(&audit).map_or(0, |log| log.matches("large.txt").count());
+    while ended() < CALLS {
+        // The watchdog ends the server, which ends this, if it takes too long.
+        assert!(server.try_wait().is_none());
+        thread::sleep(Duration::from_millis(10));
+    }
+    let lines: Vec<String> = lines.map(Result::unwrap).collect();
+    let (large, refused): (Vec<_>, Vec<_>) = lines.iter().partition(|line| line.len() > 8 << 20);
+    // 256 MiB, and what one more answer may have given back by now.
+    assert!((28..=33).contains(&large.len()), "{}", large.len());
+    assert_eq!(refused.len(), CALLS - large.len());
+    for line in refused {
+        assert!(
+            line.contains("the server has no room for the answer now, try again"),
+            "{line}"
+        );
+    }
+    assert!(server.wait().success());
+}

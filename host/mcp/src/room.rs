@@ -57,12 +57,15 @@ impl Room {
 
 /// The room for the answer to a request, if its transport bounds answers.
 #[derive(Clone)]
-pub(crate) struct AnswerRoom(Option<Weak<Room>>);
+pub(crate) struct AnswerRoom(pub(crate) Option<Weak<Room>>);
 
 impl AnswerRoom {
     pub(crate) fn of(context: &RequestContext<RoleServer>) -> Self {
+        let own = || context.extensions.get::<Weak<Room>>();
+        // What came with a request over HTTP lies in the parts of that.
         let parts = context.extensions.get::<Parts>();
-        Self(parts.and_then(|parts| parts.extensions.get::<Weak<Room>>().cloned()))
+        let of_http = parts.and_then(|parts| parts.extensions.get::<Weak<Room>>());
+        Self(of_http.or_else(own).cloned())
     }
 
     /// Takes room for the bytes that an answer is made of. Returns an error to
@@ -96,7 +99,7 @@ mod tests {
         assert!(error.message.contains("no room"), "{error}");
         drop(room);
         assert!(answer.fit(1).is_err());
-        // Over stdio, the pipe bounds answers.
+        // Another transport bounds them by itself.
         assert!(AnswerRoom(None).fit(usize::MAX).is_ok());
     }
 }

@@ -8,7 +8,7 @@
 //!
 //! - A line has a bound. It is read only when the one before it has its slot: at most
 //!   128 requests and refused lines are in flight, from the line to the written
-//!   answer.
+//!   answer. What those have for an answer takes 256 MiB together.
 //! - Each request that rmcp gets is in `InFlight` under its id, and no other has that
 //!   id. It leaves when rmcp hands its answer to `StdioTransport::send`. Each request
 //!   gets exactly one answer, even if it is cancelled or panics. So no answer passes
@@ -249,8 +249,9 @@ impl Service<RoleServer> for CancellableHandler {
         request: ClientRequest,
         mut context: RequestContext<RoleServer>,
     ) -> Result<ServerResult, ErrorData> {
-        if let Some(cancelled) = self.in_flight.cancellation(&context.id) {
+        if let Some((cancelled, room)) = self.in_flight.of(&context.id) {
             context.ct = cancelled;
+            context.extensions.insert(room);
         }
         let cancelled = context.ct.clone();
         let mut answer = pin!(self.server.handle_request(request, context));

@@ -32,6 +32,10 @@ use skillhost::{CallError, Caller, Definition, Output};
 /// Guards against: a record of brackets, which takes fifty times its size once read.
 const RECORD_VALUES: usize = 200_000;
 
+/// The bytes that a value of a record takes at most besides its text, as an object of
+/// one field, which has a table of its own.
+const VALUE_BYTES: usize = 500;
+
 /// The longest time that an answer waits for the note on scripts. Guards against: a tool
 /// that judges scripts without end, or waits for its turn.
 const NOTE_TIME: Duration = Duration::from_secs(1);
@@ -73,17 +77,18 @@ pub(crate) async fn call(
     let arguments = Value::Object(request.arguments.unwrap_or_default());
     let noted = host.noted_skill(&name, &arguments);
     let noted = noted.map(|skill| (host.clone(), caller.clone(), skill));
+    let call_room = room.clone();
     let call = async move {
         let called = host.call_from(&caller, &name, arguments).await;
         // Help reads folders, and keeps no message waiting here.
         let _ = called.as_ref().map_err(CallError::model_help);
         // In the poll in which the call ends: an answer without room is never kept.
         let output = called.as_ref().map_or_else(CallError::size, Output::size);
-        room.fit(output).map(|()| called)
+        call_room.fit(output).map(|()| called)
     };
     match live.run(guest, call).await?? {
         Ok(output) => {
-            let mut result = answer(output, structured);
+            let mut result = answer(output, structured, &room)?;
             if let Some((host, caller, skill)) = noted {
                 let note = async move { host.script_note(&caller, &skill).await };
                 // It runs strangers' guests, which get none of the built-in tools' threads.
@@ -129,21 +134,28 @@ fn of_objects(mut schema: Map<String, Value>) -> Map<String, Value> {
     schema
 }
 
-fn answer(output: Output, structured: bool) -> CallToolResult {
+/// Makes the answer of a call. Returns an error if there is no room for its record.
+fn answer(
+    output: Output,
+    structured: bool,
+    room: &AnswerRoom,
+) -> Result<CallToolResult, ErrorData> {
     let files = output.files().map_or_else(Vec::new, outputs::blocks);
     let success = |text: String| {
         let blocks = std::iter::once(ContentBlock::text(text)).chain(files);
         CallToolResult::success(blocks.collect())
     };
     if !structured {
-        return success(output.into_model_text());
+        return Ok(success(output.into_model_text()));
     }
     let json = output.record_json();
-    if values::count(json.as_bytes()) > RECORD_VALUES {
+    let values = values::count(json.as_bytes());
+    if values > RECORD_VALUES {
         let text = format!("ERROR: the tool's record has more than {RECORD_VALUES} values");
-        return failure(text, None);
+        return Ok(failure(text, None));
     }
-    match serde_json::from_str(&json) {
+    room.fit(output.size() + json.len() + values * VALUE_BYTES)?;
+    Ok(match serde_json::from_str(&json) {
         Ok(record) => {
             let mut result = success(json);
             result.structured_content = Some(record);
@@ -151,7 +163,7 @@ fn answer(output: Output, structured: bool) -> CallToolResult {
         }
         // It is nested too deeply.
         Err(_) => failure("ERROR: the tool's record cannot be read".to_owned(), None),
-    }
+    })
 }
 
 /// Returns a failure in the tool's own words. The host's help is a second block, so
@@ -166,6 +178,7 @@ mod tests {
     use skillhost::Form;
 
     use super::*;
+    use crate::room::Room;
 
     fn output(details: &str) -> Output {
         Output::new("", Some(details.to_owned()), Form::Record)
@@ -176,15 +189,27 @@ mod tests {
         let many = format!(r#"{{"a": [{}0]}}"#, "0,".repeat(200_000));
         let deep = format!(r#"{{"a": {}{}}}"#, "[".repeat(10_000), "]".repeat(10_000));
         for details in [many, deep] {
-            let result = answer(output(&details), true);
+            let result = answer(output(&details), true, &AnswerRoom(None)).unwrap();
             assert_eq!(result.is_error, Some(true));
             assert_eq!(result.structured_content, None);
         }
     }
 
     #[test]
+    fn the_values_of_a_record_take_room_besides_their_text() {
+        let in_room = |details: &str| {
+            let own = Room::new(|more| more < 5_000);
+            let room = AnswerRoom(Some(Arc::downgrade(&own)));
+            answer(output(details), true, &room).is_ok()
+        };
+        assert!(in_room(r#"{"a": [1, 2, 3]}"#));
+        assert!(!in_room(r#"{"a": [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]}"#));
+    }
+
+    #[test]
     fn sends_a_record_as_text_and_as_structured_content() {
-        let result = answer(output(r#"{"skills": [{"name": "a"}]}"#), true);
+        let skills = output(r#"{"skills": [{"name": "a"}]}"#);
+        let result = answer(skills, true, &AnswerRoom(None)).unwrap();
         assert_eq!(result.is_error, Some(false));
         let record = result.structured_content.unwrap();
         assert_eq!(record, serde_json::json!({"skills": [{"name": "a"}]}));

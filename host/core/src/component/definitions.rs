@@ -5,7 +5,7 @@ pub(crate) mod json;
 
 use std::iter;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 use serde_json::{Map, Value};
 
 use crate::sandbox::{RawDefinition, RawForm, Sandbox};
@@ -38,13 +38,42 @@ pub(crate) async fn ask(
     Ok(definitions)
 }
 
-/// Compiles the input schema of each tool, as its first call would.
+/// Checks the schemas of all tools together, and compiles the input schema of each, as its
+/// first call would.
 pub(crate) fn check_schemas(definitions: &[Definition]) -> anyhow::Result<()> {
+    let schemas = definitions.iter();
+    let schemas =
+        schemas.flat_map(|tool| iter::once(&tool.input_schema).chain(&tool.output_schema));
+    let all: usize = schemas.flat_map(Map::values).map(values).sum();
+    ensure!(
+        all <= limits::DEFINITIONS_VALUES,
+        "the schemas of its tools have more than {} values together",
+        limits::DEFINITIONS_VALUES
+    );
+    let mut patterns = 0;
     for definition in definitions {
-        Schema::new(&definition.input_schema)
-            .with_context(|| format!("in its tool `{}`", definition.name))?;
+        let mut compile = || {
+            let schema = Schema::checked(&definition.input_schema)?;
+            patterns += schema.patterns();
+            ensure!(
+                patterns <= limits::DEFINITIONS_PATTERNS,
+                "its input schema, with those of other tools, has more than {} patterns",
+                limits::DEFINITIONS_PATTERNS
+            );
+            schema.compile()
+        };
+        compile().with_context(|| format!("in its tool `{}`", definition.name))?;
     }
     Ok(())
+}
+
+/// Returns the number of values in a value, with itself.
+fn values(value: &Value) -> usize {
+    1 + match value {
+        Value::Array(parts) => parts.iter().map(values).sum(),
+        Value::Object(parts) => parts.values().map(values).sum(),
+        _ => 0,
+    }
 }
 
 fn check_size(definitions: &[RawDefinition]) -> anyhow::Result<()> {
@@ -138,6 +167,8 @@ fn object(json: &str) -> anyhow::Result<Map<String, Value>> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::sandbox::RawFolderRule;
 
@@ -208,5 +239,39 @@ mod tests {
         assert!(check_size(&[of_lengths(halves), of_lengths(halves)]).is_ok());
         let more = [of_lengths(halves), of_lengths(halves), of_lengths([1; 8])];
         assert!(check_size(&more).is_err());
+    }
+
+    #[test]
+    fn the_values_and_the_patterns_of_all_tools_together_are_bounded() {
+        let tool = |input: Value, output: Value| {
+            let mut raw = of_lengths([1; 8]);
+            raw.folder = None;
+            raw.input_schema = input.to_string();
+            raw.output_schema = Some(output.to_string());
+            definition(raw).unwrap()
+        };
+        let check = |tools: &[Definition]| match check_schemas(tools) {
+            Ok(()) => String::new(),
+            Err(error) => format!("{error:#}"),
+        };
+        // Each has a hundred values: the list and those in it.
+        let (no, list) = (json!({}), json!({"enum": vec![0; 99]}));
+        let half = limits::DEFINITIONS_VALUES / 200;
+        let mut tools = vec![tool(list.clone(), list); half];
+        assert_eq!(check(&tools), "");
+        tools.push(tool(json!({"a": 1}), no.clone()));
+        let many = "the schemas of its tools have more than 50000 values together";
+        assert_eq!(check(&tools), many);
+        let patterns = |count| {
+            let fields = (0..count).map(|at| (format!("f{at}"), json!({"pattern": "a"})));
+            let fields: Map<String, Value> = fields.collect();
+            tool(json!({"properties": fields}), json!({}))
+        };
+        let mut tools = vec![patterns(limits::DEFINITIONS_PATTERNS / 4); 4];
+        assert_eq!(check(&tools), "");
+        tools.push(patterns(1));
+        let many = "in its tool `x`: its input schema, with those of other tools, has more than \
+                    2000 patterns";
+        assert_eq!(check(&tools), many);
     }
 }

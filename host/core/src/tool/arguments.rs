@@ -74,8 +74,19 @@ impl Schema {
     /// Checks and compiles a schema.
     pub(crate) fn new(input_schema: &Map<String, Value>) -> anyhow::Result<Self> {
         let schema = Self::checked(input_schema)?;
-        schema.compiled()?;
+        schema.compile()?;
         Ok(schema)
+    }
+
+    /// Compiles it, which its first call would do.
+    pub(crate) fn compile(&self) -> anyhow::Result<()> {
+        self.compiled().map(drop)
+    }
+
+    /// Returns the number of its patterns. Those within `anyOf` or `oneOf` count once more for
+    /// each such keyword around them.
+    pub(crate) fn patterns(&self) -> usize {
+        self.size.patterns()
     }
 
     /// Takes a schema that was checked when its component was first loaded.

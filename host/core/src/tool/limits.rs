@@ -318,6 +318,12 @@ pub(crate) const SCRIPT_BYTES: u64 = 4 << 20;
 /// Bytes of a component's definitions together. Guards against: a component whose
 /// definitions fill the model's context.
 pub(crate) const DEFINITIONS_BYTES: usize = 1 << 20;
+/// Values in the schemas of a component's definitions together. Guards against: short texts
+/// that take a hundred times their size for each list of the tools.
+pub(crate) const DEFINITIONS_VALUES: usize = 50_000;
+/// Patterns in the input schemas of a component's definitions together. Guards against:
+/// those that take tens of KiB each once they are compiled.
+pub(crate) const DEFINITIONS_PATTERNS: usize = 2_000;
 /// Tools that one component may define.
 pub(crate) const DEFINITIONS: usize = 256;
 

@@ -1,17 +1,24 @@
-//! The requests that are not answered yet. Their number is bounded. So a client that
-//! asks and does not read has to wait, and answers do not fill the host's memory.
+//! The requests that are not answered yet. Their number is bounded, and the bytes of their
+//! answers. So a client that asks and does not read has to wait, and answers do not fill the
+//! host's memory.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use rmcp::model::{ClientRequest, RequestId};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
+use crate::room::Room;
+
 /// The most requests in flight; with so many, no further line is read. Guards
 /// against: a client that floods. It is more than run at a time, so that no call waits
 /// for the pipe.
 const REQUESTS: u32 = 128;
+
+/// The most bytes of answers that are not written yet. Guards against: a client that asks
+/// for large files and does not read them.
+const ANSWER_BYTES: usize = 256 << 20;
 
 /// The most subscriptions, which stay in flight until they are cancelled. Guards
 /// against: a client that subscribes again and again.
@@ -21,6 +28,7 @@ pub(crate) const SUBSCRIPTIONS: usize = 16;
 pub(crate) struct InFlight {
     slots: Arc<Semaphore>,
     subscriptions: Arc<Semaphore>,
+    answer_bytes: Arc<Semaphore>,
     requests: Mutex<HashMap<RequestId, RequestSlot>>,
     /// Notified when a cancelled request has ended.
     ended: Notify,
@@ -32,6 +40,8 @@ pub(crate) struct RequestSlot {
     /// None once a cancelled request has ended, because it is not answered.
     permit: Option<OwnedSemaphorePermit>,
     cancelled: CancellationToken,
+    /// The room of its answer, until that is written.
+    room: Arc<Room>,
 }
 
 impl RequestSlot {
@@ -54,6 +64,7 @@ impl InFlight {
         Self {
             slots: Arc::new(Semaphore::new(REQUESTS as usize)),
             subscriptions: Arc::new(Semaphore::new(SUBSCRIPTIONS)),
+            answer_bytes: Arc::new(Semaphore::new(ANSWER_BYTES)),
             requests: Mutex::default(),
             ended: Notify::new(),
             gone,
@@ -81,10 +92,7 @@ impl InFlight {
             }
             self.ended.notified().await;
         }
-        let slot = RequestSlot {
-            permit: Some(permit.ok_or(BeginError::TooManySubscriptions)?),
-            cancelled: self.gone.child_token(),
-        };
+        let slot = self.slot_of(permit.ok_or(BeginError::TooManySubscriptions)?);
         self.requests().insert(id.clone(), slot);
         Ok(())
     }
@@ -104,16 +112,31 @@ impl InFlight {
     /// free.
     pub(crate) async fn slot(&self) -> Option<RequestSlot> {
         let permit = Arc::clone(&self.slots).acquire_owned().await.ok()?;
-        Some(RequestSlot {
-            permit: Some(permit),
-            cancelled: self.gone.child_token(),
-        })
+        Some(self.slot_of(permit))
     }
 
-    /// Returns the token that cancels a request.
-    pub(crate) fn cancellation(&self, id: &RequestId) -> Option<CancellationToken> {
+    fn slot_of(&self, permit: OwnedSemaphorePermit) -> RequestSlot {
+        let bytes = Arc::clone(&self.answer_bytes);
+        let mut taken = Vec::new();
+        let room = Room::new(move |more| {
+            let more = u32::try_from(more).ok();
+            let more = more.and_then(|it| Arc::clone(&bytes).try_acquire_many_owned(it).ok());
+            let fits = more.is_some();
+            taken.extend(more);
+            fits
+        });
+        RequestSlot {
+            permit: Some(permit),
+            cancelled: self.gone.child_token(),
+            room,
+        }
+    }
+
+    /// Returns the token that cancels a request, and the room of its answer.
+    pub(crate) fn of(&self, id: &RequestId) -> Option<(CancellationToken, Weak<Room>)> {
         let requests = self.requests();
-        Some(requests.get(id)?.cancelled.clone())
+        let slot = requests.get(id)?;
+        Some((slot.cancelled.clone(), Arc::downgrade(&slot.room)))
     }
 
     /// Cancels a request. Its slot and its id are free when it [ends](Self::end): what it
@@ -168,7 +191,7 @@ mod tests {
         let (id, ping) = (RequestId::Number(1), request("ping"));
         in_flight.begin(&id, &ping).await.unwrap();
         assert_eq!(in_flight.begin(&id, &ping).await, Err(BeginError::SameId));
-        let first = in_flight.cancellation(&id).unwrap();
+        let (first, _) = in_flight.of(&id).unwrap();
         in_flight.cancel(&id);
         assert!(first.is_cancelled());
         let mut second = pin!(in_flight.begin(&id, &ping));
@@ -215,5 +238,21 @@ mod tests {
         assert!(waiting.as_mut().poll(&mut task).is_pending());
         in_flight.end(&ids(3));
         waiting.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn answers_share_bytes_and_give_them_back_when_they_are_written() {
+        let in_flight = InFlight::new(CancellationToken::new());
+        let [one, other] = [1, 2].map(RequestId::Number);
+        for id in [&one, &other] {
+            in_flight.begin(id, &request("ping")).await.unwrap();
+        }
+        let fits = |id, bytes| in_flight.of(id).unwrap().1.upgrade().unwrap().fit(bytes);
+        assert!(fits(&one, 1) && fits(&one, ANSWER_BYTES - 10));
+        assert!(fits(&other, 10) && !fits(&other, 11) && !fits(&other, usize::MAX));
+        let written = in_flight.end(&one);
+        assert!(!fits(&other, 11));
+        drop(written);
+        assert!(fits(&other, ANSWER_BYTES));
     }
 }

@@ -59,7 +59,7 @@ impl MessageReader {
                         if answered {
                             // With it, the client would take this for the answer to a
                             // request in flight.
-                            let id = id.filter(|id| self.in_flight.cancellation(id).is_none());
+                            let id = id.filter(|id| self.in_flight.of(id).is_none());
                             self.refuse(ErrorData::new(code, message, None), id).await;
                         }
                     }

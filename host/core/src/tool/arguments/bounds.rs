@@ -217,6 +217,11 @@ impl SchemaSize {
         Ok(size)
     }
 
+    /// Returns the times that patterns are tried on a text.
+    pub(super) fn patterns(self) -> usize {
+        self.patterns
+    }
+
     /// Adds what a schema itself has.
     fn add(
         &mut self,

@@ -283,6 +283,7 @@ fn keeps_no_compiler_where_others_may_write() {
         ("cache", "nobody else may write in it"),
         ("cache/environments", "nobody else may write in it"),
         ("", "nobody else may write in it"),
+        ("own", "nobody else may write in it"),
         ("off", "`SKILLHOST_CACHE` is `off`"),
         ("project/cache", "lies in the project"),
     ] {
@@ -294,6 +295,19 @@ fn keeps_no_compiler_where_others_may_write() {
                 assert_eq!(machine.build().code, 0);
                 let folder = match place {
                     "" => machine.environments()[0].clone(),
+                    // What later builds of this project take up.
+                    "own" => {
+                        let all = fs::read_dir(machine.path("cache/environments")).unwrap();
+                        let mut all = all.map(|entry| entry.unwrap().path());
+                        let is_own = |path: &PathBuf| {
+                            path.file_name()
+                                .unwrap()
+                                .to_str()
+                                .unwrap()
+                                .starts_with("project-")
+                        };
+                        all.find(is_own).unwrap()
+                    }
                     _ => machine.path(place),
                 };
                 fs::set_permissions(folder, Permissions::from_mode(0o770)).unwrap();

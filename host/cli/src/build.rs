@@ -111,6 +111,13 @@ pub(crate) async fn build(
         terminal::complain(advice);
     }
     let _lock = project.lock()?;
+    let functions = match project.language {
+        // Their runtime is most of the component, and no edit changes it.
+        Language::Python | Language::JavaScript => {
+            Some(environment::project_folder(&project)?.join("functions"))
+        }
+        Language::Rust | Language::C => None,
+    };
     let component = match project.language {
         Language::Rust => rust::build(&project, purpose)?,
         Language::Python => python::build(&project)?,
@@ -119,12 +126,9 @@ pub(crate) async fn build(
     };
     let component = sections::add(&project, &component)?;
     let inspection = inspect::inspector(&component).compile_time(COMPILE_TIME);
-    let inspection = match project.language {
-        // Their runtime is most of the component, and no edit changes it.
-        Language::Python | Language::JavaScript => {
-            inspection.functions(environment::project_folder(&project)?.join("functions"))
-        }
-        Language::Rust | Language::C => inspection,
+    let inspection = match functions {
+        Some(file) => inspection.functions(file),
+        None => inspection,
     };
     let start = Instant::now();
     let inspection = inspection

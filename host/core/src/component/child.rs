@@ -20,6 +20,9 @@ use crate::delegate::{self, ChildHandle};
 /// takes a quarter of it.
 const MEMORY: u64 = 8 << 30;
 
+/// The most bytes of its error that are taken from a process.
+const MAX_MESSAGE: u64 = 4096;
+
 /// A process of the program with one task.
 pub struct ChildProcess<'a> {
     /// The program to start.
@@ -54,16 +57,23 @@ impl ChildProcess<'_> {
         let (answer, message) = thread::scope(|scope| {
             // A process that gave up does not read. Its exit status says why.
             scope.spawn(move || to_child.write_all(input));
-            let message = scope.spawn(move || read_up_to(errors, 4096));
-            let answer = read_up_to(output, self.max_output);
+            let message = scope.spawn(move || read_up_to(errors, MAX_MESSAGE));
+            let answer = read_up_to(output, self.max_output.saturating_add(1));
+            if answer.len() as u64 > self.max_output {
+                kill(&child);
+            }
             (answer, message.join().unwrap_or_default())
         });
-        if answer.len() as u64 == self.max_output {
-            kill(&child);
-        }
         let status = wait(&child)?;
         if watchdog.stop() {
             bail!("{purpose} it took longer than {:?}", self.time);
+        }
+        // It may have ended well before it was killed.
+        if answer.len() as u64 > self.max_output {
+            bail!(
+                "the {purpose} process wrote more than {} bytes",
+                self.max_output
+            );
         }
         match status.code() {
             Some(0) => Ok(answer),
@@ -171,4 +181,60 @@ pub fn limit_this_process(largest_file: u64) -> anyhow::Result<()> {
         rustix::process::setrlimit(resource, limit)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+
+    #[test]
+    fn a_process_has_bounded_time_and_says_a_bounded_number_of_bytes() {
+        let folder = tempfile::tempdir().unwrap();
+        let script = folder.path().join("script");
+        let run = |text: &str, time| {
+            std::fs::write(&script, text).unwrap();
+            let child = ChildProcess {
+                program: Path::new("/bin/sh"),
+                argument: script.to_str().unwrap(),
+                environment: Vec::new(),
+                purpose: "reading",
+                time,
+                max_output: 5,
+            };
+            match child.run(b"some input") {
+                Ok(answer) => String::from_utf8(answer).unwrap(),
+                Err(error) => format!("{error:#}"),
+            }
+        };
+        let start = Instant::now();
+        let long = Duration::from_secs(60);
+        let too_much = "the reading process wrote more than 5 bytes";
+        for (text, expected) in [
+            ("head -c 4", "some"),
+            ("printf 12345", "12345"),
+            ("printf 123456", too_much),
+            ("printf 123456; exec sleep 100", too_much),
+            ("exec yes", too_much),
+            (
+                "exec yes '' >&2",
+                "the reading process exceeded its limits: signal: 13 (SIGPIPE)",
+            ),
+            ("echo why >&2; exit 3", "why"),
+            (
+                "kill -9 $$",
+                "the reading process exceeded its limits: signal: 9 (SIGKILL)",
+            ),
+        ] {
+            assert_eq!(run(text, long), expected, "{text}");
+        }
+        let late = "reading it took longer than 300ms";
+        for text in ["exec sleep 100", "exec >&- 2>&-; exec sleep 100"] {
+            assert_eq!(run(text, Duration::from_millis(300)), late, "{text}");
+        }
+        let message = run("head -c 9000 /dev/zero | tr '\\0' x >&2; exit 1", long);
+        assert_eq!(message.len() as u64, MAX_MESSAGE);
+        assert!(start.elapsed() < Duration::from_secs(30));
+    }
 }

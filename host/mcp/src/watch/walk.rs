@@ -160,3 +160,29 @@ impl Turns {
         Some((round.start.elapsed(), round.unwatched))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bounded_number_of_names_waits() {
+        let mut walk = Walk::new(Task {
+            path: PathBuf::from("/r"),
+            root: 0,
+            depth: 0,
+            deepest: 9,
+            since: FileTime::now(),
+            kind: TaskKind::New,
+        });
+        let names = |count| vec![OsString::from("a"); count];
+        assert!(walk.push(PathBuf::from("/r"), names(MOST_NAMES - 1)));
+        assert!(walk.push(PathBuf::from("/r/b"), names(1)));
+        assert!(!walk.push(PathBuf::from("/r/b/a"), names(2)));
+        // Each that is visited makes room for another.
+        assert_eq!(walk.step(), Some((PathBuf::from("/r/b/a"), 2)));
+        assert!(walk.push(PathBuf::from("/r/b/a"), names(1)));
+        let left = std::iter::from_fn(|| walk.step()).count();
+        assert_eq!(left, MOST_NAMES);
+    }
+}

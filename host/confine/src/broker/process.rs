@@ -1,6 +1,6 @@
 //! The broker's own side: checks each request, and does what it asks for. It is confined
-//! too, as far as one can be that opens and starts: it writes nothing but new files in the
-//! output folder, and reaches no network.
+//! too, as far as one can be that opens and starts: it makes files beside the output folder
+//! and the audit log, removes files beside the Unix socket, and reaches no network.
 
 use std::ffi::{OsStr, OsString};
 use std::io;

@@ -99,6 +99,10 @@ fn leave_terminal() {
         // SAFETY: it takes a number alone.
         unsafe { libc::ioctl(terminal.as_raw_fd(), libc::TIOCNOTTY) };
     }
+    let status = std::fs::read_to_string("/proc/self/stat").unwrap();
+    // After the name, which may have spaces.
+    let terminal = status.rsplit(") ").next().unwrap().split(' ').nth(4);
+    assert_eq!(terminal, Some("0"), "this process has a terminal");
 }
 
 fn socket(kind: i32) -> usize {

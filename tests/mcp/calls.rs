@@ -285,8 +285,8 @@ fn answers_that_nobody_reads_have_a_bounded_number_of_bytes() {
     }
     let lines: Vec<String> = lines.map(Result::unwrap).collect();
     let (large, refused): (Vec<_>, Vec<_>) = lines.iter().partition(|line| line.len() > 8 << 20);
-    // 256 MiB, and what one more answer may have given back by now.
-    assert!((28..=33).contains(&large.len()), "{}", large.len());
+    // 256 MiB, and what the first to be read may have given back to the last calls.
+    assert!((28..45).contains(&large.len()), "{}", large.len());
     assert_eq!(refused.len(), CALLS - large.len());
     for line in refused {
         assert!(

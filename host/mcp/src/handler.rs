@@ -101,7 +101,8 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         let view = ClientView::new(&self.live, &context);
-        progress::run(&context, tools::list(&view, request)).await
+        let room = AnswerRoom::of(&context);
+        progress::run(&context, tools::list(&view, request, room)).await
     }
 
     async fn call_tool(

@@ -142,7 +142,8 @@ pub(crate) async fn read(
         let read = resources.read(&uri.skill, &path).await;
         let bytes = read.as_ref().map_or(0, |contents| match contents {
             Contents::Text(text) => text.len(),
-            Contents::Binary(bytes) => bytes.len(),
+            // In base64.
+            Contents::Binary(bytes) => bytes.len().div_ceil(3) * 4,
         });
         room.fit(bytes)?;
         Ok(read.map(|contents| {

@@ -32,10 +32,6 @@ use skillhost::{CallError, Caller, Definition, Output};
 /// Guards against: a record of brackets, which takes fifty times its size once read.
 const RECORD_VALUES: usize = 200_000;
 
-/// The bytes that a value of a record takes at most besides its text, as an object of
-/// one field, which has a table of its own.
-const VALUE_BYTES: usize = 500;
-
 /// The longest time that an answer waits for the note on scripts. Guards against: a tool
 /// that judges scripts without end, or waits for its turn.
 const NOTE_TIME: Duration = Duration::from_secs(1);
@@ -44,6 +40,7 @@ const NOTE_TIME: Duration = Duration::from_secs(1);
 pub(crate) async fn list(
     live: &ClientView<'_>,
     request: Option<PaginatedRequestParams>,
+    room: AnswerRoom,
 ) -> Result<ListToolsResult, ErrorData> {
     let host = live.host_to_list().await;
     let definitions = run_blocking(move || host.definitions()).await?;
@@ -51,6 +48,7 @@ pub(crate) async fn list(
     let (page, next) = page::cut(definitions, cursor.as_deref(), |definition| {
         &definition.name
     })?;
+    room.fit(page.iter().map(size).sum())?;
     let tools = page.into_iter().map(tool).collect();
     let mut result = ListToolsResult::with_all_items(tools);
     result.next_cursor = next;
@@ -101,8 +99,20 @@ pub(crate) async fn call(
         Err(error @ CallError::UnknownTool { .. }) => {
             Err(ErrorData::invalid_params(error.to_string(), None))
         }
-        Err(error) => Ok(failure(error.model_text(), error.model_help())),
+        Err(error) => {
+            let text = error.model_text();
+            room.fit(text.len())?;
+            Ok(failure(text, error.model_help()))
+        }
     }
+}
+
+/// Returns the most bytes that a definition takes in memory.
+fn size(definition: &Definition) -> usize {
+    let texts = [&definition.name, &definition.title, &definition.description];
+    let schemas = std::iter::once(&definition.input_schema).chain(&definition.output_schema);
+    let schemas = schemas.map(values::size_of_object);
+    texts.map(String::len).into_iter().chain(schemas).sum()
 }
 
 /// Converts a definition to the protocol's shape.
@@ -146,7 +156,10 @@ fn answer(
         CallToolResult::success(blocks.collect())
     };
     if !structured {
-        return Ok(success(output.into_model_text()));
+        let text = output.into_model_text();
+        // A record's texts are escaped in it.
+        room.fit(text.len())?;
+        return Ok(success(text));
     }
     let json = output.record_json();
     let values = values::count(json.as_bytes());
@@ -154,7 +167,7 @@ fn answer(
         let text = format!("ERROR: the tool's record has more than {RECORD_VALUES} values");
         return Ok(failure(text, None));
     }
-    room.fit(output.size() + json.len() + values * VALUE_BYTES)?;
+    room.fit(output.size() + json.len() + values::bytes_of(values))?;
     Ok(match serde_json::from_str(&json) {
         Ok(record) => {
             let mut result = success(json);
@@ -204,6 +217,18 @@ mod tests {
         };
         assert!(in_room(r#"{"a": [1, 2, 3]}"#));
         assert!(!in_room(r#"{"a": [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]}"#));
+    }
+
+    #[test]
+    fn a_text_that_is_escaped_takes_room_as_it_is_sent() {
+        let in_room = |text: &str| {
+            let own = Room::new(|more| more < 5_000);
+            let room = AnswerRoom(Some(Arc::downgrade(&own)));
+            let output = Output::new(text, None, Form::Record);
+            answer(output, false, &room).is_ok()
+        };
+        assert!(in_room(&"x".repeat(1_000)));
+        assert!(!in_room(&"\u{1}".repeat(1_000)));
     }
 
     #[test]

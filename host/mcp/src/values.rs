@@ -2,9 +2,37 @@
 //! large once it is read. Two megabytes of `[],` are seven hundred thousand
 //! lists, which take 160 MiB and a second.
 
+use serde_json::{Map, Value};
+
 /// The most values in a message, twice as many as the largest arguments of a
 /// tool have. Guards against: a small message that takes much memory.
 pub(crate) const MESSAGE_VALUES: usize = 20_000;
+
+/// The bytes that a value takes at most besides its text, as an object of one field, which has
+/// a table of its own.
+const VALUE_BYTES: usize = 500;
+
+/// Returns the most bytes that so many values take in memory.
+pub(crate) fn bytes_of(values: usize) -> usize {
+    values * VALUE_BYTES
+}
+
+/// Returns the most bytes that a value takes in memory, with all in it.
+pub(crate) fn size(value: &Value) -> usize {
+    VALUE_BYTES
+        + match value {
+            Value::String(text) => text.len(),
+            Value::Array(parts) => parts.iter().map(size).sum(),
+            Value::Object(parts) => size_of_object(parts),
+            _ => 0,
+        }
+}
+
+/// The same for an object.
+pub(crate) fn size_of_object(object: &Map<String, Value>) -> usize {
+    let parts = object.iter();
+    parts.map(|(name, part)| name.len() + size(part)).sum()
+}
 
 /// Returns whether JSON has more values than a message may have.
 pub(crate) fn too_many(json: &[u8]) -> bool {
@@ -55,5 +83,17 @@ mod tests {
         assert!(!too_many(
             format!("[\"{}\"]", ",".repeat(MESSAGE_VALUES)).as_bytes()
         ));
+    }
+
+    #[test]
+    fn a_value_takes_memory_for_itself_and_for_its_text() {
+        for (json, values, text) in [
+            ("1", 1, 0),
+            ("[1, []]", 3, 0),
+            (r#"{"ab": ["abc", {"d": null}]}"#, 5, 6),
+        ] {
+            let value = serde_json::from_str(json).unwrap();
+            assert_eq!(size(&value), bytes_of(values) + text, "{json}");
+        }
     }
 }

@@ -98,6 +98,8 @@ attempts! {
     "make a nameless file in /tmp" => |_| open_text("/tmp", O_WRONLY | O_TMPFILE);
     "make a file beside the output folder" => |g| open(g.at("out/attempt"), NEW);
     "make a file beside the socket" => |g| open(g.at("run/attempt"), NEW);
+    "write a file beside the output folder" => |g| open(g.at("out/spare"), O_WRONLY);
+    "write a file beside the socket" => |g| open(g.at("run/spare"), O_WRONLY);
     "remove a file beside the output folder" => |g| call(SYS_unlinkat, &[HERE, g.at("out/spare"), 0]);
     "remove a file beside the socket" => |g| call(SYS_unlinkat, &[HERE, g.at("run/spare"), 0]);
     "make a file by creat" => |g| call(SYS_creat, &[g.at("secret/created"), 0o600]);

@@ -1,6 +1,7 @@
 //! The broker's own side: checks each request, and does what it asks for. It is confined
-//! too, as far as one can be that opens and starts: it makes files beside the output folder
-//! and the audit log, removes files beside the Unix socket, and reaches no network.
+//! too, as far as one can be that opens and starts: it writes in and below the folders that
+//! the output folder and the audit log lie in, removes files in that of the Unix socket, and
+//! reaches no network.
 
 use std::ffi::{OsStr, OsString};
 use std::io;

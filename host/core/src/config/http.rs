@@ -99,7 +99,7 @@ declare! {
 
         /// Bytes of answers, from their making until they are written. The server
         /// drops one that does not fit, and answers that it is busy.
-        answers: usize, Bytes "256MiB" in 64 << 10, u64::MAX;
+        answers: usize, Bytes "256MiB" in 1 << 20, u64::MAX;
         against "peers that ask and do not read"
 
         /// Streams of changes at a time, which are no

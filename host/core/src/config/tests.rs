@@ -216,7 +216,7 @@ fn names_each_problem_with_its_line() {
         ),
         (
             "[http]\nanswers = 1",
-            "`skillhost.toml`, line 2: `answers` is at least 64 KiB: with less, the server would not send its lists",
+            "`skillhost.toml`, line 2: `answers` is at least 1 MiB: with less, the server would not send its lists",
         ),
         (
             "[limits]\nmemory = -1",

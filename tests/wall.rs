@@ -79,10 +79,12 @@ fn each_thread_of_a_server_is_confined_unless_the_operator_says_otherwise() {
         );
         if filters != "0" {
             assert!(has("NoNewPrivs").iter().all(|value| value == "1"));
-            // Nothing, or root's right to open files of other users.
+            // Nothing, or root's rights to open files of other users.
+            let own = of_threads(std::process::id(), "CapEff");
+            let own = u64::from_str_radix(&own[0], 16).unwrap();
             for kept in has("CapEff").iter().chain(&has("CapPrm")) {
                 let kept = u64::from_str_radix(kept, 16).unwrap();
-                assert_eq!(kept & !0b110, 0, "{arguments:?}");
+                assert_eq!(kept, own & 0b110, "{arguments:?}");
             }
         }
         client.end();
@@ -144,6 +146,8 @@ fn the_log_says_which_parts_of_the_wall_are_up() {
     let parts = "this process is confined by ";
     assert!(run.stderr.contains(parts), "{run:?}");
     assert!(run.stderr.contains("a filter of system calls"), "{run:?}");
+    let dropped = run.stderr.contains("capabilities dropped");
+    assert_eq!(dropped, is_root(), "{run:?}");
     // A server says besides that a wall holds root less well.
     let run = program.run_with(&["serve", "--skills", "skills"], &session(&[]));
     assert_eq!(run.code, 0, "{run:?}");
@@ -419,5 +423,46 @@ fn linked_skills_and_the_home_are_read_behind_the_wall_without_a_broker() {
         let call = ["call", "--config", "c.toml"];
         let run = program.run(&[&call, arguments].concat());
         assert_eq!((run.code, run.stdout.trim_end()), (0, expected), "{run:?}");
+    }
+}
+
+#[test]
+fn a_strangers_component_is_compiled_for_a_confined_process_as_for_others() {
+    let program = program();
+    let guest = fs::read(crate::support::guests().join("scripted.wasm")).unwrap();
+    program.write("tools/scripted.wasm", &guest);
+    program.write("bad/cut.wasm", &guest[..5000]);
+    program.write("c.toml", "grants.\"scripted.wasm\".skills = [\"*\"]\n");
+    program.write("late.toml", "compile_time = \"1ms\"\n");
+    let script = ["scripted_run", "skill_name=a", "script=stat-at 0 none -"];
+    for (arguments, code, says) in [
+        (
+            &["--tools", "tools", "--config", "c.toml"][..],
+            0,
+            "!no-entry",
+        ),
+        (&["--tools", "bad"], 2, "cut.wasm"),
+        (
+            &["--tools", "tools", "--config", "late.toml"],
+            2,
+            "took longer than 1ms",
+        ),
+    ] {
+        let runs = ["auto", "off"].map(|confine| {
+            let call = ["call", "--skills", "skills", "--confine", confine];
+            let mut command = program.command(&[&call, arguments, &script].concat());
+            // Nothing is in it yet.
+            let cache = tempfile::tempdir().unwrap();
+            command.env("SKILLHOST_CACHE", cache.path());
+            finish(command, "")
+        });
+        let [confined, other] = runs;
+        assert_eq!(confined.code, code, "{arguments:?}: {confined:?}");
+        let said = format!("{}{}", confined.stdout, confined.stderr);
+        assert!(said.contains(says), "{arguments:?}: {confined:?}");
+        assert_eq!(
+            (confined.stdout, confined.stderr),
+            (other.stdout, other.stderr)
+        );
     }
 }

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
-use std::fs;
+use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::symlink;
@@ -20,12 +20,19 @@ pub(crate) struct Copy {
     pub(crate) target: PathBuf,
     /// Changed files, as they were.
     changed: RefCell<BTreeMap<PathBuf, Vec<u8>>>,
+    /// Keeps other runs away: they would take each other's changes for the checkout's.
+    _lock: File,
 }
 
 impl Copy {
     /// Makes the copy, or brings it up to date: files that are the same keep their
     /// times, so that cargo builds only what has changed.
     pub(crate) fn of(root: &Path) -> Result<Self> {
+        let folder = root.join("target/faults");
+        fs::create_dir_all(&folder)?;
+        let lock = File::create(folder.join("lock"))?;
+        lock.try_lock()
+            .context("another run works in `target/faults`; wait for its end")?;
         let mut git = Command::new("git");
         git.current_dir(root).args([
             "ls-files",
@@ -58,6 +65,7 @@ impl Copy {
             to,
             target,
             changed: RefCell::default(),
+            _lock: lock,
         })
     }
 

@@ -1,7 +1,8 @@
 //! The program `skillhost` as it is, and one thing more: its first call runs native code, as
 //! a guest could that has broken out of its sandbox. That code tries all of the table from
-//! inside the serving process, behind its wall. `judge` starts this program as that one, and
-//! judges what it reached. Nothing of this is in the program `skillhost`.
+//! inside the serving process, behind its wall; and so from the compiling process and the
+//! broker. `judge` starts this program as that one, and judges what it reached. Nothing of
+//! this is in the program `skillhost`.
 //!
 //! Each attempt is harmless where it succeeds: it touches files, processes and sockets that
 //! the judge made, or asks the kernel for what cannot be.
@@ -14,6 +15,8 @@
     )
 )]
 
+#[cfg(target_arch = "x86_64")]
+mod field;
 #[cfg(target_arch = "x86_64")]
 mod ground;
 #[cfg(target_arch = "x86_64")]

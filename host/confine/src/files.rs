@@ -12,7 +12,7 @@ use landlock::{
 use crate::{Profile, WallReport};
 
 /// The version whose rules are asked for. A kernel with an older one lacks rules that the
-/// filter of system calls has in their place.
+/// filter of system calls has in their place, but for the signals of the broker.
 const NEWEST: ABI = ABI::V7;
 
 #[derive(Debug)]

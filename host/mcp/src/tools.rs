@@ -197,6 +197,13 @@ mod tests {
         Output::new("", Some(details.to_owned()), Form::Record)
     }
 
+    /// Returns whether an answer takes less than 5,000 bytes.
+    fn fits(output: Output, structured: bool) -> bool {
+        let own = Room::new(|more| more < 5_000);
+        let room = AnswerRoom(Some(Arc::downgrade(&own)));
+        answer(output, structured, &room).is_ok()
+    }
+
     #[test]
     fn refuses_a_record_that_would_take_too_much_memory() {
         let many = format!(r#"{{"a": [{}0]}}"#, "0,".repeat(200_000));
@@ -210,23 +217,14 @@ mod tests {
 
     #[test]
     fn the_values_of_a_record_take_room_besides_their_text() {
-        let in_room = |details: &str| {
-            let own = Room::new(|more| more < 5_000);
-            let room = AnswerRoom(Some(Arc::downgrade(&own)));
-            answer(output(details), true, &room).is_ok()
-        };
+        let in_room = |details| fits(output(details), true);
         assert!(in_room(r#"{"a": [1, 2, 3]}"#));
         assert!(!in_room(r#"{"a": [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]}"#));
     }
 
     #[test]
     fn a_text_that_is_escaped_takes_room_as_it_is_sent() {
-        let in_room = |text: &str| {
-            let own = Room::new(|more| more < 5_000);
-            let room = AnswerRoom(Some(Arc::downgrade(&own)));
-            let output = Output::new(text, None, Form::Record);
-            answer(output, false, &room).is_ok()
-        };
+        let in_room = |text: &str| fits(Output::new(text, None, Form::Record), false);
         assert!(in_room(&"x".repeat(1_000)));
         assert!(!in_room(&"\u{1}".repeat(1_000)));
     }

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use crate::sandbox::{RawDefinition, RawForm, Sandbox};
 use crate::text::line::Line;
-use crate::tool::arguments::Schema;
+use crate::tool::arguments::{Schema, number_of_values};
 use crate::tool::limits::{self, Limits};
 use crate::tool::{Definition, FolderRule, Form, Stop};
 
@@ -44,7 +44,7 @@ pub(crate) fn check_schemas(definitions: &[Definition]) -> anyhow::Result<()> {
     let schemas = definitions.iter();
     let schemas =
         schemas.flat_map(|tool| iter::once(&tool.input_schema).chain(&tool.output_schema));
-    let all: usize = schemas.flat_map(Map::values).map(values).sum();
+    let all: usize = schemas.flat_map(Map::values).map(number_of_values).sum();
     ensure!(
         all <= limits::DEFINITIONS_VALUES,
         "the schemas of its tools have more than {} values together",
@@ -65,15 +65,6 @@ pub(crate) fn check_schemas(definitions: &[Definition]) -> anyhow::Result<()> {
         compile().with_context(|| format!("in its tool `{}`", definition.name))?;
     }
     Ok(())
-}
-
-/// Returns the number of values in a value, with itself.
-fn values(value: &Value) -> usize {
-    1 + match value {
-        Value::Array(parts) => parts.iter().map(values).sum(),
-        Value::Object(parts) => parts.values().map(values).sum(),
-        _ => 0,
-    }
 }
 
 fn check_size(definitions: &[RawDefinition]) -> anyhow::Result<()> {

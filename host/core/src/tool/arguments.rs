@@ -19,6 +19,7 @@ use normalize::{drop_absent, make_integers, takes_null};
 use plain::PlainProperties;
 use words::{in_words, short};
 
+pub(crate) use bounds::number_of_values;
 pub use bounds::{BoundedValidator, Misfit};
 
 /// The most bytes of arguments that are read. Guards against: a caller that floods
@@ -86,7 +87,7 @@ impl Schema {
     /// Returns the number of its patterns. Those within `anyOf` or `oneOf` count once more for
     /// each such keyword around them.
     pub(crate) fn patterns(&self) -> usize {
-        self.size.patterns()
+        self.size.patterns
     }
 
     /// Takes a schema that was checked when its component was first loaded.

@@ -63,7 +63,7 @@ pub(super) struct SchemaSize {
     /// The times that values of the schema are tried, of all together.
     checks: usize,
     /// Those of patterns, and those of `uniqueItems`.
-    patterns: usize,
+    pub(super) patterns: usize,
     unique: usize,
     /// The most bytes of the schema that an error copies.
     copied: usize,
@@ -170,6 +170,11 @@ impl ValueSize {
     }
 }
 
+/// Returns the number of values in a value, with itself.
+pub(crate) fn number_of_values(value: &Value) -> usize {
+    ValueSize::of(value).values
+}
+
 /// A value of a schema.
 struct Part<'s> {
     value: &'s Value,
@@ -215,11 +220,6 @@ impl SchemaSize {
             part.push_parts(&mut rest);
         }
         Ok(size)
-    }
-
-    /// Returns the times that patterns are tried on a text.
-    pub(super) fn patterns(self) -> usize {
-        self.patterns
     }
 
     /// Adds what a schema itself has.

@@ -37,7 +37,7 @@ const SKILLS: Pending = Pending {
 };
 
 /// A root with skills, and what is noticed of it.
-struct Root {
+pub(super) struct Root {
     folder: TempDir,
     pending: Arc<PendingChanges>,
     counts: Arc<Mutex<FolderCounts>>,
@@ -60,7 +60,7 @@ impl Root {
     }
 
     /// Returns a watcher that does not run yet.
-    fn prepared(most: usize) -> (Self, Watcher) {
+    pub(super) fn prepared(most: usize) -> (Self, Watcher) {
         let folder = tempfile::tempdir().unwrap();
         for skill in 0..5 {
             let inner = folder
@@ -104,7 +104,7 @@ impl Root {
         }
     }
 
-    fn path(&self, path: &str) -> PathBuf {
+    pub(super) fn path(&self, path: &str) -> PathBuf {
         self.folder.path().join(path)
     }
 

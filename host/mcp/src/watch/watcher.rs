@@ -24,6 +24,9 @@ use super::walk::{Task, TaskKind, Turns, Walk};
 use super::watches::{WatchBound, WatchState, Watches};
 use crate::live::FolderCounts;
 
+#[cfg(test)]
+mod tests;
+
 /// The time between checks that the configured folders were not replaced: there is
 /// no event for that. Also the time between two rounds of turns.
 const CHECK_INTERVAL: Duration = Duration::from_millis(500);

@@ -13,8 +13,8 @@ use crate::program::CHILD;
 use crate::table::TABLE;
 
 /// Attempts that a machine may refuse to everybody, or has no such thing for: at most this
-/// many of the table reach nothing without a wall. For a user without rights these are 44.
-const FEW: usize = 48;
+/// many of the table reach nothing without a wall. For a user without rights these are 40.
+const FEW: usize = 44;
 
 /// What a process may do that reads a stranger's component.
 const KEPT_BY_CHILD: [&str; 1] = ["keeps looking at its own limit"];

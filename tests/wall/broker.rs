@@ -104,13 +104,16 @@ fn the_broker_opens_what_lies_in_the_operators_folders_and_nothing_else() {
 #[test]
 fn the_broker_starts_one_task_with_a_bound_and_ends_it() {
     let program = Program::new();
-    let allowed = Allowed {
-        time: Duration::from_millis(200),
-        ..Allowed::default()
+    let broker = |time| {
+        let allowed = Allowed {
+            time,
+            ..Allowed::default()
+        };
+        broker(program.folder.path(), allowed)
     };
-    let broker = broker(program.folder.path(), allowed);
+    let [brief, patient] = [Duration::from_millis(200), PATIENCE].map(broker);
     let variables = |name: &str| vec![(name.to_owned(), "1".to_owned())];
-    let start = |variables| {
+    let start_by = |broker: &Broker, variables| {
         let (input, ours) = std::io::pipe().unwrap();
         let (output, its) = std::io::pipe().unwrap();
         let errors = its.try_clone().unwrap();
@@ -118,6 +121,7 @@ fn the_broker_starts_one_task_with_a_bound_and_ends_it() {
         let child = broker.start_child(variables, streams)?;
         std::io::Result::Ok((child, ours, output))
     };
+    let start = |variables| start_by(&brief, variables);
     for name in ["LD_PRELOAD", "SKILLHOST_COMPILED_FUNCTIONS", "PATH"] {
         let error = start(variables(name)).unwrap_err();
         assert_eq!(
@@ -143,12 +147,14 @@ fn the_broker_starts_one_task_with_a_bound_and_ends_it() {
     };
     assert_eq!(status.code(), Some(1), "{said}");
     // It waits for a component that never comes: its time ends it, or whoever asked.
-    for is_killed in [false, true] {
-        let (mut child, _input, mut output) = start(Vec::new()).unwrap();
+    for (broker, is_killed) in [(&brief, false), (&patient, true)] {
+        let (mut child, _input, mut output) = start_by(broker, Vec::new()).unwrap();
+        let start = Instant::now();
         if is_killed {
             child.kill();
         }
         assert_eq!(output.read_to_string(&mut String::new()).unwrap(), 0);
+        assert!(start.elapsed() < PATIENCE);
         let status = loop {
             match child.try_wait().unwrap() {
                 Some(status) => break status,
@@ -173,6 +179,9 @@ fn the_broker_opens_the_audit_log_by_its_name_and_no_other_file() {
     };
     let broker = broker(program.folder.path(), allowed);
     for rotated in ["log.1", "log.2"] {
+        drop(broker.open_log().unwrap());
+        let mode = fs::metadata(at("log")).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
         // Those of two processes, which append in turn.
         let mut logs = [(); 2].map(|()| fs::File::from(broker.open_log().unwrap()));
         for (log, part) in [(0, "log"), (1, "."), (0, &rotated[4..])] {

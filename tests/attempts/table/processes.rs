@@ -20,8 +20,13 @@ fn held(ground: &Ground) -> usize {
     call(SYS_pidfd_open, &[ground.victim, 0]).map_or(NONE, |held| held as usize)
 }
 
+/// Makes a process. Who is told that its rights do not suffice has got as far as the kernel:
+/// no filter was in the way.
 fn clone(flags: i32) -> Answer {
-    fork_by(SYS_clone, &[(flags | SIGCHLD) as usize])
+    match fork_by(SYS_clone, &[(flags | SIGCHLD) as usize]) {
+        Err(EPERM) => Ok(0),
+        answer => answer,
+    }
 }
 
 fn unshare(flags: i32) -> Answer {
@@ -96,6 +101,8 @@ attempts! {
     "make a namespace of networks" => |_| clone(CLONE_NEWNET);
     "make a namespace of processes" => |_| clone(CLONE_NEWPID);
     "make a namespace of names" => |_| clone(CLONE_NEWUTS);
+    "make a namespace of messages" => |_| clone(CLONE_NEWIPC);
+    "make a namespace of control groups" => |_| clone(CLONE_NEWCGROUP);
     "leave the namespace of users" => |_| unshare(CLONE_NEWUSER);
     "leave the namespace of mounts" => |_| unshare(CLONE_NEWNS);
     "leave the namespace of networks" => |_| unshare(CLONE_NEWNET);

@@ -1,5 +1,10 @@
 //! The broker outside of the wall: what it does for a confined process, and what not.
 
+use std::os::fd::AsRawFd as _;
+use std::os::unix::net::UnixListener;
+
+use skillhost_confine::broker::SocketPath;
+
 use super::*;
 
 /// Starts a broker for a folder.
@@ -99,6 +104,30 @@ fn the_broker_opens_what_lies_in_the_operators_folders_and_nothing_else() {
     for path in ["", "old", "gone"] {
         assert!(watch(path).is_err(), "{path}");
     }
+}
+
+#[test]
+fn the_broker_waits_for_nobody_who_holds_a_lease_of_a_file() {
+    let program = Program::new();
+    program.write("root/a", "text");
+    let file = program.folder.path().join("root/a");
+    let leased = fs::File::options().write(true).open(&file).unwrap();
+    for (command, value) in [
+        // `F_SETSIG`, which libc does not name: this process is told of those who wait by a
+        // signal that does nothing.
+        (10, libc::SIGURG),
+        (libc::F_SETLEASE, libc::F_WRLCK),
+    ] {
+        #[allow(unsafe_code, reason = "rustix has no call for it")]
+        // SAFETY: it takes numbers alone.
+        let done = unsafe { libc::fcntl(leased.as_raw_fd(), command, value) };
+        assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
+    }
+    let broker = broker(program.folder.path(), Allowed::default());
+    let refused = broker.open(handle(file.clone()).as_fd()).unwrap_err();
+    assert_eq!(refused.kind(), std::io::ErrorKind::WouldBlock);
+    drop(leased);
+    broker.open(handle(file).as_fd()).unwrap();
 }
 
 #[test]
@@ -302,8 +331,12 @@ fn what_the_broker_starts_has_its_three_streams_and_nothing_else() {
     let mut kept = descriptors(own);
     kept.retain(is_kept);
     let program = Program::new();
+    let socket = program.folder.path().join("socket");
+    let _listener = UnixListener::bind(&socket).unwrap();
     let allowed = Allowed {
         time: PATIENCE,
+        // It holds the file.
+        socket: Some(SocketPath(socket)),
         ..Allowed::default()
     };
     let broker = broker(program.folder.path(), allowed);

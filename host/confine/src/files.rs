@@ -35,13 +35,7 @@ impl Kind {
         match self {
             Self::Read => AccessFs::ReadFile | AccessFs::ReadDir,
             Self::WriteFile => AccessFs::ReadFile | AccessFs::WriteFile,
-            Self::KeepFiles => {
-                AccessFs::ReadFile
-                    | AccessFs::ReadDir
-                    | AccessFs::WriteFile
-                    | AccessFs::MakeReg
-                    | AccessFs::RemoveFile
-            }
+            Self::KeepFiles => AccessFs::WriteFile | AccessFs::MakeReg | AccessFs::RemoveFile,
             Self::MakeFiles => AccessFs::WriteFile | AccessFs::MakeReg | AccessFs::MakeDir,
             Self::RemoveFiles => AccessFs::RemoveFile.into(),
         }

@@ -60,7 +60,7 @@ impl Wall {
         self
     }
 
-    /// Lets the process make, read, replace and remove files in a folder.
+    /// Lets the process make, replace and remove files in a folder.
     #[must_use]
     pub fn keep_files(mut self, folder: impl Into<PathBuf>) -> Self {
         self.add(folder.into(), files::Kind::KeepFiles);

@@ -159,7 +159,8 @@ impl Office {
     /// Opens a regular file or a folder anew, for reading.
     fn open(&mut self, handle: BorrowedFd<'_>) -> io::Result<OwnedFd> {
         let link = self.allowed_link(handle)?;
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
+        // It waits for nobody who holds a lease of the file.
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
         Ok(rustix::fs::open(link, flags, Mode::empty())?)
     }
 

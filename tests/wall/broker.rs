@@ -123,11 +123,20 @@ fn the_broker_waits_for_nobody_who_holds_a_lease_of_a_file() {
         let done = unsafe { libc::fcntl(leased.as_raw_fd(), command, value) };
         assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
     }
-    let broker = broker(program.folder.path(), Allowed::default());
-    let refused = broker.open(handle(file.clone()).as_fd()).unwrap_err();
-    assert_eq!(refused.kind(), std::io::ErrorKind::WouldBlock);
+    let allowed = Allowed {
+        log: Some(LogPath(file.clone())),
+        ..Allowed::default()
+    };
+    let broker = broker(program.folder.path(), allowed);
+    let opens = || [broker.open(handle(file.clone()).as_fd()), broker.open_log()];
+    for refused in opens() {
+        let error = refused.unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock);
+    }
     drop(leased);
-    broker.open(handle(file).as_fd()).unwrap();
+    for opened in opens() {
+        opened.unwrap();
+    }
 }
 
 #[test]

@@ -156,10 +156,10 @@ impl Office {
         }
     }
 
-    /// Opens a regular file or a folder anew, for reading.
+    /// Opens a regular file or a folder anew, for reading. Waits for nobody who holds a lease
+    /// of it.
     fn open(&mut self, handle: BorrowedFd<'_>) -> io::Result<OwnedFd> {
         let link = self.allowed_link(handle)?;
-        // It waits for nobody who holds a lease of the file.
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
         Ok(rustix::fs::open(link, flags, Mode::empty())?)
     }
@@ -197,7 +197,7 @@ impl Office {
     fn open_log(&self) -> io::Result<OwnedFd> {
         let LogPath(log) = self.allowed.log.as_ref().ok_or(Errno::ACCESS)?;
         let flags = OFlags::RDWR | OFlags::APPEND | OFlags::CREATE | OFlags::CLOEXEC;
-        let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK;
         Ok(rustix::fs::open(log, flags, Mode::RUSR | Mode::WUSR)?)
     }
 

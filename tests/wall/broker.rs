@@ -2,8 +2,9 @@
 
 use std::os::fd::AsRawFd as _;
 use std::os::unix::net::UnixListener;
+use std::process::ExitStatus;
 
-use skillhost_confine::broker::SocketPath;
+use skillhost_confine::broker::{BrokeredChild, SocketPath};
 
 use super::*;
 
@@ -139,6 +140,18 @@ fn the_broker_waits_for_nobody_who_holds_a_lease_of_a_file() {
     }
 }
 
+/// Waits for the end of a child process.
+fn end_of(child: &mut BrokeredChild) -> ExitStatus {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status;
+        }
+        assert!(Instant::now() < until, "the child has not ended");
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
 #[test]
 fn the_broker_starts_one_task_with_a_bound_and_ends_it() {
     let program = Program::new();
@@ -175,14 +188,7 @@ fn the_broker_starts_one_task_with_a_bound_and_ends_it() {
     let mut said = String::new();
     output.read_to_string(&mut said).unwrap();
     assert!(!said.is_empty());
-    let until = Instant::now() + PATIENCE;
-    let status = loop {
-        assert!(Instant::now() < until);
-        match child.try_wait().unwrap() {
-            Some(status) => break status,
-            None => thread::sleep(Duration::from_millis(2)),
-        }
-    };
+    let status = end_of(&mut child);
     assert_eq!(status.code(), Some(1), "{said}");
     // It waits for a component that never comes: its time ends it, or whoever asked.
     for (broker, is_killed) in [(&brief, false), (&patient, true)] {
@@ -191,14 +197,9 @@ fn the_broker_starts_one_task_with_a_bound_and_ends_it() {
         if is_killed {
             child.kill();
         }
+        let status = end_of(&mut child);
         assert_eq!(output.read_to_string(&mut String::new()).unwrap(), 0);
         assert!(start.elapsed() < PATIENCE);
-        let status = loop {
-            match child.try_wait().unwrap() {
-                Some(status) => break status,
-                None => thread::sleep(Duration::from_millis(2)),
-            }
-        };
         assert_eq!(status.code(), None);
     }
     let running: Vec<_> = (0..17).map(|_| start(Vec::new())).collect();

@@ -114,8 +114,8 @@ fn the_broker_waits_for_nobody_who_holds_a_lease_of_a_file() {
     let file = program.folder.path().join("root/a");
     let leased = fs::File::options().write(true).open(&file).unwrap();
     for (command, value) in [
-        // `F_SETSIG`, which libc does not name: this process is told of those who wait by a
-        // signal that does nothing.
+        // `F_SETSIG`, for which libc has no name. The kernel signals that somebody waits;
+        // this signal does nothing.
         (10, libc::SIGURG),
         (libc::F_SETLEASE, libc::F_WRLCK),
     ] {

@@ -22,7 +22,7 @@ use crate::live::FolderCounts;
 const TICK: Duration = Duration::from_millis(20);
 
 /// The longest wait for a change.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Longer than all waits and rounds of a watcher that has little to look at.
 const LONG: Duration = Duration::from_millis(900);

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::super::tests::Root;
+use super::super::tests::{PATIENCE, Root};
 use super::*;
 
 /// Returns a watcher that has seen all there is, of a root with 16 folders.
@@ -29,8 +29,10 @@ fn folders_that_come_faster_than_they_are_visited_wait_up_to_a_bound_and_none_is
     watcher.read_events();
     assert!(watcher.tasks.is_empty());
     watcher.check_roots();
+    let start = Instant::now();
     while watcher.has_work() {
         watcher.work();
+        assert!(start.elapsed() < PATIENCE, "it has work left");
     }
     assert_eq!(watcher.watches.len(), 17);
 }
@@ -43,7 +45,10 @@ fn scans_after_the_first_take_half_of_a_thread() {
         watcher.read_events();
     }
     let (mut worked, mut taken) = (Duration::ZERO, Duration::ZERO);
+    let start = Instant::now();
     while watcher.has_work() {
+        // A machine without watches to spare would have it look in turns, for ever.
+        assert!(start.elapsed() < PATIENCE, "it has work left");
         let (begun, before) = (Instant::now(), time_of_thread());
         let until = watcher.work();
         worked += time_of_thread().saturating_sub(before);

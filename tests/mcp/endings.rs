@@ -5,6 +5,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::process::Stdio;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -23,7 +24,7 @@ fn signal(client: &Client, signal: Signal) {
 fn the_end_of_input_waits_for_calls_in_flight() {
     // Longer than rmcp waits.
     let program = folder("[limits]\ntime = \"6s\"\n");
-    for revision in [REVISIONS[0], NEWEST] {
+    let answers_all = |revision| {
         let mut client = with_guests(&program, &["unchecked.wasm"], revision);
         let mut sent = vec![client.send(
             "tools/call",
@@ -45,7 +46,12 @@ fn the_end_of_input_waits_for_calls_in_flight() {
         assert_eq!(answered, sent);
         let slept = messages.iter().find(|message| message["id"] == sent[0]);
         assert_eq!(slept.unwrap()["result"]["isError"], true);
-    }
+    };
+    thread::scope(|scope| {
+        for revision in [REVISIONS[0], NEWEST] {
+            scope.spawn(move || answers_all(revision));
+        }
+    });
 }
 
 #[test]
@@ -92,7 +98,7 @@ fn the_end_of_input_waits_for_messages_behind_a_large_answer() {
     drop(input);
     assert_eq!(answer(&mut answers)["id"], 2);
     // Long enough for a server that does not wait to be gone.
-    std::thread::sleep(Duration::from_millis(200));
+    thread::sleep(Duration::from_millis(200));
     for id in &ids {
         assert_eq!(answer(&mut answers)["id"], **id);
     }
@@ -143,7 +149,7 @@ fn a_signal_ends_the_server_and_the_guests() {
             "subscriptions/listen",
             json!({"notifications": {"toolsListChanged": true}}),
         );
-        std::thread::sleep(Duration::from_millis(200));
+        thread::sleep(Duration::from_millis(200));
         let start = Instant::now();
         signal(&busy, kind);
         assert_eq!(busy.wait(), Some(0));
@@ -164,7 +170,7 @@ fn a_hang_up_signal_ends_nothing() {
     for _ in 0..3 {
         assert_eq!(client.call("read_skill", read.clone())["isError"], false);
         signal(&client, Signal::HUP);
-        std::thread::sleep(Duration::from_millis(20));
+        thread::sleep(Duration::from_millis(20));
     }
     assert_eq!(client.call("read_skill", read)["isError"], false);
     let (_, code) = client.end();
@@ -191,7 +197,7 @@ fn a_waiting_request_is_answered_at_a_signal() {
         let call = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": call});
         writeln!(input, "{call}").unwrap();
     }
-    std::thread::sleep(Duration::from_secs(1));
+    thread::sleep(Duration::from_secs(1));
     server.signal(Signal::TERM);
     let mut answered = 0;
     while let Some(answer) = answer() {
@@ -253,13 +259,13 @@ fn a_client_that_closes_its_output_during_a_call_ends_the_server() {
         let looping = json!({"name": "raw_loop", "arguments": {"skill_name": "a", "path": ""}});
         let call = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": looping});
         writeln!(stdin, "{call}").unwrap();
-        std::thread::sleep(Duration::from_millis(200));
+        thread::sleep(Duration::from_millis(200));
         assert_eq!(child.try_wait(), None, "{kind}");
         let start = Instant::now();
         drop((answers, child.stderr.take()));
         while child.try_wait().is_none() {
             assert!(start.elapsed() < Duration::from_secs(5), "{kind}");
-            std::thread::sleep(Duration::from_millis(1));
+            thread::sleep(Duration::from_millis(1));
         }
         let audit = program.folder.path().join("audit.jsonl");
         let recorded = std::fs::read_to_string(&audit).unwrap();

@@ -307,7 +307,12 @@ mod tests {
         write("new");
         assert!(issuer.look().await);
         assert_eq!(known(), (true, false));
-        for (text, is_problem) in [(None, false), (Some("no keys"), true)] {
+        let good = set("new");
+        for (text, is_problem) in [
+            (None, false),
+            (Some("no keys"), true),
+            (Some(good.as_str()), false),
+        ] {
             if let Some(text) = text {
                 std::fs::write(&file, text).unwrap();
             }

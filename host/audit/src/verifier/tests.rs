@@ -1,5 +1,7 @@
 //! Every change of a log is tried: each byte, each removal, each swap, each cut.
 
+use std::thread;
+
 use sha2::{Digest as _, Sha256};
 use skillhost::internal::chain::{SIGNATURE, TORN};
 use skillhost::internal::hex;
@@ -156,7 +158,7 @@ fn finds_every_byte_that_is_removed_or_added() {
 fn finds_every_removal_swap_and_repetition_of_records() {
     let log = Log::new();
     let count = log.lines.len();
-    for at in 0..count {
+    let is_found = |at: usize| {
         // Lines up to any other are removed.
         for then in at + 1..=count {
             assert!(log.finds(at, b"", then), "lines {at} to {then} removed");
@@ -172,7 +174,12 @@ fn finds_every_removal_swap_and_repetition_of_records() {
             log.finds(at, &ended(&log.lines[at]), at),
             "line {at} repeated"
         );
-    }
+    };
+    // There are one and a half million.
+    thread::scope(|scope| {
+        scope.spawn(|| (0..count).step_by(2).for_each(is_found));
+        (1..count).step_by(2).for_each(is_found);
+    });
 }
 
 #[test]

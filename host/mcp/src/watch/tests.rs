@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{EventfdFlags, eventfd};
 use skillhost::Host;
 use tempfile::TempDir;
+use tokio::task::JoinSet;
 
 use super::configured::ConfiguredFolders;
 use super::pending::{Pending, PendingChanges};
@@ -123,79 +124,99 @@ impl Root {
 
 type Change = (&'static str, fn(&Path));
 
-/// Changes in the last skill.
-fn changes() -> Vec<Change> {
+/// Changes in the last skill. Those of a row need the ones before them.
+fn changes() -> Vec<Vec<Change>> {
     vec![
-        ("a file is written where it lies", |root| {
-            fs::write(root.join("skill-4/docs/deep/file"), "more").unwrap();
-        }),
-        ("a file is replaced by another", |root| {
-            fs::write(root.join("../outside/new"), "new").unwrap();
-            let file = root.join("skill-4/docs/deep/file");
-            fs::rename(root.join("../outside/new"), file).unwrap();
-        }),
-        ("a file is added", |root| {
-            fs::write(root.join("skill-4/docs/added"), "x").unwrap();
-        }),
-        ("a file is removed", |root| {
-            fs::remove_file(root.join("skill-4/docs/added")).unwrap();
-        }),
-        ("the mode of a file changes", |root| {
-            let mode = fs::Permissions::from_mode(0o600);
-            fs::set_permissions(root.join("skill-4/docs/deep/file"), mode).unwrap();
-        }),
-        ("a folder comes with what is in it", |root| {
-            fs::rename(root.join("../outside"), root.join("skill-4/docs/moved")).unwrap();
-        }),
-        ("a file is added to a folder that came", |root| {
-            fs::write(root.join("skill-4/docs/moved/inner/file"), "x").unwrap();
-        }),
-        ("a folder gets another name", |root| {
-            fs::rename(root.join("skill-4/docs"), root.join("skill-4/papers")).unwrap();
-        }),
-        ("a file is added to a folder with another name", |root| {
-            fs::write(root.join("skill-4/papers/deep/added"), "x").unwrap();
-        }),
-        ("a symlink is added", |root| {
-            symlink("file", root.join("skill-4/papers/deep/link")).unwrap();
-        }),
-        ("a skill is added", |root| {
-            fs::create_dir_all(root.join("skill-5/docs")).unwrap();
-        }),
-        ("a file is added to that skill", |root| {
-            fs::write(root.join("skill-5/docs/file"), "x").unwrap();
-        }),
-        ("a skill is removed", |root| {
-            fs::remove_dir_all(root.join("skill-4")).unwrap();
-        }),
+        vec![
+            ("a file is written where it lies", |root| {
+                fs::write(root.join("skill-4/docs/deep/file"), "more").unwrap();
+            }),
+            ("a file is replaced by another", |root| {
+                fs::write(root.join("../outside/new"), "new").unwrap();
+                let file = root.join("skill-4/docs/deep/file");
+                fs::rename(root.join("../outside/new"), file).unwrap();
+            }),
+            ("the mode of a file changes", |root| {
+                let mode = fs::Permissions::from_mode(0o600);
+                fs::set_permissions(root.join("skill-4/docs/deep/file"), mode).unwrap();
+            }),
+        ],
+        vec![
+            ("a file is added", |root| {
+                fs::write(root.join("skill-4/docs/added"), "x").unwrap();
+            }),
+            ("a file is removed", |root| {
+                fs::remove_file(root.join("skill-4/docs/added")).unwrap();
+            }),
+        ],
+        vec![
+            ("a folder comes with what is in it", |root| {
+                fs::rename(root.join("../outside"), root.join("skill-4/docs/moved")).unwrap();
+            }),
+            ("a file is added to a folder that came", |root| {
+                fs::write(root.join("skill-4/docs/moved/inner/file"), "x").unwrap();
+            }),
+        ],
+        vec![
+            ("a folder gets another name", |root| {
+                fs::rename(root.join("skill-4/docs"), root.join("skill-4/papers")).unwrap();
+            }),
+            ("a file is added to a folder with another name", |root| {
+                fs::write(root.join("skill-4/papers/deep/added"), "x").unwrap();
+            }),
+            ("a symlink is added", |root| {
+                symlink("file", root.join("skill-4/papers/deep/link")).unwrap();
+            }),
+        ],
+        vec![
+            ("a skill is added", |root| {
+                fs::create_dir_all(root.join("skill-5/docs")).unwrap();
+            }),
+            ("a file is added to that skill", |root| {
+                fs::write(root.join("skill-5/docs/file"), "x").unwrap();
+            }),
+            ("a skill is removed", |root| {
+                fs::remove_dir_all(root.join("skill-4")).unwrap();
+            }),
+        ],
     ]
 }
 
-#[tokio::test]
-async fn every_change_in_a_watched_folder_is_noticed() {
-    let root = Root::new(1_000);
-    root.wait_for(|counts| counts.in_turns == 0);
-    assert_eq!(root.next(LONG).await, None);
-    for (what, change) in changes() {
-        change(&root.path("skills"));
-        root.expect(SKILLS, what).await;
+/// Makes each change where no more than these folders are watched, and expects that it is
+/// noticed. Each row has a root of its own.
+async fn expect_each_change(bounds: &[usize]) {
+    let mut roots = JoinSet::new();
+    for most in bounds.iter().copied() {
+        for row in changes() {
+            roots.spawn(async move {
+                let root = Root::new(most);
+                let watched = most.min(16);
+                root.wait_for(|counts| {
+                    counts.watched == watched && counts.in_turns == 16 - watched
+                });
+                assert_eq!(root.next(LONG).await, None, "{most}");
+                for (what, change) in row {
+                    change(&root.path("skills"));
+                    root.expect(SKILLS, &format!("{what}, {most} watched"))
+                        .await;
+                }
+            });
+        }
+    }
+    while let Some(ended) = roots.join_next().await {
+        ended.unwrap();
     }
 }
 
 #[tokio::test]
+async fn every_change_in_a_watched_folder_is_noticed() {
+    expect_each_change(&[1_000]).await;
+}
+
+#[tokio::test]
 async fn every_change_beyond_the_bound_on_watches_is_noticed() {
-    let noticed = async |most| {
-        let root = Root::new(most);
-        root.wait_for(|counts| counts.watched == most && counts.in_turns == 16 - most);
-        assert_eq!(root.next(LONG).await, None, "{most}");
-        for (what, change) in changes() {
-            change(&root.path("skills"));
-            root.expect(SKILLS, &format!("{what}, {most} watched"))
-                .await;
-        }
-    };
     // The root and four skills, the root alone, and nothing.
-    tokio::join!(noticed(5), noticed(1), noticed(0));
+    expect_each_change(&[5, 1, 0]).await;
 }
 
 #[tokio::test]
@@ -214,7 +235,7 @@ async fn skills_own_folders_are_watched_before_those_in_them() {
 #[tokio::test]
 async fn a_change_before_a_folder_is_watched_is_noticed() {
     for most in [1_000, 5] {
-        for (what, change) in changes().into_iter().take(3) {
+        for (what, change) in changes().into_iter().flatten().take(4) {
             let (root, watcher) = Root::prepared(most);
             change(&root.path("skills"));
             root.run(watcher);
@@ -225,14 +246,15 @@ async fn a_change_before_a_folder_is_watched_is_noticed() {
 
 #[tokio::test]
 async fn folders_that_hold_no_skill_are_not_looked_at() {
-    for most in [1_000, 3] {
+    let not_looked_at = async |most| {
         let root = Root::new(most);
         fs::rename(root.path("skills/skill-0"), root.path("outside/was")).unwrap();
         root.expect(SKILLS, "a skill is moved elsewhere").await;
         fs::write(root.path("outside/was/docs/deep/file"), "more").unwrap();
         fs::write(root.path("skills/.git/objects/x"), "x").unwrap();
         assert_eq!(root.next(LONG).await, None, "{most}");
-    }
+    };
+    tokio::join!(not_looked_at(1_000), not_looked_at(3));
 }
 
 #[tokio::test]

@@ -148,7 +148,27 @@ fn a_stream_ends_with_the_time_of_its_access_token() {
 }
 
 #[test]
-fn keys_come_from_an_address_and_are_looked_for_again_when_one_is_unknown() {
+fn keys_that_change_are_taken_from_an_address_and_from_a_file() {
+    // A file that others may write leaves the keys as they were.
+    let refusal = [
+        "`[issuers.test]`: its keys cannot be read: `c.toml`, line 6: `jwks_file`",
+        "users other than its owner may write it; set its mode to 0644",
+    ];
+    // Each waits for the time between two looks.
+    thread::scope(|scope| {
+        scope.spawn(replace_keys_at_an_address);
+        for (mode, statuses) in [(0o644, (401, 200)), (0o666, (200, 401))] {
+            scope.spawn(move || {
+                let log = replace_keys_in_a_file(mode, statuses);
+                let is_refused = refusal.map(|part| log.contains(part));
+                assert_eq!(is_refused, [mode == 0o666; 2], "{log}");
+            });
+        }
+    });
+}
+
+/// Replaces the keys at an issuer's address, which is asked again for a key that is unknown.
+fn replace_keys_at_an_address() {
     let (old, new, never) = (
         SigningKey::new("old"),
         SigningKey::new("new"),
@@ -187,27 +207,9 @@ fn keys_come_from_an_address_and_are_looked_for_again_when_one_is_unknown() {
     assert_eq!(read(&server, "a", &shown).status, 401);
 }
 
-#[test]
-fn a_confined_server_takes_new_keys_from_a_file_that_is_replaced() {
-    // A file that others may write leaves the keys as they were.
-    let refusal = [
-        "`[issuers.test]`: its keys cannot be read: `c.toml`, line 6: `jwks_file`",
-        "users other than its owner may write it; set its mode to 0644",
-    ];
-    thread::scope(|scope| {
-        for (mode, statuses) in [(0o644, (401, 200)), (0o666, (200, 401))] {
-            scope.spawn(move || {
-                let log = replace_keys(mode, statuses);
-                let is_refused = refusal.map(|part| log.contains(part));
-                assert_eq!(is_refused, [mode == 0o666; 2], "{log}");
-            });
-        }
-    });
-}
-
 /// Replaces the file of a server's keys by one of this mode. Checks the statuses that an old
 /// and a new key have then, and returns the log.
-fn replace_keys(mode: u32, statuses: (u16, u16)) -> String {
+fn replace_keys_in_a_file(mode: u32, statuses: (u16, u16)) -> String {
     let (old, new) = (SigningKey::new("old"), SigningKey::new("new"));
     let program = Program::new();
     program.write("keys.json", keys(&[&old]));
@@ -236,7 +238,7 @@ fn replace_keys(mode: u32, statuses: (u16, u16)) -> String {
 }
 
 #[test]
-fn an_issuer_that_answers_badly_costs_only_its_own_tokens() {
+fn an_issuer_that_answers_badly_costs_only_its_own_tokens_and_few_wait_for_it() {
     let elsewhere = TestIssuer::start(Reply::Keys(keys(&[&SigningKey::new("a")])));
     let large = format!("{{\"keys\": [], \"x\": \"{}\"}}", "x".repeat(1 << 20));
     let replies = [
@@ -251,6 +253,7 @@ fn an_issuer_that_answers_badly_costs_only_its_own_tokens() {
         Reply::Keys("{}".into()),
     ];
     thread::scope(|scope| {
+        scope.spawn(wait_for_a_silent_issuer);
         for reply in replies {
             scope.spawn(|| {
                 let issuer = TestIssuer::start(reply);
@@ -283,6 +286,31 @@ fn an_issuer_that_answers_badly_costs_only_its_own_tokens() {
     assert_eq!(elsewhere.asked(), 0);
 }
 
+/// Shows a token of a silent issuer more often than may wait for keys.
+fn wait_for_a_silent_issuer() {
+    let issuer = TestIssuer::start(Reply::Silent);
+    let program = Program::new();
+    let line = format!("jwks_url = \"{}/keys\"", issuer.url());
+    let server = serve(&program, &issuer.url(), &line);
+    let token = SigningKey::new("k").token(&issuer.url(), "skills:read");
+    let (answered, answers) = mpsc::channel();
+    thread::scope(|scope| {
+        for _ in 0..17 {
+            let answered = answered.clone();
+            scope.spawn(|| {
+                let answered = answered;
+                answered.send(read(&server, "a", &token)).unwrap();
+            });
+        }
+        // Those who wait are refused when the issuer's time is up, and later.
+        let first = answers.recv_timeout(Duration::from_secs(20)).unwrap();
+        assert_eq!(first.status, 503, "{first:?}");
+        assert_eq!(first.header("retry-after"), Some("1"));
+        let others = (0..16).map(|_| answers.recv_timeout(Duration::from_secs(20)).unwrap());
+        assert!(others.filter(|answer| answer.status == 401).count() >= 8);
+    });
+}
+
 #[test]
 fn tokens_of_an_issuer_do_not_wait_for_another_that_is_silent() {
     let key = SigningKey::new("one");
@@ -309,31 +337,6 @@ fn tokens_of_an_issuer_do_not_wait_for_another_that_is_silent() {
         "{:?}",
         start.elapsed()
     );
-}
-
-#[test]
-fn a_request_that_finds_too_many_waiting_for_keys_may_try_again() {
-    let issuer = TestIssuer::start(Reply::Silent);
-    let program = Program::new();
-    let line = format!("jwks_url = \"{}/keys\"", issuer.url());
-    let server = serve(&program, &issuer.url(), &line);
-    let token = SigningKey::new("k").token(&issuer.url(), "skills:read");
-    let (answered, answers) = mpsc::channel();
-    thread::scope(|scope| {
-        for _ in 0..17 {
-            let answered = answered.clone();
-            scope.spawn(|| {
-                let answered = answered;
-                answered.send(read(&server, "a", &token)).unwrap();
-            });
-        }
-        // Those who wait are refused when the issuer's time is up, and later.
-        let first = answers.recv_timeout(Duration::from_secs(20)).unwrap();
-        assert_eq!(first.status, 503, "{first:?}");
-        assert_eq!(first.header("retry-after"), Some("1"));
-        let others = (0..16).map(|_| answers.recv_timeout(Duration::from_secs(20)).unwrap());
-        assert!(others.filter(|answer| answer.status == 401).count() >= 8);
-    });
 }
 
 #[test]

@@ -13,7 +13,7 @@ use skillhost_index::MemoryIndex;
 use crate::support::folders::Folders;
 use crate::support::process::Process;
 use crate::support::program::Program;
-use crate::support::{again_command, block_on, build, call, guests, is_again};
+use crate::support::{again_command, block_on, build, cache, call, guests, is_again};
 
 /// A program with a configuration that sets everything, and the text of that.
 fn configured() -> (Program, String) {
@@ -55,7 +55,7 @@ fn a_host_from_a_configuration_is_set_up_as_the_program_sets_it_up() {
     let (program, text) = configured();
     let folder = program.folder.path();
     let config = Config::parse(&text, "skillhost.toml", folder).unwrap();
-    let builder = HostBuilder::from_config(&config).unwrap();
+    let builder = HostBuilder::from_config(&config).unwrap().cache(cache());
     // As the program has one.
     let host = build(builder.index(Arc::new(MemoryIndex::new())));
     let run = program.run(&["--config", "skillhost.toml", "grants", "--output", "json"]);
@@ -117,7 +117,7 @@ fn more_calls_than_the_host_can_run_count_as_all_of_them() {
     for (calls, capacity) in [(5000, 1024), (1024, 1024), (1023, 1023)] {
         let text = format!("calls = {calls}\ncalls_per_tool = 2000");
         let config = Config::parse(&text, "skillhost.toml", Path::new("/nowhere")).unwrap();
-        let host = build(HostBuilder::from_config(&config).unwrap());
+        let host = build(HostBuilder::from_config(&config).unwrap().cache(cache()));
         assert_eq!(host.capacity(), capacity);
     }
 }
@@ -142,7 +142,8 @@ fn pins_and_required_components_hold_for_an_embedder() {
     let built = |first: &str, last: &str| {
         let text = format!("{first}\n{text}\n{last}");
         let config = Config::parse(&text, "skillhost.toml", program.folder.path()).unwrap();
-        let host = block_on(HostBuilder::from_config(&config).unwrap().build());
+        let builder = HostBuilder::from_config(&config).unwrap().cache(cache());
+        let host = block_on(builder.build());
         host.map(|host| host.problems().join("\n"))
     };
     let problems = built("require_pins = true", "").unwrap();

@@ -56,7 +56,7 @@ fn a_test_that_hangs_is_named_and_leaves_no_process_behind() {
     if let Some(way) = again_as() {
         return hang(&way);
     }
-    for (way, said) in [
+    let ways = [
         ("for a process", "`sleep 1000` took longer than"),
         ("for its output", "`sleep 1000` printed no line"),
         (
@@ -65,7 +65,8 @@ fn a_test_that_hangs_is_named_and_leaves_no_process_behind() {
         ),
         ("for a future", "the future did not end in 1s"),
         ("at a panic", "on purpose"),
-    ] {
+    ];
+    let ends = |way, said| {
         let run = output(again_command(HANGS, way).env(PATIENCE_VARIABLE, "1000"));
         let stdout = String::from_utf8_lossy(&run.stdout);
         let stderr = String::from_utf8_lossy(&run.stderr);
@@ -75,7 +76,12 @@ fn a_test_that_hangs_is_named_and_leaves_no_process_behind() {
         let (_, pid) = stdout.split_once("pid ").unwrap();
         let (pid, _) = pid.split_once('.').unwrap();
         assert!(!Path::new("/proc").join(pid).exists(), "{way}: {pid}");
-    }
+    };
+    thread::scope(|scope| {
+        for (way, said) in ways {
+            scope.spawn(move || ends(way, said));
+        }
+    });
 }
 
 #[test]

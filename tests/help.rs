@@ -13,7 +13,7 @@ use skillhost::{Config, Grant, Host, HostBuilder, Limits, Scope};
 use crate::support::folders::{CANARY, Folders};
 use crate::support::program::Program;
 use crate::support::session::Session;
-use crate::support::{block_on, build, builder, call, repository};
+use crate::support::{block_on, build, builder, cache, call, repository};
 
 #[derive(Deserialize)]
 struct Vectors {
@@ -167,7 +167,7 @@ fn an_operator_can_switch_help_off() {
     ] {
         let toml = format!("skills = [{:?}]\n{line}\n", root.display().to_string());
         let config = Config::parse(&toml, "skillhost.toml", Path::new("/")).unwrap();
-        let host = HostBuilder::from_config(&config).unwrap();
+        let host = HostBuilder::from_config(&config).unwrap().cache(cache());
         let mut session = Session::open(host.clone());
         let error = call(&build(host), "read_file_in_skill", arguments.clone()).unwrap_err();
         assert_eq!(error.help(), expected, "{line}");

@@ -254,8 +254,12 @@ fn arguments_may_be_pairs_of_key_and_value() {
 #[test]
 fn an_example_is_a_call_that_the_tool_takes() {
     let program = program();
+    // One of the tools never ends.
+    program.write("c.toml", "limits.time = \"1s\"\n");
     let tools = guests();
     let options = [
+        "--config",
+        "c.toml",
         "--tools",
         tools.to_str().unwrap(),
         "--grant",

@@ -1,5 +1,7 @@
 //! Lines that are not messages, and bad requests.
 
+use std::thread;
+
 use serde_json::{Value, json};
 
 use super::folder;
@@ -227,7 +229,7 @@ fn an_unknown_revision_is_refused_or_answered_with_a_known_one() {
 #[test]
 fn the_id_of_a_request_in_flight_cannot_be_used_again() {
     let program = folder("[limits]\ntime = \"700ms\"\n");
-    for revision in REVISIONS {
+    let refuses = |revision| {
         let mut client = super::with_guests(&program, &["unchecked.wasm"], revision);
         let params = json!({"name": "raw_sleep", "arguments": {"skill_name": "a", "path": ""}});
         let sleeping = client.written(&json!("twice"), "tools/call", params.clone());
@@ -251,7 +253,12 @@ fn the_id_of_a_request_in_flight_cannot_be_used_again() {
         client.line(list);
         assert!(client.message()["result"]["tools"].is_array());
         client.logged("a request with the id of one in flight was skipped");
-    }
+    };
+    thread::scope(|scope| {
+        for revision in REVISIONS {
+            scope.spawn(move || refuses(revision));
+        }
+    });
 }
 
 #[test]

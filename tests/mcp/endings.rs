@@ -128,7 +128,7 @@ fn empty_or_unfinished_input_ends_the_server() {
 #[test]
 fn a_signal_ends_the_server_and_the_guests() {
     let program = folder("[limits]\ntime = \"60s\"\n");
-    for (kind, revision) in [(Signal::TERM, NEWEST), (Signal::INT, REVISIONS[0])] {
+    let ends = |kind, revision| {
         let mut idle = Client::start(program.folder.path(), &[], revision);
         idle.request("tools/list", json!({}));
         let start = Instant::now();
@@ -158,7 +158,12 @@ fn a_signal_ends_the_server_and_the_guests() {
             "{:?}",
             start.elapsed()
         );
-    }
+    };
+    thread::scope(|scope| {
+        for (kind, revision) in [(Signal::TERM, NEWEST), (Signal::INT, REVISIONS[0])] {
+            scope.spawn(move || ends(kind, revision));
+        }
+    });
 }
 
 #[test]

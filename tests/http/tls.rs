@@ -368,7 +368,7 @@ fn files_that_cannot_be_used_are_refused_by_name() {
 
 #[test]
 fn a_peer_that_does_not_end_its_handshake_holds_no_place() {
-    let config = "[http]\nheader_time = \"2s\"\nconnections = 8\n";
+    let config = "[http]\nheader_time = \"1s\"\nconnections = 8\n";
     let server = TlsServer::with_options(program(&Authority::new(), config));
     let begin = |bytes: &[u8]| {
         let mut stream = TcpStream::connect(server.address).unwrap();
@@ -397,7 +397,7 @@ fn a_peer_that_does_not_end_its_handshake_holds_no_place() {
             );
             thread::sleep(Duration::from_millis(100));
         }
-        assert!(started.elapsed() > Duration::from_millis(1500));
+        assert!(started.elapsed() > Duration::from_millis(750));
     };
     thread::scope(|scope| {
         scope.spawn(|| ends_in_time(&hello[..5]));

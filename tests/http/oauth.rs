@@ -252,6 +252,11 @@ fn an_issuer_that_answers_badly_costs_only_its_own_tokens_and_few_wait_for_it() 
         Reply::Keys("<html>".into()),
         Reply::Keys("{}".into()),
     ];
+    // The tool is compiled once, and before times count.
+    let program = Program::new();
+    program.write("skills/a/SKILL.md", "# A\n");
+    let run = program.run(&["call", "read_skill", "skill_name=a"]);
+    assert_eq!(run.stdout, "# A\n");
     thread::scope(|scope| {
         scope.spawn(wait_for_a_silent_issuer);
         for reply in replies {

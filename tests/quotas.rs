@@ -167,7 +167,7 @@ fn a_built_in_call_is_answered_beside_any_number_of_looping_guests() {
             let loops = start(&host, &named("compute", flooding), times);
             tokio::time::sleep(Duration::from_millis(300)).await;
             let mut took = Vec::new();
-            for _ in 0..5 {
+            for _ in 0..10 {
                 for (tool, arguments) in small_calls() {
                     let start = Instant::now();
                     let host = host.clone();

@@ -429,7 +429,7 @@ fn a_full_disk_leaves_no_call_unrecorded_and_nothing_twice() {
 }
 
 /// The times that a process is killed, by several threads.
-const KILLS: u64 = 100;
+const KILLS: u64 = 200;
 const THREADS: u64 = 4;
 
 #[test]

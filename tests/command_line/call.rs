@@ -271,6 +271,7 @@ fn an_example_is_a_call_that_the_tool_takes() {
     let mut schemas = BTreeSet::new();
     let mut examples = 0;
     for tool in &listed {
+        // An example has what the schema asks for, whichever tool it is of.
         if !schemas.insert(tool["inputSchema"].to_string()) {
             continue;
         }

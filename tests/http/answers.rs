@@ -126,7 +126,7 @@ fn unread_answers_leave_no_memory_and_delay_no_probe() {
     // A busy machine can spoil a round.
     let is_in_time = |slowest: &Duration| *slowest < Duration::from_millis(100);
     let mut slowest = Vec::new();
-    while slowest.len() < 2 || slowest.len() < 10 && !slowest.iter().any(is_in_time) {
+    while slowest.len() < 3 || slowest.len() < 10 && !slowest.iter().any(is_in_time) {
         slowest.push(round(&server));
     }
     // Its own 256 MiB, the output of its calls, and answers being made into JSON.

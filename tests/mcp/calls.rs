@@ -119,7 +119,7 @@ fn a_long_call_sends_progress_if_the_client_asks() {
 
 #[test]
 fn calls_that_compute_delay_neither_each_other_nor_a_small_request() {
-    let program = folder("[limits]\ntime = \"2s\"\n");
+    let program = folder("[limits]\ntime = \"5s\"\n");
     let mut client = with_guests(&program, &["unchecked.wasm"], "2025-11-25");
     // It is compiled before times count.
     client.call("get_skill", json!({"skill_name": "a"}));

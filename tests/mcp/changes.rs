@@ -235,7 +235,7 @@ fn components_are_reloaded_when_files_are_added_changed_or_removed() {
 
 #[test]
 fn calls_in_flight_keep_their_component() {
-    let program = folder("[limits]\ntime = \"2s\"\n");
+    let program = folder("[limits]\ntime = \"4s\"\n");
     copy(&program, "unchecked.wasm", "unchecked.wasm");
     let options = ["--tools", "tools", "--grant", "unchecked.wasm=*"];
     let (mut client, subscription) = listening(&program, &options, NEWEST);

@@ -4,6 +4,7 @@ mod answers;
 mod bad_input;
 mod calls;
 mod changes;
+mod cold;
 mod endings;
 
 use std::io::Write;
@@ -43,19 +44,20 @@ fn with_guests(program: &Program, granted: &[&str], revision: &'static str) -> C
     let options = guests(granted);
     let options: Vec<&str> = options.iter().map(String::as_str).collect();
     let mut client = Client::start(program.folder.path(), &options, revision);
-    client.request("tools/list", json!({}));
+    client.wait_for_components();
     client
 }
 
 /// Opens a session with a server whose pipes a test holds itself, and waits until its tools
-/// are loaded. The requests have the ids 0 and 1.
+/// are loaded, which the call of an unknown one does. The requests have the ids 0 and 1.
 fn greet(input: &mut impl Write, mut answer: impl FnMut() -> Value) {
     let hello = json!({
         "protocolVersion": REVISIONS[0],
         "capabilities": {},
         "clientInfo": {"name": "test", "version": "1"},
     });
-    for (id, method, params) in [(0, "initialize", hello), (1, "tools/list", json!({}))] {
+    let none = json!({"name": "none", "arguments": {}});
+    for (id, method, params) in [(0, "initialize", hello), (1, "tools/call", none)] {
         let request = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
         writeln!(input, "{request}").unwrap();
         assert_eq!(answer()["id"], id);

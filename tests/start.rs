@@ -136,6 +136,106 @@ fn prepare_compiles_every_component_before_the_first_call() {
 }
 
 #[test]
+fn leaves_out_uncompiled_components_until_completed() {
+    let start = Start::new().with_stranger();
+    let compiled = block_on(start.builder().build_compiled()).unwrap();
+    assert!(!compiled.is_complete());
+    assert!(compiled.definition("count_lines").is_none());
+    assert_eq!(start.compiled(), NOTHING);
+    let host = block_on(start.builder().complete(&compiled)).unwrap();
+    assert!(host.is_complete());
+    assert_eq!(start.compiled(), [start.stranger().to_str().unwrap()]);
+    let counted = model_text(&host, "count_lines", count_lines());
+    assert!(counted.starts_with("1 lines"), "{counted}");
+    // The next process finds it in the cache.
+    let next = block_on(start.builder().build_compiled()).unwrap();
+    assert!(next.is_complete());
+    assert_eq!(next.definitions(), host.definitions());
+}
+
+#[test]
+fn lists_declared_tools_until_the_component_is_asked() {
+    for (change, is_listed, problem) in [
+        ("", true, ""),
+        ("description", true, "has other tools than"),
+        ("component", false, ""),
+        ("tools", false, ""),
+        ("mode", false, ""),
+        ("pin", false, ""),
+    ] {
+        let start = Start::new().with_stranger();
+        let inspection = block_on(skillhost::Inspector::of(start.stranger()).run()).unwrap();
+        let mut file: Value = serde_json::from_str(&inspection.tools_file().unwrap()).unwrap();
+        match change {
+            "description" => file["tools"][0]["description"] = "Other.".into(),
+            "component" => file["component"] = "0".repeat(64).into(),
+            "tools" => file["tools"][0]["name"] = "not a name".into(),
+            _ => {}
+        }
+        let beside = start.stranger().with_extension("tools.json");
+        fs::write(&beside, file.to_string()).unwrap();
+        if change == "mode" {
+            writable_by_all(&beside);
+        }
+        let builder = match change {
+            "pin" => start.builder().pin("stranger.wasm", &inspection.digest),
+            _ => start.builder(),
+        };
+        let compiled = block_on(builder.clone().build_compiled()).unwrap();
+        assert!(!compiled.is_complete());
+        let listed = compiled.definition("count_lines");
+        let description = listed.map(|tool| tool.description.as_str());
+        assert_eq!(description.is_some(), is_listed, "{change}");
+        assert_eq!(description == Some("Other."), change == "description");
+        assert_eq!(start.compiled(), NOTHING);
+        let host = block_on(builder.complete(&compiled)).unwrap();
+        assert!(host.is_complete());
+        assert_eq!(start.compiled(), [start.stranger().to_str().unwrap()]);
+        assert_eq!(
+            host.definition("count_lines"),
+            inspection.tools.unwrap().first()
+        );
+        let problems = host.problems().join("; ");
+        assert_eq!(
+            problems.contains("has other tools than"),
+            !problem.is_empty()
+        );
+    }
+}
+
+#[test]
+fn compiled_components_take_no_name_early() {
+    // Two components define one tool. The cache has the first.
+    for (granted, is_early, serves) in [
+        (Some("a.wasm"), true, true),
+        (Some("b.wasm"), false, true),
+        (None, false, false),
+    ] {
+        let start = Start::new();
+        let tools = &start.folders.outside;
+        let mut component = fs::read(guests().join("count_lines.wasm")).unwrap();
+        fs::write(tools.join("a.wasm"), &component).unwrap();
+        let builder = start.builder().tools(tools);
+        block_on(builder.clone().build()).unwrap();
+        // An empty section makes it another component.
+        component.extend(b"\0\x02\x01x");
+        fs::write(tools.join("b.wasm"), &component).unwrap();
+        let grant = Grant::new().skills(["*"]).unwrap();
+        let builder = match granted {
+            Some(file) => builder.grant(file, grant),
+            None => builder,
+        };
+        let has_tool = |host: &Host| host.definition("count_lines").is_some();
+        let compiled = block_on(builder.clone().build_compiled()).unwrap();
+        assert_eq!(has_tool(&compiled), is_early, "{granted:?}");
+        let host = block_on(builder.clone().complete(&compiled)).unwrap();
+        assert_eq!(has_tool(&host), serves, "{granted:?}");
+        let whole = block_on(builder.build()).unwrap();
+        assert_eq!(host.problems(), whole.problems(), "{granted:?}");
+    }
+}
+
+#[test]
 fn simultaneous_first_calls_compile_once_even_after_one_was_given_up() {
     let start = Start::new();
     let host = build(start.builder());

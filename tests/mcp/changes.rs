@@ -20,7 +20,8 @@ fn listening(
     revision: &'static str,
 ) -> (Client, Option<u64>) {
     let mut client = Client::start(program.folder.path(), arguments, revision);
-    // The first listing is not a change.
+    // The first listing is not a change, and nor are components that were compiled before.
+    client.wait_for_components();
     client.request("tools/list", json!({}));
     if revision != NEWEST {
         return (client, None);

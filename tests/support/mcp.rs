@@ -192,6 +192,16 @@ impl Client {
         self.answer(id)
     }
 
+    /// Waits until all components are loaded: so does the call of an unknown tool.
+    pub(crate) fn wait_for_components(&mut self) {
+        let none = json!({"name": "none", "arguments": {}});
+        let answer = self.request("tools/call", none);
+        assert_eq!(answer["error"]["code"], -32602, "{answer}");
+        // A session was notified of those that came late.
+        let late = "notifications/tools/list_changed";
+        self.unclaimed.retain(|message| message["method"] != late);
+    }
+
     /// Calls a tool and waits for its result.
     pub(crate) fn call(&mut self, tool: &str, arguments: Value) -> Value {
         let params = json!({"name": tool, "arguments": arguments});

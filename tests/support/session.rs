@@ -7,7 +7,7 @@ use std::thread;
 
 use serde_json::{Value, json};
 use skillhost::HostBuilder;
-use skillhost_mcp::{Handler, LiveHost, stdio};
+use skillhost_mcp::{FolderWatch, Handler, LiveHost, stdio};
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 
@@ -16,6 +16,7 @@ use super::watchdog::{patience, watch};
 
 /// A client, and the server that answers it.
 pub(crate) struct Session {
+    _watching: Option<FolderWatch>,
     _runtime: Runtime,
     input: PipeWriter,
     lines: Receiver<String>,
@@ -27,6 +28,15 @@ pub(crate) struct Session {
 impl Session {
     /// Opens a session of the revision 2026-07-28.
     pub(crate) fn open(builder: HostBuilder) -> Self {
+        Self::serve(builder, true)
+    }
+
+    /// Opens a session whose server is still loading components, and watches folders.
+    pub(crate) fn open_while_loading(builder: HostBuilder) -> Self {
+        Self::serve(builder, false)
+    }
+
+    fn serve(builder: HostBuilder, loads_first: bool) -> Self {
         watch();
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
@@ -34,7 +44,15 @@ impl Session {
             .build()
             .unwrap();
         let live = Arc::new(LiveHost::new(builder));
-        runtime.block_on(live.load()).unwrap();
+        let mut watching = None;
+        if loads_first {
+            runtime.block_on(live.load()).unwrap();
+        } else {
+            let _entered = runtime.enter();
+            watching = Some(live.watch().unwrap());
+            let live = Arc::clone(&live);
+            runtime.spawn(async move { live.load().await });
+        }
         let (server_input, input) = pipe().unwrap();
         let (output, server_output) = pipe().unwrap();
         let end = CancellationToken::new();
@@ -51,6 +69,7 @@ impl Session {
             }
         });
         Self {
+            _watching: watching,
             _runtime: runtime,
             input,
             lines,
@@ -75,17 +94,10 @@ impl Session {
     }
 
     /// Sends a request. Returns its result or its error.
-    pub(crate) fn ask(&mut self, method: &str, mut params: Value) -> Result<Value, Value> {
-        self.id += 1;
-        if let Some(meta) = &self.meta {
-            params["_meta"] = meta.clone();
-        }
-        let id = self.id;
-        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
+    pub(crate) fn ask(&mut self, method: &str, params: Value) -> Result<Value, Value> {
+        let id = self.begin(method, params);
         loop {
-            let line = self.lines.recv_timeout(patience());
-            let line = line.unwrap_or_else(|error| panic!("no answer to `{method}`: {error}"));
-            let mut message: Value = serde_json::from_str(&line).unwrap();
+            let mut message = self.next();
             if message["id"] == id {
                 return match message.get_mut("error") {
                     Some(error) => Err(error.take()),
@@ -93,6 +105,24 @@ impl Session {
                 };
             }
         }
+    }
+
+    /// Sends a request. Returns its id.
+    pub(crate) fn begin(&mut self, method: &str, mut params: Value) -> u64 {
+        self.id += 1;
+        if let Some(meta) = &self.meta {
+            params["_meta"] = meta.clone();
+        }
+        let id = self.id;
+        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
+        id
+    }
+
+    /// Waits for the next message of the server.
+    pub(crate) fn next(&mut self) -> Value {
+        let line = self.lines.recv_timeout(patience());
+        let line = line.unwrap_or_else(|error| panic!("no message: {error}"));
+        serde_json::from_str(&line).unwrap()
     }
 
     /// Sends a request that fails. Returns the code and message of its error.

@@ -74,6 +74,17 @@ pub(super) fn watch() {
     WATCHED.with(|_| ());
 }
 
+/// Waits until a condition holds. Returns the time that it took.
+#[track_caller]
+pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) -> Duration {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < patience(), "{what}");
+        thread::sleep(Duration::from_millis(1));
+    }
+    start.elapsed()
+}
+
 /// Watches a process of the test of this thread.
 pub(super) fn watch_process(process: &Arc<WatchedChild>) {
     watch();

@@ -26,6 +26,8 @@ mod build;
 
 mod wall;
 
+mod warm;
+
 // The other verbs.
 
 mod audit;
@@ -79,6 +81,7 @@ enum Verb {
     AddLibrary(build::AddLibraryCommand),
     Test(test::TestCommand),
     Serve(serve::ServeCommand),
+    Warm(warm::WarmCommand),
     Audit(audit::AuditCommand),
 }
 
@@ -104,11 +107,24 @@ pub fn run(observer: Option<Arc<dyn Observer>>) -> ExitCode {
     if first == trace::LOCATE_ARGUMENT {
         return child_task(trace::answer_locations(skillhost_confine::confine_child));
     }
-    let mut arguments = match CommandLine::try_parse() {
+    if first == warm::START_SUCCESSOR {
+        return child_task(warm::start_successor());
+    }
+    let is_successor = first == warm::SUCCESSOR;
+    if is_successor && !warm::server_ended_early() {
+        return Exit::Ok.into();
+    }
+    // A successor's own first argument is not the server's.
+    let skipped = if is_successor { 1..2 } else { 1..1 };
+    let words = || {
+        let words = env::args_os().enumerate();
+        words.filter_map(|(at, word)| (!skipped.contains(&at)).then_some(word))
+    };
+    let mut arguments = match CommandLine::try_parse_from(words()) {
         Ok(arguments) => arguments,
         Err(error) => {
             // An agent may have chosen the words, so the error quotes them escaped.
-            let words = env::args_os().map(|word| Line::new(word.to_string_lossy()).to_string());
+            let words = words().map(|word| Line::new(word.to_string_lossy()).to_string());
             let mut error = CommandLine::try_parse_from(words).err().unwrap_or(error);
             suggest::add_tip(&mut error);
             // Help goes to stdout and is no error.
@@ -123,6 +139,9 @@ pub fn run(observer: Option<Arc<dyn Observer>>) -> ExitCode {
     };
     raise_descriptor_limit();
     arguments.options.observer = observer;
+    if let (true, Verb::Serve(serve)) = (is_successor, &mut arguments.verb) {
+        arguments.verb = Verb::Warm(std::mem::take(serve).into_warm());
+    }
     let task = match prepare(arguments) {
         Ok(task) => task,
         Err(error) => {
@@ -134,7 +153,7 @@ pub fn run(observer: Option<Arc<dyn Observer>>) -> ExitCode {
     let is_parallel = match &task {
         Task::Serve(_) => true,
         Task::Other(line) => matches!(line.verb, Verb::Respond(_)),
-        Task::Call(_) => false,
+        Task::Call(_) | Task::Warm(_) => false,
     };
     let mut runtime = match is_parallel {
         true => tokio::runtime::Builder::new_multi_thread(),
@@ -155,6 +174,7 @@ pub fn run(observer: Option<Arc<dyn Observer>>) -> ExitCode {
         match task {
             Task::Call(call) => call.execute().await,
             Task::Serve(serve) => serve.execute().await,
+            Task::Warm(warm) => warm.execute().await,
             Task::Other(line) => line.verb.execute(line.options).await,
         }
     });
@@ -173,15 +193,17 @@ pub fn run(observer: Option<Arc<dyn Observer>>) -> ExitCode {
 enum Task {
     Call(Box<call::ReadyCall>),
     Serve(Box<serve::ReadyServer>),
+    Warm(Box<warm::ReadyWarm>),
     Other(Box<CommandLine>),
 }
 
-/// Prepares a verb: `call` and `serve` confine this process, which needs to be done before
-/// it has other threads.
+/// Prepares a verb: `call`, `serve` and `warm` confine this process, which needs to be done
+/// before it has other threads.
 fn prepare(arguments: CommandLine) -> anyhow::Result<Task> {
     Ok(match arguments.verb {
         Verb::Call(call) => Task::Call(Box::new(call.prepare(arguments.options)?)),
         Verb::Serve(serve) => Task::Serve(Box::new(serve.prepare(arguments.options)?)),
+        Verb::Warm(warm) => Task::Warm(Box::new(warm.prepare(arguments.options)?)),
         _ => Task::Other(Box::new(arguments)),
     })
 }
@@ -202,7 +224,9 @@ impl Verb {
             Self::AddLibrary(library) => Ok(library.execute()),
             Self::Test(test) => test.execute(options).await,
             Self::Audit(audit) => audit.execute(),
-            Self::Call(_) | Self::Serve(_) => unreachable!("`prepare` has made a task of it"),
+            Self::Call(_) | Self::Serve(_) | Self::Warm(_) => {
+                unreachable!("`prepare` has made a task of it")
+            }
         }
     }
 }

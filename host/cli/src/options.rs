@@ -5,8 +5,10 @@ use std::env;
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
@@ -317,10 +319,16 @@ impl CommonOptions {
         if let Ok(program) = env::current_exe() {
             builder = builder.compiler(program);
         }
-        if terminal::is_watched() {
-            let progress = CompilationProgress::default();
-            builder = builder.progress(move |name, what| progress.show(name, what));
-        }
+        builder = match terminal::is_watched() {
+            true => {
+                let progress = CompilationProgress::default();
+                builder.progress(move |name, what| progress.show(name, what))
+            }
+            false => {
+                let slow = Arc::<SlowCompilations>::default();
+                builder.progress(move |name, what| slow.show(name, what))
+            }
+        };
         Ok(builder)
     }
 
@@ -427,11 +435,65 @@ impl CompilationProgress {
             Compilation::Started => compiling.push(component.to_owned()),
             Compilation::Ended => compiling.retain(|other| other != component),
         }
-        let line = match &compiling[..] {
-            [] => Line::default(),
-            [one] => format_line!("compiling {one}"),
-            [one, others @ ..] => format_line!("compiling {one} and {} more", others.len()),
-        };
-        terminal::show_progress(&line);
+        terminal::show_progress(&self::compiling(&compiling));
+    }
+}
+
+/// Reports on stderr that components take long to compile, where no terminal shows
+/// progress.
+#[derive(Default)]
+struct SlowCompilations(Mutex<RunningCompilations>);
+
+#[derive(Default)]
+struct RunningCompilations {
+    components: Vec<String>,
+    /// Dropped when the last of them is compiled.
+    running: Option<mpsc::Sender<()>>,
+}
+
+impl SlowCompilations {
+    /// The time after which compilations are reported.
+    const SLOW: Duration = Duration::from_secs(2);
+
+    fn show(self: &Arc<Self>, component: &str, event: Compilation) {
+        let mut state = self.lock();
+        match event {
+            Compilation::Started => state.components.push(component.to_owned()),
+            Compilation::Ended => state.components.retain(|other| other != component),
+        }
+        if state.components.is_empty() {
+            state.running = None;
+        } else if state.running.is_none() {
+            let (running, ended) = mpsc::channel();
+            state.running = Some(running);
+            let this = Arc::clone(self);
+            // Without a thread nothing is reported.
+            let _ = thread::Builder::new().spawn(move || this.report(&ended));
+        }
+    }
+
+    /// Reports the components that are being compiled, unless that ends soon.
+    fn report(&self, ended: &mpsc::Receiver<()>) {
+        let start = Instant::now();
+        if ended.recv_timeout(Self::SLOW) != Err(RecvTimeoutError::Timeout) {
+            return;
+        }
+        let compiling = compiling(&self.lock().components);
+        terminal::complain(format_args!("{compiling}; the cache did not have it"));
+        let _ = ended.recv();
+        terminal::complain(format_args!("compiled in {} s", start.elapsed().as_secs()));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, RunningCompilations> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns the line about components that are being compiled.
+fn compiling(components: &[String]) -> Line {
+    match components {
+        [] => Line::default(),
+        [one] => format_line!("compiling {one}"),
+        [one, others @ ..] => format_line!("compiling {one} and {} more", others.len()),
     }
 }

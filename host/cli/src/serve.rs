@@ -15,10 +15,11 @@ use crate::exit::Exit;
 use crate::options::{CommonOptions, Starter, report_problems};
 use crate::terminal;
 use crate::wall::{self, Needs, WallArguments};
+use crate::warm::{Successor, WarmCommand};
 
 /// Serve agents over the Model Context Protocol, on stdin and stdout or over
 /// HTTP
-#[derive(Args)]
+#[derive(Args, Default)]
 pub(crate) struct ServeCommand {
     #[command(flatten)]
     http: http::HttpArguments,
@@ -32,6 +33,8 @@ pub(crate) struct ServeCommand {
 pub(crate) struct ReadyServer {
     builder: HostBuilder,
     http: Option<http::ReadyHttp>,
+    /// Compiles what is left when a client ends the server early.
+    successor: Option<Successor>,
 }
 
 impl ServeCommand {
@@ -57,8 +60,25 @@ impl ServeCommand {
             files: http.iter().flat_map(|http| http.files()).collect(),
             socket: http.as_ref().and_then(|http| http.socket()),
         };
+        let successor = match http.is_none() && !config.tools.is_empty() {
+            true => Successor::of_client_server(),
+            false => None,
+        };
         let (builder, _) = wall::raise(&self.wall, &options, &config, needs, builder)?;
-        Ok(ReadyServer { builder, http })
+        Ok(ReadyServer {
+            builder,
+            http,
+            successor,
+        })
+    }
+
+    /// Returns the command that compiles what this one would serve.
+    pub(crate) fn into_warm(self) -> WarmCommand {
+        WarmCommand {
+            wall: self.wall,
+            options: self.options,
+            starter: Starter::Client,
+        }
     }
 }
 
@@ -79,21 +99,26 @@ impl ReadyServer {
             .inspect_err(|error| tracing::warn!("{error:#}"));
         let served = stdio::serve_process(Handler::new(Arc::clone(&live)), end);
         tokio::pin!(served);
-        // The server answers while components are still compiled. Only requests that
-        // need the tools wait for them.
+        // The server answers while components are still compiled. Only calls of their
+        // tools wait for them.
         let served = tokio::select! {
             served = &mut served => {
                 // The session may end before the other branch reports the problems.
                 live.loaded().iter().for_each(report_problems);
                 served
             }
-            host = live.load() => match host {
-                Ok(host) => {
-                    report_problems(&host);
-                    served.await
+            host = live.load() => {
+                if let Some(successor) = self.successor {
+                    successor.dismiss();
                 }
-                Err(error) => Err(error),
-            },
+                match host {
+                    Ok(host) => {
+                        report_problems(&host);
+                        served.await
+                    }
+                    Err(error) => Err(error),
+                }
+            }
         };
         live.stop().await;
         served.map(|()| Exit::Ok)

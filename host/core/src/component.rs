@@ -4,7 +4,7 @@
 pub(crate) mod cache;
 pub(crate) mod child;
 pub(crate) mod compile;
-mod definitions;
+pub(crate) mod definitions;
 pub(crate) mod embedded;
 mod file;
 mod functions;

@@ -50,6 +50,8 @@ struct Inner {
     problems: Vec<String>,
     /// Component files that are not served as they lie on disk.
     refused_components: usize,
+    /// False if component files were left out because they are not compiled yet.
+    is_complete: bool,
     index: Option<Arc<dyn SkillIndex>>,
     search_offer: SearchOffer,
     /// Tokens of the section of a prompt.
@@ -135,6 +137,12 @@ impl Host {
         &self.0.problems
     }
 
+    /// Checks that no component file was left out because it is not compiled yet; see
+    /// [`HostBuilder::build_compiled`].
+    pub fn is_complete(&self) -> bool {
+        self.0.is_complete
+    }
+
     /// Returns what the host has in hand now: calls that run and wait, and the
     /// memory of their sandboxes.
     pub fn occupancy(&self) -> Occupancy {
@@ -156,20 +164,24 @@ impl Host {
         self.0.runtime.engine.calls_per_tool() as usize
     }
 
-    /// Compiles the components that the cache does not have, several at a time, so
-    /// that no first call has to wait for it. Calls that come meanwhile wait for
+    /// Compiles the components that the cache does not have, several at a time and
+    /// built-in ones first, so that no first call has to wait for it. Calls that come meanwhile wait for
     /// what they need. The calls of a component that cannot be compiled fail.
     pub async fn prepare(&self) {
-        let resources = self.0.resources.as_ref();
-        let resources = resources.map(|resources| &resources.tool);
-        let mut preparing = tokio::task::JoinSet::new();
-        for ServedTool { tool, .. } in self.0.tools.iter().chain(resources) {
-            if tool.component.needs_compiling() {
-                let component = Arc::clone(&tool.component);
-                preparing.spawn(async move { component.sandbox().await.map(drop) });
+        for is_built_in in [true, false] {
+            let resources = self.0.resources.iter().map(|resources| &resources.tool);
+            let served = self.0.tools.iter().chain(resources);
+            let mut preparing = tokio::task::JoinSet::new();
+            for ServedTool { tool, .. } in
+                served.filter(|served| served.quota.is_built_in == is_built_in)
+            {
+                if tool.component.needs_compiling() {
+                    let component = Arc::clone(&tool.component);
+                    preparing.spawn(async move { component.sandbox().await.map(drop) });
+                }
             }
+            preparing.join_all().await;
         }
-        preparing.join_all().await;
     }
 
     /// Calls a tool, in a sandbox of its own that is gone when this returns.

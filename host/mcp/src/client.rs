@@ -48,6 +48,11 @@ impl<'a> ClientView<'a> {
         self.seen(self.live.host().await)
     }
 
+    /// Returns the host, once it has this tool or all components.
+    pub(crate) async fn host_with(&self, tool: &str) -> Host {
+        self.seen(self.live.host_with(tool).await)
+    }
+
     /// Returns the host, once its offer is known.
     pub(crate) async fn host_to_list(&self) -> Host {
         self.seen(self.live.host_to_list().await)

@@ -1,6 +1,9 @@
 //! The current host: loaded once, replaced when folders change. Clients are
 //! notified of each change.
 //!
+//! Components that have to be compiled first come late: the host serves without them,
+//! and is replaced when they are ready.
+//!
 //! A request takes the host that is current when it arrives, and keeps it. A
 //! replaced host lives until the last of its calls ends.
 
@@ -31,8 +34,7 @@ pub struct LiveHost {
     watched: OnceLock<()>,
     host: watch::Sender<Option<Host>>,
     folders: Mutex<FolderCounts>,
-    /// True once there is an offer to compare later ones with.
-    offer_known: watch::Sender<bool>,
+    loading: watch::Sender<Loading>,
     /// The last offer that was compared.
     offer: Mutex<Option<Offer>>,
     changes: watch::Sender<Changes>,
@@ -41,6 +43,17 @@ pub struct LiveHost {
     closing: CancellationToken,
     faults: FaultLog,
     prompt_warning: Once,
+}
+
+/// The progress of [`LiveHost::load`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Loading {
+    /// The offer is not known, so no later one can be compared with it.
+    Started,
+    /// The offer is known, and may lack components that are being compiled.
+    Offered,
+    /// All components are there.
+    Complete,
 }
 
 /// The number of times that each listing has changed.
@@ -100,7 +113,7 @@ impl LiveHost {
             watched: OnceLock::new(),
             host: watch::Sender::new(None),
             folders: Mutex::default(),
-            offer_known: watch::Sender::new(false),
+            loading: watch::Sender::new(Loading::Started),
             offer: Mutex::default(),
             changes: watch::Sender::default(),
             sessions: Mutex::default(),
@@ -147,23 +160,37 @@ impl LiveHost {
         *lock(&self.folders) = counts;
     }
 
-    /// Loads the host, which takes as long as components take to compile.
+    /// Loads the host, which takes as long as components take to compile. Until then it
+    /// serves the tools that need no compiler; the others follow, and clients are notified.
     ///
     /// # Errors
     ///
-    /// Those of the builder. Requests go on waiting then.
+    /// Those of the builder. Requests that need what was not loaded keep waiting then.
     pub async fn load(&self) -> anyhow::Result<Host> {
         self.start_calls()?;
         let builder = self.builder.clone();
-        let host = run_on_a_thread(move |runtime| runtime.block_on(builder.build())).await??;
+        let compiled =
+            run_on_a_thread(move |runtime| runtime.block_on(builder.build_compiled())).await??;
         // A call waits neither for listings nor for other components.
-        self.host.send_replace(Some(host.clone()));
-        let preparing = host.clone();
-        tokio::spawn(async move { preparing.prepare().await });
-        let offer = offer(&host).await;
-        host.update_index();
+        self.host.send_replace(Some(compiled.clone()));
+        let prepared = prepare(&compiled);
+        let offer = offer(&compiled).await;
+        compiled.update_index();
         self.compare(offer).await;
-        self.offer_known.send_replace(true);
+        self.loading.send_replace(Loading::Offered);
+        if compiled.is_complete() {
+            self.loading.send_replace(Loading::Complete);
+            return Ok(compiled);
+        }
+        // The tools that serve already have the processors first.
+        let _ = prepared.await;
+        let builder = self.builder.clone();
+        let complete =
+            move |runtime: tokio::runtime::Handle| runtime.block_on(builder.complete(&compiled));
+        let host = run_on_a_thread(complete).await??;
+        drop(prepare(&host));
+        self.replace(host.clone()).await;
+        self.loading.send_replace(Loading::Complete);
         Ok(host)
     }
 
@@ -204,13 +231,43 @@ impl LiveHost {
     }
 
     /// Returns the host, once its offer is known: a change after a client has
-    /// listed must be seen as one.
+    /// listed must be seen as one. A client that is not notified of changes waits for all
+    /// components.
     pub(crate) async fn host_to_list(&self) -> Host {
-        let mut known = self.offer_known.subscribe();
-        if known.wait_for(|known| *known).await.is_err() {
+        self.reach(match self.is_watched() {
+            true => Loading::Offered,
+            false => Loading::Complete,
+        })
+        .await;
+        self.host().await
+    }
+
+    /// Returns the host, once it has this tool or all components.
+    pub(crate) async fn host_with(&self, tool: &str) -> Host {
+        let host = self.host().await;
+        if host.is_complete() || host.definition(tool).is_some() {
+            return host;
+        }
+        self.complete_host().await
+    }
+
+    /// Returns the host, once it has all components.
+    pub(crate) async fn complete_host(&self) -> Host {
+        self.reach(Loading::Complete).await;
+        self.host().await
+    }
+
+    /// Waits until loading has come this far.
+    async fn reach(&self, loading: Loading) {
+        let mut reached = self.loading.subscribe();
+        if reached
+            .wait_for(|reached| *reached >= loading)
+            .await
+            .is_err()
+        {
+            // The sender lives as long as `self`.
             std::future::pending::<()>().await;
         }
-        self.host().await
     }
 
     /// Runs a call of a guest where it keeps no message waiting. Dropping the
@@ -262,7 +319,7 @@ impl LiveHost {
         }
     }
 
-    /// Returns the host, if it is loaded.
+    /// Returns the host, if it is loaded, as far as it is.
     pub fn loaded(&self) -> Option<Host> {
         self.host.borrow().clone()
     }
@@ -424,6 +481,12 @@ impl LiveHost {
             }
         }
     }
+}
+
+/// Compiles the components that a first call would have to wait for.
+fn prepare(host: &Host) -> tokio::task::JoinHandle<()> {
+    let host = host.clone();
+    tokio::spawn(async move { host.prepare().await })
 }
 
 /// Returns the current offer. None when the process is ending.

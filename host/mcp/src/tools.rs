@@ -63,7 +63,7 @@ pub(crate) async fn call(
     caller: Caller,
     room: AnswerRoom,
 ) -> Result<CallToolResult, ErrorData> {
-    let host = live.host().await;
+    let host = live.host_with(&request.name).await;
     let structured = host
         .definition(&request.name)
         .is_some_and(|tool| tool.structured_schema().is_some());

@@ -86,7 +86,8 @@ impl LiveHost {
 
 /// Keeps the host up to date with its folders.
 async fn keep_current(live: Arc<LiveHost>, pending: Arc<PendingChanges>) {
-    live.host_to_list().await;
+    // A host that is replaced before would lose what is being compiled.
+    live.complete_host().await;
     let mut advice = live.advice().await;
     loop {
         let changed = pending.next().await;

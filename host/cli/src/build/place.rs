@@ -51,11 +51,14 @@ pub(super) fn put(
     }
     let folder = project.own_folder(&project.folder.join("dist"))?;
     let file = folder.join(format!("{}.wasm", tool.name));
-    // A host that reads the folder meanwhile must see a whole file.
+    let listing = file.with_extension("tools.json");
+    // A host that reads the folder meanwhile must see whole files.
     let whole = folder.join(format!(".{}.new", tool.name));
-    let put = || {
+    let put = || -> anyhow::Result<()> {
         fs::copy(component, &whole)?;
-        fs::rename(&whole, &file)
+        fs::rename(&whole, &file)?;
+        fs::write(&whole, inspection.tools_file()?)?;
+        Ok(fs::rename(&whole, &listing)?)
     };
     put().map_err(|error| Fault::missing(format!("cannot write `{}`: {error}", file.display())))?;
     for other in others(&folder, &file) {

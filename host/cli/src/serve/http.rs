@@ -21,7 +21,7 @@ use crate::options::{self, TOKEN_VARIABLE, report_problems};
 use crate::terminal::{self, format_line};
 
 /// Options of the server; the others are keys of `[http]`.
-#[derive(Args)]
+#[derive(Args, Default)]
 pub(crate) struct HttpArguments {
     /// Serve over HTTP at this address, such as localhost:8080 or
     /// unix:/run/skillhost/socket, with MCP at /mcp
@@ -266,7 +266,8 @@ impl ReadyHttp {
             .metrics(Arc::clone(&metrics))
             .occupancy(move || {
                 metrics.set_folders(occupied.folder_counts());
-                occupied.loaded().map(|host| host.occupancy())
+                let host = occupied.loaded().filter(Host::is_complete);
+                host.map(|host| host.occupancy())
             })
             .serve(move || Ok(Handler::new(Arc::clone(&answering))), &shutdown);
         let asked = shutdown.clone();

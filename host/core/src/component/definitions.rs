@@ -4,15 +4,20 @@
 pub(crate) mod json;
 
 use std::iter;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail, ensure};
 use serde_json::{Map, Value};
 
+use crate::component::file::read_bounded;
 use crate::sandbox::{RawDefinition, RawForm, Sandbox};
 use crate::text::line::Line;
 use crate::tool::arguments::{Schema, number_of_values};
 use crate::tool::limits::{self, Limits};
 use crate::tool::{Definition, FolderRule, Form, Stop};
+
+/// The largest file of definitions beside a component. The escapes of JSON take a part.
+const TOOLS_FILE_BYTES: u64 = 2 * limits::DEFINITIONS_BYTES as u64;
 
 /// Asks a component for its tools and checks their definitions. `bytes` are the
 /// component's.
@@ -35,6 +40,21 @@ pub(crate) async fn ask(
     let definitions = declared.definitions.into_iter().map(definition);
     let definitions = definitions.collect::<anyhow::Result<_>>()?;
     declared.callable.map_err(anyhow::Error::from)?;
+    Ok(definitions)
+}
+
+/// Returns the path of the file that has the definitions of a component, beside it.
+pub(crate) fn tools_file(component: &Path) -> PathBuf {
+    component.with_extension("tools.json")
+}
+
+/// Reads the file beside a component, and checks it as the component's own answer.
+pub(crate) fn read_beside(component: &Path, digest: &str) -> anyhow::Result<Vec<Definition>> {
+    let json = read_bounded(&tools_file(component), TOOLS_FILE_BYTES)?;
+    let definitions = json::read_tools_file(&json, digest)?;
+    check_count(definitions.len())?;
+    definitions.iter().try_for_each(check)?;
+    check_schemas(&definitions)?;
     Ok(definitions)
 }
 
@@ -67,14 +87,17 @@ pub(crate) fn check_schemas(definitions: &[Definition]) -> anyhow::Result<()> {
     Ok(())
 }
 
+fn check_count(tools: usize) -> anyhow::Result<()> {
+    ensure!(
+        tools <= limits::DEFINITIONS,
+        "it defines {tools} tools, more than {}",
+        limits::DEFINITIONS
+    );
+    Ok(())
+}
+
 fn check_size(definitions: &[RawDefinition]) -> anyhow::Result<()> {
-    if definitions.len() > limits::DEFINITIONS {
-        bail!(
-            "it defines {} tools, more than {}",
-            definitions.len(),
-            limits::DEFINITIONS
-        );
-    }
+    check_count(definitions.len())?;
     let bytes: usize = definitions.iter().map(size).sum();
     if bytes > limits::DEFINITIONS_BYTES {
         bail!(
@@ -95,31 +118,16 @@ fn size(raw: &RawDefinition) -> usize {
     texts.map(String::len).sum()
 }
 
-/// Checks one definition.
+/// Reads one definition and checks it.
 fn definition(raw: RawDefinition) -> anyhow::Result<Definition> {
-    if !is_tool_name(&raw.name) {
-        bail!("a tool's name is 1 to 64 letters, digits, `_` or `-`");
-    }
     let input_schema = object(&raw.input_schema).context("its input schema")?;
-    let properties = input_schema.get("properties").and_then(Value::as_object);
     let folder = raw.folder.map(|rule| FolderRule {
         skill_property: rule.skill_property,
         enumerate: rule.enumerate,
         path_property: rule.path_property,
         skill_optional: rule.skill_optional,
     });
-    for named in folder
-        .iter()
-        .flat_map(|rule| iter::once(&rule.skill_property).chain(&rule.path_property))
-    {
-        if !properties.is_some_and(|properties| properties.contains_key(named)) {
-            bail!(
-                "its folder rule names the property `{}`, which its input schema does not have",
-                Line::new(named)
-            );
-        }
-    }
-    Ok(Definition {
+    let definition = Definition {
         title: if raw.title.is_empty() {
             raw.name.clone()
         } else {
@@ -138,7 +146,29 @@ fn definition(raw: RawDefinition) -> anyhow::Result<Definition> {
             RawForm::Text => Form::Text,
             RawForm::Details => Form::Record,
         },
-    })
+    };
+    check(&definition)?;
+    Ok(definition)
+}
+
+/// Checks one definition by itself.
+fn check(definition: &Definition) -> anyhow::Result<()> {
+    if !is_tool_name(&definition.name) {
+        bail!("a tool's name is 1 to 64 letters, digits, `_` or `-`");
+    }
+    let properties = definition.input_schema.get("properties");
+    let properties = properties.and_then(Value::as_object);
+    let rule = definition.folder.iter();
+    let named = rule.flat_map(|rule| iter::once(&rule.skill_property).chain(&rule.path_property));
+    for named in named {
+        if !properties.is_some_and(|properties| properties.contains_key(named)) {
+            bail!(
+                "its folder rule names the property `{}`, which its input schema does not have",
+                Line::new(named)
+            );
+        }
+    }
+    Ok(())
 }
 
 fn is_tool_name(name: &str) -> bool {

@@ -16,23 +16,7 @@ pub(crate) const MAX_COMPONENT: u64 = 64 << 20;
 
 /// Reads a component file if it is a regular file of a bounded size.
 pub fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
-    let read = || -> anyhow::Result<Vec<u8>> {
-        let folder = match path.parent() {
-            Some(folder) if folder != Path::new("") => folder,
-            _ => Path::new("."),
-        };
-        let folder = Dir::open_ambient_dir(folder, ambient_authority())?;
-        // The operator decides how many names the file has.
-        let folder = Folder::new(folder.into_std_file().into(), HardLinks::Allowed)?;
-        let file = folder.open_file(Path::new(path.file_name().unwrap_or_default()))?;
-        if file.metadata()?.len() > MAX_COMPONENT {
-            bail!("it is larger than {MAX_COMPONENT} bytes");
-        }
-        let mut bytes = Vec::new();
-        file.take(MAX_COMPONENT).read_to_end(&mut bytes)?;
-        Ok(bytes)
-    };
-    read()
+    read_bounded(path, MAX_COMPONENT)
         .map_err(|error| {
             let kind = error.downcast_ref::<io::Error>().map(io::Error::kind);
             match kind {
@@ -54,6 +38,24 @@ pub fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
             }
         })
         .with_context(|| format!("cannot read the tool component `{}`", path.display()))
+}
+
+/// Reads a file of a tools folder if it is a regular file of at most `most` bytes.
+pub(crate) fn read_bounded(path: &Path, most: u64) -> anyhow::Result<Vec<u8>> {
+    let folder = match path.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    };
+    let folder = Dir::open_ambient_dir(folder, ambient_authority())?;
+    // The operator decides how many names the file has.
+    let folder = Folder::new(folder.into_std_file().into(), HardLinks::Allowed)?;
+    let file = folder.open_file(Path::new(path.file_name().unwrap_or_default()))?;
+    if file.metadata()?.len() > most {
+        bail!("it is larger than {most} bytes");
+    }
+    let mut bytes = Vec::new();
+    file.take(most).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// Refuses bytes that do not begin as a component does. The error tells a core

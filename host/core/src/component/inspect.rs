@@ -40,6 +40,22 @@ pub struct Inspection {
     pub tools: Result<Vec<Definition>, String>,
 }
 
+impl Inspection {
+    /// Returns the content of the file `NAME.tools.json` beside the component `NAME.wasm`,
+    /// from which a host lists its tools while it compiles it.
+    ///
+    /// # Errors
+    ///
+    /// If the component would not be loaded.
+    pub fn tools_file(&self) -> anyhow::Result<String> {
+        let tools = self
+            .tools
+            .as_ref()
+            .map_err(|why| anyhow::anyhow!("{why}"))?;
+        Ok(definitions::json::write_tools_file(&self.digest, tools)?)
+    }
+}
+
 /// An interface that a component imports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]

@@ -79,8 +79,13 @@ impl Loader {
         Ok((sandbox, definitions))
     }
 
+    /// Checks whether what is compiled is kept.
+    pub(crate) fn has_cache(&self) -> bool {
+        self.cache.is_some()
+    }
+
     /// Checks whether the cache has the compiled component.
-    pub(super) fn has_code(&self, digest: &str) -> bool {
+    pub(crate) fn has_code(&self, digest: &str) -> bool {
         let cache = self.cache.as_ref();
         cache.is_some_and(|cache| cache.has_code(&CodeKey::new(&self.engine, digest)))
     }

@@ -16,7 +16,7 @@ use cap_std::fs::Dir;
 
 use audit::AuditSettings;
 
-use super::components::{ComponentIntake, IntakeRules, LoadedComponent};
+use super::components::{ComponentIntake, IntakeRules, Stage};
 use super::{Host, Inner, ResourceReader, Runtime, ServedTool};
 use crate::component::cache::ComponentCache;
 use crate::component::compile::{Compilation, Compiler, ProgressCallback};
@@ -278,6 +278,33 @@ impl HostBuilder {
     /// Component files that are new to the cache are compiled and checked now. The
     /// code of others is made ready at their first call; see [`Host::prepare`].
     pub async fn build(self) -> anyhow::Result<Host> {
+        self.build_new(Stage::Whole).await
+    }
+
+    /// Builds a host as [`HostBuilder::build`] does, but compiles nothing: leaves out
+    /// component files that are new to the cache. [`HostBuilder::complete`] adds them.
+    ///
+    /// A component `NAME.wasm` that is new to the cache, and has no pin, is not left out if
+    /// `NAME.tools.json` beside it has its definitions; see [`Inspection::tools_file`].
+    ///
+    /// [`Inspection::tools_file`]: crate::Inspection::tools_file
+    ///
+    /// While any is left out, a component file without a grant or a pin is left out
+    /// too: one of the others may have a better claim to its tools' names.
+    pub async fn build_compiled(self) -> anyhow::Result<Host> {
+        self.build_new(Stage::Compiled).await
+    }
+
+    /// Builds the whole host after [`HostBuilder::build_compiled`], on the same engine.
+    /// Which component serves a name is decided for all of them together, as
+    /// [`HostBuilder::build`] decides it.
+    pub async fn complete(self, compiled: &Host) -> anyhow::Result<Host> {
+        let runtime = compiled.0.runtime.clone();
+        self.build_on(runtime, Stage::Rest(&compiled.0.components))
+            .await
+    }
+
+    async fn build_new(self, stage: Stage<'_>) -> anyhow::Result<Host> {
         guard::check_machine()?;
         let memory = self.most_memory();
         self.check_memory(engine::calls_memory(&self.load))?;
@@ -287,7 +314,7 @@ impl HostBuilder {
             memory,
             audit: self.audit.open(&self.trust)?,
         };
-        self.build_on(runtime, None).await
+        self.build_on(runtime, stage).await
     }
 
     /// Builds a host in the place of an earlier one: on its engine, with its slots
@@ -307,14 +334,11 @@ impl HostBuilder {
                 runtime.memory
             );
         }
-        self.build_on(runtime, Some(&earlier.0.components)).await
+        self.build_on(runtime, Stage::Successor(&earlier.0.components))
+            .await
     }
 
-    async fn build_on(
-        self,
-        runtime: Runtime,
-        earlier: Option<&[LoadedComponent]>,
-    ) -> anyhow::Result<Host> {
+    async fn build_on(self, runtime: Runtime, stage: Stage<'_>) -> anyhow::Result<Host> {
         let catalog = Catalog::open(&self.skills, self.home.as_deref())?;
         let catalog = Arc::new(catalog.hard_links(self.defaults.hard_links));
         let mut problems = Vec::new();
@@ -342,7 +366,7 @@ impl HostBuilder {
         };
         let mut components = ComponentIntake {
             loader: Arc::new(loader),
-            earlier: earlier.unwrap_or_default(),
+            stage,
             rules: IntakeRules {
                 pins: &self.pins,
                 require_pins: self.require_pins,
@@ -350,13 +374,15 @@ impl HostBuilder {
                 trust: &self.trust,
             },
             loaded: Vec::new(),
+            left_out: 0,
         };
         if !self.without_embedded {
             components.add_embedded()?;
         }
         let files = self.component_files()?;
         let refused = components.add_files(files.clone()).await;
-        if self.require_components && earlier.is_none() && !refused.is_empty() {
+        let is_successor = matches!(stage, Stage::Successor(_));
+        if self.require_components && !is_successor && !refused.is_empty() {
             bail!(
                 "{}; `require_components = false` would serve without",
                 refused.join("; ")
@@ -364,15 +390,20 @@ impl HostBuilder {
         }
         let refused_components = refused.len();
         problems.extend(refused);
+        let left_out = components.left_out;
         let components = components.loaded;
+        let is_complete = left_out == 0 && !components.iter().any(|loaded| loaded.is_declared);
         // A tool may be missing because its component is refused, and a file may
         // have gone since. The rest of the host works.
         for (checked, may_be_refused) in [
-            (self.check_tools(&components), refused_components > 0),
+            (
+                self.check_tools(&components),
+                refused_components + left_out > 0,
+            ),
             (self.check_files(&components, &files), false),
         ] {
             match checked {
-                Err(error) if earlier.is_some() || may_be_refused => {
+                Err(error) if is_successor || may_be_refused => {
                     problems.push(error.to_string());
                 }
                 checked => checked?,
@@ -428,6 +459,7 @@ impl HostBuilder {
             resources,
             problems,
             refused_components,
+            is_complete,
             index,
             search_offer: self.search_offer,
             prompt_budget: self.prompt_limits.budget,

@@ -8,11 +8,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use wasmtime::component::Component;
 
 use super::admission::{Candidate, Claim, refusals};
+use crate::component::definitions::{read_beside, tools_file};
 use crate::component::embedded::EMBEDDED;
 use crate::component::{ComponentSource, Loader, Tool, ToolComponent, cannot_load, read};
 use crate::sandbox::engine::processors;
@@ -32,15 +34,40 @@ pub(crate) struct LoadedComponent {
     pub(crate) tools: Vec<Arc<Tool>>,
     /// The user whose file it is; none for one that comes with the host.
     owner: Option<u32>,
+    /// True if a file beside it has its definitions, and it was not asked yet.
+    pub(crate) is_declared: bool,
+}
+
+/// The components that a build loads, with what an earlier host has of them.
+#[derive(Clone, Copy)]
+pub(crate) enum Stage<'a> {
+    /// All components.
+    Whole,
+    /// The components that need no compiler.
+    Compiled,
+    /// All components, after a host with those that need no compiler.
+    Rest(&'a [LoadedComponent]),
+    /// All components, in the place of a host, whose tools stay where they can.
+    Successor(&'a [LoadedComponent]),
+}
+
+impl<'a> Stage<'a> {
+    fn earlier(self) -> &'a [LoadedComponent] {
+        match self {
+            Self::Whole | Self::Compiled => &[],
+            Self::Rest(earlier) | Self::Successor(earlier) => earlier,
+        }
+    }
 }
 
 /// The components of a host while they are loaded.
 pub(crate) struct ComponentIntake<'a> {
     pub(crate) loader: Arc<Loader>,
-    /// The components of the host that is being replaced.
-    pub(crate) earlier: &'a [LoadedComponent],
+    pub(crate) stage: Stage<'a>,
     pub(crate) rules: IntakeRules<'a>,
     pub(crate) loaded: Vec<LoadedComponent>,
+    /// The number of files that are left out until the compiler has run.
+    pub(crate) left_out: usize,
 }
 
 /// The operator's rules for component files.
@@ -64,16 +91,22 @@ enum FileContent {
     Earlier(LoadedComponent),
     /// Its tools.
     Tools(Vec<Definition>),
+    /// Its tools, as a file beside it has them.
+    DeclaredTools(Vec<Definition>),
     /// Its code, which has yet to define its tools.
     Code(Component),
 }
 
-impl ComponentIntake<'_> {
+/// The time after which a build of [`Stage::Compiled`] starts to read no other file.
+/// Guards against: tools folders so large that clients give up.
+const READING_TIME: Duration = Duration::from_millis(100);
+
+impl<'a> ComponentIntake<'a> {
     /// Adds the components that come with the host.
     pub(crate) fn add_embedded(&mut self) -> anyhow::Result<()> {
         for embedded in &EMBEDDED {
             let (origin, digest) = (embedded.name, embedded.digest());
-            let earlier = self.earlier.iter();
+            let earlier = self.stage.earlier().iter();
             let mut own = earlier.filter(|earlier| earlier.owner.is_none());
             let component = match own.find(|own| own.component.digest == digest) {
                 Some(unchanged) => unchanged.clone(),
@@ -106,10 +139,24 @@ impl ComponentIntake<'_> {
         let mut taken = BTreeMap::new();
         for (at, (path, file)) in self.inspect_all(&files).into_iter().enumerate() {
             let loaded = match file {
-                Ok(file) => self.load(path, file).await,
+                Ok(Some(file)) => self.load(path, file).await,
+                Ok(None) => {
+                    self.left_out += 1;
+                    continue;
+                }
                 Err(error) => Err(error),
             };
-            let Some(earlier) = self.earlier_of(path) else {
+            if let (Ok(loaded), Some(earlier)) = (&loaded, self.earlier_of(path))
+                && earlier.is_declared
+                && !loaded.has_same_tools(earlier)
+            {
+                problems.push(format!(
+                    "`{}` has other tools than `{}` itself, which count: build it anew",
+                    tools_file(path).display(),
+                    path.display()
+                ));
+            }
+            let Some(earlier) = self.predecessor(path) else {
                 match loaded {
                     Ok(newcomer) => newcomers.push((at, newcomer)),
                     Err(error) => problems.push(format!("{error:#}")),
@@ -127,6 +174,11 @@ impl ComponentIntake<'_> {
                     taken.insert(at, earlier.clone());
                 }
             }
+        }
+        if self.left_out > 0 {
+            // A file that is left out may have a better claim to the names of these.
+            let unnamed = newcomers.extract_if(.., |(_, new)| !self.rules.names(new));
+            self.left_out += unnamed.count();
         }
         // Several that change at a time may claim one name.
         let refused = {
@@ -180,6 +232,10 @@ impl ComponentIntake<'_> {
             FileContent::Tools(definitions) => {
                 LoadedComponent::new(runnable(digest), owner, definitions)
             }
+            FileContent::DeclaredTools(definitions) => LoadedComponent {
+                is_declared: true,
+                ..LoadedComponent::new(runnable(digest), owner, definitions)
+            },
             FileContent::Code(component) => {
                 // Read again, so that not all files are in memory at a time.
                 let bytes = read(path)?;
@@ -223,7 +279,7 @@ impl ComponentIntake<'_> {
                 cannot_load(origin)
             );
         }
-        let others = self.earlier.iter().filter(|other| {
+        let others = self.stage.earlier().iter().filter(|other| {
             let path = Path::new(&other.component.origin);
             other.owner.is_none()
                 || (other.component.origin != *origin && files.iter().any(|file| file == path))
@@ -235,20 +291,27 @@ impl ComponentIntake<'_> {
         }
     }
 
-    /// Inspects files, several at a time, and compiles those that are new.
+    /// Inspects files, several at a time, and compiles those that are new. Returns `None`
+    /// for a file that is left out.
     fn inspect_all<'f>(
         &self,
         files: &'f [PathBuf],
-    ) -> Vec<(&'f Path, anyhow::Result<ComponentFile>)> {
+    ) -> Vec<(&'f Path, anyhow::Result<Option<ComponentFile>>)> {
         let threads = processors().min(MAX_COMPILED_AT_ONCE);
         let next = AtomicUsize::new(0);
         let (send, receive) = mpsc::channel();
+        let start = Instant::now();
         let inspect = |send: mpsc::Sender<_>| {
             while let Some((index, file)) = {
                 let index = next.fetch_add(1, Ordering::Relaxed);
                 files.get(index).map(|file| (index, file))
             } {
-                let _ = send.send((index, file.as_path(), self.inspect(file)));
+                let is_late = self.compiles_nothing() && start.elapsed() > READING_TIME;
+                let inspected = match is_late {
+                    true => Ok(None),
+                    false => self.inspect(file),
+                };
+                let _ = send.send((index, file.as_path(), inspected));
             }
         };
         thread::scope(|scope| {
@@ -264,7 +327,8 @@ impl ComponentIntake<'_> {
         inspected.map(|(_, path, file)| (path, file)).collect()
     }
 
-    fn inspect(&self, file: &Path) -> anyhow::Result<ComponentFile> {
+    /// Inspects a file, unless it is left out.
+    fn inspect(&self, file: &Path) -> anyhow::Result<Option<ComponentFile>> {
         let origin = file.display().to_string();
         let cannot = || cannot_load(&origin);
         let owner = self.rules.trust.check(file).with_context(cannot)?;
@@ -272,30 +336,64 @@ impl ComponentIntake<'_> {
         let digest = sha256_hex(&bytes);
         self.rules.check_pin(file, &digest)?;
         let unchanged = self.earlier_of(file);
-        let unchanged = unchanged
-            .filter(|earlier| earlier.component.digest == digest && !earlier.component.is_broken());
+        let unchanged = unchanged.filter(|earlier| {
+            let is_same = earlier.component.digest == digest;
+            is_same && !earlier.is_declared && !earlier.component.is_broken()
+        });
         let content = match (unchanged, self.loader.cached_definitions(&digest)) {
             (Some(unchanged), _) => FileContent::Earlier(unchanged.clone()),
             (None, Some(definitions)) => FileContent::Tools(definitions),
+            (None, None) if self.compiles_nothing() && !self.loader.has_code(&digest) => {
+                match self.declared_tools(file, &digest) {
+                    Some(definitions) => FileContent::DeclaredTools(definitions),
+                    None => return Ok(None),
+                }
+            }
             (None, None) => {
                 let component = self.loader.load_code(&origin, &bytes, &digest);
                 FileContent::Code(component.with_context(cannot)?)
             }
         };
-        Ok(ComponentFile {
+        Ok(Some(ComponentFile {
             owner: Some(owner),
             digest,
             content,
-        })
+        }))
+    }
+
+    /// Returns the definitions in the file beside a component. They only serve until it is
+    /// compiled, so no pin is needed for them, and none makes up for a missing one.
+    fn declared_tools(&self, file: &Path, digest: &str) -> Option<Vec<Definition>> {
+        let beside = tools_file(file);
+        if self.rules.has_pin(file) || !self.loader.has_cache() || !beside.exists() {
+            return None;
+        }
+        let read = || {
+            self.rules.trust.check(&beside)?;
+            read_beside(file, digest)
+        };
+        read()
+            .inspect_err(|error| tracing::warn!("cannot use `{}`: {error:#}", beside.display()))
+            .ok()
+    }
+
+    fn compiles_nothing(&self) -> bool {
+        matches!(self.stage, Stage::Compiled)
     }
 
     /// Returns the component that the earlier host had of this file.
-    fn earlier_of(&self, file: &Path) -> Option<&'_ LoadedComponent> {
-        let mut strangers = self
-            .earlier
-            .iter()
-            .filter(|earlier| earlier.owner.is_some());
-        strangers.find(|earlier| Path::new(&earlier.component.origin) == file)
+    fn earlier_of(&self, file: &Path) -> Option<&'a LoadedComponent> {
+        let earlier = self.stage.earlier().iter();
+        let mut of_files = earlier.filter(|earlier| earlier.owner.is_some());
+        of_files.find(|earlier| Path::new(&earlier.component.origin) == file)
+    }
+
+    /// Returns the component of this file whose tools stay where they can.
+    fn predecessor(&self, file: &Path) -> Option<&'a LoadedComponent> {
+        match self.stage {
+            Stage::Successor(_) => self.earlier_of(file),
+            Stage::Whole | Stage::Compiled | Stage::Rest(_) => None,
+        }
     }
 }
 
@@ -308,7 +406,13 @@ impl LoadedComponent {
             component,
             tools,
             owner,
+            is_declared: false,
         }
+    }
+
+    fn has_same_tools(&self, other: &Self) -> bool {
+        let own = self.tools.iter().map(|tool| &tool.definition);
+        own.eq(other.tools.iter().map(|tool| &tool.definition))
     }
 
     /// Checks that it comes with the host.
@@ -338,6 +442,17 @@ impl IntakeRules<'_> {
             ),
             None => Ok(()),
         }
+    }
+
+    /// Checks that a grant or a pin names the file of a component.
+    fn names(&self, loaded: &LoadedComponent) -> bool {
+        self.grants.contains_key(loaded.component.grant_name()) || self.is_pinned(loaded)
+    }
+
+    /// Checks that a file has a pin, or needs one.
+    fn has_pin(&self, file: &Path) -> bool {
+        let name = file.file_name().unwrap_or_default().to_string_lossy();
+        self.require_pins || self.pins.contains_key(&*name)
     }
 
     fn is_pinned(&self, loaded: &LoadedComponent) -> bool {

@@ -1,8 +1,7 @@
-//! Definitions as JSON, beside compiled code in the cache and beside the
-//! components that come with the host. They were checked before they were
-//! written, and come from a place that is trusted with code.
+//! Definitions as JSON, beside compiled code in the cache and beside components.
+//! They come from a place that is trusted with code.
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -55,6 +54,39 @@ pub(crate) fn read(json: &[u8]) -> anyhow::Result<Vec<Definition>> {
         .into_iter()
         .map(|DefinitionEntry(definition)| definition);
     Ok(definitions.collect())
+}
+
+/// The definitions of a component in a file beside it.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ToolsFile {
+    /// SHA-256 of the component, in hex.
+    component: String,
+    tools: Vec<DefinitionEntry>,
+}
+
+/// Writes a file with the definitions of the component of this digest.
+pub(crate) fn write_tools_file(
+    digest: &str,
+    definitions: &[Definition],
+) -> serde_json::Result<String> {
+    let tools = definitions.iter().cloned().map(DefinitionEntry).collect();
+    let component = digest.to_owned();
+    serde_json::to_string_pretty(&ToolsFile { component, tools }).map(|text| text + "\n")
+}
+
+/// Reads such a file, if it is about the component of this digest.
+pub(crate) fn read_tools_file(json: &[u8], digest: &str) -> anyhow::Result<Vec<Definition>> {
+    let file: ToolsFile = serde_json::from_slice(json)?;
+    ensure!(
+        file.component == digest,
+        "it is about another build of the component"
+    );
+    Ok(file
+        .tools
+        .into_iter()
+        .map(|DefinitionEntry(tool)| tool)
+        .collect())
 }
 
 mod optional_rule {

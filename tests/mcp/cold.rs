@@ -1,0 +1,100 @@
+//! A cache without the components: what a client is answered before they are compiled.
+
+use std::fs;
+use std::io::Write as _;
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+use skillhost::{Grant, Host};
+
+use super::folder;
+use crate::support::mcp::server;
+use crate::support::process::Process;
+use crate::support::session::Session;
+use crate::support::{guests, watchdog};
+
+fn names(session: &mut Session) -> Vec<String> {
+    let listed = session.ask("tools/list", json!({})).unwrap();
+    let tools = listed["tools"].as_array().unwrap().iter();
+    tools
+        .map(|tool| tool["name"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+#[test]
+fn serves_compiled_tools_while_others_compile() {
+    let program = folder("");
+    let path = |name: &str| program.folder.path().join(name);
+    let compiler = format!(
+        "while ! [ -e {} ]; do /bin/sleep 0.02; done; exec {} \"$@\"",
+        path("go").display(),
+        env!("CARGO_BIN_EXE_skillhost")
+    );
+    program.script("compiler", &compiler);
+    fs::create_dir(path("tools")).unwrap();
+    fs::copy(guests().join("count_lines.wasm"), path("tools/n.wasm")).unwrap();
+    let builder = Host::builder()
+        .skills(path("skills"))
+        .tools(path("tools"))
+        .grant("n.wasm", Grant::new().skills(["*"]).unwrap())
+        .cache(path("cache"))
+        .compiler(path("compiler"));
+    let mut session = Session::open_while_loading(builder);
+    let built_in = names(&mut session);
+    assert!(built_in.contains(&"read_skill".to_owned()), "{built_in:?}");
+    assert!(!built_in.contains(&"count_lines".to_owned()));
+    let listen = json!({"notifications": {"toolsListChanged": true}});
+    session.begin("subscriptions/listen", listen);
+    let arguments = json!({"skill_name": "a"});
+    let read = json!({"name": "read_skill", "arguments": arguments});
+    assert_eq!(session.ask("tools/call", read).unwrap()["isError"], false);
+    // Calls of tools that are not there yet wait, whether they will be or not.
+    let arguments = json!({"skill_name": "a", "path": "SKILL.md"});
+    let count = json!({"name": "count_lines", "arguments": arguments});
+    let (count, none) = (
+        session.begin("tools/call", count),
+        session.begin("tools/call", json!({"name": "none", "arguments": {}})),
+    );
+    fs::write(path("go"), "").unwrap();
+    let (mut counted, mut unknown, mut changed) = (Value::Null, Value::Null, false);
+    while counted.is_null() || unknown.is_null() || !changed {
+        let message = session.next();
+        changed |= message["method"] == "notifications/tools/list_changed";
+        if message["id"] == count {
+            counted = message;
+        } else if message["id"] == none {
+            unknown = message;
+        }
+    }
+    assert_eq!(counted["result"]["isError"], false, "{counted}");
+    assert_eq!(unknown["error"]["code"], -32602, "{unknown}");
+    assert!(names(&mut session).contains(&"count_lines".to_owned()));
+}
+
+#[test]
+fn finishes_compiling_after_its_client_left() {
+    let program = folder("tools = [\"tools\"]\ngrants.\"n.wasm\".skills = [\"*\"]\n");
+    let path = |name: &str| program.folder.path().join(name);
+    fs::create_dir(path("tools")).unwrap();
+    let component = fs::read(guests().join("count_lines.wasm")).unwrap();
+    fs::write(path("tools/n.wasm"), component).unwrap();
+    let mut command = server(program.folder.path());
+    command.env("SKILLHOST_CACHE", path("cache"));
+    let mut server = Process::start(command.stderr(Stdio::null()));
+    let mut input = server.stdin.take().unwrap();
+    let hello = json!({
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"},
+    });
+    let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello});
+    writeln!(input, "{hello}").unwrap();
+    drop(input);
+    assert_eq!(server.wait().code(), Some(0));
+    // The last of what is written: the component's definitions, after its code.
+    watchdog::wait_until("the component is in the cache", || {
+        let entries = fs::read_dir(path("cache/confined")).unwrap();
+        let mut names = entries.map(|entry| entry.unwrap().file_name());
+        names.any(|name| name.to_string_lossy().ends_with(".tools"))
+    });
+}

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use skillhost::{ComponentMetadata, Inspection, Inspector, Line};
 
 use crate::exit::Exit;
-use crate::options::{ReportFormat, cache_folder};
+use crate::options::{ReportFormat, cache_folder, show_compilations};
 use crate::terminal::{self, format_line};
 
 /// Show what a component defines and imports, and whether a host would load it
@@ -39,7 +39,7 @@ impl InspectCommand {
 /// Prepares the inspection of a component, which another process compiles into the
 /// cache.
 pub(crate) fn inspector(file: &Path) -> Inspector {
-    let mut inspector = Inspector::of(file);
+    let mut inspector = Inspector::of(file).progress(show_compilations());
     if let Some(folder) = cache_folder() {
         inspector = inspector.cache(folder);
     }

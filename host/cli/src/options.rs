@@ -319,17 +319,7 @@ impl CommonOptions {
         if let Ok(program) = env::current_exe() {
             builder = builder.compiler(program);
         }
-        builder = match terminal::is_watched() {
-            true => {
-                let progress = CompilationProgress::default();
-                builder.progress(move |name, what| progress.show(name, what))
-            }
-            false => {
-                let slow = Arc::<SlowCompilations>::default();
-                builder.progress(move |name, what| slow.show(name, what))
-            }
-        };
-        Ok(builder)
+        Ok(builder.progress(show_compilations()))
     }
 
     /// Waits until all skills can be found, if a call will search. Only a server's
@@ -416,6 +406,18 @@ pub(crate) fn cache_folder() -> Option<PathBuf> {
                 .or_else(|| Some(Path::new(&env::var_os("HOME")?).join(".cache")))?;
             Some(base.join("skillhost"))
         }
+    }
+}
+
+/// Returns a callback that shows what is being compiled: on a terminal at once, elsewhere
+/// if it takes long.
+pub(crate) fn show_compilations() -> impl Fn(&str, Compilation) + Send + Sync + 'static {
+    let is_watched = terminal::is_watched();
+    let progress = CompilationProgress::default();
+    let slow = Arc::<SlowCompilations>::default();
+    move |component, event| match is_watched {
+        true => progress.show(component, event),
+        false => slow.show(component, event),
     }
 }
 

@@ -2,13 +2,14 @@
 //! resources it starts with, and the reason for which it would be refused.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use wasmtime::component::Component;
 
 use crate::component::cache::ComponentCache;
-use crate::component::compile::Compiler;
+use crate::component::compile::{Compilation, Compiler, ProgressCallback};
 use crate::component::metadata::ComponentMetadata;
 use crate::component::{Loader, definitions, read};
 use crate::sandbox::engine::EpochEngine;
@@ -84,13 +85,13 @@ pub struct StartSize {
 }
 
 /// An inspection to run on a component file.
-#[derive(Debug)]
 pub struct Inspector {
     component: PathBuf,
     cache: Option<PathBuf>,
     compiler: Option<PathBuf>,
     compile_time: Option<Duration>,
     functions: Option<PathBuf>,
+    progress: Option<Arc<ProgressCallback>>,
 }
 
 impl Inspector {
@@ -102,6 +103,7 @@ impl Inspector {
             compiler: None,
             compile_time: None,
             functions: None,
+            progress: None,
         }
     }
 
@@ -132,6 +134,16 @@ impl Inspector {
         self
     }
 
+    /// Sets a callback around the compilation, as
+    /// [`HostBuilder::progress`](crate::HostBuilder::progress).
+    pub fn progress(
+        mut self,
+        callback: impl Fn(&str, Compilation) + Send + Sync + 'static,
+    ) -> Self {
+        self.progress = Some(Arc::new(callback));
+        self
+    }
+
     /// Inspects the component. Its definitions are asked for in a sandbox without
     /// a folder. The error says why there is nothing to inspect: the file cannot
     /// be read, or is not a component.
@@ -154,7 +166,7 @@ impl Inspector {
                     .unwrap_or(CompileLimits::default().compile_time),
                 functions: self.functions,
             },
-            progress: None,
+            progress: self.progress,
         };
         let digest = sha256_hex(&bytes);
         let origin = self.component.display().to_string();

@@ -4,6 +4,7 @@ mod call;
 mod first_minutes;
 mod listings;
 mod offer;
+mod warm;
 
 use std::fs;
 use std::io::Read as _;

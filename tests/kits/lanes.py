@@ -108,6 +108,9 @@ def build(folder):
                   "  description: A tool for agent skills\n")
     assert "  find_word: reads the skill named by `skill_name`\n" in result.stdout, result.stdout
     result.prints_not("REFUSED", "hosts also load")
+    listed = json.loads((folder / "dist/find_word.tools.json").read_text())
+    assert [tool["name"] for tool in listed["tools"]] == ["find_word"], listed
+    result.prints("sha256: " + listed["component"])
 
 
 def test(folder):

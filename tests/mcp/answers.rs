@@ -93,6 +93,7 @@ fn a_long_listing_has_several_pages() {
         replaced(&attacks, b"hostile_", b"another_"),
     );
     let mut client = Client::start(program.folder.path(), &["--tools", "tools"], NEWEST);
+    client.wait_for_components();
     let (mut seen, mut cursor, mut pages) = (Vec::new(), Value::Null, 0);
     loop {
         let params = match &cursor {

@@ -1,0 +1,61 @@
+//! `skillhost warm`: what it compiles, and what it says if it cannot.
+
+use std::fs;
+
+use super::program;
+use crate::support::guests;
+use crate::support::program::{Program, Run, finish};
+
+const CONFIG: &str = "tools = [\"tools\"]\ngrants.\"n.wasm\".skills = [\"*\"]\n";
+
+fn run(program: &Program, arguments: &[&str], cache: &str) -> Run {
+    let mut command = program.command(arguments);
+    command.env("SKILLHOST_CACHE", cache);
+    finish(command, "")
+}
+
+/// Returns the number of compiled components in the cache of confined processes.
+fn compiled(program: &Program) -> usize {
+    let entries = fs::read_dir(program.folder.path().join("cache/confined")).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name());
+    names
+        .filter(|name| name.to_string_lossy().ends_with(".cwasm"))
+        .count()
+}
+
+#[test]
+fn compiles_everything_that_is_served() {
+    let program = program();
+    program.write("skillhost.toml", CONFIG);
+    program.write(
+        "tools/n.wasm",
+        fs::read(guests().join("count_lines.wasm")).unwrap(),
+    );
+    let warm = run(&program, &["warm"], "cache");
+    assert_eq!(warm.stdout, "all components are compiled\n");
+    assert_eq!(warm.code, 0, "{}", warm.stderr);
+    // Eight are built in.
+    assert_eq!(compiled(&program), 9);
+    let arguments = ["skill_name=calculator", "path=SKILL.md"];
+    let call = ["call", "count_lines", arguments[0], arguments[1]];
+    let call = run(&program, &call, "cache");
+    assert!(call.stdout.starts_with("5 lines"), "{call:?}");
+    assert_eq!(compiled(&program), 9);
+}
+
+#[test]
+fn names_what_it_cannot_keep_or_load() {
+    let program = program();
+    program.write("skillhost.toml", "tools = [\"tools\"]\n");
+    program.write("tools/n.wasm", "no component");
+    let warm = run(&program, &["warm"], "cache");
+    assert_eq!((warm.code, warm.stdout.as_str()), (1, ""));
+    let message = "cannot load the tool component `tools/n.wasm`";
+    assert!(warm.stderr.contains(message), "{}", warm.stderr);
+    // The others are compiled all the same.
+    assert_eq!(compiled(&program), 8);
+    let warm = run(&program, &["warm"], "off");
+    assert_eq!((warm.code, warm.stdout.as_str()), (4, ""));
+    let message = "cannot keep what is compiled: there is no cache folder";
+    assert!(warm.stderr.contains(message), "{}", warm.stderr);
+}

@@ -6,6 +6,7 @@ mod checkpoints;
 mod kept;
 mod program;
 mod signed_log;
+mod unproven;
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};

@@ -221,7 +221,16 @@ fn processes_go_on_with_the_chain_of_one_another_in_a_long_file() {
         record(&other, 1);
     }
     drop((one, other));
-    log.prove(&["audit.jsonl"], 7);
+    let report = log.verify(&["audit.jsonl"]);
+    // Whoever wrote the other records had no chain. All that follows is in one.
+    assert_eq!(report.problems.len(), 1, "{report:?}");
+    assert_eq!(report.problems[0].line, 3);
+    assert_eq!((report.unproven, report.chains), (0, 1));
+    let own = log.records("audit.jsonl");
+    assert_eq!(
+        own.iter().filter(|record| record["tool"] == "none").count(),
+        7
+    );
 }
 
 #[test]
@@ -246,11 +255,13 @@ fn a_log_of_a_version_without_a_chain_is_vouched_for() {
         let text = fs::read_to_string(&log.path).unwrap();
         fs::write(&log.path, text.replacen("read_skill", "read_skull", 1)).unwrap();
         assert_eq!(log.verify(&["audit.jsonl"]).problems.len(), 1);
-        // A version without a chain has written again.
+        // A version without a chain has written again, or somebody else: nothing tells them
+        // apart.
         fs::write(&log.path, format!("{text}{old}")).unwrap();
         record(&log.host(), 1);
-        let report = log.prove(&["audit.jsonl"], 4);
-        assert_eq!(report.vouched_bytes, (bytes + old.len()) as u64);
+        let report = log.verify(&["audit.jsonl"]);
+        assert_eq!(report.problems.len(), 1, "{report:?}");
+        assert_eq!(report.problems[0].line, text.lines().count() as u64 + 1);
         fs::remove_file(&log.path).unwrap();
     }
 }
@@ -297,10 +308,9 @@ fn a_record_that_is_cut_anywhere_is_closed_and_vouched_for() {
 }
 
 #[test]
-fn what_others_append_is_no_record() {
+fn the_chain_goes_on_behind_what_others_append() {
     let log = SignedLog::new(AT_THE_END);
     let host = log.host();
-    let mut vouched = 0;
     record(&host, 1);
     // Once more than the end that is read of a log.
     for times in [1, 30_000] {
@@ -308,11 +318,12 @@ fn what_others_append_is_no_record() {
         let mut file = OpenOptions::new().append(true).open(&log.path).unwrap();
         file.write_all(noise.as_bytes()).unwrap();
         record(&host, 1);
-        vouched += noise.len() + 1;
     }
     drop(host);
-    let report = log.prove(&["audit.jsonl"], 3);
-    assert_eq!(report.vouched_bytes, vouched as u64);
+    let report = log.verify(&["audit.jsonl"]);
+    let lines: Vec<u64> = report.problems.iter().map(|problem| problem.line).collect();
+    assert_eq!(lines, [2, 6]);
+    assert_eq!((report.records, report.unproven), (6, 0));
 }
 
 #[test]

@@ -1,5 +1,6 @@
-//! Finds records in a log: those of a client, a tool, a skill, an outcome, a time.
-//! Records of versions without a chain are found too.
+//! Finds records in a log: those of a client, a tool, a skill, an outcome, a time. Lines
+//! that are in no chain are found too, and marked: a version without a chain wrote them, or
+//! somebody else.
 
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -11,7 +12,10 @@ use skillhost::CallOutcome;
 use skillhost::internal::chain::{CHECKPOINT, CONTINUED, TORN};
 
 use crate::files;
+use crate::kept::KeptCheckpoints;
 use crate::lines::Piece;
+use crate::report::Report;
+use crate::verifier::Verifier;
 
 /// The outcomes of records: those of calls, and of records that belong to no call.
 pub const OUTCOMES: [&str; CallOutcome::NAMES.len() + 3] = {
@@ -100,6 +104,19 @@ pub struct CallRecord<'a> {
     pub duration_us: Option<u64>,
     /// Bytes of the answer.
     pub bytes: Option<u64>,
+    /// True if the record follows the one before it in its file.
+    #[serde(skip)]
+    pub is_chained: bool,
+}
+
+/// The lines that a search met besides the records it found.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Found {
+    /// The number of lines that are no records.
+    pub others: u64,
+    /// The chain, whose signatures are not checked. None if the search ended early.
+    pub report: Option<Report>,
 }
 
 impl Filter {
@@ -120,35 +137,51 @@ impl Filter {
 }
 
 /// Calls a function with each record that a filter takes, and its line, until it
-/// returns false. The files may be given in any order. Returns the number of lines that
-/// are no records.
+/// returns false. The files may be given in any order.
 pub fn find(
     files: &[PathBuf],
     filter: &Filter,
     mut each: impl FnMut(&CallRecord<'_>, &str) -> anyhow::Result<bool>,
-) -> anyhow::Result<u64> {
+) -> anyhow::Result<Found> {
     let mut others = 0;
+    let mut verifier = Verifier::without_keys(KeptCheckpoints::default());
     for part in files::open(files)? {
+        verifier.file(&part.name);
         let goes_on = part.read(|piece| {
-            let line = match piece {
-                Piece::Line(line) => str::from_utf8(line).ok(),
-                Piece::Part(..) => None,
+            let (line, is_chained) = match piece {
+                Piece::Line(line) => {
+                    // A record is an object: serde would take a list of its fields too.
+                    let object = str::from_utf8(line).ok();
+                    let object = object.filter(|line| line.starts_with('{'));
+                    (object, verifier.check(line))
+                }
+                Piece::Part(part, ends) => {
+                    verifier.part(part, ends);
+                    (None, false)
+                }
             };
             let read = line.and_then(|line| Some((serde_json::from_str(line).ok()?, line)));
-            match read {
-                Some((record, line)) if filter.takes(&record) => each(&record, line),
-                Some(_) => Ok(true),
-                None => {
-                    others += 1;
-                    Ok(true)
-                }
+            let Some((record, line)) = read else {
+                others += 1;
+                return Ok(true);
+            };
+            let record = CallRecord {
+                is_chained,
+                ..record
+            };
+            if filter.takes(&record) {
+                each(&record, line)
+            } else {
+                Ok(true)
             }
         })?;
         if !goes_on {
-            break;
+            let report = None;
+            return Ok(Found { others, report });
         }
     }
-    Ok(others)
+    let report = Some(verifier.finish());
+    Ok(Found { others, report })
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ mod verify;
 // Finding records in them.
 mod filter;
 
-pub use filter::{CallRecord, Filter, Moment, OUTCOMES, find};
+pub use filter::{CallRecord, Filter, Found, Moment, OUTCOMES, find};
 pub use kept::KeptCheckpoints;
 pub use key::{PrivateKey, PublicKey};
 pub use report::{Problem, Report};

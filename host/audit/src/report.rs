@@ -29,9 +29,12 @@ pub struct Report {
     /// The number of checkpoints that were kept elsewhere and found in the log.
     pub kept: u64,
     /// The bytes that are no records of the chain, and that a record vouches for: parts
-    /// of records, and records of versions without a chain.
+    /// of records, and what is before the first record of a chain.
     pub vouched_bytes: u64,
-    /// The bytes at the ends of files that are no whole record. Nothing is known of them.
+    /// The number of lines before the first record of a chain, or in a file without one.
+    /// A version without a chain wrote them, or somebody else: nothing proves them.
+    pub unchained: u64,
+    /// The bytes of torn records at the ends of files. Nothing is known of them.
     pub torn_bytes: u64,
     /// The problems, the first hundred.
     pub problems: Vec<Problem>,

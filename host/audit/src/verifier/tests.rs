@@ -208,23 +208,74 @@ fn finds_every_cut_before_a_checkpoint_that_was_kept() {
     }
 }
 
+/// Returns a record that vouches for the bytes before it.
+fn vouching(link: Link, tool: &str, bytes: &[u8]) -> Vec<u8> {
+    let digest: [u8; 32] = Sha256::digest(bytes).into();
+    let mut line = format!(
+        "{{\"time\":\"{TIME}\",\"id\":null,\"tool\":\"{tool}\",\"outcome\":\"{TORN}\",\
+         \"gap_bytes\":{},\"gap_sha256\":\"{}\"}}",
+        bytes.len(),
+        hex(&digest)
+    )
+    .into_bytes();
+    link.seal(&mut line);
+    line
+}
+
+/// Returns a whole record without a chain, and its line feed.
+fn unchained() -> Vec<u8> {
+    let record =
+        format!("{{\"time\":\"{TIME}\",\"id\":null,\"tool\":\"t\",\"outcome\":\"output\"}}");
+    ended(record.as_bytes())
+}
+
+#[test]
+fn counts_lines_before_a_chain_and_no_others() {
+    let log = Log::new();
+    let one = unchained();
+    let torn = ended(&one[..40]);
+    let check = |bytes: &[u8], begins: bool| {
+        let mut verifier =
+            Verifier::new(std::slice::from_ref(&log.key), KeptCheckpoints::default());
+        verifier.file("log");
+        for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+            verifier.line(line.strip_suffix(b"\n").unwrap());
+        }
+        if begins {
+            verifier.line(&vouching(Link::FIRST, "", bytes));
+        }
+        verifier.finish()
+    };
+    for (bytes, expected) in [
+        (one.clone(), 1),
+        ([&one[..], &torn, &one, b"noise\n", &torn].concat(), 3),
+        (torn.clone(), 0),
+    ] {
+        for begins in [true, false] {
+            let report = check(&bytes, begins);
+            assert_eq!((report.problems, report.unchained), (vec![], expected));
+        }
+    }
+    // A record of a chain is no such line.
+    for begins in [true, false] {
+        let bytes = [&log.lines[0], &b"\n"[..], &log.lines[0], b"\n"].concat();
+        let report = check(&bytes, begins);
+        assert!(!report.problems.is_empty(), "{report:?}");
+    }
+    // Neither is one behind a record of a chain.
+    let mut verifier = log.before[5].clone();
+    verifier.line(one.strip_suffix(b"\n").unwrap());
+    verifier.kept = KeptCheckpoints::default();
+    let report = verifier.finish();
+    assert_eq!((report.problems.len(), report.unchained), (1, 0));
+}
+
 #[test]
 fn vouches_for_a_torn_record_only_as_it_was() {
     let log = Log::new();
     let torn = [&log.lines[7][..40], b"\n"].concat();
-    let record = |tool: &str, bytes: &[u8]| {
-        let digest: [u8; 32] = Sha256::digest(bytes).into();
-        let mut line = format!(
-            "{{\"time\":\"{TIME}\",\"id\":null,\"tool\":\"{tool}\",\"outcome\":\"{TORN}\",\
-             \"gap_bytes\":{},\"gap_sha256\":\"{}\"}}",
-            bytes.len(),
-            hex(&digest)
-        )
-        .into_bytes();
-        log.before[7].next.unwrap().seal(&mut line);
-        line
-    };
-    let event = |bytes: &[u8]| record("", bytes);
+    let next = log.before[7].next.unwrap();
+    let event = |bytes: &[u8]| vouching(next, "", bytes);
     let check = |gap: &[u8], event: &[u8]| {
         let mut verifier = log.before[7].clone();
         for line in gap.split_inclusive(|byte| *byte == b'\n') {
@@ -241,13 +292,32 @@ fn vouches_for_a_torn_record_only_as_it_was() {
     );
     let more = [&torn[..], &torn[..]].concat();
     assert_eq!(check(&more, &event(&more)).problems, []);
+    let unchained = unchained();
+    for whole in [
+        &unchained[..],
+        &[&torn[..], &unchained].concat(),
+        &[&unchained[..], &torn].concat(),
+        &[&torn[..40], &unchained].concat(),
+        &ended(&log.lines[3]),
+        &ended(&log.lines[6]),
+        &ended(&log.lines[8]),
+        &b"noise\n"[..],
+    ] {
+        let report = check(whole, &event(whole));
+        assert_eq!(report.vouched_bytes, 0);
+        assert!(
+            !report.problems.is_empty(),
+            "{}",
+            String::from_utf8_lossy(whole)
+        );
+    }
     for (gap, event) in [
         (&b""[..], event(&torn)),
         (&more, event(&torn)),
         (&b"{\"time\":\"\n"[..], event(&torn)),
         (&torn, log.lines[7].clone()),
         // The record of a call vouches for nothing.
-        (&torn, record("t", &torn)),
+        (&torn, vouching(next, "t", &torn)),
         (&ended(&log.lines[3])[..], log.lines[7].clone()),
     ] {
         assert_eq!(check(gap, &event).problems.len(), 1);

@@ -14,8 +14,9 @@ use crate::terminal::{self, format_line};
 /// Print records of an audit log
 ///
 /// Each line has the time, the client or its address, the tool, the skill and the path,
-/// the outcome, and the time that the call took. The chain is not checked: `verify`
-/// does that.
+/// the outcome, and the time that the call took. A line that does not follow the one before
+/// it in the chain begins with `unchained`: anybody may have written it. Signatures are not
+/// checked: `verify` does that.
 #[derive(Args)]
 pub(crate) struct ShowCommand {
     /// Files of the log, in any order
@@ -54,15 +55,42 @@ impl ShowCommand {
         filter.outcome = self.outcome;
         filter.since = self.since;
         filter.until = self.until;
-        let others = find(&self.files, &filter, |record, line| match self.output {
-            ReportFormat::Text => terminal::print_or_end(&[shown(record)]),
-            ReportFormat::Json => terminal::print_json_answer(line),
+        let mut unchained = 0;
+        let found = find(&self.files, &filter, |record, line| {
+            unchained += u64::from(!record.is_chained);
+            match self.output {
+                ReportFormat::Text => terminal::print_or_end(&[shown(record)]),
+                ReportFormat::Json if record.is_chained => terminal::print_json_answer(line),
+                ReportFormat::Json => terminal::print_json_answer(&marked(line)),
+            }
         })?;
-        if others > 0 {
-            terminal::complain(format_args!("{others} lines are no records"));
+        if found.others > 0 {
+            terminal::complain(format_args!("{} lines are no records", found.others));
+        }
+        if unchained > 0 {
+            terminal::complain(format_args!(
+                "{unchained} records do not follow the one before them, and are marked \
+                 `unchained`: anybody may have written them; see `skillhost audit verify`"
+            ));
+        }
+        let problem = found
+            .report
+            .as_ref()
+            .and_then(|report| report.problems.first());
+        if let Some(problem) = problem {
+            let problem = super::verify::problem(problem);
+            terminal::complain(format_args!("{problem}; see `skillhost audit verify`"));
         }
         Ok(Exit::Ok)
     }
+}
+
+/// Marks the line of a record that does not follow the one before it. The mark is the last
+/// field, which counts if somebody wrote another one.
+fn marked(line: &str) -> String {
+    let fields = line.trim_end();
+    let fields = fields.strip_suffix('}').unwrap_or(fields);
+    format!("{fields},\"unchained\":true}}")
 }
 
 fn shown(record: &CallRecord<'_>) -> Line {
@@ -77,7 +105,8 @@ fn shown(record: &CallRecord<'_>) -> Line {
         .map(|reason| format!(" ({reason})"));
     let took = record.duration_us.unwrap_or_default();
     format_line!(
-        "{} {} {} {} {} {}{} {}.{:03} ms",
+        "{}{} {} {} {} {} {}{} {}.{:03} ms",
+        if record.is_chained { "" } else { "unchained " },
         record.time,
         name(who),
         name(Some(&record.tool)),

@@ -83,6 +83,13 @@ fn lines(report: &Report) -> Vec<Line> {
             report.vouched_bytes
         ));
     }
+    if report.unchained > 0 {
+        let lines_before = count(report.unchained, "line");
+        lines.push(format_line!(
+            "{lines_before} in no chain: a version without a chain wrote them, or somebody else; \
+             nothing proves them"
+        ));
+    }
     lines.push(match report.proven {
         None => format_line!("nothing is proven: there is no checkpoint of this key"),
         Some(_) if !report.problems.is_empty() => {
@@ -112,7 +119,8 @@ fn lines(report: &Report) -> Vec<Line> {
     lines
 }
 
-fn problem(problem: &Problem) -> Line {
+/// Returns a problem, with its place.
+pub(super) fn problem(problem: &Problem) -> Line {
     let Problem {
         file,
         line,

@@ -4,6 +4,7 @@
 //!
 //! The writer and the verifier, which is the crate `skillhost-audit`, share this.
 
+use serde::de::IgnoredAny;
 use sha2::{Digest as _, Sha256};
 
 use crate::text::digest::hex;
@@ -15,6 +16,9 @@ pub const TORN: &str = "torn";
 pub const CONTINUED: &str = "continued";
 /// The outcome of a record with a signature.
 pub const CHECKPOINT: &str = "checkpoint";
+
+/// The beginning of every record; `0` stands for any digit.
+pub const START: &[u8] = b"{\"time\":\"0000-00-00T00:00:00.000Z\",\"id\":";
 
 /// Bytes of an Ed25519 signature.
 pub const SIGNATURE: usize = 64;
@@ -144,6 +148,27 @@ impl<'a> Signed<'a> {
     }
 }
 
+/// Checks that bytes begin as `start` does, as far as they go. `0` stands for any digit.
+pub fn begins(bytes: &[u8], start: &[u8]) -> bool {
+    let matches = |(byte, expected): (&u8, &u8)| match expected {
+        b'0' => byte.is_ascii_digit(),
+        expected => byte == expected,
+    };
+    bytes.iter().zip(start).all(matches)
+}
+
+/// Checks that a line is the beginning of one record and nothing else: what a process that
+/// was killed, or a full disk, leaves of it.
+pub fn is_torn(line: &[u8]) -> bool {
+    const BEFORE_TIME: &[u8] = START.split_at(9).0;
+    let ends_early = || match serde_json::from_slice::<IgnoredAny>(line) {
+        Ok(_) => false,
+        Err(error) => error.is_eof(),
+    };
+    let mut others = line.windows(BEFORE_TIME.len()).skip(1);
+    begins(line, START) && ends_early() && others.all(|bytes| bytes != BEFORE_TIME)
+}
+
 /// Reads bytes in hex, in lower case alone: a value has one spelling.
 pub fn from_hex<const N: usize>(text: &[u8]) -> Option<[u8; N]> {
     let digit = |byte: u8| match byte {
@@ -188,6 +213,34 @@ mod tests {
             assert_eq!((read.link, read.signature), (link, [0x3c; SIGNATURE]));
             assert_eq!(read.message, &line[..line.len() - 1]);
             assert!(Signed::of(&line).is_none());
+        }
+    }
+
+    #[test]
+    fn tells_torn_records_from_other_lines() {
+        let mut record = b"{\"time\":\"2026-01-01T00:00:00.000Z\",\"id\":\"{\\\"time\\\":\\\"\",\
+            \"tool\":\"a{\",\"path\":\"\\u00e9\\\\\",\"outcome\":\"output\",\"reason\":null,\"bytes\":12}"
+            .to_vec();
+        Link::FIRST.seal_signed(&mut record, |_| [7; SIGNATURE]);
+        for end in 0..record.len() {
+            assert!(is_torn(&record[..end]), "cut at {end}");
+        }
+        // In the middle of a text.
+        let torn = &record[..46];
+        for other in [
+            &record[..],
+            &[&record, &record[..]].concat(),
+            &[torn, &record].concat(),
+            &[torn, b"\",\"x\":", &record].concat(),
+            &[torn, b"\",\"x\":", &record, b","].concat(),
+            &[torn, b"\0"].concat(),
+            &[torn, b"\x1b"].concat(),
+            b"noise",
+            b" ",
+            b"{}",
+            b"{\"tool\":\"read_skill\",",
+        ] {
+            assert!(!is_torn(other), "{}", String::from_utf8_lossy(other));
         }
     }
 

@@ -10,14 +10,11 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use sha2::{Digest as _, Sha256};
 
-use super::chain::Link;
+use super::chain::{Link, START, begins};
 
 /// The bytes at the end of a file that the check reads. A record has six texts of
 /// 1,024 characters, each of 12 bytes at most, and little else.
 const TAIL: u64 = 128 << 10;
-
-/// The beginning of every record; `0` stands for any digit.
-const START: &[u8] = b"{\"time\":\"0000-00-00T00:00:00.000Z\",\"id\":";
 
 /// The kinds of ends that a file can have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -215,17 +212,6 @@ fn is_record(line: &[u8]) -> bool {
     line.len() >= START.len()
         && begins(line, START)
         && (!is_json || serde_json::from_slice::<RequiredFields>(line).is_ok())
-}
-
-/// Checks that bytes begin as `start` does, as far as they go.
-fn begins(bytes: &[u8], start: &[u8]) -> bool {
-    bytes
-        .iter()
-        .zip(start)
-        .all(|(byte, expected)| match expected {
-            b'0' => byte.is_ascii_digit(),
-            expected => byte == expected,
-        })
 }
 
 #[cfg(test)]

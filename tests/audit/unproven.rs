@@ -1,0 +1,318 @@
+//! Bytes in an audit log that nothing proves: what `verify` says of them, and what `show`
+//! makes of them.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+
+use skillhost::internal::chain::Link;
+
+use super::signed_log::{AT_THE_END, SignedLog, record};
+use crate::support::program::{Program, Run};
+
+/// The tool that no host recorded.
+const FORGED: &str = "forged";
+
+/// A whole record without a chain.
+fn unchained() -> String {
+    event(&format!("\"tool\":\"{FORGED}\",\"outcome\":\"output\""))
+}
+
+fn event(fields: &str) -> String {
+    format!("{{\"time\":\"2026-01-01T00:00:00.000Z\",\"id\":null,{fields}}}")
+}
+
+/// Returns so many records that follow one another from a link on.
+fn chained(mut link: Link, records: usize) -> String {
+    let mut text = String::new();
+    for _ in 0..records {
+        let mut line = unchained().into_bytes();
+        link.seal(&mut line);
+        link = link.after(&line);
+        text += str::from_utf8(&line).unwrap();
+        text.push('\n');
+    }
+    text
+}
+
+/// Returns what somebody without the key may add to a log, each with its name.
+fn forgeries(log: &str, key: &str) -> Vec<(&'static str, String)> {
+    let lines: Vec<&str> = log.lines().collect();
+    let last = lines.last().unwrap().as_bytes();
+    let next = Link::of(last).unwrap().after(last);
+    let (forged, torn) = (unchained(), &lines[0][..60]);
+    let checkpoint = event("\"tool\":\"\",\"outcome\":\"checkpoint\",\"key\":\"KEY\"");
+    let earlier = lines[0].replacen("none", FORGED, 1);
+    vec![
+        ("a record", format!("{forged}\n")),
+        ("a record without its line feed", forged.clone()),
+        ("several records", format!("{forged}\n{forged}\n{forged}\n")),
+        ("a record behind a torn one", format!("{torn}\n{forged}\n")),
+        ("a record before a torn one", format!("{forged}\n{torn}")),
+        (
+            "a record on the line of a torn one",
+            format!("{torn}{forged}\n"),
+        ),
+        (
+            "a record on a line that does not end",
+            format!("{torn}{forged}"),
+        ),
+        (
+            "a record within a torn one",
+            format!("{torn}\",\"x\":{forged},\n"),
+        ),
+        ("a record that was there, changed", format!("{earlier}\n")),
+        ("a record that is repeated", format!("{}\n", lines[0])),
+        ("another chain", chained(Link::FIRST, 3)),
+        (
+            "records of another chain, in the place of the next",
+            chained(
+                Link {
+                    chain: [7; 8],
+                    ..next
+                },
+                3,
+            ),
+        ),
+        (
+            "records of the chain that follow nothing",
+            chained(
+                Link {
+                    previous: [7; 32],
+                    ..next
+                },
+                3,
+            ),
+        ),
+        (
+            "later records of the chain",
+            chained(
+                Link {
+                    sequence: 900,
+                    ..next
+                },
+                3,
+            ),
+        ),
+        (
+            "a checkpoint of no chain",
+            checkpoint.replace("KEY", key) + "\n",
+        ),
+        (
+            "a record that says that it is in the chain",
+            event("\"tool\":\"forged\",\"outcome\":\"output\",\"unchained\":false") + "\n",
+        ),
+        (
+            "a record of more levels than are read",
+            event(&format!(
+                "\"tool\":\"forged\",\"outcome\":\"output\",\"x\":{}{}",
+                "[".repeat(500),
+                "]".repeat(500)
+            )) + "\n",
+        ),
+        (
+            "a list in the place of a record",
+            "[\"2026-01-01T00:00:00.000Z\",null,null,null,\"forged\",null,null,\"output\",null,1,1]\n"
+                .to_owned(),
+        ),
+        ("words", "noise\n".to_owned()),
+        ("a line that is too long", "x".repeat(600_000) + "\n"),
+        (
+            "a record behind more than the host reads",
+            "x\n".repeat(100_000) + &forged + "\n",
+        ),
+    ]
+}
+
+fn append(log: &SignedLog, bytes: &str) {
+    let mut file = OpenOptions::new().append(true).open(&log.path).unwrap();
+    file.write_all(bytes.as_bytes()).unwrap();
+}
+
+/// Runs `skillhost audit` with a verb on files beside the log.
+fn audit(log: &SignedLog, verb: &str, files: &[&str], more: &[&str]) -> Run {
+    let files = files.iter().map(|file| log.beside(file));
+    let files: Vec<String> = files
+        .map(|file| file.to_str().unwrap().to_owned())
+        .collect();
+    let files = files.iter().map(String::as_str);
+    let arguments = ["audit", verb].into_iter().chain(files);
+    let arguments: Vec<&str> = arguments.chain(more.iter().copied()).collect();
+    Program::new().run(&arguments)
+}
+
+/// Checks that nothing forged is listed like a call.
+#[track_caller]
+fn assert_marked(log: &SignedLog, files: &[&str], about: &str) {
+    let shown = audit(log, "show", files, &[]);
+    let forged = |line: &&str| line.contains(FORGED);
+    for line in shown.stdout.lines().filter(forged) {
+        assert!(line.starts_with("unchained 2026-"), "{about}: {line}");
+    }
+    let json = audit(log, "show", files, &["--output", "json", "--tool", FORGED]);
+    for line in json.stdout.lines() {
+        assert!(line.ends_with(",\"unchained\":true}"), "{about}: {line}");
+    }
+    let listed = shown.stdout.lines().filter(forged).count();
+    assert_eq!(json.stdout.lines().count(), listed, "{about}");
+    // Whatever was listed, the operator learns that something is wrong.
+    for run in [shown, json] {
+        assert_eq!(run.code, 0, "{about}: {run:?}");
+        assert!(run.stderr.contains("audit verify"), "{about}: {run:?}");
+    }
+}
+
+#[test]
+fn finds_whatever_is_added_without_the_key() {
+    let log = SignedLog::new(AT_THE_END);
+    let key = log.public.id().to_owned();
+    let host = log.host();
+    record(&host, 2);
+    host.sign_audit_log();
+    drop(host);
+    let before = fs::read_to_string(&log.path).unwrap();
+    for (about, bytes) in forgeries(&before, &key) {
+        // While a host runs, between two of them, and at the end.
+        for is_running in [Some(true), Some(false), None] {
+            fs::write(&log.path, &before).unwrap();
+            let running = is_running
+                .filter(|is_running| *is_running)
+                .map(|_| log.host());
+            append(&log, &bytes);
+            let own = match is_running {
+                Some(true) => running,
+                // A host does not start with what is no log.
+                Some(false) if !bytes.starts_with('{') => continue,
+                Some(false) => Some(log.host()),
+                None => None,
+            };
+            let about = format!("{about}, {is_running:?}");
+            if let Some(host) = own {
+                record(&host, 2);
+            }
+            let report = log.verify(&["audit.jsonl"]);
+            assert!(!report.problems.is_empty(), "{about}: {report:?}");
+            assert_marked(&log, &["audit.jsonl"], &about);
+        }
+    }
+}
+
+#[test]
+fn finds_what_is_put_into_a_rotated_log() {
+    let log = SignedLog::new(AT_THE_END);
+    let key = log.public.id().to_owned();
+    let host = log.host();
+    record(&host, 2);
+    host.sign_audit_log();
+    drop(host);
+    let before = fs::read_to_string(&log.path).unwrap();
+    for (about, bytes) in forgeries(&before, &key) {
+        if !bytes.starts_with('{') {
+            continue; // The host takes no such file for its log.
+        }
+        fs::write(&log.path, &before).unwrap();
+        let host = log.host();
+        fs::rename(&log.path, log.beside("audit.jsonl.1")).unwrap();
+        fs::write(&log.path, &bytes).unwrap();
+        fs::set_permissions(&log.path, fs::Permissions::from_mode(0o600)).unwrap();
+        record(&host, 2);
+        drop(host);
+        let both = ["audit.jsonl.1", "audit.jsonl"];
+        let report = log.verify(&both);
+        assert!(!report.problems.is_empty(), "{about}: {report:?}");
+        let shown = audit(&log, "show", &both, &[]);
+        assert!(shown.stderr.contains("audit verify"), "{about}: {shown:?}");
+    }
+}
+
+#[test]
+fn tells_records_before_a_chain_from_proven_ones() {
+    let log = SignedLog::new(AT_THE_END);
+    let old = format!("{}\n", unchained());
+    fs::write(log.beside("audit.jsonl.1"), &old).unwrap();
+    fs::write(&log.path, old.repeat(2)).unwrap();
+    fs::set_permissions(&log.path, fs::Permissions::from_mode(0o600)).unwrap();
+    record(&log.host(), 1);
+    let both = ["audit.jsonl.1", "audit.jsonl"];
+    let report = log.prove(&both, 1);
+    assert_eq!(report.unchained, 3);
+    fs::write(log.beside("public"), log.public.to_pem().unwrap()).unwrap();
+    let key = log.beside("public");
+    let run = audit(&log, "verify", &both, &["--key", key.to_str().unwrap()]);
+    assert_eq!(
+        (run.code, run.stdout.as_str()),
+        (
+            0,
+            "3 records, 0 to 2, with 1 checkpoint\n\
+             162 bytes are torn or from a version without a chain, and as they were then\n\
+             3 lines in no chain: a version without a chain wrote them, or somebody else; nothing \
+             proves them\n\
+             proven up to record 2\n"
+        )
+    );
+    assert_marked(&log, &both, "an old log");
+    let shown = audit(&log, "show", &both, &[]).stdout;
+    let is_marked = |line: &str| line.starts_with("unchained ");
+    let marked: Vec<bool> = shown.lines().map(is_marked).collect();
+    // The first of the chain says that it begins behind others.
+    assert_eq!(marked, [true, true, true, false, false]);
+}
+
+#[test]
+fn marks_nothing_of_an_honest_log() {
+    let log = SignedLog::new(AT_THE_END);
+    let host = log.host();
+    record(&host, 2);
+    let torn = fs::read_to_string(&log.path).unwrap()[..60].to_owned();
+    append(&log, &torn);
+    record(&host, 1);
+    fs::rename(&log.path, log.beside("audit.jsonl.1")).unwrap();
+    record(&host, 1);
+    drop(host);
+    append(&log, &torn);
+    record(&log.host(), 1);
+    for files in [&["audit.jsonl.1", "audit.jsonl"][..], &["audit.jsonl"]] {
+        let shown = audit(&log, "show", files, &[]);
+        assert!(!shown.stdout.contains("unchained"), "{shown:?}");
+        assert!(!shown.stderr.contains("verify"), "{shown:?}");
+    }
+    log.prove(&["audit.jsonl.1", "audit.jsonl"], 5);
+}
+
+#[test]
+fn a_rotated_log_may_lack_any_part_of_its_last_record() {
+    let log = SignedLog::new(AT_THE_END);
+    let rotated = log.beside("audit.jsonl.1");
+    let mut end = 1;
+    loop {
+        let host = log.host();
+        record(&host, 2);
+        let size = fs::metadata(&log.path).unwrap().len();
+        let file = OpenOptions::new().append(true).open(&log.path).unwrap();
+        // Another process was killed while it wrote the third, or the disk was full.
+        let other = log.host();
+        record(&other, 1);
+        let whole = fs::metadata(&log.path).unwrap().len();
+        file.set_len((size + end).min(whole)).unwrap();
+        fs::rename(&log.path, &rotated).unwrap();
+        record(&host, 1);
+        drop((host, other));
+        let files = ["audit.jsonl.1", "audit.jsonl"];
+        let report = log.verify(&files);
+        assert_eq!(report.problems, [], "cut after {end}");
+        let shown = audit(&log, "show", &files, &[]);
+        assert!(
+            !shown.stdout.contains("unchained"),
+            "cut after {end}: {shown:?}"
+        );
+        for file in [&log.path, &rotated] {
+            fs::remove_file(file).unwrap();
+        }
+        if size + end >= whole {
+            break;
+        }
+        // Each place at the end of the record, and some before.
+        end += if size + end + 5 < whole { 41 } else { 1 };
+        end = end.min(whole - size);
+    }
+}

@@ -1,6 +1,7 @@
 //! The command line: options, configuration, exit codes. The verbs are in `command_line/`.
 
 mod call;
+mod failed_starts;
 mod first_minutes;
 mod listings;
 mod offer;

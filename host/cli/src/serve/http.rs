@@ -255,8 +255,6 @@ impl ReadyHttp {
         let _watching = live
             .watch()
             .inspect_err(|error| tracing::warn!("{error:#}"));
-        terminal::print(&[format_line!("{shown}")])?;
-        terminal::explain_wait("MCP clients at this address", "Ctrl-C");
         let (occupied, answering, ending) = (live.clone(), live.clone(), live.clone());
         let server = match live.is_watched() {
             true => server.changes(live.changes()),
@@ -288,6 +286,10 @@ impl ReadyHttp {
             }
             host = live.load() => {
                 let host = host?;
+                // The server has listened since its start. Whoever reads the address may rely
+                // on its answers.
+                terminal::print(&[format_line!("{shown}")])?;
+                terminal::explain_wait("MCP clients at this address", "Ctrl-C");
                 report_problems(&host);
                 report_scopes(&host, &clients);
                 served.await

@@ -54,6 +54,10 @@ const FOLDER: OFlags = OFlags::PATH
 pub fn run(is_skill_md: fn(&OsStr) -> bool) -> anyhow::Result<()> {
     let stdin = io::stdin();
     let (message, _) = receive(stdin.as_fd())?;
+    if message.is_empty() {
+        // Whoever started it has failed, and says so itself.
+        return Ok(());
+    }
     let allowed: Allowed = serde_json::from_slice(&message).context("cannot begin")?;
     let program = std::env::current_exe()?;
     let mut wall = Wall::default();
@@ -80,7 +84,7 @@ pub fn run(is_skill_md: fn(&OsStr) -> bool) -> anyhow::Result<()> {
     let served = office.serve(stdin.as_fd());
     // Whoever asked is gone, by whatever end.
     drop(socket);
-    served
+    Ok(served?)
 }
 
 /// Returns the folder that a path's last name lies in.
@@ -111,27 +115,42 @@ struct Office {
 
 impl Office {
     /// Answers requests until the other side is closed.
-    fn serve(&mut self, asker: BorrowedFd<'_>) -> anyhow::Result<()> {
+    fn serve(&mut self, asker: BorrowedFd<'_>) -> io::Result<()> {
+        use io::ErrorKind::{BrokenPipe, ConnectionReset};
         loop {
-            let (message, descriptors) = receive(asker)?;
-            if message.is_empty() {
-                return Ok(());
-            }
-            let answered = serde_json::from_slice(&message)
-                .map_err(io::Error::from)
-                .and_then(|request| self.answer(request, descriptors));
-            let (number, opened) = match answered {
-                Ok(Answer::Done) => (0, None),
-                Ok(Answer::Opened(opened)) => (0, Some(opened)),
-                Ok(Answer::Number(number)) => (number, None),
-                Err(error) => {
-                    let code = error.raw_os_error().unwrap_or(Errno::INVAL.raw_os_error());
-                    (-code, None)
+            match self.serve_next(asker) {
+                Ok(true) => {}
+                Ok(false) => return Ok(()),
+                // It ended with a request in flight, or did not read the last answer.
+                Err(error) if matches!(error.kind(), BrokenPipe | ConnectionReset) => {
+                    return Ok(());
                 }
-            };
-            let opened = opened.as_ref().map(|opened| opened.as_fd());
-            send(asker, &number.to_le_bytes(), opened.as_slice())?;
+                Err(error) => return Err(error),
+            }
         }
+    }
+
+    /// Answers a request. Returns false if the other side is closed.
+    fn serve_next(&mut self, asker: BorrowedFd<'_>) -> io::Result<bool> {
+        let (message, descriptors) = receive(asker)?;
+        if message.is_empty() {
+            return Ok(false);
+        }
+        let answered = serde_json::from_slice(&message)
+            .map_err(io::Error::from)
+            .and_then(|request| self.answer(request, descriptors));
+        let (number, opened) = match answered {
+            Ok(Answer::Done) => (0, None),
+            Ok(Answer::Opened(opened)) => (0, Some(opened)),
+            Ok(Answer::Number(number)) => (number, None),
+            Err(error) => {
+                let code = error.raw_os_error().unwrap_or(Errno::INVAL.raw_os_error());
+                (-code, None)
+            }
+        };
+        let opened = opened.as_ref().map(|opened| opened.as_fd());
+        send(asker, &number.to_le_bytes(), opened.as_slice())?;
+        Ok(true)
     }
 
     fn answer(&mut self, request: Request, descriptors: Vec<OwnedFd>) -> io::Result<Answer> {
@@ -344,18 +363,42 @@ fn watch(mut child: Child, control: &OwnedFd, until: Instant) {
 
 #[cfg(test)]
 mod tests {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+
     use super::*;
 
-    #[test]
-    fn starts_that_fail_keep_no_place() {
-        let office = Office {
+    fn office() -> Office {
+        Office {
             allowed: Allowed::default(),
             program: "/bin/true".into(),
             children: Arc::default(),
             output: None,
             linked: Vec::new(),
             is_skill_md: |_| false,
-        };
+        }
+    }
+
+    #[test]
+    fn an_asker_that_leaves_is_no_error() {
+        // Before its request is answered, and before it has read the answer.
+        for is_answered in [false, true] {
+            let flags = SocketFlags::CLOEXEC;
+            let pair = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
+            let (ours, its) = pair.unwrap();
+            let request = serde_json::to_vec(&Request::OpenLog).unwrap();
+            send(ours.as_fd(), &request, &[]).unwrap();
+            if is_answered {
+                receive(its.as_fd()).unwrap();
+                send(its.as_fd(), &[0; 4], &[]).unwrap();
+            }
+            drop(ours);
+            office().serve(its.as_fd()).unwrap();
+        }
+    }
+
+    #[test]
+    fn starts_that_fail_keep_no_place() {
+        let office = office();
         let start = |thread| {
             let streams = [(); 4].map(|()| std::fs::File::open("/dev/null").unwrap().into());
             office.start(thread, Vec::new(), streams)

@@ -12,6 +12,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
+use crate::hostile_components::{component, definition, listing};
 use crate::support::process::Process;
 use crate::support::program::{NOBODY, Program, Run, finish};
 use crate::support::repository;
@@ -378,6 +379,50 @@ fn dev_runs_the_cases_with_the_limits_of_the_project() {
     );
     let fails = lines.iter().any(|line| line.contains("case `large`"));
     assert!(!fails, "{lines:?}");
+}
+
+#[test]
+fn names_the_grant_that_a_renamed_tool_leaves() {
+    let machine = Machine::with_project("javascript");
+    // Its tool reads no skill.
+    let defined = definition(16, "search_word", "{\"type\": \"object\"}", 4);
+    let defined = defined + "(data (i32.const 65536) \"Word\")";
+    machine
+        .program
+        .write("component.wasm", component(&listing(2, 1, &defined)));
+    let build = || machine.build_with(&[("COMPONENT", &machine.path("component.wasm"))]);
+    let stale = "`skillhost.toml`, line 7, grants something to `project.wasm`, ";
+    let change = "change it to `[grants.\"search_word.wasm\"]`";
+    let built = build();
+    assert_eq!(built.code, 0, "{built:?}");
+    for says in [stale, "which does not exist", change] {
+        assert!(built.stderr.contains(says), "{says}: {built:?}");
+    }
+    // The build of the old name is there too.
+    let old = machine.project.join("dist/project.wasm");
+    fs::copy(machine.path("component.wasm"), &old).unwrap();
+    let built = build();
+    for says in [
+        stale,
+        "and nothing to `search_word.wasm`",
+        "delete it",
+        change,
+    ] {
+        assert!(built.stderr.contains(says), "{says}: {built:?}");
+    }
+    fs::remove_file(old).unwrap();
+    // Both names have a grant: the old one still keeps a host from its start.
+    let config = machine.project.join("skillhost.toml");
+    let text = fs::read_to_string(&config).unwrap();
+    let both = format!("{text}\n[grants.\"search_word.wasm\"]\nskills = []\n");
+    fs::write(&config, both).unwrap();
+    let built = build();
+    for says in [stale, "remove it"] {
+        assert!(built.stderr.contains(says), "{says}: {built:?}");
+    }
+    fs::write(&config, text.replace("project.wasm", "search_word.wasm")).unwrap();
+    let built = build();
+    assert!(!built.stderr.contains("grants"), "{built:?}");
 }
 
 #[test]

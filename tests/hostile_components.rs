@@ -113,7 +113,7 @@ pub(crate) fn listing(pages: u32, count: u32, data: &str) -> String {
 
 /// Returns the record of a definition at this address, as data: a name, an input
 /// schema, and a description of so many bytes.
-fn definition(at: u32, name: &str, schema: &str, description: u32) -> String {
+pub(crate) fn definition(at: u32, name: &str, schema: &str, description: u32) -> String {
     const SIZE: u32 = 92;
     let mut record = vec![0_u8; SIZE as usize];
     let mut set = |offset: usize, value: u32| {

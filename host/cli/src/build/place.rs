@@ -1,10 +1,14 @@
 //! Puts a built component into `dist/`, under the name of its tool, if a host would
 //! load it. Until then, the previous one stays.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 use skillhost::{Definition, Inspection};
+use toml::Spanned;
 
 use super::project::Project;
 use super::wit::ProjectWit;
@@ -61,34 +65,57 @@ pub(super) fn put(
         Ok(fs::rename(&whole, &listing)?)
     };
     put().map_err(|error| Fault::missing(format!("cannot write `{}`: {error}", file.display())))?;
-    for other in others(&folder, &file) {
+    let others = others(&folder, &file);
+    for other in &others {
         terminal::say(&format_line!(
             "hosts also load `{}`, which lies there; delete it if it is from an earlier build",
             other.display()
         ));
     }
-    grants.warn_without_grant(tools, &file);
+    grants.warn(tools, &file, &others);
     Ok(file)
 }
 
-/// The names of component files to which the project's own configuration grants something.
-/// `None` if there is no configuration; the host says what is wrong with one.
-struct ProjectGrants(Option<Vec<String>>);
+/// What the project's own configuration grants to component files. Default: nothing, because
+/// there is no configuration; the host says what is wrong with one.
+#[derive(Default)]
+struct ProjectGrants {
+    /// The files' names, each with its line. `None` if there is no configuration.
+    files: Option<Vec<(String, usize)>>,
+    /// The folders with components.
+    folders: Vec<PathBuf>,
+}
+
+#[derive(Deserialize)]
+struct RawGrants {
+    #[serde(default)]
+    grants: BTreeMap<String, Spanned<IgnoredAny>>,
+    #[serde(default)]
+    tools: Vec<PathBuf>,
+}
 
 impl ProjectGrants {
     fn read(project: &Path) -> Self {
-        let text = fs::read_to_string(project.join("skillhost.toml"));
-        let table = text.ok().and_then(|text| text.parse::<toml::Table>().ok());
-        Self(table.map(|table| {
-            let granted = table.get("grants").and_then(toml::Value::as_table);
-            let names = granted.into_iter().flat_map(|granted| granted.keys());
-            names.filter(|it| it.ends_with(".wasm")).cloned().collect()
-        }))
+        let Ok(text) = fs::read_to_string(project.join("skillhost.toml")) else {
+            return Self::default();
+        };
+        let Ok(RawGrants { grants, tools }) = toml::from_str(&text) else {
+            return Self::default();
+        };
+        let line = |at: usize| text[..at].matches('\n').count() + 1;
+        let files = grants
+            .into_iter()
+            .filter(|(name, _)| name.ends_with(".wasm"));
+        let files = files.map(|(name, grant)| (name, line(grant.span().start)));
+        Self {
+            files: Some(files.collect()),
+            folders: tools.iter().map(|folder| project.join(folder)).collect(),
+        }
     }
 
     fn grants(&self, name: &str) -> bool {
-        let granted = self.0.iter().flatten();
-        granted.into_iter().any(|granted| granted == name)
+        let mut granted = self.files.iter().flatten();
+        granted.any(|(granted, _)| granted == name)
     }
 
     /// Returns the tool by which the file is named: the first one, unless the configuration
@@ -98,24 +125,50 @@ impl ProjectGrants {
         tools.iter().find(granted).or(tools.first())
     }
 
-    /// Says that no call of the component could read a skill.
-    fn warn_without_grant(&self, tools: &[Definition], file: &Path) {
+    /// Says which grants are for a file of an earlier build, and that no call of the
+    /// component could read a skill.
+    fn warn(&self, tools: &[Definition], file: &Path, others: &[PathBuf]) {
+        let Some(granted) = &self.files else {
+            return;
+        };
         let name = file.file_name().unwrap_or_default().to_string_lossy();
-        let Some(granted) = &self.0 else {
-            return;
+        let is_granted = self.grants(&name);
+        let instead = match is_granted {
+            true => "remove it".to_owned(),
+            false => format!("change it to `[grants.\"{name}\"]`"),
         };
-        if self.grants(&name) || tools.iter().all(|tool| tool.folder.is_none()) {
-            return;
+        let folders = || {
+            self.folders
+                .iter()
+                .map(|folder| &**folder)
+                .chain(file.parent())
+        };
+        let is_there = |name: &str| folders().any(|folder| folder.join(name).exists());
+        let mut has_advice = is_granted;
+        for (stale, line) in granted.iter().filter(|(granted, _)| !is_there(granted)) {
+            has_advice = true;
+            terminal::complain(format_args!(
+                "`skillhost.toml`, line {line}, grants something to `{stale}`, which does not \
+                 exist: if the tool had that name before, {instead}; no host starts with a grant \
+                 for a file that does not exist"
+            ));
         }
-        let folder = file.parent().unwrap_or(file);
-        let stale = granted.iter().find(|it| !folder.join(it).exists());
-        let instead = match stale {
-            Some(stale) => format!("rename `[grants.\"{stale}\"]` there"),
-            None => format!("add `[grants.\"{name}\"]` there, with `skills = [\"NAME\"]`"),
-        };
-        terminal::complain(format_args!(
-            "`skillhost.toml` grants nothing to `{name}`, so its tools read no skill: {instead}"
-        ));
+        let reads_skills = tools.iter().any(|tool| tool.folder.is_some());
+        let earlier = others.iter().find_map(|other| {
+            let other = other.file_name()?.to_str()?;
+            granted.iter().find(|(granted, _)| granted == other)
+        });
+        match earlier {
+            Some((earlier, line)) if !is_granted => terminal::complain(format_args!(
+                "`skillhost.toml`, line {line}, grants something to `{earlier}`, and nothing to \
+                 `{name}`: if `{earlier}` is from an earlier build, delete it, and {instead}"
+            )),
+            _ if reads_skills && !has_advice => terminal::complain(format_args!(
+                "`skillhost.toml` grants nothing to `{name}`, so its tools read no skill: add \
+                 `[grants.\"{name}\"]` there, with `skills = [\"NAME\"]`"
+            )),
+            _ => {}
+        }
     }
 }
 

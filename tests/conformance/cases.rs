@@ -130,6 +130,30 @@ fn update_rewrites_only_the_cases_that_fail() {
 }
 
 #[test]
+fn update_finds_the_cases_of_a_project() {
+    let unfinished =
+        r#"{"tool": "count_lines", "arguments": {"skill_name": "a", "path": "two.txt"}}"#;
+    let program = project(&[("new.json", unfinished)]);
+    let at = |path: &str| program.folder.path().join(path);
+    let run = program.run(&["test", "count_lines.wasm", "--update"]);
+    assert_eq!(run.code, 2, "{run:?}");
+    assert!(
+        run.stderr.contains("name their folder with `--cases`"),
+        "{run:?}"
+    );
+    fs::create_dir(at("dist")).unwrap();
+    fs::rename(at("count_lines.wasm"), at("dist/count_lines.wasm")).unwrap();
+    let run = program.run(&["test", "--update"]);
+    assert_eq!(
+        (run.code, &*run.stderr),
+        (0, "skillhost: wrote `cases/new.json`\n"),
+        "{run:?}"
+    );
+    let written = fs::read_to_string(at("cases/new.json")).unwrap();
+    assert!(written.contains("2 lines in two.txt of a"), "{written}");
+}
+
+#[test]
 fn a_case_with_a_random_answer_fails_and_is_not_rewritten() {
     let program = Program::new();
     program.write("skills/a/SKILL.md", "# A\n");

@@ -29,7 +29,7 @@ pub(crate) struct TestCommand {
     #[arg(long, value_name = "DIR")]
     cases: Option<PathBuf>,
     /// Write the actual result into cases that fail or expect nothing yet
-    #[arg(long, requires = "cases")]
+    #[arg(long)]
     update: bool,
     /// Form of the report
     #[arg(long, value_enum, default_value_t = TestFormat::Text)]
@@ -74,8 +74,13 @@ impl TestCommand {
         let mut run = options.conformance(&component)?.update(self.update);
         let cases = Path::new("cases");
         let cases = (of_project && cases.is_dir()).then(|| cases.to_owned());
-        if let Some(cases) = self.cases.or(cases) {
-            run = run.cases(cases);
+        match self.cases.or(cases) {
+            Some(cases) => run = run.cases(cases),
+            None if self.update => {
+                terminal::complain("`--update` finds no cases: name their folder with `--cases`");
+                return Ok(Exit::Usage);
+            }
+            None => {}
         }
         if progress {
             run = run.progress(show);

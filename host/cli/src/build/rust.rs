@@ -144,8 +144,8 @@ fn has_target(project: &Project, rustc: &OsString) -> Result<(), Fault> {
     )
     .fix(
         "without root, on amd64 with apt: `guest-tools/toolchain.sh` of skillhost's sources unpacks \
-         Debian's packages and prints their folder; then set `RUSTC` to its `bin/rustc`, and \
-         `CARGO_TARGET_WASM32_WASIP2_LINKER` to its `bin/wasm-component-ld`",
+         Debian's packages and prints their folder; then put its `bin` first in `PATH`, which has \
+         `rustc`, `wasm-component-ld` and `wasm-ld`",
     ))
 }
 

@@ -112,10 +112,11 @@ impl MemoryIndex {
         index
     }
 
-    /// Waits until the index has read the skills as they were at the last update.
-    /// Returns false if that takes longer than the timeout.
+    /// Waits until the index has read the skills as they were at the last update, and
+    /// reads them on this thread: that of the index has a low priority. Returns false if
+    /// that takes longer than the timeout.
     pub fn wait_until_ready(&self, timeout: Duration) -> bool {
-        self.worker.wait_until_idle(timeout)
+        self.worker.wait_until_idle(&self.shared, timeout)
     }
 
     /// Returns the number of skills, and what the bounds have left out.

@@ -1,5 +1,6 @@
 //! The index as a whole, on skills in a temporary folder. Not here: tests of one part.
 
+use std::cell::Cell;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
@@ -97,6 +98,28 @@ fn answers_from_descriptions_to_bodies_and_forgets_what_has_gone() {
         ("soup", &["soup"]),
     ] {
         assert_eq!(names(&index, request, 5), expected, "{request}");
+    }
+}
+
+#[test]
+fn continues_an_update_that_was_stopped_anywhere() {
+    let root = skills(&[
+        ("tea", "Brews tea.", "# Samovar\n"),
+        ("bread", "Bakes bread.", "# Sourdough\n"),
+    ]);
+    let catalog = open(root.path());
+    let expected = MemoryIndex::build_now(&catalog);
+    for steps in 0..10 {
+        let index = MemoryIndex::new();
+        let asked = Cell::new(0);
+        let is_stopped = || asked.replace(asked.get() + 1) == steps;
+        while !update(&index.shared, &catalog, &is_stopped) {
+            assert_ne!(index.shared.read().coverage, Coverage::All, "{steps}");
+        }
+        for request in ["tea", "samovar sourdough"] {
+            let [found, expected] = [&index, &expected].map(|it| it.search(request, 5, &|_| true));
+            assert_eq!(found, expected, "{steps}: {request}");
+        }
     }
 }
 

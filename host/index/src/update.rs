@@ -45,25 +45,28 @@ struct Change<'a> {
     stamp: Option<DocumentStamp>,
 }
 
-/// Reads what has changed. Ends early if `stopped` says so.
-pub(crate) fn update(shared: &Shared, catalog: &Catalog, stopped: &dyn Fn() -> bool) {
+/// Reads what has changed. Returns false if `stopped` ended it early: another update reads
+/// the rest.
+pub(crate) fn update(shared: &Shared, catalog: &Catalog, stopped: &dyn Fn() -> bool) -> bool {
     let names = catalog.names();
     remove_gone(shared, &names);
-    let stamp = |name: &str| catalog.document_stamp(name).unwrap_or(None);
-    let changes = names.iter().map(|name| Change {
-        name,
-        stamp: stamp(name),
-    });
-    let changes: Vec<Change> = changes
-        .take_while(|_| !stopped())
-        .filter(|change| is_change(shared, change))
-        .collect();
+    let mut changes = Vec::new();
+    for name in &names {
+        if stopped() {
+            return false;
+        }
+        let stamp = catalog.document_stamp(name).unwrap_or(None);
+        let change = Change { name, stamp };
+        if is_change(shared, &change) {
+            changes.push(change);
+        }
+    }
 
     let mut reader = FieldReader::new();
     if changes.len() > FEW || shared.read().coverage == Coverage::Nothing {
         for change in &changes {
             if stopped() {
-                return;
+                return false;
             }
             read_skill(shared, catalog, &mut reader, change, Part::Description);
         }
@@ -71,11 +74,12 @@ pub(crate) fn update(shared: &Shared, catalog: &Catalog, stopped: &dyn Fn() -> b
     }
     for change in &changes {
         if stopped() {
-            return;
+            return false;
         }
         read_skill(shared, catalog, &mut reader, change, Part::All);
     }
     end(shared, &names);
+    true
 }
 
 fn remove_gone(shared: &Shared, names: &[String]) {
@@ -118,11 +122,12 @@ fn read_skill(
         let content = shared.read();
         let bytes = content.store.bytes();
         let known = content.store.get(name);
-        if part == Part::All && bytes >= shared.room.bodies {
-            if known.is_some_and(|known| known.stamp == change.stamp) {
-                return;
-            }
+        if bytes >= shared.room.bodies {
             part = Part::Description;
+        }
+        let is_known = known.is_some_and(|known| known.stamp == change.stamp);
+        if part == Part::Description && is_known {
+            return;
         }
         if known.is_none() && bytes >= shared.room.skills {
             return;

@@ -379,3 +379,28 @@ fn help_compares_a_name_with_1000_skills_at_most() {
         assert_eq!(help.contains(meant), named, "{wrong}: {help}");
     }
 }
+
+#[test]
+fn help_is_as_if_hidden_skills_did_not_exist() {
+    let (all, seen) = (Folders::new(), Folders::new());
+    for name in ["sunflowers", "tea"] {
+        for folders in [&all, &seen] {
+            std::fs::create_dir(folders.root.join(name)).unwrap();
+        }
+    }
+    for number in 0..1000 {
+        std::fs::create_dir(all.root.join(format!("hidden-{number:04}"))).unwrap();
+    }
+    let scope = Scope::new().skills(["sunflowers", "tea"]).unwrap();
+    let hosts = [&all, &seen].map(|folders| build(builder().skills(&folders.root)));
+    let hosts = hosts.map(|host| host.in_scope(&Arc::new(scope.clone())));
+    for wrong in ["unflowers", "sunflower", "tee", "hidden-0001", "x"] {
+        let [found, expected] = hosts.each_ref().map(|host| {
+            let arguments = json!({"skill_name": wrong});
+            let error = call(host, "read_skill", arguments).unwrap_err();
+            error.help().map(str::to_owned)
+        });
+        assert!(expected.is_some());
+        assert_eq!(found, expected, "{wrong}");
+    }
+}

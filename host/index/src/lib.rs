@@ -25,7 +25,8 @@
 //! BM25F over name, description, headings and prose, in this order of weight. Words of
 //! English are compared by their stems, text of scripts without blanks by pairs of
 //! characters, and all without case, diacritics and hidden characters. A word that no
-//! skill has stands for the most similar ones that some have. `thesaurus.txt` adds the
+//! skill has stands for the most similar ones that some have. Only the skills that the
+//! asker may see count in all this: others change nothing in an answer. `thesaurus.txt` adds the
 //! terms of skills for the words of people, in English, Chinese, Japanese, German and a
 //! few of other languages. They count together with the word for which they stand.
 //!
@@ -52,6 +53,8 @@ mod thesaurus;
 mod fields;
 
 mod store;
+
+mod allowed;
 
 mod request;
 

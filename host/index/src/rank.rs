@@ -6,6 +6,7 @@ use std::collections::{BinaryHeap, HashMap};
 
 use skillhost::SearchHit;
 
+use crate::allowed::AllowedSkills;
 use crate::fields::weight_of;
 use crate::request::{Request, Wanted};
 use crate::store::{Number, Store};
@@ -57,17 +58,26 @@ impl PartialEq for Candidate<'_> {
 
 impl Eq for Candidate<'_> {}
 
-/// Returns the skills that fit a request best, best first.
+/// Returns the skills that fit a request best, best first. Skills that are not allowed
+/// change nothing in the answer.
 pub(crate) fn search(
     store: &Store,
     request: &str,
     limit: usize,
     allowed: &dyn Fn(&str) -> bool,
 ) -> Vec<SearchHit> {
-    let request = Request::read(request, store);
-    let scores = scores(store, &request);
+    let skills = AllowedSkills::new(store, allowed);
+    let mut request = Request::read(request, &skills);
+    for wanted in request.parts.iter_mut().flatten() {
+        wanted.weight *= rarity(&skills, &wanted.term);
+    }
+    let scored = scores(store, &request).into_iter().enumerate();
+    let scored = scored.filter(|(_, score)| *score > 0.0);
     let candidate = |(number, score): (usize, f32)| {
         let number = number as Number;
+        if !skills.has(number) {
+            return None;
+        }
         let name = &*store.skill(number)?.name;
         Some(Candidate {
             score,
@@ -75,29 +85,23 @@ pub(crate) fn search(
             number,
         })
     };
-    let scored = scores
-        .into_iter()
-        .enumerate()
-        .filter(|(_, score)| *score > 0.0);
     let mut candidates: BinaryHeap<Candidate> = scored.filter_map(candidate).collect();
     let mut best = Vec::new();
     while best.len() < limit.min(MAX_HITS)
         && let Some(candidate) = candidates.pop()
     {
-        if allowed(candidate.name) {
-            best.push(candidate.number);
-        }
+        best.push(candidate.number);
     }
     hits(store, &request, &best)
 }
 
-/// Returns how rare a term is: 0 for one that no skill has.
-fn rarity(store: &Store, term: &str) -> f32 {
-    let Some(postings) = store.postings(term) else {
+/// Returns how rare a term is among these skills: 0 for one that none has.
+fn rarity(skills: &AllowedSkills<'_>, term: &str) -> f32 {
+    let (all, with) = (skills.len() as f32, skills.count(term) as f32);
+    if with == 0.0 {
         return 0.0;
-    };
-    let (all, with) = (store.len() as f32, postings.count() as f32);
-    let rarity = (1.0 + ((all - with).max(0.0) + 0.5) / (with + 0.5)).ln();
+    }
+    let rarity = (1.0 + (all - with + 0.5) / (with + 0.5)).ln();
     rarity.powf(RARITY)
 }
 
@@ -113,9 +117,8 @@ fn scores(store: &Store, request: &Request) -> Vec<f32> {
             let Some(postings) = store.postings(&wanted.term) else {
                 continue;
             };
-            let factor = wanted.weight * rarity(store, &wanted.term);
             for (number, weight) in postings.iter() {
-                let score = factor * weight_of(weight);
+                let score = wanted.weight * weight_of(weight);
                 let (best, sum) = &mut parts[number as usize];
                 if *sum == 0.0 {
                     found.push(number);
@@ -134,16 +137,19 @@ fn scores(store: &Store, request: &Request) -> Vec<f32> {
 
 /// Returns the hits with their reasons.
 fn hits(store: &Store, request: &Request, best: &[Number]) -> Vec<SearchHit> {
-    let places: HashMap<Number, usize> = best.iter().copied().zip(0..).collect();
+    // A table, because a term may have as many postings as there are skills.
+    let mut places: Vec<Option<u8>> = vec![None; store.end()];
+    for (number, place) in best.iter().zip(0..) {
+        places[*number as usize] = Some(place);
+    }
     let mut matched: Vec<Vec<(f32, &Wanted)>> = vec![Vec::new(); best.len()];
     for wanted in request.parts.iter().flatten() {
         let Some(postings) = store.postings(&wanted.term) else {
             continue;
         };
-        let factor = wanted.weight * rarity(store, &wanted.term);
         for (number, weight) in postings.iter() {
-            if let Some(place) = places.get(&number) {
-                matched[*place].push((factor * weight_of(weight), wanted));
+            if let Some(place) = places[number as usize] {
+                matched[usize::from(place)].push((wanted.weight * weight_of(weight), wanted));
             }
         }
     }

@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::store::Store;
+use crate::allowed::AllowedSkills;
 use crate::text::{Analyzer, TokenKind, fold, visible};
 use crate::thesaurus::{THESAURUS, Word};
 use crate::typo::MistypedWord;
@@ -63,8 +63,8 @@ pub(crate) struct Wanted {
 type RequestWord = (Word, Option<usize>);
 
 impl Request {
-    /// Reads a request.
-    pub(crate) fn read(text: &str, store: &Store) -> Self {
+    /// Reads a request of an asker who may see these skills.
+    pub(crate) fn read(text: &str, skills: &AllowedSkills<'_>) -> Self {
         let text = visible(&text[..text.floor_char_boundary(MAX_BYTES)]);
         let mut words: Vec<RequestWord> = Vec::new();
         let mut parts: Vec<Vec<Wanted>> = Vec::new();
@@ -96,14 +96,14 @@ impl Request {
         for (word, place) in &mut words {
             let is_unknown = word.stem.len() >= SHORTEST_TYPO
                 && word.stem.is_ascii()
-                && store.postings(&word.stem).is_none()
+                && skills.count(&word.stem) == 0
                 && !THESAURUS.has(word);
             if let Some(place) = *place
                 && is_unknown
                 && unknown < MAX_UNKNOWN
             {
                 unknown += 1;
-                let similar = similar_terms(&word.stem, store);
+                let similar = similar_terms(&word.stem, skills);
                 parts[place].extend(similar.iter().cloned());
                 if let Some(best) = similar.into_iter().next() {
                     word.folded.clone_from(&best.term);
@@ -152,25 +152,25 @@ fn function_words(text: &str) -> HashSet<&'static str> {
     most.unwrap_or_default()
 }
 
-/// Returns the known terms that a mistyped word may stand for, best first: those with
-/// the fewest letters other, first those that begin with the same letter, then those of
-/// many skills.
-fn similar_terms(word: &str, store: &Store) -> Vec<Wanted> {
+/// Returns the terms of these skills that a mistyped word may stand for, best first: those
+/// with the fewest letters other, first those that begin with the same letter, then those
+/// of many skills.
+fn similar_terms(word: &str, skills: &AllowedSkills<'_>) -> Vec<Wanted> {
     let most = if word.len() <= 5 { 1 } else { 2 };
     let Some(mistyped) = MistypedWord::new(word) else {
         return Vec::new();
     };
-    let mut similar: Vec<(usize, bool, u32, &str)> = store
+    let mut similar: Vec<(usize, bool, u32, &str)> = skills
+        .store()
         .terms()
         .filter(|(term, postings)| {
-            postings.count() > 0
-                && term.len() >= SHORTEST_TYPO
-                && mistyped.may_be(term.len(), postings.letters(), most)
+            term.len() >= SHORTEST_TYPO && mistyped.may_be(term.len(), postings.letters(), most)
         })
         .filter_map(|(term, postings)| {
             let distance = mistyped.distance(term).filter(|found| *found <= most)?;
+            let count = Some(skills.count_of(postings)).filter(|count| *count > 0)?;
             let other_start = word.as_bytes().first() != term.as_bytes().first();
-            Some((distance, other_start, u32::MAX - postings.count(), term))
+            Some((distance, other_start, u32::MAX - count, term))
         })
         .collect();
     similar.sort_unstable();

@@ -190,6 +190,98 @@ fn searches_only_allowed_skills_up_to_the_limit() {
     assert!(names(&index, "tea", 0).is_empty());
 }
 
+/// Numbers that are the same in every run.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % end
+    }
+
+    /// Returns a word, now and then with a letter in the place of another, so that some are
+    /// similar to others and some are those of the thesaurus.
+    fn word(&mut self) -> String {
+        const WORDS: [&str; 16] = [
+            "docker",
+            "docket",
+            "rocker",
+            "locker",
+            "invoice",
+            "novice",
+            "voices",
+            "tables",
+            "cables",
+            "excel",
+            "spreadsheet",
+            "translate",
+            "picture",
+            "image",
+            "表格",
+            "GitHub",
+        ];
+        let mut word = WORDS[self.below(WORDS.len())].to_owned();
+        if word.is_ascii() && self.below(4) == 0 {
+            let place = self.below(word.len());
+            let letter = ["x", "o", "e", ""][self.below(4)];
+            word.replace_range(place..=place, letter);
+        }
+        word
+    }
+
+    fn words(&mut self, most: usize) -> String {
+        let words: Vec<String> = (0..=self.below(most)).map(|_| self.word()).collect();
+        words.join(" ")
+    }
+
+    fn write_skill(&mut self, roots: &[&Path], name: &str) {
+        let description = self.words(5);
+        let body = format!("# {}\n\n{}\n", self.words(3), self.words(8));
+        for root in roots {
+            write_skill(root, name, &description, &body);
+        }
+    }
+}
+
+#[test]
+fn answers_as_if_hidden_skills_did_not_exist() {
+    let mut found = 0;
+    for seed in 0..50 {
+        let mut random = Random(seed);
+        let (all, seen) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let both = [all.path(), seen.path()];
+        let count = 2 + random.below(14);
+        for number in 0..count {
+            let word = random.word();
+            match random.below(3) {
+                0 => random.write_skill(&both[..1], &format!("hidden-{number}")),
+                1 => random.write_skill(&both, &format!("changed-{number}")),
+                _ => random.write_skill(&both, &format!("{word}-{number}")),
+            }
+        }
+        let catalog = open(all.path());
+        let index = MemoryIndex::build_now(&catalog);
+        // What was in skills once does not count either.
+        for number in 0..random.below(count) {
+            random.write_skill(&both[..1], &format!("hidden-{number}"));
+            random.write_skill(&both, &format!("changed-{number}"));
+        }
+        update(&index.shared, &catalog, &|| false);
+        let only_seen = MemoryIndex::build_now(&open(seen.path()));
+        for _ in 0..40 {
+            let (request, limit) = (random.words(4), 1 + random.below(5));
+            let answer = index.search(&request, limit, &|name| !name.starts_with("hidden-"));
+            let expected = only_seen.search(&request, limit, &|_| true);
+            assert_eq!(answer, expected, "{seed}: {request}");
+            found += answer.hits.len();
+        }
+    }
+    assert!(found > 2000, "{found}");
+}
+
 #[test]
 fn every_request_has_an_answer_in_bounded_time() {
     let root = skills(&[("tea", "Brews tea.", ""), ("bread", "Bakes bread.", "")]);

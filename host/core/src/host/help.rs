@@ -25,9 +25,9 @@ const LONGEST_NAME: usize = 300;
 const LONGEST_ASKED: usize = 512;
 /// The skills of a catalog that are all named where no name is similar.
 const FEW_SKILLS: usize = 12;
-/// Skills that are compared with any name. In a larger catalog only those that start
-/// as the name does are. Guards against: a failure that takes much longer because the
-/// catalog is large.
+/// Skills that are compared with any name. Of more that a call may read, only those that
+/// start as the name does are. Guards against: a failure that takes much longer because
+/// the catalog is large.
 const MOST_COMPARED: usize = 1_000;
 /// Bytes from which a documentation file may be too large for a tool to give.
 const LARGE: u64 = 1 << 20;
@@ -113,12 +113,12 @@ impl FailedCall<'_> {
             return Some(vec![self.ask_again(Some(&skill), rest.as_deref())]);
         }
         let names = self.catalog().shared_names(Freshness::Recent);
-        let all = names.len() <= MOST_COMPARED;
+        let known = || names.iter().filter(|name| self.may_read(name));
+        let all = known().nth(MOST_COMPARED).is_none();
         let first = name.chars().next().map(|c| c.to_ascii_lowercase());
         let starts = |other: &&str| other.chars().next().map(|c| c.to_ascii_lowercase()) == first;
-        let compared = names.iter().map(String::as_str);
+        let compared = known().map(String::as_str);
         let compared = compared.filter(|other| all || starts(other));
-        let compared = compared.filter(|other| self.may_read(other));
         let mut nearest = suggest::nearest(name, compared.take(MOST_COMPARED));
         nearest.retain(|name| self.catalog().has(name));
         match nearest.is_empty() {

@@ -16,7 +16,8 @@ pub trait SkillIndex: Send + Sync {
     fn update(&self, catalog: &Arc<Catalog>);
 
     /// Returns the skills that fit best, best first: at most `limit`, and only those
-    /// that `allowed` accepts. It does not wait for the disk.
+    /// that `allowed` accepts. Other skills change nothing in the answer, not even which
+    /// words are rare or unknown. It does not wait for the disk.
     fn search(&self, query: &str, limit: usize, allowed: &dyn Fn(&str) -> bool) -> SearchResult;
 }
 

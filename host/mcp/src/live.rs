@@ -251,6 +251,16 @@ impl LiveHost {
         self.complete_host().await
     }
 
+    /// Waits until tools are served and no error of [`Self::load`] is to come that ends the
+    /// server.
+    pub async fn settled(&self) {
+        self.reach(match self.builder.requires_components() {
+            true => Loading::Complete,
+            false => Loading::Offered,
+        })
+        .await;
+    }
+
     /// Returns the host, once it has all components.
     pub(crate) async fn complete_host(&self) -> Host {
         self.reach(Loading::Complete).await;

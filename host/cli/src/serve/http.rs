@@ -273,6 +273,14 @@ impl ReadyHttp {
             asked.requested().await;
             ending.close();
         });
+        // The server has listened since its start. Whoever reads the address may rely on its
+        // answers.
+        let announced = async {
+            live.settled().await;
+            terminal::print(&[format_line!("{shown}")])?;
+            terminal::explain_wait("MCP clients at this address", "Ctrl-C");
+            Ok(())
+        };
         tokio::pin!(served);
         // As over stdin, an early client waits for the tools.
         let broken_off = tokio::select! {
@@ -284,12 +292,8 @@ impl ReadyHttp {
                 }
                 broken_off
             }
-            host = live.load() => {
-                let host = host?;
-                // The server has listened since its start. Whoever reads the address may rely
-                // on its answers.
-                terminal::print(&[format_line!("{shown}")])?;
-                terminal::explain_wait("MCP clients at this address", "Ctrl-C");
+            loaded = async { tokio::try_join!(live.load(), announced) } => {
+                let (host, ()) = loaded?;
                 report_problems(&host);
                 report_scopes(&host, &clients);
                 served.await

@@ -217,6 +217,11 @@ impl HostBuilder {
         self
     }
 
+    /// Returns whether a component that cannot be loaded is an error of the build.
+    pub fn requires_components(&self) -> bool {
+        self.require_components
+    }
+
     /// Sets the index that `find_skills` asks. [`Host::update_index`] makes it read the
     /// skills. Default: none, and no `find_skills`.
     pub fn index(mut self, index: Arc<dyn SkillIndex>) -> Self {

@@ -162,19 +162,20 @@ impl Sandbox {
                 });
             }
         };
-        let imports = ImportState::new(
-            None,
-            Arc::default(),
-            limits,
-            self.engine.descriptors(),
-            origin.into(),
-        );
         let slot = self
             .engine
             .enter_unqueued(self.weight)
             .await
             .ok_or(Stop::Busy)?;
-        let state = StoreState::new(imports, GrantedSkills::default(), limits, slot.quota());
+        let imports = ImportState::new(
+            None,
+            Arc::default(),
+            limits,
+            slot.quota(),
+            self.engine.descriptors(),
+            origin.into(),
+        );
+        let state = StoreState::new(imports, GrantedSkills::default(), limits);
         self.run(&slot, state, async |store| {
             let instance = self.component.instantiate_async(&mut *store).await?;
             let definitions =
@@ -206,16 +207,17 @@ impl Sandbox {
             ..
         } = call.terms;
         let (preopen, folder) = types::folder_parameter(call.folder);
+        let slot = call.slot;
         let mut imports = ImportState::new(
             preopen,
             Arc::clone(environment),
             limits,
+            slot.quota(),
             self.engine.descriptors(),
             Arc::clone(call.tool),
         );
         imports.scripts = call.scripts;
         imports.is_traced = call.is_traced;
-        let slot = call.slot;
         let component = match view {
             FolderAccess::ReadOnly => Ok(&self.component),
             FolderAccess::CopyOnWrite => imports
@@ -229,7 +231,7 @@ impl Sandbox {
                 return RunOutcome::without_run(Err(Stop::Trap(format!("{error:#}"))));
             }
         };
-        let state = StoreState::new(imports, call.skills, limits, slot.quota());
+        let state = StoreState::new(imports, call.skills, limits);
         match (&self.entry_point, call.arguments) {
             (EntryPoint::Tools { call: index, .. }, GuestArguments::Json(arguments)) => {
                 let run = self.run(slot, state, async |store| {
@@ -291,8 +293,9 @@ impl Sandbox {
     ) -> Result<(), Stop> {
         let slot = self.enter(quota).await?;
         let descriptors = self.engine.descriptors();
-        let imports = ImportState::new(None, Arc::default(), limits, descriptors, "".into());
-        let state = StoreState::new(imports, GrantedSkills::default(), limits, slot.quota());
+        let (quota, none) = (slot.quota(), Arc::default());
+        let imports = ImportState::new(None, none, limits, quota, descriptors, "".into());
+        let state = StoreState::new(imports, GrantedSkills::default(), limits);
         self.run(&slot, state, async |store| {
             self.component.instantiate_async(store).await.map(drop)
         })
@@ -332,7 +335,7 @@ impl Sandbox {
         }
         RunOutcome {
             result,
-            memory: state.usage.bytes(),
+            memory: state.imports.memory(),
             view: state.imports.view(),
             deadline: state.deadline,
             met: state.imports.stop.take(),

@@ -3,6 +3,7 @@
 //! `quota` has what calls share, `turns` the scheduling of strangers' guests.
 
 mod machine;
+mod memory;
 mod quota;
 #[cfg(test)]
 mod tests;
@@ -25,6 +26,7 @@ use crate::tool::limits::{self, Load};
 use crate::tool::observer::Occupancy;
 
 pub use machine::processors;
+pub(crate) use memory::CallMemory;
 pub(crate) use quota::CallQuota;
 use quota::{QuotaRegistry, Slots};
 use turns::Turns;

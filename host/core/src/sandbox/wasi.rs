@@ -12,7 +12,7 @@
 //! | `wasi:io` | streams and polling over the above |
 //! | `wasi:random` | random bytes |
 //! | `skillhost:tool/answer` | a file's text in the answer without a copy in the guest |
-//! | `skillhost:tool/scripts` | the scripts of the call's skill that the grant allows |
+//! | `skillhost:tool/scripts` | the scripts of the call's skill that the grant allows, and their modules |
 //! | `wasi:sockets` | nothing: every call is refused; components made from Python always import it |
 
 mod answer;
@@ -41,7 +41,7 @@ use wasmtime_wasi::random::{WasiRandom, WasiRandomView as _};
 use wasmtime_wasi::{WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 use wasmtime_wasi_io::bindings::wasi::io as io_bindings;
 
-use crate::sandbox::engine::CallQuota;
+use crate::sandbox::engine::{CallMemory, CallQuota};
 use crate::sandbox::view::View;
 use crate::skill::descriptors::DescriptorShare;
 use crate::skill::guard::Folder;
@@ -62,6 +62,7 @@ pub(crate) struct ImportState {
     /// The call's folder as if it were writable, if its grant says so.
     view: Option<Arc<View>>,
     environment: Arc<[(String, String)]>,
+    memory: CallMemory,
     descriptors: Arc<DescriptorShare>,
     /// The key of the hashes by which the guest tells files apart.
     hash_key: RandomState,
@@ -92,6 +93,7 @@ impl ImportState {
         preopen: Option<(Folder, String)>,
         environment: Arc<[(String, String)]>,
         limits: &Limits,
+        quota: &Arc<CallQuota>,
         descriptors: Arc<DescriptorShare>,
         tool: Arc<str>,
     ) -> Self {
@@ -102,6 +104,7 @@ impl ImportState {
             preopen: preopen.map(|(folder, mount)| (Arc::new(folder), mount)),
             view: None,
             environment,
+            memory: CallMemory::new(limits.memory, quota),
             descriptors,
             hash_key: RandomState::new(),
             directory_entries: (limits.directory_entries, limits.directory_entries),
@@ -127,6 +130,18 @@ impl ImportState {
             self.view = Some(Arc::new(view));
         }
         Ok(())
+    }
+
+    /// Takes memory for the guest. If the guest traps for want of it, the limit is the
+    /// reason.
+    pub(crate) fn take_memory(&mut self, bytes: usize) -> bool {
+        let taken = self.memory.take(bytes);
+        taken.map_err(|stop| self.stop = Some(stop)).is_ok()
+    }
+
+    /// Returns the bytes of memory that the call has.
+    pub(crate) fn memory(&self) -> usize {
+        self.memory.bytes()
     }
 
     /// Returns what the guest has printed, if the call is traced.

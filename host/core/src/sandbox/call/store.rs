@@ -2,19 +2,16 @@
 
 mod limiter;
 
-use std::sync::Arc;
 use std::time::Instant;
 
 use wasmtime::component::ResourceTableError;
 use wasmtime::{Store, Trap, UpdateDeadline, WasmBacktrace};
 
-use crate::sandbox::engine::{CallQuota, EpochEngine};
+use crate::sandbox::engine::EpochEngine;
 use crate::sandbox::granted_skills::GrantedSkills;
 use crate::sandbox::wasi::{HasImportState, ImportState};
 use crate::tool::limits::Limits;
 use crate::tool::{Stop, TraceFrame};
-
-use limiter::ResourceUsage;
 
 /// The most functions that the cause of a trap names. Guards against: recursion.
 const MAX_NAMES: usize = 5;
@@ -25,7 +22,8 @@ const MAX_NAME: usize = 100;
 pub(crate) struct StoreState {
     pub(super) imports: ImportState,
     pub(super) skills: GrantedSkills,
-    pub(super) usage: ResourceUsage,
+    /// The elements of all tables of the call.
+    table_elements: usize,
     /// `None` if it is too far away for the clock to represent.
     pub(super) deadline: Option<Instant>,
     pub(super) limits: Limits,
@@ -33,16 +31,11 @@ pub(crate) struct StoreState {
 
 impl StoreState {
     /// Makes the state that a store begins with.
-    pub(super) fn new(
-        imports: ImportState,
-        skills: GrantedSkills,
-        limits: &Limits,
-        quota: &Arc<CallQuota>,
-    ) -> Self {
+    pub(super) fn new(imports: ImportState, skills: GrantedSkills, limits: &Limits) -> Self {
         Self {
             imports,
             skills,
-            usage: ResourceUsage::new(quota),
+            table_elements: 0,
             deadline: None,
             limits: limits.clone(),
         }

@@ -26,8 +26,17 @@ pub(crate) fn imports(
     limits: &Limits,
 ) -> ImportState {
     let preopen = path.map(|path| (folder(path), "/skill".to_owned()));
-    let descriptors = engine().descriptors();
-    ImportState::new(preopen, environment.into(), limits, descriptors, "t".into())
+    let engine = engine();
+    let (quota, descriptors) = (engine.quota("t", false, 1 << 30), engine.descriptors());
+    let environment = environment.into();
+    ImportState::new(
+        preopen,
+        environment,
+        limits,
+        &quota,
+        descriptors,
+        "t".into(),
+    )
 }
 
 /// Makes the call's folder writable.

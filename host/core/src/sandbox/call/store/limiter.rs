@@ -1,43 +1,11 @@
 //! Memory and tables, counted as they grow against the limits of the call. Memory
 //! also counts against the quota that calls share.
 
-use std::sync::Arc;
-
 use wasmtime::ResourceLimiter;
 
 use super::StoreState;
-use crate::sandbox::engine::CallQuota;
 use crate::tool::Stop;
 use crate::tool::limits;
-
-/// The memory and tables that a call has. Its memory returns to the quota on drop.
-pub(in crate::sandbox::call) struct ResourceUsage {
-    bytes: usize,
-    table_elements: usize,
-    quota: Arc<CallQuota>,
-}
-
-impl ResourceUsage {
-    /// Starts counting at nothing.
-    pub(super) fn new(quota: &Arc<CallQuota>) -> Self {
-        Self {
-            bytes: 0,
-            table_elements: 0,
-            quota: Arc::clone(quota),
-        }
-    }
-
-    /// Returns the bytes of all linear memories of the call.
-    pub(in crate::sandbox::call) fn bytes(&self) -> usize {
-        self.bytes
-    }
-}
-
-impl Drop for ResourceUsage {
-    fn drop(&mut self) {
-        self.quota.give_memory_back(self.bytes);
-    }
-}
 
 impl ResourceLimiter for StoreState {
     fn memory_growing(
@@ -49,20 +17,8 @@ impl ResourceLimiter for StoreState {
         if is_above_maximum(desired, maximum) {
             return Ok(false);
         }
-        let more = desired.saturating_sub(current);
-        let bytes = self.usage.bytes.saturating_add(more);
-        if bytes > self.limits.memory {
-            // The guest learns that there is no more, as on any machine. If it
-            // traps then, this is the reason.
-            self.imports.stop = Some(Stop::Memory(self.limits.memory));
-            return Ok(false);
-        }
-        if !self.usage.quota.take_memory(more) {
-            self.imports.stop = Some(Stop::HostMemory);
-            return Ok(false);
-        }
-        self.usage.bytes = bytes;
-        Ok(true)
+        // The guest learns that there is no more, as on any machine.
+        Ok(self.imports.take_memory(desired.saturating_sub(current)))
     }
 
     fn table_growing(
@@ -77,12 +33,12 @@ impl ResourceLimiter for StoreState {
             return Ok(false);
         }
         let more = desired.saturating_sub(current);
-        let elements = self.usage.table_elements.saturating_add(more);
+        let elements = self.table_elements.saturating_add(more);
         if elements > self.limits.table_elements {
             self.imports.stop = Some(Stop::TableElements(self.limits.table_elements));
             return Ok(false);
         }
-        self.usage.table_elements = elements;
+        self.table_elements = elements;
         Ok(true)
     }
 

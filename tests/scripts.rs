@@ -8,11 +8,13 @@ mod notes;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use skillhost::{AuditMode, Grant, Host, Limits, Output};
+use skillhost_index::MemoryIndex;
 
 use crate::support::folders::Folders;
 use crate::support::{block_on, build, builder, guests};
@@ -224,7 +226,13 @@ fn the_audit_log_has_the_script_its_modules_and_its_exit_code() {
     }
     take(&host, &["read scripts/run.py"]);
     let record = records(&folders).pop().unwrap();
-    for field in ["script", "script_sha256", "modules_sha256", "exit_code"] {
+    for field in [
+        "script",
+        "script_sha256",
+        "modules_sha256",
+        "written_code_sha256",
+        "exit_code",
+    ] {
         assert_eq!(record.get(field), None, "{field}");
     }
 }
@@ -235,7 +243,8 @@ fn the_audit_log_has_the_script_of_a_call_that_did_not_end() {
     let mut limits = Limits::default();
     limits.time = Duration::from_millis(200);
     let host = host(&folders, granted().limits(limits));
-    let steps = json!({"skill_name": "tools", "steps": "start scripts/run.py\nloop"});
+    // An exit code that the script gives out itself is none before the call has ended.
+    let steps = json!({"skill_name": "tools", "steps": "start scripts/run.py\nfinish 42\nloop"});
     block_on(host.call("take_steps", steps.clone())).unwrap_err();
     block_on(async {
         let call = host.call("take_steps", steps);
@@ -247,6 +256,60 @@ fn the_audit_log_has_the_script_of_a_call_that_did_not_end() {
         assert_eq!(record["exit_code"], Value::Null);
     }
     assert_eq!(records(&folders).len(), 2);
+}
+
+#[test]
+fn tells_of_no_skills_once_script_started() {
+    let folders = skill();
+    folders.write(
+        "other/SKILL.md",
+        "---\nname: other\ndescription: Tells of tea.\n---\nTea.\n",
+    );
+    let index = Arc::new(MemoryIndex::new());
+    let builder = builder().skills(&folders.root).tools(guests());
+    let builder = builder.index(Arc::clone(&index) as _);
+    let host = build(builder.grant("scripts.wasm", granted()));
+    host.update_index();
+    assert!(index.wait_until_ready(Duration::from_secs(60)));
+    let steps = [
+        "skills tea",
+        "start scripts/none.py",
+        "skills tea",
+        "start scripts/run.py",
+        "skills tea",
+    ];
+    assert_eq!(
+        take(&host, &steps).text(),
+        "skills: 2 2 1\nrefused: not-found\nskills: 2 2 1\nstarted: print(1)\nskills: 0 0 0"
+    );
+}
+
+#[test]
+fn loads_modules_of_started_script_alone() {
+    let folders = skill();
+    let tools = folders.root.join("tools");
+    symlink("part.py", tools.join("scripts/lib/link.py")).unwrap();
+    symlink("../../../outside/canary.txt", tools.join("scripts/out.py")).unwrap();
+    let host = host(&folders, granted());
+    let output = take(&host, &["load scripts/lib/part.py"]);
+    assert_eq!(output.text(), "refused: not-granted");
+    for (path, answer) in [
+        ("scripts/lib/part.py", "loaded: PART = 1"),
+        ("scripts/lib/link.py", "loaded: PART = 1"),
+        ("scripts/lib/../../top.py", "loaded: TOP = 1"),
+        ("scripts/none.py", "refused: not-found"),
+        ("scripts/lib", "refused: not-a-file"),
+        ("scripts/out.py", "refused: outside"),
+        ("/skills/tools/top.py", "refused: outside"),
+    ] {
+        let output = take(&host, &["start scripts/run.py", &format!("load {path}")]);
+        let expected = format!("started: print(1)\n{answer}");
+        assert_eq!(output.text(), expected, "{path}");
+    }
+    take(&host, &["start scripts/run.py", "load scripts/lib/link.py"]);
+    let record = records(&folders).pop().unwrap();
+    let listing = format!("{}  scripts/lib/part.py\n", sha256("PART = 1\n"));
+    assert_eq!(record["modules_sha256"], sha256(listing));
 }
 
 #[test]
@@ -275,6 +338,7 @@ fn a_script_and_a_module_have_4_mib_at_most() {
         for steps in [
             &["start scripts/large.py"][..],
             &["start scripts/run.py", "read scripts/large.py"],
+            &["start scripts/run.py", "load scripts/large.py"],
         ] {
             let output = take(&host, steps);
             let text = output.text();

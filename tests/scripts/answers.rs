@@ -208,6 +208,87 @@ fn only_bytes_of_the_disk_are_started() {
 }
 
 #[test]
+fn code_of_call_is_recorded_apart() {
+    let folders = skill();
+    let host = host(&folders, writing());
+    let listing = |texts: &[&str]| {
+        let mut digests: Vec<String> = texts.iter().map(sha256).collect();
+        digests.sort();
+        sha256(format!("{}\n", digests.join("\n")))
+    };
+    let part = sha256(format!("{}  scripts/lib/part.py\n", sha256("PART = 1\n")));
+    for (steps, last, modules, written) in [
+        // An input that shadows a module, and one that replaces one.
+        (
+            &["write scripts/json.py HACKED", "start scripts/run.py"][..],
+            &["load scripts/json.py", "read scripts/json.py"][..],
+            None,
+            Some(listing(&["HACKED"])),
+        ),
+        (
+            &["write scripts/lib/other.py HACKED", "start scripts/run.py"],
+            &["load scripts/lib/other.py", "read scripts/lib/part.py"],
+            Some(&part),
+            None,
+        ),
+        // What a script makes, moves or renames is no module of its skill either.
+        (
+            &["start scripts/run.py", "write /tmp/made.py MADE"],
+            &["read /tmp/made.py", "load scripts/lib/part.py"],
+            Some(&part),
+            Some(listing(&["MADE"])),
+        ),
+        (
+            &["start scripts/run.py", "rename private scripts/mine"],
+            &["load scripts/mine/key.py", "read scripts/mine/key.py"],
+            None,
+            Some(listing(&["KEY = 1\n"])),
+        ),
+        (
+            &[
+                "write scripts/a.py B",
+                "write scripts/b.py A",
+                "start scripts/run.py",
+            ],
+            &[
+                "read scripts/a.py",
+                "read scripts/b.py",
+                "read scripts/a.py",
+            ],
+            None,
+            Some(listing(&["A", "B"])),
+        ),
+        // Text is no code, and what is only written is not run.
+        (
+            &[
+                "write scripts/in.txt A",
+                "write scripts/c.py A",
+                "start scripts/run.py",
+            ],
+            &["read scripts/in.txt"],
+            None,
+            None,
+        ),
+    ] {
+        let all = [steps, last].concat();
+        let output = take(&host, &all);
+        for (step, line) in all.iter().zip(output.text().lines()) {
+            let is_refused = line == "refused: not-granted";
+            let is_own = step.ends_with("part.py");
+            assert_eq!(
+                is_refused,
+                step.starts_with("load") && !is_own,
+                "{step}: {line}"
+            );
+            assert!(!line.starts_with("failed"), "{step}: {line}");
+        }
+        let record = records(&folders).pop().unwrap();
+        assert_eq!(record["modules_sha256"], json!(modules), "{all:?}");
+        assert_eq!(record["written_code_sha256"], json!(written), "{all:?}");
+    }
+}
+
+#[test]
 fn lists_changed_files_in_every_model_format() {
     let folders = with_same();
     let host = host(&folders, writing());

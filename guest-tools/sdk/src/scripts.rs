@@ -10,6 +10,12 @@ pub fn start(path: &str) -> Result<Vec<u8>, Refusal> {
     crate::bindings::scripts::start(path)
 }
 
+/// The bytes of a module of the script that was started, as they are on the host's disk.
+/// What the call itself has written is refused.
+pub fn load_module(path: &str) -> Result<Vec<u8>, Refusal> {
+    crate::bindings::scripts::load_module(path)
+}
+
 /// Tells the exit code of the script that was started.
 pub fn finished(exit_code: i32) {
     crate::bindings::scripts::finished(exit_code);

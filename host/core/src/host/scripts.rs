@@ -12,7 +12,6 @@ use crate::sandbox::wasi::ScriptGate;
 use crate::skill::catalog::{CallFolder, FolderError};
 use crate::tool::grant::Terms;
 use crate::tool::limits::Limits;
-use crate::tool::script::ScriptLog;
 use crate::tool::{OutputFiles, Stop};
 
 /// Returns the scripts that a call may start: those of a skill, if its grant allows
@@ -24,10 +23,8 @@ pub(super) fn gate(
     let Some(Ok(CallFolder { skill: Some(_), .. })) = folder else {
         return None;
     };
-    (!terms.scripts.is_empty()).then(|| ScriptGate {
-        allowed: terms.scripts.clone(),
-        log: ScriptLog::default(),
-    })
+    let allowed = &terms.scripts;
+    (!allowed.is_empty()).then(|| ScriptGate::new(allowed.clone()))
 }
 
 /// Returns what changed in the view of a call whose guest has ended. It reads files and

@@ -2,14 +2,20 @@
 
 use std::fs::File;
 use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::sync::OnceLock;
 
+use bytes::Bytes;
 use rustix::io::{pread, retry_on_intr};
 
 use crate::skill::descriptors::DescriptorPermit;
+use crate::skill::guard::FileStatus;
 
 /// A file that stays open while a handle or a stream needs it.
 pub(crate) struct OpenFile {
-    pub(crate) file: File,
+    file: File,
+    /// The bytes that stand for the file, once they are pinned.
+    pinned: OnceLock<Bytes>,
     _permit: DescriptorPermit,
 }
 
@@ -17,8 +23,29 @@ impl OpenFile {
     pub(crate) fn new(file: File, permit: DescriptorPermit) -> Self {
         Self {
             file,
+            pinned: OnceLock::new(),
             _permit: permit,
         }
+    }
+
+    /// Returns the file on the disk, for its path.
+    pub(crate) fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Makes every later read return these bytes, whatever becomes of the disk. The first
+    /// bytes stay.
+    pub(crate) fn pin(&self, bytes: Bytes) {
+        let _ = self.pinned.set(bytes);
+    }
+
+    /// Returns the present status.
+    pub(crate) fn status(&self) -> io::Result<FileStatus> {
+        let mut status = FileStatus::of(&self.file)?;
+        if let Some(bytes) = self.pinned.get() {
+            status.size = bytes.len() as u64;
+        }
+        Ok(status)
     }
 
     /// Reads up to `length` bytes. Also returns whether the file ended. The buffer
@@ -26,6 +53,9 @@ impl OpenFile {
     pub(crate) fn read_at(&self, length: u64, offset: u64) -> io::Result<(Vec<u8>, bool)> {
         if length == 0 {
             return Ok((Vec::new(), false));
+        }
+        if let Some(bytes) = self.pinned.get() {
+            return Ok(part(bytes, length, offset));
         }
         // A read that leaves the last byte of the buffer empty shows the end.
         let rest = self
@@ -47,4 +77,23 @@ impl OpenFile {
         bytes.truncate(filled);
         Ok((bytes, filled < wanted))
     }
+
+    /// Reads up to `length` bytes with one system call. No bytes: the file ended.
+    pub(crate) fn read_some(&self, length: usize, offset: u64) -> io::Result<Vec<u8>> {
+        if let Some(bytes) = self.pinned.get() {
+            return Ok(part(bytes, length as u64, offset).0);
+        }
+        let mut bytes = vec![0; length];
+        let read = self.file.read_at(&mut bytes, offset)?;
+        bytes.truncate(read);
+        Ok(bytes)
+    }
+}
+
+/// Returns up to `length` bytes of a file in memory, and whether it ended.
+pub(crate) fn part(all: &[u8], length: u64, offset: u64) -> (Vec<u8>, bool) {
+    let start = usize::try_from(offset).map_or(all.len(), |at| at.min(all.len()));
+    let length = usize::try_from(length).unwrap_or(usize::MAX);
+    let end = start.saturating_add(length).min(all.len());
+    (all[start..end].to_vec(), end - start < length)
 }

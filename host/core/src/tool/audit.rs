@@ -78,6 +78,8 @@ pub(crate) struct AuditEntry {
     record: Record,
     /// The script that the call runs, if it runs one.
     script: Option<ScriptLog>,
+    /// True if the tool has answered, with an output or a failure.
+    is_answered: bool,
     start: Instant,
     cpu: CpuMeter,
     written: bool,
@@ -146,6 +148,7 @@ impl Audit {
             audit: Arc::clone(self),
             record,
             script: None,
+            is_answered: false,
             start: Instant::now(),
             cpu: CpuMeter::default(),
             written: false,
@@ -262,6 +265,7 @@ impl AuditEntry {
     /// Writes how the call ended. After an error the call must fail.
     pub(crate) fn end(mut self, result: &Result<Output, CallError>) -> Result<(), Stop> {
         let outcome = CallOutcome::of(result);
+        self.is_answered = matches!(result, Ok(_) | Err(CallError::Failed(_)));
         (self.record.outcome, self.record.reason) = (outcome.name(), outcome.reason());
         self.record.bytes = answer_bytes(result);
         self.record.answer_hmac = self.audit.key.of_answer(result);
@@ -280,7 +284,8 @@ impl AuditEntry {
         self.record.duration_us =
             u64::try_from(self.start.elapsed().as_micros()).unwrap_or(u64::MAX);
         self.record.cpu_us = Some(self.cpu.0.load(Ordering::Relaxed) / 1_000);
-        self.record.script = self.script.as_ref().and_then(|log| log.record(LONGEST));
+        let script = self.script.as_ref();
+        self.record.script = script.and_then(|log| log.record(LONGEST, self.is_answered));
         let Err(error) = self.audit.append(&self.record) else {
             return Ok(());
         };

@@ -12,8 +12,8 @@ use crate::text::digest::sha256_hex;
 /// the script that imports it.
 const LANGUAGES: [&[&str]; 2] = [&["py"], &["js", "mjs", "cjs"]];
 
-/// Modules of a script that one call may read. Guards against: a skill of a million
-/// modules, whose paths would fill the host's memory.
+/// Modules of a script that one call may read, and files of code that it wrote and read.
+/// Guards against: a skill of a million modules, whose paths would fill the host's memory.
 const MODULES: usize = 4096;
 
 /// The script that a call runs, shared by the sandbox and the call's audit record.
@@ -27,6 +27,8 @@ struct ScriptRun {
     digest: String,
     /// The modules that the guest read: path in the skill, and digest.
     modules: BTreeSet<(Vec<u8>, String)>,
+    /// The digests of code that the call itself wrote, and that the guest then opened.
+    written: BTreeSet<String>,
     exit_code: Option<i32>,
 }
 
@@ -38,6 +40,8 @@ pub(crate) struct ScriptRecord {
     script_sha256: String,
     /// SHA-256 over what `sha256sum` prints for the modules, sorted by path.
     modules_sha256: Option<String>,
+    /// SHA-256 over the sorted digests of code that the call wrote itself, a line each.
+    written_code_sha256: Option<String>,
     exit_code: Option<i32>,
 }
 
@@ -48,6 +52,7 @@ impl ScriptLog {
             path: path.to_owned(),
             digest: sha256_hex(bytes),
             modules: BTreeSet::new(),
+            written: BTreeSet::new(),
             exit_code: None,
         });
     }
@@ -94,9 +99,18 @@ impl ScriptLog {
         run.modules.len() <= MODULES
     }
 
+    /// Notes code that the call wrote itself. Returns `false` if the call has read as
+    /// many files of it as it may.
+    pub(crate) fn add_written(&self, bytes: &[u8]) -> bool {
+        let mut run = self.lock();
+        let Some(run) = &mut *run else { return true };
+        run.written.insert(sha256_hex(bytes));
+        run.written.len() <= MODULES
+    }
+
     /// Returns what the record shows, if a script was started, with so many characters
-    /// of its path.
-    pub(crate) fn record(&self, longest: usize) -> Option<ScriptRecord> {
+    /// of its path. The exit code counts only if the call ended in an answer.
+    pub(crate) fn record(&self, longest: usize, is_answered: bool) -> Option<ScriptRecord> {
         let run = self.lock();
         let run = run.as_ref()?;
         let mut listing = Vec::new();
@@ -106,11 +120,13 @@ impl ScriptLog {
             listing.extend_from_slice(path);
             listing.push(b'\n');
         }
+        let written: String = run.written.iter().map(|it| format!("{it}\n")).collect();
         Some(ScriptRecord {
             script: run.path.chars().take(longest).collect(),
             script_sha256: run.digest.clone(),
             modules_sha256: (!listing.is_empty()).then(|| sha256_hex(&listing)),
-            exit_code: run.exit_code,
+            written_code_sha256: (!written.is_empty()).then(|| sha256_hex(written.as_bytes())),
+            exit_code: run.exit_code.filter(|_| is_answered),
         })
     }
 

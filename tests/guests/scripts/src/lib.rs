@@ -4,7 +4,7 @@
 use std::fs;
 use std::io;
 
-use skillhost_guest::{Access, Failure, Output, Tool, scripts};
+use skillhost_guest::{Access, Failure, Output, Tool, scripts, skills};
 
 skillhost_guest::arguments! {
     struct Arguments {
@@ -98,6 +98,17 @@ fn take(skill: &str, verb: &str, path: &str, text: &str) -> String {
             Ok(bytes) => format!("started: {}", String::from_utf8_lossy(&bytes).trim_end()),
             Err(refusal) => format!("refused: {}", refusal.name()),
         },
+        "load" => match scripts::load_module(path) {
+            Ok(bytes) => format!("loaded: {}", String::from_utf8_lossy(&bytes).trim_end()),
+            Err(refusal) => format!("refused: {}", refusal.name()),
+        },
+        // How many skills each way of asking tells of.
+        "skills" => format!(
+            "skills: {} {} {}",
+            skills::list().len(),
+            skills::page(None, 100).total,
+            skills::find(path, 100).hits.len()
+        ),
         "finish" => {
             scripts::finished(path.parse().unwrap_or_default());
             "finished".to_owned()

@@ -6,6 +6,7 @@ use wasmtime::{Engine, StoreContextMut};
 
 use super::store::StoreState;
 use super::types::{RawSearchResult, RawSkill, RawSkillPage};
+use crate::sandbox::granted_skills::GrantedSkills;
 use crate::sandbox::versions::{self, SupportedVersion};
 use crate::sandbox::wasi::{self, ImportState};
 use crate::skill::catalog::Skill;
@@ -70,9 +71,21 @@ pub(super) fn linker(
     instance.func_wrap(
         "start",
         |mut store: StoreContextMut<'_, StoreState>, (path,): (String,)| {
+            let state = store.data_mut();
+            let script = state.imports.start_script(&path);
+            if script.is_ok() {
+                // From here on the script may be who asks, and it has one skill.
+                state.skills = GrantedSkills::default();
+            }
+            unless_busy(&state.imports, script)
+        },
+    )?;
+    instance.func_wrap(
+        "load-module",
+        |mut store: StoreContextMut<'_, StoreState>, (path,): (String,)| {
             let imports = &mut store.data_mut().imports;
-            let script = imports.start_script(&path);
-            unless_busy(imports, script)
+            let module = imports.load_module(&path);
+            unless_busy(imports, module)
         },
     )?;
     instance.func_wrap(

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 
 use super::budget::{BudgetCharge, ViewBudget};
 use super::node::{NodeId, NodeStatus, Times, Timestamp, lock};
-use crate::sandbox::open_file::OpenFile;
+use crate::sandbox::open_file::{OpenFile, part};
 use crate::skill::guard::FileStatus;
 
 /// A file.
@@ -186,7 +186,7 @@ impl FileHandle {
     pub(crate) fn status(&self) -> Result<NodeStatus, Errno> {
         self.node.status(|_| {
             let open = self.disk.as_ref().ok_or(Errno::BADF)?;
-            FileStatus::of(&open.file).map_err(|error| errno(&error))
+            open.status().map_err(|error| errno(&error))
         })
     }
 
@@ -196,11 +196,7 @@ impl FileHandle {
             return Err(Errno::BADF);
         }
         if let FileContent::Memory(bytes) = &lock(&self.node.state).content {
-            let all = &bytes.bytes;
-            let start = usize::try_from(offset).map_or(all.len(), |at| at.min(all.len()));
-            let length = usize::try_from(length).unwrap_or(usize::MAX);
-            let end = start.saturating_add(length).min(all.len());
-            return Ok((all[start..end].to_vec(), end - start < length));
+            return Ok(part(&bytes.bytes, length, offset));
         }
         let open = self.disk.as_ref().ok_or(Errno::BADF)?;
         open.read_at(length, offset).map_err(|error| errno(&error))

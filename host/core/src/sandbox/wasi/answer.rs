@@ -146,6 +146,7 @@ macro_rules! reason_of_code {
                     Code::Access => Self::PermissionDenied,
                     Code::Loop => Self::SymlinkLoop,
                     Code::NameTooLong => Self::NameTooLong,
+                    Code::FileTooLarge => Self::TooLarge,
                     _ => Self::Unreadable,
                 }
             }

@@ -1,6 +1,5 @@
 //! A stream over a file that a guest has opened.
 
-use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -45,18 +44,15 @@ impl InputStream for FileStream {
         if size == 0 {
             return Ok(Bytes::new());
         }
-        let mut bytes = vec![0; size.min(CHUNK)];
-        let length = self
+        let bytes = self
             .open
-            .file
-            .read_at(&mut bytes, self.position)
+            .read_some(size.min(CHUNK), self.position)
             .map_err(|error| StreamError::LastOperationFailed(error.into()))?;
-        if length == 0 {
+        if bytes.is_empty() {
             self.ended = true;
             return Err(StreamError::Closed);
         }
-        self.position += length as u64;
-        bytes.truncate(length);
+        self.position += bytes.len() as u64;
         Ok(bytes.into())
     }
 }

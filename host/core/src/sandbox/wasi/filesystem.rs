@@ -80,7 +80,7 @@ impl ImportState {
 
     fn status(&self, handle: Resource<WasiDescriptor>) -> FsResult<FileStatus> {
         Ok(match self.descriptor(handle)? {
-            Descriptor::File(open) => FileStatus::of(&open.file)?,
+            Descriptor::File(open) => open.status()?,
             Descriptor::Directory { folder, .. } => folder.status()?,
         })
     }
@@ -174,7 +174,7 @@ impl HostDescriptor for &mut ImportState {
             }
             PathTarget::File(seen) => {
                 let file = OpenFile::new(seen.open()?, permit);
-                self.note_module(&path, &file, |root| root.path_of(&file.file))?;
+                self.note_opened(&path, &file, |root| root.path_of(file.file()))?;
                 Descriptor::File(Arc::new(file))
             }
         };

@@ -1,9 +1,12 @@
-//! `skillhost:tool/scripts`: a script of the call's skill, as it is on disk, for a
-//! component whose grant allows its path; and the note of it for the audit log.
+//! `skillhost:tool/scripts`: a script of the call's skill and its modules, as they are on
+//! disk, for a component whose grant allows the script's path; and the note of them for
+//! the audit log. Not here: what a record shows of them (`tool/script.rs`).
 
+use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+use bytes::Bytes;
 use wasmtime::component::{ComponentType, Lower};
 use wasmtime_wasi::p2::bindings::filesystem::types::ErrorCode as Code;
 
@@ -11,16 +14,29 @@ use super::ImportState;
 use super::answer::{read, reason_of_code};
 use super::filesystem::{error_code, valid_path};
 use crate::sandbox::open_file::OpenFile;
+use crate::sandbox::view::FileHandle;
 use crate::skill::guard::{Folder, PathTarget};
 use crate::tool::grant::Scripts;
 use crate::tool::limits::SCRIPT_BYTES;
 use crate::tool::script::ScriptLog;
 
-/// The scripts of a skill that a call may start, and the place to note the one that
-/// it does start.
+/// The scripts of a skill that a call may start, and what it runs of them.
 pub(crate) struct ScriptGate {
-    pub(crate) allowed: Scripts,
+    allowed: Scripts,
     pub(crate) log: ScriptLog,
+    /// The script's modules, as they were when the guest first opened them. Guards
+    /// against: an author who changes a module between its digest and its run.
+    modules: BTreeMap<PathBuf, Bytes>,
+}
+
+impl ScriptGate {
+    pub(crate) fn new(allowed: Scripts) -> Self {
+        Self {
+            allowed,
+            log: ScriptLog::default(),
+            modules: BTreeMap::new(),
+        }
+    }
 }
 
 /// The reason why a script cannot be started, as `wit/` defines it.
@@ -92,11 +108,33 @@ impl ImportState {
         }
     }
 
+    /// Returns the bytes of a module of the script that was started, and notes it. What
+    /// the call itself has written is no module.
+    pub(crate) fn load_module(&mut self, path: &str) -> Result<Vec<u8>, ScriptRefusal> {
+        let gate = self.scripts.as_ref();
+        if !gate.is_some_and(|gate| gate.log.is_started()) {
+            return Err(ScriptRefusal::NotGranted);
+        }
+        let at = valid_path(path)?;
+        if let Some(view) = self.view.clone() {
+            let file = view.file(path).map_err(|error| self.refusal(error))?;
+            let (at, open) = file.on_disk().ok_or(ScriptRefusal::NotGranted)?;
+            return Ok(self.keep_module(&at, open)?.to_vec());
+        }
+        let (folder, _) = self.preopen.as_ref().ok_or(ScriptRefusal::NotFound)?;
+        let PathTarget::File(seen) = folder.lookup(at, true).map_err(error_code)? else {
+            return Err(ScriptRefusal::NotAFile);
+        };
+        let file = seen.open().map_err(error_code)?;
+        let path = folder.path_of(&file).unwrap_or(at.to_owned());
+        let open = OpenFile::new(file, self.permit()?);
+        Ok(self.keep_module(&path, &open)?.to_vec())
+    }
+
     /// Notes a file of the disk that the guest opens, if it may be a module of the script
-    /// that runs. One that is larger than a script may be, or one too many, cannot be
-    /// opened. `path` finds its path without symlinks.
-    pub(super) fn note_module(
-        &self,
+    /// that runs. `path` finds its path without symlinks.
+    pub(super) fn note_opened(
+        &mut self,
         asked: &str,
         file: &OpenFile,
         path: impl FnOnce(&Folder) -> Option<PathBuf>,
@@ -110,20 +148,62 @@ impl ImportState {
         let (asked, path) = (Path::new(asked), path(root));
         let path = path.as_deref().unwrap_or(asked);
         // A symlink may have the extension, or the file that it leads to.
-        if ![asked, path]
+        match [asked, path]
             .iter()
             .any(|path| gate.log.may_be_module(path))
         {
+            true => self.keep_module(path, file).map(drop),
+            false => Ok(()),
+        }
+    }
+
+    /// Notes a file that the call itself has written, if the guest opens it to read and it
+    /// may be code. One that is larger than a script may be, or one too many, cannot be
+    /// opened.
+    pub(super) fn note_written(&self, asked: &str, file: &FileHandle) -> Result<(), Code> {
+        let Some(gate) = &self.scripts else {
             return Ok(());
+        };
+        if !file.readable || !gate.log.may_be_module(Path::new(asked)) {
+            return Ok(());
+        }
+        let (bytes, _) = file
+            .read_at(SCRIPT_BYTES + 1, 0)
+            .map_err(|error| error_code(error.into()))?;
+        if bytes.len() as u64 > SCRIPT_BYTES {
+            return Err(Code::FileTooLarge);
+        }
+        // One that was just made is empty, and no code.
+        match bytes.is_empty() || gate.log.add_written(&bytes) {
+            true => Ok(()),
+            false => Err(Code::InsufficientMemory),
+        }
+    }
+
+    /// Returns the bytes of a module as this call first saw them, and makes the open file
+    /// read the same. One that is larger than a script may be, or one too many, cannot be
+    /// opened.
+    fn keep_module(&mut self, path: &Path, file: &OpenFile) -> Result<Bytes, Code> {
+        let gate = self.scripts.as_ref().ok_or(Code::NotPermitted)?;
+        if let Some(kept) = gate.modules.get(path) {
+            file.pin(kept.clone());
+            return Ok(kept.clone());
         }
         let (bytes, _) = file.read_at(SCRIPT_BYTES + 1, 0)?;
         if bytes.len() as u64 > SCRIPT_BYTES {
             return Err(Code::FileTooLarge);
         }
-        match gate.log.add_module(path.as_os_str().as_bytes(), &bytes) {
-            true => Ok(()),
-            false => Err(Code::InsufficientMemory),
+        if !self.take_memory(bytes.len()) {
+            return Err(Code::InsufficientMemory);
         }
+        let gate = self.scripts.as_mut().ok_or(Code::NotPermitted)?;
+        if !gate.log.add_module(path.as_os_str().as_bytes(), &bytes) {
+            return Err(Code::InsufficientMemory);
+        }
+        let bytes = Bytes::from(bytes);
+        gate.modules.insert(path.to_owned(), bytes.clone());
+        file.pin(bytes.clone());
+        Ok(bytes)
     }
 }
 
@@ -146,3 +226,108 @@ fn path_inside(path: &str) -> Result<String, ScriptRefusal> {
 }
 
 reason_of_code!(ScriptRefusal, directory: NotAFile, not_regular: NotAFile);
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use wasmtime::component::Resource;
+    use wasmtime_wasi::p2::bindings::filesystem::preopens::Host as _;
+    use wasmtime_wasi::p2::bindings::sync::filesystem::types::{
+        DescriptorFlags, HostDescriptor, OpenFlags, PathFlags,
+    };
+    use wasmtime_wasi_io::streams::DynInputStream;
+
+    use super::super::fixture;
+    use super::super::view_files::ViewFiles;
+    use super::*;
+    use crate::text::digest::sha256_hex;
+    use crate::tool::grant::Grant;
+    use crate::tool::limits::Limits;
+
+    const AUTHORS: &[u8] = b"PART = 1\n";
+    const REWRITTEN: &[u8] = b"PART = 'another one, and longer'\n";
+
+    /// A call that has started a script of a folder, and the folder.
+    fn started(limits: &Limits, with_view: bool) -> (ImportState, tempfile::TempDir) {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("run.py"), "import part\n").unwrap();
+        fs::write(folder.path().join("part.py"), AUTHORS).unwrap();
+        let mut imports = fixture::imports(Some(folder.path()), &[], limits);
+        if with_view {
+            fixture::make_view(&mut imports, limits);
+        }
+        let grant = Grant::new().scripts(["*.py"]).unwrap();
+        imports.scripts = Some(ScriptGate::new(grant.scripts));
+        imports.start_script("run.py").unwrap();
+        (imports, folder)
+    }
+
+    /// Returns what each way to read an open file gives, and its size.
+    fn read_each_way(mut files: impl HostDescriptor, root: u32) -> (Vec<u8>, u64, u32) {
+        let file = files.open_at(
+            Resource::new_borrow(root),
+            PathFlags::empty(),
+            "part.py".to_owned(),
+            OpenFlags::empty(),
+            DescriptorFlags::READ,
+        );
+        let file = file.unwrap().rep();
+        let (bytes, ended) = files.read(Resource::new_borrow(file), 4096, 0).unwrap();
+        assert!(ended);
+        let size = files.stat(Resource::new_borrow(file)).unwrap().size;
+        let stream = files.read_via_stream(Resource::new_borrow(file), 0);
+        (bytes, size, stream.unwrap().rep())
+    }
+
+    #[test]
+    fn reads_module_as_it_was_at_its_digest() {
+        for with_view in [false, true] {
+            let (mut imports, folder) = started(&Limits::default(), with_view);
+            let root = (&mut imports).get_directories().unwrap()[0].0.rep();
+            let digest = format!("{}  part.py\n", sha256_hex(AUTHORS));
+            for turn in 0..3 {
+                let (bytes, size, stream) = match with_view {
+                    true => read_each_way(ViewFiles(&mut imports), root),
+                    false => read_each_way(&mut imports, root),
+                };
+                assert_eq!(bytes, AUTHORS, "view: {with_view}, turn {turn}");
+                assert_eq!(size, AUTHORS.len() as u64);
+                // The author rewrites it in place, then replaces it by another file.
+                match turn {
+                    0 => fs::write(folder.path().join("part.py"), REWRITTEN).unwrap(),
+                    _ => {
+                        fs::write(folder.path().join("new.py"), REWRITTEN).unwrap();
+                        let part = folder.path().join("part.py");
+                        fs::rename(folder.path().join("new.py"), part).unwrap();
+                    }
+                }
+                let stream = Resource::<DynInputStream>::new_own(stream);
+                let mut stream = imports.table.delete(stream).unwrap();
+                assert_eq!(stream.read(4096).unwrap(), AUTHORS, "a stream from before");
+                assert_eq!(imports.load_module("part.py").unwrap(), AUTHORS);
+            }
+            let record = imports.scripts.as_ref().unwrap().log.record(100, true);
+            let record = serde_json::to_value(record.unwrap()).unwrap();
+            assert_eq!(record["modules_sha256"], sha256_hex(digest.as_bytes()));
+        }
+    }
+
+    #[test]
+    fn counts_modules_in_memory_of_call() {
+        let limits = Limits {
+            memory: AUTHORS.len() + 1,
+            ..Limits::default()
+        };
+        for with_view in [false, true] {
+            let (mut imports, folder) = started(&limits, with_view);
+            for name in ["part.py", "part.py", "run.py"] {
+                let loaded = imports.load_module(name);
+                assert_eq!(loaded.is_ok(), name == "part.py", "{name}");
+            }
+            assert_eq!(imports.memory(), AUTHORS.len());
+            assert_eq!(imports.stop, Some(crate::tool::Stop::Memory(limits.memory)));
+            drop(folder);
+        }
+    }
+}

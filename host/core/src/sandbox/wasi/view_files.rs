@@ -143,10 +143,11 @@ impl HostDescriptor for ViewFiles<'_> {
             write: flags.contains(DescriptorFlags::WRITE),
         };
         let opened = self.at(handle, &path, |view, base| view.open(base, &path, mode))?;
-        if let ViewHandle::File(file) = &opened
-            && let Some((disk, open)) = file.on_disk()
-        {
-            self.0.note_module(&path, open, |_| Some(disk))?;
+        if let ViewHandle::File(file) = &opened {
+            match file.on_disk() {
+                Some((disk, open)) => self.0.note_opened(&path, open, |_| Some(disk))?,
+                None => self.0.note_written(&path, file)?,
+            }
         }
         Ok(retyped(self.0.table.push(opened)?))
     }

@@ -231,6 +231,10 @@ def verdicts(base, session):
             file.write_text(text)
     (skill / "SKILL.md").write_text("---\nname: judged\ndescription: Scripts to judge.\n---\n")
     # Those that nobody may run: each would end the verdicts on all others.
+    # Those in an encoding that is none for text, or that nobody knows.
+    codecs = {codec: "# coding: %s\nprint(1)\n" % codec for codec in ("rot13", "hex", "undefined", "idna", "utf-7", "nothing")}
+    for codec, text in codecs.items():
+        (skill / ("coding_%s.py" % codec)).write_text(text)
     deep = {"brackets.py": "(" * 100_000 + ")" * 100_000, "signs.py": "-" * 5000 + "1", "nots.py": "not " * 5000 + "1"}
     for path, text in deep.items():
         (skill / path).write_text("x = %s\n" % text)
@@ -241,6 +245,10 @@ def verdicts(base, session):
         (reason,) = scripts[path]["reasons"]
         assert reason["needs"] == "nested too deeply to be judged", scripts[path]
         assert scripts[path]["verdict"] == "cannot be told", scripts[path]
+    for codec in codecs:
+        assert "coding_%s.py" % codec in scripts, codec
+    (reason,) = scripts["coding_rot13.py"]["reasons"]
+    assert (scripts["coding_rot13.py"]["verdict"], reason["needs"]) == ("cannot be told", "cannot be judged"), reason
     assert scripts["nested.py"]["verdict"] == "will run", scripts["nested.py"]
     for number, case in enumerate(cases):
         script = "case%02d/script.py" % number
@@ -263,9 +271,10 @@ def endure(base, session):
     for case in cases:
         script = "scripts/%s.py" % case["script"]
         start = time.monotonic()
-        answer = call(session, script, skill_name="hostile-scripts")
+        given = {name: case[name] for name in ("args", "files") if name in case}
+        answer = call(session, script, skill_name="hostile-scripts", **given)
         took = time.monotonic() - start
-        what = "%s: %s" % (script, answer.text[-2000:])
+        what = "%s: %s" % ({**case, "files": sorted(it["path"] for it in case.get("files", []))}, answer.text[-2000:])
         assert took < 30, "%s took %.0f s" % (script, took)
         if "stopped" in case:
             assert answer.failed and case["stopped"] in answer.text, what
@@ -293,5 +302,4 @@ def check(base):
     assert verdicts["scripts/own_modules.py"] == "will run", verdicts
     (sixty,) = [skill for skill in skills if skill["skill"] == "sixty-scripts"]
     judged = [(it["script"], it["verdict"]) for it in sixty["scripts"] if it["verdict"] != "will run"]
-    # It makes the module that it imports.
-    assert judged == [("scripts/sys_path.py", "cannot be told")], judged
+    assert not judged, judged

@@ -14,7 +14,7 @@ from wit_world import exports
 from wit_world.exports import tools as wit
 from wit_world.imports import scripts as host
 
-from skill_runner import execute, heap, lacks, loop, streams  # noqa: F401: the loop is put in its place
+from skill_runner import execute, heap, lacks, loop, modules, streams  # noqa: F401: the loop is put in its place
 from skill_runner.baked import Baked
 from skill_runner.judge import Judge
 
@@ -302,5 +302,6 @@ BAKED = Baked()
 BAKED.load()
 lacks.replace()
 streams.replace()
+modules.replace()
 execute.hide_frames()
 heap.settle(BAKED)

@@ -15,6 +15,8 @@ import warnings
 import zipfile
 from importlib.resources.abc import TraversableResources
 
+from . import modules
+
 # Modules that do something when they are imported, or are of no use to a script.
 LEFT_OUT = {
     "__main__", "antigravity", "this", "idlelib", "turtledemo", "test", "lib2to3", "tkinter",
@@ -43,6 +45,7 @@ class Baked:
 
     def __init__(self):
         self.modules = {}
+        self._files = Files(self.has)
         # Modules that could not be imported, and why.
         self.failed = {}
         # Called with the name of a module that nobody has.
@@ -128,11 +131,10 @@ class Baked:
             if name not in self._started and not is_own(name) and name != "__main__":
                 del sys.modules[name]
         # The build's folders still have the modules. What is built in or frozen is loaded already.
-        sys.meta_path[:] = [self, Files]
+        sys.meta_path[:] = [self, self._files]
         # The audit log has the modules' sources, so nothing is loaded without its own.
         sys.path_hooks[:] = [
-            importlib.machinery.FileFinder.path_hook(
-                (importlib.machinery.SourceFileLoader, importlib.machinery.SOURCE_SUFFIXES)),
+            modules.Finder.path_hook((modules.Loader, importlib.machinery.SOURCE_SUFFIXES)),
         ]
         # They name all files of the build's folders.
         sys.path_importer_cache.clear()
@@ -141,7 +143,7 @@ class Baked:
         """Begins a script. Returns the modules that it must not see."""
         hidden = {name: sys.modules.pop(name) for name in list(sys.modules) if name not in self._started}
         sys.modules["__main__"] = main
-        sys.meta_path[:] = [Files, self]
+        sys.meta_path[:] = [self._files, self]
         return hidden
 
     # Data files of packages.
@@ -160,13 +162,18 @@ class Baked:
 class Files:
     """Finds modules of the skill."""
 
-    @staticmethod
-    def find_spec(name, path=None, target=None):
+    def __init__(self, is_baked):
+        self._is_baked = is_baked
+
+    def find_spec(self, name, path=None, target=None):
         try:
-            return importlib.machinery.PathFinder.find_spec(name, path, target)
+            spec = importlib.machinery.PathFinder.find_spec(name, path, target)
         except OSError:
             # A call that may open no more files still has what is baked in.
             return None
+        # A folder without `__init__.py` comes after every module.
+        is_folder = spec is not None and spec.loader is None
+        return None if is_folder and self._is_baked(name) else spec
 
     invalidate_caches = importlib.machinery.PathFinder.invalidate_caches
 

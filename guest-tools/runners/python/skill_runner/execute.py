@@ -12,7 +12,7 @@ import traceback
 import types
 import uuid
 
-from . import lacks
+from . import lacks, modules
 from .streams import STDERR, STDOUT, Streams
 
 # The folder of the runner's own code, which no traceback shows.
@@ -184,6 +184,7 @@ def _fresh(mount, path):
     os.environ["HOME"] = mount
     os.environ["TMPDIR"] = TEMPORARY
     os.chdir(mount)
+    modules.Skill.mount = mount
     # Its generator was seeded when the component was built.
     random.seed()
     main = types.ModuleType("__main__")
@@ -213,7 +214,8 @@ def _note_missing(notes, mount):
             frame = frame.f_back
         # What the standard library does without is its own affair.
         if frame is not None and frame.f_code.co_filename.startswith(mount + "/"):
-            notes.add(lacks.module(name))
+            written = modules.Skill.written.get(name)
+            notes.add(modules.refusal(written) if written else lacks.module(name))
 
     return missing
 

@@ -6,7 +6,7 @@ import gc
 import os
 import sys
 
-from . import execute, lacks
+from . import execute, lacks, modules
 from .streams import Streams
 
 # Rounds after which the interpreter has chosen its fast instructions, and filled its caches.
@@ -65,6 +65,7 @@ def _warm(baked):
     atexit._run_exitfuncs = run_at_exit
     lacks.NOTES.lines.clear()
     Streams.current = None
+    modules.Skill.mount = ""
     sys.argv[:], sys.path[:] = argv, path
     sys.stdin, sys.stdout, sys.stderr = sys.__stdin__, sys.__stdout__, sys.__stderr__ = streams
 

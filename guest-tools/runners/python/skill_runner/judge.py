@@ -160,6 +160,9 @@ class Judge:
             self._find(script, None, "unreadable", str(error), True)
         except (MemoryError, RecursionError):
             self._find(script, None, "nested too deeply to be judged", "", False)
+        except Exception as error:
+            # A script that nobody can judge, such as one in an encoding that is none, ends no other verdict.
+            self._find(script, None, "cannot be judged", f"{type(error).__name__}: {error}", False)
         findings = sorted(self.findings, key=lambda found: not found.certain)
         certain = bool(findings) and findings[0].certain
         verdict = WILL_NOT if certain else OPEN if findings else WILL_RUN

@@ -13,7 +13,10 @@ def write(name, text):
 write("changed", "print('from the bytecode')\n")
 py_compile.compile("scripts/changed.py", "scripts/__pycache__/changed.cpython-314.pyc", invalidation_mode=UNCHECKED)
 write("changed", "print('from the source')\n")
-import changed  # noqa: E402, F401: it is made above
+try:
+    import changed  # noqa: E402, F401: it is made above
+except ImportError as error:
+    print(error)
 
 write("bare", "print('from the bytecode')\n")
 py_compile.compile("scripts/bare.py", "scripts/bare.pyc", invalidation_mode=UNCHECKED)

@@ -55,7 +55,8 @@ def run():
         with Session(base, "--config", "skillhost.toml") as session:
             arguments(session)
         with Session(base, "--config", "short.toml") as session:
-            endure(session)
+            endure(base, session)
+            inputs(session)
         with Session(base, "--config", "read-only.toml") as session:
             text, failed = call(session, "scripts/templates.js")
             assert not failed and "EROFS" in text and "view = \"copy-on-write\"" in text, text
@@ -128,12 +129,27 @@ def arguments(session):
     assert not failed and "other: 'given' } given too" in text, text
 
 
-def endure(session):
+def inputs(session):
+    """Code that a call brings is data: no import finds it, and what the skill has runs."""
+    evil = "console.log('from the call')"
+    for case in json.loads((CASES / "inputs.json").read_text()):
+        given = [{"path": path, "text": text or evil} for path, text in case["files"].items()]
+        text, failed = call(session, case["script"], files=given, args=case.get("args", []))
+        assert not failed and ("[exit code %d" % case["exit_code"] in text) == (case["exit_code"] != 0), "%s\n%s" % (case, text)
+        for part in case["text"]:
+            assert part in text, "%s\nno %r in\n%s" % (case, part, text)
+        assert "from the call" not in text, "%s\n%s" % (case, text)
+
+
+def endure(base, session):
     """Runs hostile scripts. Each ends as it should, and the next call works."""
     cases = json.loads((CASES / "hostile.json").read_text())
+    script = base / "skills" / SKILL / "scripts/hostile.js"
+    before = script.read_text()
     for case in cases:
-        given = [{"path": "scripts/lib/format.js", "text": case["source"]}]
-        text, failed = call(session, "scripts/hostile.js", files=given)
+        # On the disk: what a call brings is never run.
+        script.write_text(case["source"])
+        text, failed = call(session, "scripts/hostile.js")
         if "stopped" in case:
             assert failed and case["stopped"] in text, "%s\n%s" % (case["source"], text)
         else:
@@ -144,4 +160,5 @@ def endure(session):
         assert len(text) < 300_000, case["source"]
         text, failed = call(session, "scripts/stdin_sync.js", stdin="a b")
         assert not failed and text.startswith("2 words 3 bytes\n"), "after %s\n%s" % (case["source"], text)
+    script.write_text(before)
     print("  %d hostile scripts end as they should" % len(cases), flush=True)

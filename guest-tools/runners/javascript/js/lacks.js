@@ -77,8 +77,8 @@ exports.refuse = refuse;
 exports.modules = modules;
 exports.missing = (name) => missing[name] && refuse(`node:${name}`, missing[name], "ERR_UNKNOWN_BUILTIN_MODULE");
 // A package that the skill does not bring.
-exports.package = (name, from) => {
-  const line = `${name}: the sandbox has no npm; only packages in the skill's own node_modules are found`;
+exports.package = (name, from, why) => {
+  const line = why ?? `${name}: the sandbox has no npm; only packages in the skill's own node_modules are found`;
   native.note(line);
   return Object.assign(new Error(`Cannot find module '${name}'\nRequire stack:\n- ${from}\n[${line}]`), {
     code: "MODULE_NOT_FOUND",

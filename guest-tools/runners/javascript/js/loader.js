@@ -30,7 +30,10 @@ const own = {
   ...lacks.modules,
 };
 const builtins = new Map();
+// The text of files that decide what runs, as the host has it.
 const sources = new Map();
+// A file that an import passed over, because the call wrote it.
+let written;
 let waiting = false;
 
 // A module of Node; undefined if there is none of that name.
@@ -78,20 +81,44 @@ function join(base, path) {
   return `/${parts.join("/")}`;
 }
 
-function text(path) {
-  if (path === native.script && !sources.has(path)) {
-    // The bytes that the host has let this call run.
-    sources.set(path, native.scriptSource);
-    return native.scriptSource;
+// The text of a file that decides what runs; undefined if it is not the skill's own. What the
+// call wrote, be it an input or a file that a script made, is data.
+function code(path) {
+  if (!sources.has(path) && isFile(path)) {
+    // Those of the script are the bytes that the host has let this call run.
+    const found = path === native.script ? native.scriptSource : native.loadModule(path);
+    if (found === undefined) {
+      written = path;
+      return undefined;
+    }
+    sources.set(path, found.replace(/^\ufeff/, ""));
   }
+  return sources.get(path);
+}
+const isData = (path) => path.endsWith(".json");
+const isModule = (path) => (isData(path) ? isFile(path) : code(path) !== undefined);
+
+function text(path) {
   return require("fs").readFileSync(path, "utf8").replace(/^\ufeff/, "");
 }
+
+// What a package says of itself; undefined without one.
+function description(folder) {
+  const found = code(`${folder}/package.json`);
+  return found === undefined ? undefined : JSON.parse(found);
+}
+
+// Why an import passed over a file, if it did.
+const refusal = () =>
+  written &&
+  `${written.replace(`${native.folder}/`, "")}: not run as code: only files that the skill has on the disk are, and this call wrote the file; a script can read it`;
 
 // The nearest package.json inside the skill.
 function manifest(folder) {
   for (let at = folder; at.startsWith(native.folder); at = folderOf(at)) {
-    if (isFile(`${at}/package.json`)) {
-      return { folder: at, ...JSON.parse(text(`${at}/package.json`)) };
+    const found = description(at);
+    if (found) {
+      return { folder: at, ...found };
     }
     if (at.endsWith("/node_modules")) {
       break;
@@ -101,19 +128,17 @@ function manifest(folder) {
 }
 
 function asFile(path) {
-  return [path, `${path}.js`, `${path}.json`, `${path}.cjs`, `${path}.mjs`].find(isFile);
+  return [path, `${path}.js`, `${path}.json`, `${path}.cjs`, `${path}.mjs`].find(isModule);
 }
 
 function asFolder(path) {
   if (kind(path) !== 1) {
     return undefined;
   }
-  if (isFile(`${path}/package.json`)) {
-    const main = JSON.parse(text(`${path}/package.json`)).main;
-    const found = main && (asFile(join(path, main)) ?? asFile(join(path, `${main}/index`)));
-    if (found) {
-      return found;
-    }
+  const main = description(path)?.main;
+  const found = main && (asFile(join(path, main)) ?? asFile(join(path, `${main}/index`)));
+  if (found) {
+    return found;
   }
   return asFile(`${path}/index`);
 }
@@ -150,10 +175,10 @@ function inPackages(specifier, base, conditions) {
   for (let at = base; at.startsWith(native.folder); at = folderOf(at)) {
     const folder = `${at}/node_modules/${name}`;
     if (kind(folder) === 1) {
-      const exported = isFile(`${folder}/package.json`) && JSON.parse(text(`${folder}/package.json`)).exports;
+      const exported = description(folder)?.exports;
       if (exported) {
         const found = target(exported, `.${rest}`, conditions);
-        if (found) {
+        if (found && isModule(join(folder, found))) {
           return join(folder, found);
         }
       } else {
@@ -169,9 +194,10 @@ function inPackages(specifier, base, conditions) {
 // The path of a file of the skill.
 function find(specifier, base, conditions, exact) {
   let found;
+  written = undefined;
   if (/^(\.{0,2}\/|\.{1,2}$)/.test(specifier)) {
     const path = join(base, specifier);
-    found = exact ? (isFile(path) ? path : undefined) : (asFile(path) ?? asFolder(path));
+    found = exact ? (isModule(path) ? path : undefined) : (asFile(path) ?? asFolder(path));
   } else if (specifier.startsWith("#")) {
     const own = manifest(base);
     const imported = own.imports && target(own.imports, specifier, conditions);
@@ -179,12 +205,13 @@ function find(specifier, base, conditions, exact) {
   } else {
     found = inPackages(specifier, base, conditions);
     if (!found) {
-      throw lacks.package(specifier, base);
+      throw lacks.package(specifier, base, refusal());
     }
   }
   if (!found) {
     const path = join(base, specifier);
-    const error = new Error(exact ? `Cannot find module '${path}' imported from ${base}` : `Cannot find module '${specifier}'`);
+    const missing = exact ? `Cannot find module '${path}' imported from ${base}` : `Cannot find module '${specifier}'`;
+    const error = new Error(written ? `${missing}\n[${refusal()}]` : missing);
     throw Object.assign(error, { code: exact ? "ERR_MODULE_NOT_FOUND" : "MODULE_NOT_FOUND" });
   }
   return found;
@@ -243,13 +270,12 @@ function loadFile(path, parent) {
   Module._cache[path] = module;
   parent?.children.push(module);
   try {
-    const source = text(path);
-    if (path.endsWith(".json")) {
-      module.exports = json(path, source);
+    if (isData(path)) {
+      module.exports = json(path, text(path));
     } else if (path.endsWith(".node")) {
       throw lacks.refuse(path, "NATIVE", "ERR_DLOPEN_FAILED");
     } else {
-      const make = script(path, source);
+      const make = script(path, code(path));
       if (!make) {
         const error = new Error(`require() of the ES module ${path} is not there; use import()`);
         throw Object.assign(error, { code: "ERR_REQUIRE_ESM" });
@@ -314,14 +340,14 @@ exports.load = (name) => {
   if (name.startsWith("node:")) {
     return wrapper(builtin(name));
   }
-  if (name.endsWith(".json")) {
+  if (isData(name)) {
     return { source: "export default import.meta.value;", meta: { value: json(name, text(name)) } };
   }
   const cached = Module._cache[name];
   if (cached) {
     return wrapper(cached.exports);
   }
-  const source = text(name);
+  const source = code(name);
   if (script(name, source)) {
     return wrapper(loadFile(name));
   }
@@ -360,7 +386,6 @@ exports.main = () => {
     module.id = ".";
     Module._cache[path] = module;
     Module.main = process.mainModule = module;
-    sources.set(path, native.scriptSource);
     execute(module, make);
     module.loaded = true;
     return;

@@ -15,6 +15,8 @@ use rquickjs::{
     Persistent, Result, Runtime, Value,
 };
 
+use skillhost_guest::scripts;
+
 use crate::{data, files, output, sources};
 
 thread_local! {
@@ -84,6 +86,14 @@ fn start(ctx: &Ctx<'_>, script: Script) -> Result<()> {
         args,
         stdin,
     } = script;
+    let within = format!("{folder}/");
+    native.set(
+        "loadModule",
+        Func::from(move |path: String| {
+            let bytes = scripts::load_module(path.strip_prefix(&within)?).ok()?;
+            Some(String::from_utf8_lossy(&bytes).into_owned())
+        }),
+    )?;
     native.set("folder", folder)?;
     native.set("script", path)?;
     native.set(

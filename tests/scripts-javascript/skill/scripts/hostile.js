@@ -1,2 +1,1 @@
-// What the tests put in the place of this module.
-require("./lib/format");
+// What the tests put in the place of this script.

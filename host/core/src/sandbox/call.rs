@@ -293,7 +293,7 @@ impl Sandbox {
     ) -> Result<(), Stop> {
         let slot = self.enter(quota).await?;
         let descriptors = self.engine.descriptors();
-        let (quota, none) = (slot.quota(), Arc::default());
+        let none = Arc::default();
         let imports = ImportState::new(None, none, limits, quota, descriptors, "".into());
         let state = StoreState::new(imports, GrantedSkills::default(), limits);
         self.run(&slot, state, async |store| {

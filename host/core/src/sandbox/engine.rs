@@ -1,6 +1,6 @@
 //! The engine that compiles and runs components: the features of WebAssembly that
 //! are on, the allocation of instances, and the clock that interrupts them.
-//! `quota` has what calls share, `turns` the scheduling of strangers' guests.
+//! `quota` has what calls share, `memory` what one of them has, `turns` the scheduling of strangers' guests.
 
 mod machine;
 mod memory;

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use wasmtime::component::{ComponentType, Lower};
@@ -122,13 +123,16 @@ impl ImportState {
             return Ok(self.keep_module(&at, open)?.to_vec());
         }
         let (folder, _) = self.preopen.as_ref().ok_or(ScriptRefusal::NotFound)?;
+        let folder = Arc::clone(folder);
         let PathTarget::File(seen) = folder.lookup(at, true).map_err(error_code)? else {
             return Err(ScriptRefusal::NotAFile);
         };
-        let file = seen.open().map_err(error_code)?;
-        let path = folder.path_of(&file).unwrap_or(at.to_owned());
-        let open = OpenFile::new(file, self.permit()?);
-        Ok(self.keep_module(&path, &open)?.to_vec())
+        let permit = self.permit()?;
+        let open = OpenFile::new(seen.open().map_err(error_code)?, permit);
+        let path = folder.path_of(open.file());
+        Ok(self
+            .keep_module(path.as_deref().unwrap_or(at), &open)?
+            .to_vec())
     }
 
     /// Notes a file of the disk that the guest opens, if it may be a module of the script
@@ -242,13 +246,14 @@ mod tests {
     use super::super::view_files::ViewFiles;
     use super::*;
     use crate::text::digest::sha256_hex;
+    use crate::tool::Stop;
     use crate::tool::grant::Grant;
     use crate::tool::limits::Limits;
 
     const AUTHORS: &[u8] = b"PART = 1\n";
     const REWRITTEN: &[u8] = b"PART = 'another one, and longer'\n";
 
-    /// A call that has started a script of a folder, and the folder.
+    /// Returns a call that has started a script of a folder, and the folder.
     fn started(limits: &Limits, with_view: bool) -> (ImportState, tempfile::TempDir) {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("run.py"), "import part\n").unwrap();
@@ -320,14 +325,13 @@ mod tests {
             ..Limits::default()
         };
         for with_view in [false, true] {
-            let (mut imports, folder) = started(&limits, with_view);
+            let (mut imports, _folder) = started(&limits, with_view);
             for name in ["part.py", "part.py", "run.py"] {
                 let loaded = imports.load_module(name);
                 assert_eq!(loaded.is_ok(), name == "part.py", "{name}");
             }
             assert_eq!(imports.memory(), AUTHORS.len());
-            assert_eq!(imports.stop, Some(crate::tool::Stop::Memory(limits.memory)));
-            drop(folder);
+            assert_eq!(imports.stop, Some(Stop::Memory(limits.memory)));
         }
     }
 }

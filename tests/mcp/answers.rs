@@ -225,6 +225,57 @@ fn a_large_file_is_sent_once() {
 }
 
 #[test]
+fn an_answer_larger_than_a_message_is_an_error() {
+    const NINE: usize = 9 << 20;
+    let read = |path: &str| {
+        let arguments = json!({"skill_name": "a", "file_path": path});
+        json!({"name": "read_file_in_skill", "arguments": arguments})
+    };
+    for (config, is_sent) in [("", false), ("[stdio]\nmessage = \"10MiB\"\n", true)] {
+        let program = folder(config);
+        program.write("skills/a/nine.txt", "x".repeat(NINE));
+        // Each byte becomes six.
+        program.write("skills/a/escaped.txt", "\u{1}".repeat(2 << 20));
+        program.write("skills/a/seven.txt", "x".repeat(7 << 20));
+        for revision in REVISIONS {
+            let mut client = Client::start(program.folder.path(), &[], revision);
+            for (path, is_sent) in [
+                ("nine.txt", is_sent),
+                ("escaped.txt", false),
+                ("seven.txt", true),
+            ] {
+                let answer = client.request("tools/call", read(path))["result"].take();
+                assert_eq!(
+                    answer["isError"] == false,
+                    is_sent,
+                    "{config} {path}: {:.500}",
+                    answer.to_string()
+                );
+                let text = answer["content"][0]["text"].as_str().unwrap();
+                assert_eq!(text.len() >= 2 << 20, is_sent, "{config} {path}");
+                assert_eq!(
+                    text.contains("`offset` and `limit`"),
+                    !is_sent,
+                    "{config} {path}"
+                );
+                assert_eq!(answer["content"].as_array().unwrap().len(), 1);
+            }
+            let resource = client.request("resources/read", json!({"uri": "skill://a/nine.txt"}));
+            match is_sent {
+                true => assert!(resource["result"]["contents"][0]["text"].is_string()),
+                false => assert_eq!(
+                    resource["error"]["code"],
+                    -32603,
+                    "{:.500}",
+                    resource.to_string()
+                ),
+            }
+            assert_eq!(client.end(), (vec![], Some(0)));
+        }
+    }
+}
+
+#[test]
 fn the_prompt_carries_the_catalog() {
     for revision in REVISIONS {
         let mut client = sample(revision);

@@ -276,7 +276,7 @@ fn no_more_is_read_of_a_client_that_does_not_read_its_answers() {
 #[test]
 fn answers_that_nobody_reads_have_a_bounded_number_of_bytes() {
     const CALLS: usize = 60;
-    let program = folder("audit_file = \"audit.jsonl\"\n");
+    let program = folder("audit_file = \"audit.jsonl\"\n[stdio]\nmessage = \"16MiB\"\n");
     program.write("skills/a/large.txt", vec![b'x'; 8 << 20]);
     let mut server = Process::start(&mut server(program.folder.path()));
     let mut input = server.stdin.take().unwrap();

@@ -7,6 +7,7 @@ use std::thread;
 
 use serde_json::{Value, json};
 use skillhost::HostBuilder;
+use skillhost::config::StdioLimits;
 use skillhost_mcp::{FolderWatch, Handler, LiveHost, stdio};
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
@@ -58,6 +59,7 @@ impl Session {
         let end = CancellationToken::new();
         runtime.spawn(stdio::serve(
             Handler::new(live),
+            StdioLimits::default(),
             server_input,
             server_output,
             end,

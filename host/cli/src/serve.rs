@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use skillhost::HostBuilder;
+use skillhost::config::StdioLimits;
 use skillhost_mcp::{Handler, LiveHost, stdio};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -32,6 +33,7 @@ pub(crate) struct ServeCommand {
 /// A server whose process is confined.
 pub(crate) struct ReadyServer {
     builder: HostBuilder,
+    stdio: StdioLimits,
     http: Option<http::ReadyHttp>,
     /// Compiles what is left when a client ends the server early.
     successor: Option<Successor>,
@@ -67,6 +69,7 @@ impl ServeCommand {
         let (builder, _) = wall::raise(&self.wall, &options, &config, needs, builder)?;
         Ok(ReadyServer {
             builder,
+            stdio: config.stdio,
             http,
             successor,
         })
@@ -97,7 +100,7 @@ impl ReadyServer {
         let _watching = live
             .watch()
             .inspect_err(|error| tracing::warn!("{error:#}"));
-        let served = stdio::serve_process(Handler::new(Arc::clone(&live)), end);
+        let served = stdio::serve_process(Handler::new(Arc::clone(&live)), self.stdio, end);
         tokio::pin!(served);
         // The server answers while components are still compiled. Only calls of their
         // tools wait for them.

@@ -14,6 +14,7 @@ mod process;
 mod prompt;
 mod raw;
 mod source;
+mod stdio;
 #[cfg(test)]
 mod tests;
 
@@ -37,6 +38,7 @@ pub use http::{Http, HttpLimits, SocketMode};
 pub use issuers::{ALGORITHMS, IssuerConfig, KeySource};
 pub use process::Confinement;
 pub use prompt::PromptLimits;
+pub use stdio::StdioLimits;
 
 /// The name of a configuration that is found in the current folder.
 pub const DEFAULT_FILE: &str = "skillhost.toml";
@@ -94,6 +96,8 @@ pub struct Config {
     pub prompt: PromptLimits,
     /// When agents see `find_skills`.
     pub search_offer: SearchOffer,
+    /// The limits of a server on stdin and stdout.
+    pub stdio: StdioLimits,
     /// The settings of a server over HTTP.
     pub http: Http,
     /// The clients of such a server, sorted by name.

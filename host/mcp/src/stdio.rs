@@ -18,7 +18,8 @@
 //! - `StdioTransport::receive` ends when the input has ended or is closed, and no
 //!   request is in flight. rmcp would wait five seconds.
 //! - A message is written whole, even if its sender stops waiting. Waiting for the
-//!   client holds no thread of the protocol.
+//!   client holds no thread of the protocol. An answer that is too large for the client
+//!   becomes an error with its id.
 
 mod frame;
 mod hang_up;
@@ -53,6 +54,7 @@ use crate::Handler;
 use frame::LineReader;
 use in_flight::{InFlight, RequestSlot};
 use reader::MessageReader;
+pub use skillhost::config::StdioLimits;
 use stream::{InputStream, OutputStream};
 use writer::MessageWriter;
 
@@ -61,10 +63,14 @@ const GRACE: Duration = Duration::from_secs(2);
 
 /// Serves the client on this process's standard input and output, like
 /// [`serve`]. Stops the calls in flight when the client closes the output.
-pub async fn serve_process(server: Handler, end: CancellationToken) -> anyhow::Result<()> {
+pub async fn serve_process(
+    server: Handler,
+    limits: StdioLimits,
+    end: CancellationToken,
+) -> anyhow::Result<()> {
     let (input, output) = (io::stdin(), io::stdout());
     let hung_up = hang_up::hung_up(&output)?.cancelled_owned();
-    serve_until(server, input, output, hung_up, end).await
+    serve_until(server, limits, input, output, hung_up, end).await
 }
 
 /// Serves one client until its input ends, or until `end` is cancelled. It answers
@@ -72,15 +78,17 @@ pub async fn serve_process(server: Handler, end: CancellationToken) -> anyhow::R
 /// several threads, with time, input and output.
 pub async fn serve(
     server: Handler,
+    limits: StdioLimits,
     input: impl AsFd,
     output: impl AsFd,
     end: CancellationToken,
 ) -> anyhow::Result<()> {
-    serve_until(server, input, output, std::future::pending(), end).await
+    serve_until(server, limits, input, output, std::future::pending(), end).await
 }
 
 async fn serve_until(
     server: Handler,
+    limits: StdioLimits,
     input: impl AsFd,
     output: impl AsFd,
     hung_up: impl Future<Output = ()>,
@@ -94,7 +102,8 @@ async fn serve_until(
     let _closing = closing.clone().drop_guard();
     let live = Arc::clone(server.live());
     let in_flight = Arc::new(InFlight::new(gone.clone()));
-    let writer = MessageWriter::new(OutputStream::new(output)?, gone.clone());
+    let output = OutputStream::new(output)?;
+    let writer = MessageWriter::new(output, limits.message, gone.clone());
     let reader = MessageReader {
         lines: LineReader::new(InputStream::new(input)?),
         in_flight: Arc::clone(&in_flight),

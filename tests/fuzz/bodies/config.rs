@@ -16,10 +16,11 @@ const FOLDER: &str = "/etc/skillhost";
 const STRINGS: [&str; 5] = ["home", "audit_file", "audit", "offer", "wording"];
 const BOOLEANS: [&str; 4] = ["hard_links", "help", "require_pins", "require_components"];
 const LISTS: [&str; 4] = ["skills", "tools", "disabled_tools", "offer"];
-const TABLES: [&str; 11] = [
+const TABLES: [&str; 12] = [
     "limits",
     "pins",
     "grants",
+    "stdio",
     "http",
     "clients",
     "issuers",
@@ -114,6 +115,7 @@ fn taken(config: &Config, text: &str) {
         assert!(environment.is_none_or(Value::is_table), "{text:?}");
         check_limits(&Limits::default(), grant.get("limits"), &[], text);
     }
+    check_limits(&config.stdio, table.get("stdio"), &[], text);
     check_limits(&config.http.limits, table.get("http"), &HTTP, text);
     let audit = table.get("audit").filter(|audit| audit.is_table());
     check_limits(&config.checkpoints.limits, audit, &AUDIT, text);

@@ -16,6 +16,7 @@ use super::process::RawProcess;
 use super::prompt::{PromptLimits, RawSearch};
 use super::raw::RawConfig;
 use super::source::{Reach, Source, beyond, kind};
+use super::stdio::StdioLimits;
 use crate::text::suggest;
 use crate::tool::limits::{CompileLimits, LimitSet, Limits, Load};
 
@@ -49,6 +50,7 @@ pub(super) fn of_table(table: &str) -> Option<Vec<&'static str>> {
         "issuers.*" => vec![fields::<RawIssuer>()],
         "clients.*" => vec![fields::<RawClient>(), rows::<ClientLimits>()],
         "prompt" => vec![rows::<PromptLimits>()],
+        "stdio" => vec![rows::<StdioLimits>()],
         "process" => vec![fields::<RawProcess>()],
         "search" => vec![fields::<RawSearch>()],
         "grants.*" => vec![fields::<RawGrant>()],

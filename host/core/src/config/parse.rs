@@ -9,7 +9,9 @@ use toml::de::DeTable;
 
 use super::raw::{RawConfig, RawOffer, RawRoot, RawToolSet, RawWording};
 use super::source::{Reach, Source, beyond, lies_within, table_in};
-use super::{Config, ConfiguredPath, ConfiguredRoot, PromptLimits, audit, grants, keys, limits};
+use super::{
+    Config, ConfiguredPath, ConfiguredRoot, PromptLimits, StdioLimits, audit, grants, keys, limits,
+};
 use crate::skill::catalog::{MAX_DEPTH, SkillsRoot};
 use crate::tool::limits::{CompileLimits, LimitSet as _, Limits, Load};
 use crate::tool::offer::{ToolSet, Wording};
@@ -103,6 +105,7 @@ impl Source<'_> {
             prompt: limits::read_in(table, PromptLimits::KEY, Default::default(), self)?,
             search_offer: raw.search.offer(),
             confinement: raw.process.confine,
+            stdio: limits::read_in(table, StdioLimits::KEY, Default::default(), self)?,
             http: raw.http.http(http_limits, self, |path| self.path(path))?,
             clients: clients.collect::<anyhow::Result<_>>()?,
             issuers,

@@ -37,6 +37,8 @@ pub(super) struct RawConfig {
     #[serde(rename = "limits")]
     _limits: IgnoredAny,
     pub(super) grants: BTreeMap<String, Spanned<RawGrant>>,
+    #[serde(rename = "stdio")]
+    _stdio: IgnoredAny,
     pub(super) http: RawHttp,
     pub(super) clients: BTreeMap<String, Spanned<RawClient>>,
     pub(super) issuers: BTreeMap<String, Spanned<RawIssuer>>,

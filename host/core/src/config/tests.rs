@@ -97,8 +97,20 @@ fn reads_the_budget_of_a_prompt_and_when_search_is_offered() {
 }
 
 #[test]
+fn reads_the_limit_of_a_message_over_stdio() {
+    let read = |text: &str| parse(text).unwrap().stdio.message;
+    assert_eq!(read(""), 8 << 20);
+    assert_eq!(read("[stdio]\nmessage = \"64MiB\""), 64 << 20);
+}
+
+#[test]
 fn names_each_problem_with_its_line() {
     for (text, message) in [
+        (
+            "[stdio]\nmessage = \"1KiB\"",
+            "`skillhost.toml`, line 2: `message` is at least 256 KiB: with less, the server would \
+             not send its lists",
+        ),
         (
             "[prompt]\nbudget = 10",
             "`skillhost.toml`, line 2: `budget` is at least 256: with less, it would hold hardly \
@@ -140,7 +152,7 @@ fn names_each_problem_with_its_line() {
         ),
         (
             "xyz = 1",
-            "`skillhost.toml`, line 1: unknown key `xyz`; the keys here are skills, tools, home, disabled_tools, offer, wording, descriptions, help, hard_links, audit_file, audit, pins, require_pins, require_components, limits, grants, http, clients, issuers, prompt, search, process, calls, queue, calls_per_tool, calls_memory, stack, compile_time",
+            "`skillhost.toml`, line 1: unknown key `xyz`; the keys here are skills, tools, home, disabled_tools, offer, wording, descriptions, help, hard_links, audit_file, audit, pins, require_pins, require_components, limits, grants, stdio, http, clients, issuers, prompt, search, process, calls, queue, calls_per_tool, calls_memory, stack, compile_time",
         ),
         (
             "\nlimits = [\"1s\", \"1MiB\"]",

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use rmcp::model::ServerJsonRpcMessage;
+use rmcp::model::{ContentBlock, ErrorData, JsonRpcMessage, ServerJsonRpcMessage, ServerResult};
 use tokio::sync::Mutex;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
@@ -34,13 +34,22 @@ pub(crate) struct MessageWriter {
 
 struct WriterState {
     output: OutputStream,
-    line: Vec<u8>,
+    line: Line,
+}
+
+/// The line of a message.
+struct Line {
+    bytes: Vec<u8>,
+    /// The most bytes that it may have, with its end.
+    most: usize,
 }
 
 impl MessageWriter {
-    /// Makes a writer that cancels `gone` when writing fails.
-    pub(crate) fn new(output: OutputStream, gone: CancellationToken) -> Self {
-        let line = Vec::new();
+    /// Makes a writer of messages with at most so many bytes. It cancels `gone` when
+    /// writing fails.
+    pub(crate) fn new(output: OutputStream, most: usize, gone: CancellationToken) -> Self {
+        let bytes = Vec::new();
+        let line = Line { bytes, most };
         Self {
             state: Arc::new(Mutex::new(WriterState { output, line })),
             writes: Arc::default(),
@@ -48,8 +57,9 @@ impl MessageWriter {
         }
     }
 
-    /// Writes a message after those before it. If the client may make it wait, a
-    /// thread writes it. A dropped future leaves the message whole or unwritten.
+    /// Writes a message after those before it, or an error in place of one that is too
+    /// large. If the client may make it wait, a thread writes it. A dropped future leaves
+    /// the message whole or unwritten.
     pub(crate) fn write(
         &self,
         message: ServerJsonRpcMessage,
@@ -66,16 +76,12 @@ impl MessageWriter {
                 return Err(io::ErrorKind::BrokenPipe.into());
             }
             let WriterState { output, line } = &mut *state;
-            line.clear();
-            line.shrink_to(BUFFER_BYTES);
-            serde_json::to_writer(&mut *line, &message)?;
-            line.push(b'\n');
-            drop(message);
-            let at_once = output.takes(line.len());
+            line.set(message)?;
+            let at_once = output.takes(line.bytes.len());
             let write = move || {
                 let WriterState { output, line } = &mut *state;
                 writes.fetch_add(1, Ordering::Relaxed);
-                let done = output.write(line);
+                let done = output.write(&line.bytes);
                 writes.fetch_add(1, Ordering::Relaxed);
                 if let Err(error) = &done {
                     tracing::warn!("the client cannot be answered any more: {error}");
@@ -117,15 +123,72 @@ impl MessageWriter {
     }
 }
 
+impl Line {
+    /// Becomes the line of a message, or of the error in place of one that is too large.
+    fn set(&mut self, message: ServerJsonRpcMessage) -> serde_json::Result<()> {
+        self.bytes.clear();
+        self.bytes.shrink_to(BUFFER_BYTES);
+        match serde_json::to_writer(&mut *self, &message) {
+            Err(error) if error.is_io() => {
+                self.bytes.clear();
+                let error = too_large(message, self.most);
+                serde_json::to_writer(&mut *self, &error)?;
+            }
+            written => written?,
+        }
+        self.bytes.push(b'\n');
+        Ok(())
+    }
+}
+
+impl io::Write for Line {
+    /// Fails if there is no room for the bytes and the line's end.
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if bytes.len() >= self.most - self.bytes.len() {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        self.bytes.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Returns the message in place of one that has more bytes. For a call of a tool, a model
+/// reads it.
+fn too_large(message: ServerJsonRpcMessage, most: usize) -> ServerJsonRpcMessage {
+    let why = format!(
+        "the answer is larger than the {most} bytes of a message: ask for less, such as a part \
+         of a file with `offset` and `limit` of `read_skill_file`"
+    );
+    tracing::warn!("an answer was replaced by an error: it is larger than `[stdio]` allows");
+    let id = match message {
+        JsonRpcMessage::Response(mut response) => {
+            if let ServerResult::CallToolResult(result) = &mut response.result {
+                result.content = vec![ContentBlock::text(format!("ERROR: {why}"))];
+                result.structured_content = None;
+                result.is_error = Some(true);
+                return JsonRpcMessage::Response(response);
+            }
+            Some(response.id)
+        }
+        JsonRpcMessage::Error(error) => error.id,
+        _ => None,
+    };
+    JsonRpcMessage::error(ErrorData::internal_error(why, None), id)
+}
+
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
     use std::io::{PipeReader, Read as _, pipe};
     use std::thread;
 
-    use rmcp::model::{ErrorData, JsonRpcMessage};
-
     use super::*;
+
+    const MOST: usize = 2 << 20;
 
     fn message(text: &str) -> ServerJsonRpcMessage {
         let error = ErrorData::internal_error(text.to_owned(), None);
@@ -146,7 +209,7 @@ mod tests {
     async fn writes_all_messages_in_order_before_it_ends() {
         let (reader, output) = pipe().unwrap();
         let output = OutputStream::new(output).unwrap();
-        let writer = MessageWriter::new(output, CancellationToken::new());
+        let writer = MessageWriter::new(output, MOST, CancellationToken::new());
         let large = "x".repeat(1 << 20);
         let texts_written = ["first", &large, "last"];
         let mut writing = tokio::task::JoinSet::new();
@@ -163,11 +226,32 @@ mod tests {
         assert_eq!(read.join().unwrap(), texts_written);
     }
 
+    #[test]
+    fn bounds_a_line_with_its_end() {
+        let mut line = Line {
+            bytes: Vec::new(),
+            most: MOST,
+        };
+        line.set(message("")).unwrap();
+        let room = MOST - line.bytes.len();
+        for (text, fits) in [
+            ("x".repeat(room), true),
+            ("x".repeat(room + 1), false),
+            ("\n".repeat(MOST / 2), false),
+        ] {
+            line.set(message(&text)).unwrap();
+            let written = line.bytes.strip_suffix(b"\n").unwrap();
+            let written: serde_json::Value = serde_json::from_slice(written).unwrap();
+            assert_eq!(written["error"]["message"] == *text, fits);
+            assert_eq!(line.bytes.len() == MOST, fits);
+        }
+    }
+
     #[tokio::test]
     async fn writes_a_message_whole_even_if_its_sender_stops_waiting() {
         let (reader, output) = pipe().unwrap();
         let output = OutputStream::new(output).unwrap();
-        let writer = MessageWriter::new(output, CancellationToken::new());
+        let writer = MessageWriter::new(output, MOST, CancellationToken::new());
         let large = "x".repeat(1 << 20);
         let dropped = tokio::spawn(writer.write(message(&large), None));
         while writer.writes.load(Ordering::Relaxed) == 0 {
@@ -185,7 +269,7 @@ mod tests {
         for earlier in [0, 1, 60].map(Duration::from_secs) {
             let (_reader, output) = pipe().unwrap();
             let output = OutputStream::new(output).unwrap();
-            let writer = MessageWriter::new(output, CancellationToken::new());
+            let writer = MessageWriter::new(output, MOST, CancellationToken::new());
             writer.writes.fetch_add(1, Ordering::Relaxed);
             let waited = Cell::new(Duration::ZERO);
             let wait = |pause| {
@@ -210,7 +294,7 @@ mod tests {
             let (reader, output) = pipe().unwrap();
             drop(reader);
             let gone = CancellationToken::new();
-            let writer = MessageWriter::new(OutputStream::new(output).unwrap(), gone.clone());
+            let writer = MessageWriter::new(OutputStream::new(output).unwrap(), MOST, gone.clone());
             assert!(writer.write(message(text), None).await.is_err());
             assert!(gone.is_cancelled());
             assert!(writer.write(message("also lost"), None).await.is_err());

@@ -36,6 +36,7 @@ impl HostBuilder {
             grants,
             prompt,
             search_offer,
+            stdio: _,
             http: _,
             clients: _,
             issuers: _,

@@ -9,6 +9,7 @@ use skillhost_mcp::http::HttpOptions;
 use super::program::ServerProcess;
 use super::{TOKEN, options, read, serve, wait_until};
 use crate::support::http::{Client, Request};
+use crate::support::odd_json;
 use crate::support::program::Program;
 
 #[test]
@@ -200,4 +201,14 @@ fn a_hang_up_signal_ends_no_server() {
     }
     server.signal();
     assert_eq!(server.wait(), Some(0));
+}
+
+#[test]
+fn answers_every_odd_json_text() {
+    let server = serve(HttpOptions::default());
+    let mut connection = Client::connect(server.address);
+    for odd in odd_json::requests() {
+        let asked = Request::post(odd.text.clone()).with("MCP-Protocol-Version", "2025-11-25");
+        odd.check(&connection.ask(&asked).json());
+    }
 }

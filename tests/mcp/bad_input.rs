@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::folder;
 use crate::support::mcp::{Client, NEWEST, REVISIONS};
 
+use crate::support::odd_json;
 /// A line, and its answer: none, or an id and a code.
 type Case = (String, Option<(Value, i64)>);
 
@@ -122,6 +123,20 @@ fn a_malformed_line_does_not_affect_the_next_request() {
 }
 
 #[test]
+#[test]
+fn answers_every_odd_json_text() {
+    let program = folder("");
+    for revision in REVISIONS {
+        let mut client = Client::start(program.folder.path(), &[], revision);
+        for odd in odd_json::requests() {
+            client.line(&odd.text);
+            odd.check(&client.message());
+        }
+        assert!(client.request("tools/list", json!({}))["result"]["tools"].is_array());
+        assert_eq!(client.end().1, Some(0));
+    }
+}
+
 fn no_line_before_a_session_ends_the_server() {
     let program = folder("");
     let mut client = Client::start_unopened(program.folder.path(), &[], "2025-11-25");

@@ -7,6 +7,7 @@ pub(crate) mod http;
 pub(crate) mod mcp;
 pub(crate) mod memory;
 pub(crate) mod model;
+pub(crate) mod odd_json;
 pub(crate) mod process;
 pub(crate) mod program;
 pub(crate) mod session;

@@ -11,6 +11,7 @@ use skillhost_mcp::http::{HttpOptions, Server};
 use super::{as_client, ask, call, clients, clients_with, serve_teams};
 use crate::http::wait_until;
 use crate::support::http::{Client, Request, TestServer, meta};
+use crate::support::odd_json;
 
 /// Returns a request for the stream of changes.
 fn stream(client: &str) -> Request {
@@ -264,6 +265,17 @@ fn a_body_that_is_no_message_counts_for_the_bytes_of_a_minute() {
     );
     let ping = ask(&server, Some("small"), "ping", json!({})).json();
     assert_eq!(ping["error"]["code"], -32029, "{ping}");
+}
+
+#[test]
+fn refuses_odd_ids_past_the_minute() {
+    let table = [("one", "calls_per_minute = 1")];
+    let (server, _folders) = serve_teams(clients(&table), |builder| builder);
+    ask(&server, Some("one"), "ping", json!({}));
+    for body in odd_json::ids() {
+        let asked = as_client(Request::post(body.clone()), "one");
+        assert_eq!(Client::once(server.address, &asked).status, 429, "{body}");
+    }
 }
 
 #[test]

@@ -323,20 +323,22 @@ fn malformed(body: &[u8], why: Option<&str>) -> Response {
 }
 
 /// Returns the id of a request, if it can be read.
-fn request_id(body: &[u8]) -> Option<&RawValue> {
-    // As text: an id could be what the refusal spares.
+fn request_id(body: &[u8]) -> Option<Value> {
+    // As text first: an id could be what the refusal spares.
     #[derive(Deserialize)]
     struct Identified<'a> {
         #[serde(borrow)]
         id: &'a RawValue,
     }
     let request = serde_json::from_slice::<Identified<'_>>(body).ok()?;
-    let is_id = |first: char| matches!(first, '"' | '-' | '0'..='9');
-    let id = Some(request.id);
-    id.filter(|id| id.get().starts_with(is_id) && id.get().len() <= labels::LABEL_BYTES)
+    let id = Some(request.id.get()).filter(|id| id.len() <= labels::LABEL_BYTES)?;
+    // Text of JSON need not be a value: a number can be too large, and a string can have
+    // half a surrogate pair.
+    let id = serde_json::from_str(id).ok();
+    id.filter(|id: &Value| id.is_string() || id.is_number())
 }
 
-fn error_answer(status: StatusCode, id: Option<&RawValue>, error: Value) -> Response {
+fn error_answer(status: StatusCode, id: Option<Value>, error: Value) -> Response {
     let answer = json!({"jsonrpc": "2.0", "id": id, "error": error});
     let headers = [(CONTENT_TYPE, "application/json")];
     (status, headers, answer.to_string()).into_response()

@@ -242,7 +242,7 @@ fn every_answer_to_a_client_counts_for_its_bytes() {
             assert!(read >= 64 << 10, "{read}");
             return;
         }
-        read += answer.body.len();
+        read += metrics.bytes().len() + answer.body.len();
     }
     panic!("{read} bytes were answered");
 }
@@ -265,6 +265,28 @@ fn a_body_that_is_no_message_counts_for_the_bytes_of_a_minute() {
     );
     let ping = ask(&server, Some("small"), "ping", json!({})).json();
     assert_eq!(ping["error"]["code"], -32029, "{ping}");
+}
+
+#[test]
+fn headers_count_for_the_bytes_of_a_minute() {
+    let bytes = "bytes_per_minute = \"64KiB\"";
+    let tables = [("line", bytes), ("names", bytes), ("values", bytes)];
+    let (server, _folders) = serve_teams(clients(&tables), |builder| builder);
+    // Each request has 20 kB, and its answer a few bytes.
+    let long = "x".repeat(20_000);
+    let mut names = Request::get("/mcp");
+    names
+        .headers
+        .extend([(("x-".to_owned() + &long).leak() as &str, String::new())]);
+    for (client, request) in [
+        ("line", Request::get(&format!("/mcp?{long}"))),
+        ("names", names),
+        ("values", Request::get("/mcp").with("X-Long", &long)),
+    ] {
+        let request = as_client(request, client);
+        let statuses = [(); 5].map(|()| Client::once(server.address, &request).status);
+        assert_eq!(statuses, [405, 405, 405, 405, 429], "{client}");
+    }
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The gate before tools and metrics: host and origin first, then the client. Every
-//! answer is counted here, refusals too, and the bytes that a client sends and gets.
+//! answer is counted here, refusals too, and the bytes that a client sends and gets: the
+//! line and headers of its requests, and all bodies.
 
 use std::sync::Arc;
 
@@ -81,13 +82,17 @@ impl Gate {
             Ok(Identified { client, expiry }) => {
                 let connection = request.extensions().get::<Arc<ConnectionPlace>>();
                 let key = client::key(&client);
+                let head = head_bytes(&request);
                 if !connection.is_none_or(|connection| connection.admit(key)) {
+                    client.count_bytes(head);
                     // The places that are left are for others.
                     return closing(busy());
                 }
                 let is_for_metrics = request.uri().path() == METRICS;
-                // Whatever it asks for, and before it is read.
-                if let Err(why) = client.count_request() {
+                // Whatever it asks for, and before its body is read.
+                let counted_request = client.count_request();
+                client.count_bytes(head);
+                if let Err(why) = counted_request {
                     if is_for_metrics || *request.method() != Method::POST {
                         return used_up(&why);
                     }
@@ -175,6 +180,14 @@ impl Gate {
             identified => identified,
         }
     }
+}
+
+/// Returns the bytes of a request's line and headers, without spaces that mean nothing.
+fn head_bytes(request: &Request) -> usize {
+    let line = "  HTTP/1.1\r\n".len() + request.method().as_str().len();
+    let headers = request.headers().iter();
+    let headers = headers.map(|(name, value)| name.as_str().len() + ": \r\n".len() + value.len());
+    line + request.uri().to_string().len() + headers.sum::<usize>() + "\r\n".len()
 }
 
 /// Counts the bytes of a body for a client as they pass, whether its end comes or not.

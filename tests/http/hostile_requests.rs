@@ -8,7 +8,7 @@ use skillhost_mcp::http::HttpOptions;
 
 use super::program::ServerProcess;
 use super::{TOKEN, options, read, serve, wait_until};
-use crate::support::http::{Client, Request};
+use crate::support::http::{Client, Request, large_subscriptions};
 use crate::support::odd_json;
 use crate::support::program::Program;
 
@@ -182,6 +182,33 @@ fn ids_and_progress_tokens_have_at_most_a_kibibyte() {
         assert!(
             message.contains(named) && message.contains("1024"),
             "{message}"
+        );
+    }
+}
+
+#[test]
+fn refuses_subscriptions_that_keep_much() {
+    let server = serve(HttpOptions::default());
+    let method = "subscriptions/listen";
+    for params in large_subscriptions() {
+        let body = json!({"jsonrpc": "2.0", "id": "s", "method": method, "params": params});
+        let asked = Request::post(body.to_string())
+            .with("MCP-Protocol-Version", "2026-07-28")
+            .with("Mcp-Method", method);
+        let mut connection = Client::connect(server.address);
+        connection.send(&asked.bytes());
+        let head = connection.head().unwrap();
+        assert!(head.starts_with("HTTP/1.1 400 "), "{head}");
+        let answer = Client::once(server.address, &asked).json();
+        let (id, error) = (&answer["id"], &answer["error"]);
+        assert_eq!(
+            (id, &error["code"]),
+            (&json!("s"), &json!(-32600)),
+            "{answer}"
+        );
+        assert!(
+            error["message"].as_str().unwrap().contains(method),
+            "{answer}"
         );
     }
 }

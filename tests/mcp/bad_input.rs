@@ -5,9 +5,10 @@ use std::thread;
 use serde_json::{Value, json};
 
 use super::folder;
+use crate::support::http::large_subscriptions;
 use crate::support::mcp::{Client, NEWEST, REVISIONS};
-
 use crate::support::odd_json;
+
 /// A line, and its answer: none, or an id and a code.
 type Case = (String, Option<(Value, i64)>);
 
@@ -123,7 +124,6 @@ fn a_malformed_line_does_not_affect_the_next_request() {
 }
 
 #[test]
-#[test]
 fn answers_every_odd_json_text() {
     let program = folder("");
     for revision in REVISIONS {
@@ -137,6 +137,26 @@ fn answers_every_odd_json_text() {
     }
 }
 
+#[test]
+fn refuses_subscriptions_that_keep_much() {
+    let program = folder("");
+    let mut client = Client::start(program.folder.path(), &[], NEWEST);
+    for params in large_subscriptions() {
+        let answer = client.request("subscriptions/listen", params);
+        assert_eq!(answer["error"]["code"], -32600, "{answer}");
+        let message = answer["error"]["message"].as_str().unwrap();
+        assert!(message.contains("subscriptions/listen"), "{answer}");
+    }
+    // None of them counts as a subscription.
+    for _ in 0..16 {
+        let params = json!({"notifications": {"resourceSubscriptions": ["skill://a/SKILL.md"]}});
+        client.send("subscriptions/listen", params);
+        let accepted = client.notification("notifications/subscriptions/acknowledged");
+        assert_eq!(accepted["params"]["notifications"], json!({}), "{accepted}");
+    }
+}
+
+#[test]
 fn no_line_before_a_session_ends_the_server() {
     let program = folder("");
     let mut client = Client::start_unopened(program.folder.path(), &[], "2025-11-25");

@@ -206,6 +206,19 @@ pub(crate) fn meta() -> Value {
     })
 }
 
+/// Returns the parameters of subscriptions that are too large, each in another way.
+pub(crate) fn large_subscriptions() -> [Value; 4] {
+    let params = || json!({"_meta": meta(), "notifications": {"toolsListChanged": true}});
+    let [mut uris, mut uri, mut values, mut text] = [(); 4].map(|()| params());
+    let address = |number| format!("skill://a/{number}");
+    let addresses = (0..19_900).map(address).collect::<Value>();
+    uris["notifications"]["resourceSubscriptions"] = addresses;
+    uri["notifications"]["resourceSubscriptions"] = json!([address(0).repeat(10_000)]);
+    values["_meta"]["x"] = (0..300).map(|_| json!({"": 0})).collect();
+    text["_meta"]["x"] = "x".repeat(100_000).into();
+    [uris, uri, values, text]
+}
+
 impl Client {
     pub(crate) fn connect(address: SocketAddr) -> Self {
         Self::over(TcpStream::connect(address).unwrap())

@@ -18,7 +18,7 @@ use rmcp::service::{NotificationContext, RequestContext, RoleServer, Subscriptio
 use crate::client::{self, ClientView};
 use crate::live::LiveHost;
 use crate::room::AnswerRoom;
-use crate::{caller, methods, progress, prompts, resources, skills, tools};
+use crate::{caller, methods, progress, prompts, resources, skills, subscriptions, tools};
 
 /// The instructions of the server as a whole, for a model.
 const INSTRUCTIONS: &str = "Skills are folders with instructions and files for particular kinds of \
@@ -203,12 +203,14 @@ impl ServerHandler for Handler {
         progress::run(&context, skills::get(&view, request, caller)).await
     }
 
-    /// Accepts every kind of change, if folders are watched.
+    /// Accepts changes of every list, if folders are watched.
     fn accepted_subscription_filter(
         &self,
         requested: &SubscriptionFilter,
     ) -> Option<SubscriptionFilter> {
-        self.live.is_watched().then(|| requested.clone())
+        self.live
+            .is_watched()
+            .then(|| subscriptions::served(requested))
     }
 
     async fn listen(&self, subscription: SubscriptionContext) -> Result<(), ErrorData> {

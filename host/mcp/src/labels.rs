@@ -1,6 +1,6 @@
-//! Bounds on the labels that a client chooses: request ids and progress tokens.
-//! The server keeps and repeats them, so every transport checks their length
-//! before it reads a message.
+//! Bounds on what a message says of itself: its id, its progress tokens and its `_meta`. The
+//! server keeps and repeats the first two, and rmcp reads the last many times. So every
+//! transport checks them before it reads a message.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,12 +8,18 @@ use std::fmt;
 use serde::de::{Deserializer as _, Error as _, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
+use crate::values;
+
 /// The most bytes of an id or progress token, as it is sent. Guards against: a
 /// label as large as a message, which is repeated with every report.
 pub(crate) const LABEL_BYTES: usize = 1024;
 
-/// Returns an error message if a label in this message is too long.
-pub(crate) fn too_long(message: &[u8]) -> Option<String> {
+/// The most values in the `_meta` of a message. Guards against: rmcp, which builds them
+/// anew for each method that a message could be of.
+const META_VALUES: usize = 1000;
+
+/// Returns an error message if a label or the `_meta` of this message is too large.
+pub(crate) fn excess(message: &[u8]) -> Option<String> {
     // Most messages are shorter than a label may be.
     if message.len() <= LABEL_BYTES {
         return None;
@@ -25,7 +31,7 @@ pub(crate) fn too_long(message: &[u8]) -> Option<String> {
         level: &MESSAGE,
         found: &mut found,
     });
-    found.map(|what| format!("{what} has {LABEL_BYTES} bytes at most"))
+    found
 }
 
 /// The labels in one object of a message.
@@ -34,11 +40,14 @@ struct LabelScope {
     labels: &'static [(&'static str, &'static str)],
     /// The one key below which there are more labels.
     below: Option<(&'static str, &'static LabelScope)>,
+    /// The most values, if there is a bound.
+    values: Option<usize>,
 }
 
 const MESSAGE: LabelScope = LabelScope {
     labels: &[("id", "a request's `id`")],
     below: Some(("params", &PARAMS)),
+    values: None,
 };
 
 const PARAMS: LabelScope = LabelScope {
@@ -48,18 +57,20 @@ const PARAMS: LabelScope = LabelScope {
         ("progressToken", "a `progressToken`"),
     ],
     below: Some(("_meta", &META)),
+    values: None,
 };
 
 const META: LabelScope = LabelScope {
     labels: &[("progressToken", "a `progressToken`")],
     below: None,
+    values: Some(META_VALUES),
 };
 
-/// Reads an object up to the first label that is too long. It checks both values
-/// of a duplicate key, because another reader decides which one counts.
+/// Reads an object up to the first excess. It checks both values of a duplicate key, because
+/// another reader decides which one counts.
 struct LabelVisitor<'a> {
     level: &'static LabelScope,
-    found: &'a mut Option<&'static str>,
+    found: &'a mut Option<String>,
 }
 
 impl<'de> Visitor<'de> for LabelVisitor<'_> {
@@ -76,11 +87,16 @@ impl<'de> Visitor<'de> for LabelVisitor<'_> {
             if let Some((_, what)) = label {
                 let value: &RawValue = map.next_value()?;
                 if value.get().len() > LABEL_BYTES {
-                    *self.found = Some(what);
+                    *self.found = Some(format!("{what} has {LABEL_BYTES} bytes at most"));
                     return Err(A::Error::custom("a label is too long"));
                 }
-            } else if let Some((_, level)) = below {
+            } else if let Some((name, level)) = below {
                 let value: &RawValue = map.next_value()?;
+                let count = || values::count(value.get().as_bytes());
+                if let Some(most) = level.values.filter(|most| count() > *most) {
+                    *self.found = Some(format!("`{name}` has {most} JSON values at most"));
+                    return Err(A::Error::custom("too many values"));
+                }
                 let mut json = serde_json::Deserializer::from_str(value.get());
                 let _ = json.deserialize_map(LabelVisitor {
                     level,
@@ -133,14 +149,14 @@ mod tests {
             .into_iter()
             .flat_map(|label| messages(label))
         {
-            let said = too_long(message.as_bytes()).unwrap_or_default();
+            let said = excess(message.as_bytes()).unwrap_or_default();
             assert!(
                 said.contains(what) && said.contains("1024"),
                 "{message}: {said}"
             );
         }
         for (message, _) in messages(&fits) {
-            assert_eq!(too_long(message.as_bytes()), None, "{message}");
+            assert_eq!(excess(message.as_bytes()), None, "{message}");
         }
         for other in [
             format!(
@@ -151,7 +167,27 @@ mod tests {
             format!(r#"{{"id":{}"#, &long[..1000]),
             long,
         ] {
-            assert_eq!(too_long(other.as_bytes()), None, "{other}");
+            assert_eq!(excess(other.as_bytes()), None, "{other}");
         }
+    }
+
+    #[test]
+    fn bounds_the_values_of_meta_wherever_it_stands() {
+        let list = |values: usize| format!("[{}1]", "1,".repeat(values));
+        for (values, fits) in [(META_VALUES - 3, true), (META_VALUES - 2, false)] {
+            let meta = format!(r#"{{"a":{}}}"#, list(values));
+            for message in [
+                format!(r#"{{"id":1,"method":"a","params":{{"_meta":{meta},"name":"a"}}}}"#),
+                format!(r#"{{"params":{{"name":"a","_meta":{meta}}},"method":"a","id":1}}"#),
+                format!(r#"{{"params":{{}},"params":{{"_meta":{{}},"_meta":{meta}}}}}"#),
+            ] {
+                assert_eq!(excess(message.as_bytes()).is_none(), fits, "{message:.60}");
+            }
+        }
+        let elsewhere = format!(
+            r#"{{"params":{{"name":"a","arguments":{{"_meta":{}}}}}}}"#,
+            list(2000)
+        );
+        assert_eq!(excess(elsewhere.as_bytes()), None);
     }
 }

@@ -14,9 +14,10 @@
 // above it.
 
 // Bounds on messages, for every transport: numbers of values, ids and
-// progress tokens, bytes of answers.
+// progress tokens, subscriptions, bytes of answers.
 mod values;
 mod labels;
+mod subscriptions;
 mod room;
 // The party that sent a request, for the audit log.
 mod caller;

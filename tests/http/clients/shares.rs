@@ -370,6 +370,35 @@ fn a_client_that_reads_no_answers_leaves_others_room_for_theirs() {
 }
 
 #[test]
+fn requests_of_streams_count_as_answers_until_closed() {
+    let mut options = only(&[("greedy", ""), ("other", "")]);
+    options.limits.answers = 1 << 20;
+    let (server, _folders) = serve_teams(options, |builder| builder);
+    let large = |client| {
+        let mut request = subscription(client);
+        let padding = " ".repeat(60_000);
+        request.body.splice(0..0, padding.into_bytes());
+        let length = request.body.len().to_string();
+        request.with("Content-Length", &length)
+    };
+    let open_all = |client| {
+        let streams = (0..40).map(|_| open(&server, &large(client)));
+        let streams = streams.take_while(|(_, status)| *status == 200);
+        streams.map(|(stream, _)| stream).collect::<Vec<_>>()
+    };
+    let taken = open_all("greedy");
+    // Three quarters of a MiB, of 60 kB and a few values each.
+    assert!((8..=13).contains(&taken.len()), "{}", taken.len());
+    let (_stream, status) = open(&server, &large("other"));
+    assert_eq!(status, 200);
+    let count = taken.len();
+    drop(taken);
+    wait_until("their bytes are still taken", || {
+        open_all("greedy").len() >= count
+    });
+}
+
+#[test]
 fn a_client_with_a_scope_is_told_when_what_it_sees_has_changed() {
     let tables = [("guest", "skills = [\"public-*\"]"), ("all", "")];
     let (server, folders) = serve_teams(clients(&tables), |builder| builder);

@@ -28,10 +28,8 @@ use super::reply::{busy, closing, refusal, used_up};
 use super::sessions::{MessageKind, Sessions};
 use super::{HttpLimits, HttpOptions, changes, client, reply, sessions};
 use crate::live::Changes;
+use crate::subscriptions::{self, LISTEN};
 use crate::{labels, values};
-
-/// The method whose answer has no end.
-const LISTEN: &str = "subscriptions/listen";
 
 /// The code for a request that the server could answer later, from the range that
 /// JSON-RPC leaves to servers.
@@ -171,8 +169,11 @@ impl<S: ServerHandler> Endpoint<S> {
         let is_json = is_json(&parts.headers);
         let (mut session_id, mut in_flight) = (None, None);
         if is_json {
-            if let Some(why) = find_excess(&body) {
+            if let Some(why) = find_excess(&body, is_subscription) {
                 return malformed(&body, Some(&why));
+            }
+            if is_subscription && !hold.room.fit(subscriptions::bytes_kept(&body)) {
+                return busy();
             }
             match self
                 .sessions
@@ -248,11 +249,16 @@ impl<S> Endpoint<S> {
 }
 
 /// Returns the bound that a message exceeds, if any.
-fn find_excess(body: &[u8]) -> Option<String> {
-    match values::too_many(body) {
-        true => Some("the body has too many values".to_owned()),
-        false => labels::too_long(body),
+fn find_excess(body: &[u8], is_subscription: bool) -> Option<String> {
+    if values::too_many(body) {
+        return Some("the body has too many values".to_owned());
     }
+    let of_subscription = || {
+        is_subscription
+            .then(|| subscriptions::excess(body))
+            .flatten()
+    };
+    labels::excess(body).or_else(of_subscription)
 }
 
 /// Answers a request that its client has cancelled: a stream without an event.

@@ -2,7 +2,9 @@
 
 use std::ops::Range;
 
-use rmcp::model::{ClientJsonRpcMessage, ErrorCode, RequestId};
+use rmcp::model::{
+    ClientJsonRpcMessage, ClientRequest, ErrorCode, JsonRpcMessage, JsonRpcRequest, RequestId,
+};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
@@ -10,7 +12,7 @@ use serde_json::Value;
 use super::stream::InputStream;
 use skillhost::MAX_ARGUMENTS;
 
-use crate::{labels, values};
+use crate::{labels, subscriptions, values};
 
 /// The most bytes of a line. Guards against: a line without end. The largest arguments
 /// fit, with every second character escaped.
@@ -141,7 +143,7 @@ pub(crate) fn read(line: &[u8]) -> Result<ClientJsonRpcMessage, BadLine> {
             message: "the message has too many values".to_owned(),
         });
     }
-    if let Some(message) = labels::too_long(line) {
+    if let Some(message) = labels::excess(line) {
         let BadLine { answered, id, .. } = why_not(line);
         let is_short = |id: &RequestId| {
             serde_json::to_string(id).is_ok_and(|id| id.len() <= labels::LABEL_BYTES)
@@ -153,7 +155,22 @@ pub(crate) fn read(line: &[u8]) -> Result<ClientJsonRpcMessage, BadLine> {
             message,
         });
     }
-    serde_json::from_slice(line).map_err(|_| why_not(line))
+    let message = serde_json::from_slice(line).map_err(|_| why_not(line))?;
+    if let JsonRpcMessage::Request(JsonRpcRequest {
+        id,
+        request: ClientRequest::SubscriptionsListenRequest(_),
+        ..
+    }) = &message
+        && let Some(message) = subscriptions::excess(line)
+    {
+        return Err(BadLine {
+            answered: true,
+            id: Some(id.clone()),
+            code: ErrorCode::INVALID_REQUEST,
+            message,
+        });
+    }
+    Ok(message)
 }
 
 /// The members of a line that is not a message.

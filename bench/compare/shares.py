@@ -1,16 +1,27 @@
 #!/usr/bin/env python3
-"""What a client at full load does to the slowest answers of another, over HTTP. In alternating
-windows, one client asks every millisecond, alone and beside the other, which asks without a
-pause on 32 connections. Prints the medians over the windows.
+"""What a client at full load does to the answers of another, over HTTP. In alternating windows,
+one client asks every millisecond, alone and beside the other, which loads the server in one of
+these ways:
 
-    cargo build --release; bench/compare/shares.py [--check] [--calls N] [PROGRAM]
+    calls      asks without a pause on 32 connections
+    listeners  subscribes to 19,900 resources on 2 connections, again and again
+    readers    reads 13.5 MB on 12 connections, again and again
+    streams    opens 60 streams with filters of 1.9 MB, and of 60 kB where these are refused
+
+Prints medians over the windows, the slowest answer of all, and the server's memory that is left
+when the connections have closed.
+
+    cargo build --release; bench/compare/shares.py [--check] [--calls N] [--program FILE] [LOAD …]
 
 Needs Python 3 alone, and a machine without other work. `--check` fails if the 99th percentile
-grows by more than 10 % and 1 ms. `--calls` is the loaded client's `calls`. Real clients have
-processors of their own: here the one that measures gets a processor at once, if this is root,
-and the loaded one gets only the time that nobody else wants.
+beside `calls` grows by more than 10 % and 1 ms, if the median beside another load more than
+doubles or its slowest answer takes 100 ms more, or if more than 64 MiB are left. `--calls` is the
+loaded client's `calls`. Real clients have processors of their own: here the one that measures
+gets a processor at once, if this is root, and the loaded one gets only the time that nobody else
+wants.
 """
 import argparse
+import functools
 import json
 import os
 import pathlib
@@ -20,6 +31,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 HERE = pathlib.Path(__file__).resolve()
@@ -27,19 +39,46 @@ WINDOWS, WINDOW = 15, 0.4
 CONNECTIONS = 32
 PAUSE = 0.001
 MOST_GROWTH, MOST_MORE = 1.1, 0.001
-CALL = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
-                   "params": {"name": "read_skill", "arguments": {"skill_name": "report"}}})
+MOST_MEDIAN, MOST_SLOWER, MOST_LEFT = 2, 0.1, 64 << 20
+# The longest wait until the memory of closed connections is given back.
+SETTLES = 10
+LARGE = 13_500_000
+
+
+def call(tool, **arguments):
+    params = {"name": tool, "arguments": dict(arguments, skill_name="report")}
+    return json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
+
+
+@functools.cache
+def subscription(count, length):
+    """A subscription to so many resources, whose addresses have this length."""
+    uris = ["skill://report/%d" % number for number in range(count)]
+    params = {
+        "_meta": {"io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                  "io.modelcontextprotocol/clientCapabilities": {}},
+        "notifications": {"toolsListChanged": True,
+                          "resourceSubscriptions": [uri.ljust(length, "x") for uri in uris]}}
+    return json.dumps({"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen",
+                       "params": params}, separators=(",", ":"))
+
+
+CALL = call("read_skill")
+READ = call("read_file_in_skill", file_path="large.txt")
 
 
 def token(client):
     return "the-token-of-the-client-" + client
 
 
-def request(client):
+def request(client, body=CALL):
+    version = "2025-11-25"
+    if "subscriptions/listen" in body:
+        version = "2026-07-28\r\nmcp-method: subscriptions/listen"
     return ("POST /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
-            "accept: application/json, text/event-stream\r\nmcp-protocol-version: 2025-11-25\r\n"
+            "accept: application/json, text/event-stream\r\nmcp-protocol-version: %s\r\n"
             "authorization: Bearer %s\r\ncontent-length: %d\r\n\r\n%s"
-            % (token(client), len(CALL), CALL)).encode()
+            % (version, token(client), len(body), body)).encode()
 
 
 class Connection:
@@ -68,12 +107,40 @@ class Connection:
         return True
 
 
-def load(port):
-    """Asks without a pause while the last byte of stdin is `1`. Prints the number of answers."""
+def load(name, port):
+    """Loads the server while the last byte of stdin is `1`. Writes a byte for each of these
+    when it goes on or rests, and the number of answers at the end."""
     os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    address = ("127.0.0.1", port)
+    if name == "calls":
+        return call_without_a_pause(address)
+    threads, turn = LOADS[name]
+    is_busy, answers = threading.Event(), []
+
+    def work():
+        while is_busy.is_set():
+            answers.append(turn(address, is_busy))
+
+    workers = []
+    while order := os.read(0, 1):
+        if order == b"1":
+            is_busy.set()
+            workers = [threading.Thread(target=work) for _ in range(threads)]
+            for worker in workers:
+                worker.start()
+        else:
+            is_busy.clear()
+            for worker in workers:
+                worker.join()
+        os.write(1, b".")
+    is_busy.clear()
+    print(len(answers))
+
+
+def call_without_a_pause(address):
     ready = selectors.DefaultSelector()
     for _ in range(CONNECTIONS):
-        connection = Connection(("127.0.0.1", port), "greedy")
+        connection = Connection(address, "greedy")
         ready.register(connection.socket, selectors.EVENT_READ, connection)
     ready.register(sys.stdin, selectors.EVENT_READ)
     is_busy, resting, answers = False, [], 0
@@ -87,6 +154,7 @@ def load(port):
                     print(answers)
                     return
                 is_busy = order == b"1"
+                os.write(1, b".")
             elif key.data.is_answered():
                 answers += 1
                 resting.append(key.data)
@@ -94,6 +162,43 @@ def load(port):
             for connection in resting:
                 connection.ask()
             resting.clear()
+
+
+def ask_once(address, body):
+    """Sends a request on a new connection. Returns it, and the status of the answer."""
+    connection = socket.create_connection(address)
+    connection.sendall(request("greedy", body))
+    head = b""
+    while b"\r\n\r\n" not in head:
+        read = connection.recv(1 << 16)
+        if not read:
+            break
+        head += read
+    return connection, head[9:12].decode()
+
+
+def subscribe(address, _):
+    ask_once(address, subscription(19_900, 0))[0].close()
+
+
+def read_large(address, _):
+    connection, _ = ask_once(address, READ)
+    with connection:
+        connection.shutdown(socket.SHUT_WR)
+        while connection.recv(1 << 20):
+            pass
+
+
+def stay_open(address, is_busy):
+    for body in [subscription(19_000, 100), subscription(200, 300)]:
+        connection, status = ask_once(address, body)
+        with connection:
+            while status == "200" and is_busy.is_set():
+                time.sleep(WINDOW / 10)
+
+
+# The connections of each load, and a turn of one.
+LOADS = {"listeners": (2, subscribe), "readers": (12, read_large), "streams": (60, stay_open)}
 
 
 def window(connection):
@@ -107,13 +212,14 @@ def window(connection):
         times.append(time.perf_counter() - start)
         time.sleep(PAUSE)
     times.sort()
-    return times[len(times) // 2], times[len(times) * 99 // 100]
+    return times[len(times) // 2], times[len(times) * 99 // 100], times[-1]
 
 
 def prepare(folder, calls):
     (folder / "skills/report").mkdir(parents=True)
     (folder / "skills/report/SKILL.md").write_text(
         "---\nname: report\ndescription: Writes reports.\n---\n" + "Read, then write.\n" * 200)
+    (folder / "skills/report/large.txt").write_text(("x" * 99 + "\n") * (LARGE // 100))
     text = 'skills = ["skills"]\n'
     for client in ["calm", "greedy"]:
         (folder / client).touch(0o600)
@@ -124,7 +230,7 @@ def prepare(folder, calls):
     (folder / "c.toml").write_text(text)
 
 
-def measure(program, calls):
+def measure(program, calls, name):
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         prepare(folder, calls)
@@ -132,11 +238,24 @@ def measure(program, calls):
         with subprocess.Popen(serve, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                               encoding="utf-8") as server:
             try:
-                run_first()
                 port = int(server.stdout.readline().rpartition(":")[2].partition("/")[0])
-                return beside_a_load(port)
+                return beside_a_load(name, port, server.pid)
             finally:
                 server.kill()
+
+
+def memory(process):
+    for line in pathlib.Path("/proc/%d/status" % process).read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) << 10
+
+
+def memory_left(process, before):
+    """What is left of the memory once it is given back, or after a while."""
+    end = time.monotonic() + SETTLES
+    while (left := memory(process) - before) > MOST_LEFT and time.monotonic() < end:
+        time.sleep(WINDOW)
+    return max(left, 0)
 
 
 def run_first():
@@ -147,41 +266,68 @@ def run_first():
         print("not as root: the slowest calls include waits for a processor", file=sys.stderr)
 
 
-def beside_a_load(port):
+def beside_a_load(name, port, server):
     calm = Connection(("127.0.0.1", port), "calm")
-    greedy = subprocess.Popen([sys.executable, HERE, "--load", str(port)],
+    greedy = subprocess.Popen([sys.executable, HERE, "--load", name, str(port)],
                               stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     windows = {b"0": [], b"1": []}
     window(calm)
+    before = memory(server)
     for _ in range(WINDOWS):
         for order, found in windows.items():
             greedy.stdin.write(order)
             greedy.stdin.flush()
+            greedy.stdout.read(1)
             time.sleep(WINDOW / 4)
             found.append(window(calm))
     answers = int(greedy.communicate()[0])
-    alone, beside = ([statistics.median(times) for times in zip(*found)]
-                     for found in windows.values())
-    return alone, beside, answers / (WINDOWS * WINDOW * 1.25)
+    alone, beside = (summary(found) for found in windows.values())
+    return alone, beside, answers / (WINDOWS * WINDOW * 1.25), memory_left(server, before)
+
+
+def summary(windows):
+    medians, slow, slowest = zip(*windows)
+    return statistics.median(medians), statistics.median(slow), max(slowest)
+
+
+def faults(name, alone, beside, left):
+    """Yields what exceeds its bound."""
+    if name == "calls":
+        bounds = [(1, alone[1] * MOST_GROWTH + MOST_MORE)]
+    else:
+        bounds = [(0, alone[0] * MOST_MEDIAN), (2, alone[2] + MOST_SLOWER)]
+    for which, most in bounds:
+        if beside[which] > most:
+            yield "%s: %.2f ms is more than %.2f ms" % (name, beside[which] * 1000, most * 1000)
+    if left > MOST_LEFT:
+        yield "%s: %d MiB are left" % (name, left >> 20)
 
 
 def main():
+    if sys.argv[1:2] == ["--load"]:
+        return load(sys.argv[2], int(sys.argv[3]))
+    names = ["calls", *LOADS]
     options = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     options.add_argument("--check", action="store_true")
     options.add_argument("--calls", type=int)
-    options.add_argument("--load", type=int, help=argparse.SUPPRESS)
-    options.add_argument("program", nargs="?", default=HERE.parents[2] / "target/release/skillhost")
+    options.add_argument("--program", default=HERE.parents[2] / "target/release/skillhost")
+    options.add_argument("loads", nargs="*", metavar="LOAD", help=", ".join(names))
     options = options.parse_args()
-    if options.load:
-        return load(options.load)
-    alone, beside, rate = measure(options.program, options.calls)
-    print("| a call of one client | median | 99th percentile |\n|---|---|---|")
-    for name, (median, slow) in [("alone", alone), ("beside the other", beside)]:
-        print("| %s | %.2f ms | %.2f ms |" % (name, median * 1000, slow * 1000))
-    print("\nThe other got %.0f answers a second." % rate)
-    most = alone[1] * MOST_GROWTH + MOST_MORE
-    if options.check and beside[1] > most:
-        sys.exit("error: %.2f ms is more than %.2f ms" % (beside[1] * 1000, most * 1000))
+    if unknown := set(options.loads) - set(names):
+        sys.exit("error: no load `%s`: choose from %s" % (unknown.pop(), ", ".join(names)))
+    run_first()
+    print("| a call of one client | median | 99th percentile | slowest | left | answers/s |")
+    print("|---|---|---|---|---|---|")
+    found = []
+    for name in options.loads or names:
+        alone, beside, rate, left = measure(options.program, options.calls, name)
+        for place, times, more in [("alone", alone, ("", "")),
+                                   ("beside `%s`" % name, beside, ("%d MiB" % (left >> 20), "%.0f" % rate))]:
+            figures = ["%.2f ms" % (time * 1000) for time in times]
+            print("| %s |" % " | ".join([place, *figures, *more]), flush=True)
+        found.extend(faults(name, alone, beside, left))
+    if options.check and found:
+        sys.exit("\n".join("error: " + fault for fault in found))
 
 
 if __name__ == "__main__":

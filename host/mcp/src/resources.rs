@@ -138,6 +138,7 @@ pub(crate) async fn read(
         ));
     };
     let resources = reader(live, caller).await?;
+    let call_room = room.clone();
     let read = async move {
         let read = resources.read(&uri.skill, &path).await;
         let bytes = read.as_ref().map_or(0, |contents| match contents {
@@ -145,14 +146,16 @@ pub(crate) async fn read(
             // In base64.
             Contents::Binary(bytes) => bytes.len().div_ceil(3) * 4,
         });
-        room.fit(bytes)?;
-        Ok(read.map(|contents| {
+        call_room.fit(bytes)?;
+        let read = read.map(|contents| {
             let is_text = matches!(contents, Contents::Text(_));
             (media_type::of(&path, is_text), contents)
-        }))
+        });
+        Ok((read, bytes))
     };
-    let read = live.run(Guest::BuiltIn, read).await??;
+    let (read, bytes) = live.run(Guest::BuiltIn, read).await??;
     let (media_type, contents) = read.map_err(|error| read_error(refused, &request.uri, &error))?;
+    room.wait_for_turn(bytes).await;
     let contents = match contents {
         Contents::Text(text) => ResourceContents::text(text, request.uri),
         Contents::Binary(bytes) => {

@@ -86,6 +86,7 @@ pub(crate) async fn call(
     };
     match live.run(guest, call).await?? {
         Ok(output) => {
+            let bytes = output.size();
             let mut result = answer(output, structured, &room)?;
             if let Some((host, caller, skill)) = noted {
                 let note = async move { host.script_note(&caller, &skill).await };
@@ -94,6 +95,7 @@ pub(crate) async fn call(
                 let note = note.ok().and_then(Result::ok).flatten();
                 result.content.extend(note.map(ContentBlock::text));
             }
+            room.wait_for_turn(bytes).await;
             Ok(result)
         }
         Err(error @ CallError::UnknownTool { .. }) => {

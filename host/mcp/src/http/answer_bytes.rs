@@ -1,13 +1,17 @@
-//! The bytes of answers that are not yet written, divided among clients.
+//! The bytes of answers that are not yet written, divided among clients, and the turns of
+//! large ones.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::client::ClientKey;
 use super::client_shares::ClientShares;
-use crate::room::Room;
+use crate::room::{JsonTurns, Room};
 
 /// The bytes that answers may take. Without clients, all of them are anybody's.
-pub(super) struct AnswerBytes(Mutex<ClientShares>);
+pub(super) struct AnswerBytes {
+    shares: Mutex<ClientShares>,
+    turns: JsonTurns,
+}
 
 /// The bytes that one answer has taken. They are given back when this is dropped.
 struct AnswerShare {
@@ -19,7 +23,10 @@ struct AnswerShare {
 impl AnswerBytes {
     /// Divides so many bytes among so many clients.
     pub(super) fn new(most: usize, clients: usize) -> Arc<Self> {
-        Arc::new(Self(Mutex::new(ClientShares::new(most, clients))))
+        Arc::new(Self {
+            shares: Mutex::new(ClientShares::new(most, clients)),
+            turns: JsonTurns::new(),
+        })
     }
 
     /// Returns the room for an answer to a client, which is empty.
@@ -29,11 +36,13 @@ impl AnswerBytes {
             client,
             taken: 0,
         };
-        Room::new(move |more| share.take(more))
+        Room::new(move |more| share.take(more)).with_turns(self.turns.clone())
     }
 
     fn shares(&self) -> MutexGuard<'_, ClientShares> {
-        self.0.lock().unwrap_or_else(|broken| broken.into_inner())
+        self.shares
+            .lock()
+            .unwrap_or_else(|broken| broken.into_inner())
     }
 }
 

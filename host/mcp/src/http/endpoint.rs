@@ -197,6 +197,7 @@ impl<S: ServerHandler> Endpoint<S> {
             () = self.broken_off.cancelled() => return reply::ending(),
             () = cancelled.cancelled() => return empty_stream(),
         };
+        hold.room.end_turn();
         let mut answer = match answer {
             // rmcp refuses a body that is not a message; answer as JSON-RPC does.
             Ok(answer) if answer.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE && is_json => {

@@ -50,8 +50,13 @@ impl WatchedChild {
 impl Process {
     #[track_caller]
     pub(crate) fn start(command: &mut Command) -> Self {
-        let started = command.spawn();
-        let mut child = started.unwrap_or_else(|error| panic!("cannot run {command:?}: {error}"));
+        let started = Self::try_start(command);
+        started.unwrap_or_else(|error| panic!("cannot run {command:?}: {error}"))
+    }
+
+    /// Starts a process that this machine may refuse.
+    pub(crate) fn try_start(command: &mut Command) -> std::io::Result<Self> {
+        let mut child = command.spawn()?;
         let child = Self {
             stdin: child.stdin.take(),
             stdout: child.stdout.take(),
@@ -65,7 +70,7 @@ impl Process {
             }),
         };
         watchdog::watch_process(&child.child);
-        child
+        Ok(child)
     }
 
     pub(crate) fn try_wait(&self) -> Option<ExitStatus> {

@@ -107,6 +107,114 @@ fn the_broker_opens_what_lies_in_the_operators_folders_and_nothing_else() {
     }
 }
 
+/// A process whose mounts are its own: there one folder lies over another.
+struct OtherMounts(Process);
+
+impl OtherMounts {
+    /// Starts it. `None` if this machine lets the user of the tests mount nothing.
+    fn start(folder: &Path, over: &Path) -> Option<Self> {
+        use std::os::unix::ffi::OsStrExt as _;
+        use std::os::unix::process::CommandExt as _;
+        let text = |path: &Path| std::ffi::CString::new(path.as_os_str().as_bytes()).unwrap();
+        let (folder, over) = (text(folder), text(over));
+        let namespaces = match is_root() {
+            true => libc::CLONE_NEWNS,
+            false => libc::CLONE_NEWUSER | libc::CLONE_NEWNS,
+        };
+        #[allow(unsafe_code, reason = "rustix has no call for it")]
+        // SAFETY: the kernel only reads the texts.
+        let bind = |from: &std::ffi::CStr, to: &std::ffi::CStr, flags| unsafe {
+            libc::mount(
+                from.as_ptr(),
+                to.as_ptr(),
+                std::ptr::null(),
+                flags,
+                std::ptr::null(),
+            ) == 0
+        };
+        let mount = move || {
+            #[allow(unsafe_code, reason = "rustix has no call for it")]
+            // SAFETY: it takes a number alone.
+            let done = unsafe { libc::unshare(namespaces) } == 0
+                && bind(c"none", c"/", libc::MS_REC | libc::MS_PRIVATE)
+                && bind(&folder, &over, libc::MS_BIND);
+            match done {
+                true => Ok(()),
+                false => Err(std::io::Error::last_os_error()),
+            }
+        };
+        // It ends with its input.
+        let mut command = Command::new("cat");
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        #[allow(
+            unsafe_code,
+            reason = "a process leaves its mounts before it runs a program"
+        )]
+        // SAFETY: it makes system calls, and allocates nothing.
+        unsafe {
+            command.pre_exec(mount);
+        }
+        match Process::try_start(&mut command) {
+            Ok(process) => Some(Self(process)),
+            Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+                eprintln!("this machine lets nobody make mounts: {error}");
+                None
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Opens a path, without rights, as that process sees it.
+    fn handle(&self, path: &Path) -> OwnedFd {
+        let root = PathBuf::from(format!("/proc/{}/root", self.0.pid));
+        handle(root.join(path.strip_prefix("/").unwrap()))
+    }
+}
+
+#[test]
+fn broker_opens_no_file_of_other_mounts() {
+    let program = Program::new();
+    for path in [
+        "root/both",
+        "root/deep/both",
+        "linked/both",
+        "secret/both",
+        "secret/deep/both",
+        "secret/only",
+    ] {
+        program.write(path, path);
+    }
+    let at = |path: &str| program.folder.path().join(path);
+    let Some(others) = OtherMounts::start(&at("secret"), &at("root")) else {
+        return;
+    };
+    let broker = broker(program.folder.path(), Allowed::default());
+    let inotify = rustix::fs::inotify::init(rustix::fs::inotify::CreateFlags::CLOEXEC).unwrap();
+    let events = rustix::fs::inotify::WatchFlags::CREATE.bits();
+    for path in [
+        // Other files have these paths there.
+        "root",
+        "root/both",
+        "root/deep",
+        "root/deep/both",
+        "root/only",
+        // The same files, of another mount.
+        "linked",
+        "linked/both",
+    ] {
+        let there = others.handle(&at(path));
+        let told = fs::read_link(format!("/proc/self/fd/{}", there.as_raw_fd())).unwrap();
+        assert_eq!(told, at(path), "the path says nothing of the mount");
+        let opened = broker.open(there.as_fd());
+        assert!(opened.is_err(), "{path}");
+        let watched = broker.watch(inotify.as_fd(), there.as_fd(), events);
+        assert!(watched.is_err(), "{path}");
+        if path != "root/only" {
+            broker.open(handle(at(path)).as_fd()).unwrap();
+        }
+    }
+}
+
 #[test]
 fn the_broker_waits_for_nobody_who_holds_a_lease_of_a_file() {
     let program = Program::new();

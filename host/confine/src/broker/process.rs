@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify::WatchFlags;
-use rustix::fs::{CWD, FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, StatxFlags};
 use rustix::io::Errno;
 use rustix::net::SendFlags;
 
@@ -39,11 +39,14 @@ const PATIENCE: Timespec = Timespec {
 /// The time that a child has beyond its own: the process that asked says so first.
 const GRACE: Duration = Duration::from_secs(1);
 
+/// How a step of a path is opened.
+const STEP: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
 /// How a folder is opened to make something in it.
-const FOLDER: OFlags = OFlags::PATH
-    .union(OFlags::DIRECTORY)
-    .union(OFlags::NOFOLLOW)
-    .union(OFlags::CLOEXEC);
+const FOLDER: OFlags = STEP.union(OFlags::DIRECTORY);
+
+/// What may be asked of a watch.
+const EVENTS: WatchFlags = WatchFlags::ALL_EVENTS.union(WatchFlags::ONLYDIR);
 
 /// Runs the broker: answers requests on stdin until the other side is closed.
 /// `is_skill_md` tells the names of files that make their folder a skill.
@@ -92,6 +95,61 @@ fn parent(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if parent != Path::new("") => parent,
         _ => Path::new("."),
+    }
+}
+
+/// Returns a path that leads to what this process has open.
+fn link_to(own: &OwnedFd) -> String {
+    format!("/proc/self/fd/{}", own.as_raw_fd())
+}
+
+/// Returns the path of what is open, without symlinks. For a descriptor of another mount
+/// namespace, it is the path there.
+fn path_of(open: BorrowedFd<'_>) -> io::Result<PathBuf> {
+    let path = rustix::fs::readlink(format!("/proc/self/fd/{}", open.as_raw_fd()), Vec::new())?;
+    Ok(OsString::from_vec(path.into_bytes()).into())
+}
+
+/// Opens a path of the operator's, through whatever links it has.
+fn open_place(path: &Path) -> Option<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    rustix::fs::open(path, flags, Mode::empty()).ok()
+}
+
+/// Opens what lies below a folder, step by step, and follows no link. `openat2` would do so at
+/// once, and is not allowed with each version of Landlock.
+fn open_below(place: OwnedFd, below: &Path) -> io::Result<OwnedFd> {
+    below
+        .components()
+        .try_fold(place, |place, step| match step {
+            Component::Normal(name) => Ok(rustix::fs::openat(&place, name, STEP, Mode::empty())?),
+            _ => Err(Errno::ACCESS.into()),
+        })
+}
+
+/// What tells a file from all others.
+#[derive(PartialEq, Eq)]
+struct Identity {
+    kind: FileType,
+    device: (u32, u32),
+    inode: u64,
+    /// The number of the mount, if the kernel tells it.
+    mount: Option<u64>,
+}
+
+impl Identity {
+    /// Returns that of an open file. Waits for no file system: a hostile one may be beneath it.
+    fn of(open: BorrowedFd<'_>) -> io::Result<Self> {
+        let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+        let wanted = StatxFlags::TYPE | StatxFlags::INO | StatxFlags::MNT_ID;
+        let found = rustix::fs::statx(open, "", flags, wanted)?;
+        let has_mount = StatxFlags::from_bits_retain(found.stx_mask).contains(StatxFlags::MNT_ID);
+        Ok(Self {
+            kind: FileType::from_raw_mode(found.stx_mode.into()),
+            device: (found.stx_dev_major, found.stx_dev_minor),
+            inode: found.stx_ino,
+            mount: has_mount.then_some(found.stx_mnt_id),
+        })
     }
 }
 
@@ -177,10 +235,10 @@ impl Office {
 
     /// Opens a regular file or a folder anew, for reading. Waits for nobody who holds a lease
     /// of it.
-    fn open(&mut self, handle: BorrowedFd<'_>) -> io::Result<OwnedFd> {
-        let link = self.allowed_link(handle)?;
+    fn open(&mut self, asked: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+        let own = self.own_handle(asked)?;
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
-        Ok(rustix::fs::open(link, flags, Mode::empty())?)
+        Ok(rustix::fs::open(link_to(&own), flags, Mode::empty())?)
     }
 
     /// Watches a folder. Landlock does not keep a process from watching any folder that its
@@ -188,26 +246,32 @@ impl Office {
     fn watch(
         &mut self,
         inotify: BorrowedFd<'_>,
-        folder: BorrowedFd<'_>,
+        asked: BorrowedFd<'_>,
         events: u32,
     ) -> io::Result<i32> {
-        let link = self.allowed_link(folder)?;
-        let events = WatchFlags::from_bits_retain(events);
-        Ok(rustix::fs::inotify::add_watch(inotify, link, events)?)
+        let own = self.own_handle(asked)?;
+        let events = WatchFlags::from_bits_retain(events) & EVENTS;
+        Ok(rustix::fs::inotify::add_watch(
+            inotify,
+            link_to(&own),
+            events,
+        )?)
     }
 
-    /// Returns a path that leads to what is open here, if that is a regular file or a
-    /// folder in one that is allowed.
-    fn allowed_link(&mut self, handle: BorrowedFd<'_>) -> io::Result<String> {
-        let kind = FileType::from_raw_mode(rustix::fs::fstat(handle)?.st_mode);
-        if !kind.is_file() && !kind.is_dir() {
-            return Err(Errno::ACCESS.into());
-        }
-        let link = format!("/proc/self/fd/{}", handle.as_raw_fd());
-        let path = rustix::fs::readlink(&link, Vec::new())?;
-        let path = PathBuf::from(OsString::from_vec(path.into_bytes()));
-        match self.allows(&path) {
-            true => Ok(link),
+    /// Opens, without rights, the regular file or folder that a descriptor leads to, if it lies
+    /// in a folder that is allowed.
+    ///
+    /// The descriptor is the confined process's word for a path: it may come from another mount
+    /// namespace, where another file has that path. The path is walked here, and what it leads
+    /// to must be the same file of the same mount.
+    fn own_handle(&mut self, asked: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+        let path = path_of(asked)?;
+        let (place, below) = self.place_of(&path).ok_or(Errno::ACCESS)?;
+        let own = open_below(place, &below)?;
+        let found = Identity::of(own.as_fd())?;
+        let is_ordinary = found.kind.is_file() || found.kind.is_dir();
+        match is_ordinary && found == Identity::of(asked)? {
+            true => Ok(own),
             false => Err(Errno::ACCESS.into()),
         }
     }
@@ -220,26 +284,36 @@ impl Office {
         Ok(rustix::fs::open(log, flags, Mode::RUSR | Mode::WUSR)?)
     }
 
-    /// Checks whether a path, without symlinks, lies in a folder that is allowed now.
-    fn allows(&mut self, path: &Path) -> bool {
+    /// Returns the folder or file that is allowed now and has this path, which has no symlinks,
+    /// or has it below; and the rest of the path.
+    fn place_of(&mut self, path: &Path) -> Option<(OwnedFd, PathBuf)> {
         let folders = self.allowed.folders.iter();
-        let folders = folders.filter_map(|folder| Some((folder, folder.path.canonicalize().ok()?)));
-        let folders: Vec<_> = folders.collect();
-        let lies_in = |folder: &PathBuf| path.starts_with(folder);
-        if folders.iter().any(|(_, real)| lies_in(real)) {
-            return true;
-        }
+        let folders: Vec<_> = folders
+            .filter_map(|folder| {
+                let place = open_place(&folder.path)?;
+                Some((folder, path_of(place.as_fd()).ok()?, place))
+            })
+            .collect();
+        let rest = |real: &Path| path.strip_prefix(real).ok().map(Path::to_owned);
+        let is_linked = |linked: &[PathBuf]| linked.iter().any(|real| path.starts_with(real));
         // A root may have thousands of links, and all are looked at. A link that has gone
         // meanwhile opens nothing that it did not lead to before.
-        if !self.linked.iter().any(lies_in) {
-            let with_links = folders.iter().filter(|(folder, _)| folder.follows_links);
-            let targets = |(folder, real): &(&AllowedFolder, PathBuf)| {
+        if !folders.iter().any(|(_, real, _)| path.starts_with(real)) && !is_linked(&self.linked) {
+            let with_links = folders.iter().filter(|(folder, ..)| folder.follows_links);
+            let targets = |(folder, real, _): &(&AllowedFolder, PathBuf, OwnedFd)| {
                 link_targets(real, folder.depth, self.is_skill_md)
             };
-            let linked = with_links.flat_map(targets);
-            self.linked = linked.collect();
+            self.linked = with_links.flat_map(targets).collect();
         }
-        self.linked.iter().any(lies_in)
+        let mut configured = folders.into_iter();
+        let configured = configured.find_map(|(_, real, place)| Some((place, rest(&real)?)));
+        configured.or_else(|| {
+            let real = self.linked.iter().find(|real| path.starts_with(real))?;
+            // The path may lead elsewhere by now.
+            let place =
+                open_place(real).filter(|it| path_of(it.as_fd()).is_ok_and(|at| at == *real));
+            Some((place?, rest(real)?))
+        })
     }
 
     fn start(
@@ -251,6 +325,10 @@ impl Office {
         let is_known = |name: &String| self.allowed.variables.contains(name);
         if !environment.iter().all(|(name, _)| is_known(name)) {
             return Err(Errno::ACCESS.into());
+        }
+        // Whatever else it is could make this process wait.
+        if Identity::of(control.as_fd())?.kind != FileType::Socket {
+            return Err(Errno::INVAL.into());
         }
         let place = Place::take(&self.children).ok_or(Errno::AGAIN)?;
         let mut command = Command::new(&self.program);
@@ -348,7 +426,8 @@ fn watch(mut child: Child, control: &OwnedFd, until: Instant) {
             Ok(None) => {}
             Ok(Some(status)) => {
                 let status = status.into_raw().to_le_bytes();
-                let _ = rustix::net::send(control, &status, SendFlags::NOSIGNAL);
+                let _ =
+                    rustix::net::send(control, &status, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
                 return;
             }
             Err(_) => return,
@@ -400,8 +479,10 @@ mod tests {
     fn starts_that_fail_keep_no_place() {
         let office = office();
         let start = |thread| {
-            let streams = [(); 4].map(|()| std::fs::File::open("/dev/null").unwrap().into());
-            office.start(thread, Vec::new(), streams)
+            let [input, output, errors] =
+                [(); 3].map(|()| std::fs::File::open("/dev/null").unwrap().into());
+            let (control, _) = std::os::unix::net::UnixStream::pair().unwrap();
+            office.start(thread, Vec::new(), [input, output, errors, control.into()])
         };
         for _ in 0..=MAX_CHILDREN {
             // No thread gets so large a stack.

@@ -46,6 +46,8 @@ mod admission;
 mod trust;
 // The wall around the process, and the broker outside of it.
 mod wall;
+// Files and folders that an operator names, of every kind.
+mod named_files;
 // The record of every call.
 mod audit;
 // Scripts of a skill, and the files that a call changes.

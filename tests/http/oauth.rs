@@ -3,6 +3,7 @@
 
 mod issuer;
 
+use std::fmt::Display;
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -400,28 +401,39 @@ fn no_token_that_a_request_shows_gets_into_the_log() {
     }
 }
 
+/// Returns a file of `/proc` about a process. One that has ended meanwhile has none.
+fn of_process(id: impl Display, what: &str) -> String {
+    fs::read_to_string(format!("/proc/{id}/{what}")).unwrap_or_default()
+}
+
+/// Returns the processes of a server that fetch keys.
+fn fetching(server: &ServerProcess) -> Vec<u32> {
+    let children = server.child.children().into_iter();
+    let children = children.map(|child| child.as_raw_nonzero().get().unsigned_abs());
+    let fetches = |id: &u32| of_process(id, "cmdline").contains("fetch-keys");
+    children.filter(fetches).collect()
+}
+
 #[test]
 fn the_process_that_fetches_keys_knows_nothing_of_the_environment() {
-    let key = SigningKey::new("one");
+    let issuer = TestIssuer::start(Reply::Silent);
     let program = Program::new();
-    program.write("keys.json", keys(&[&key]));
-    let line = "jwks_file = \"keys.json\"";
-    let server = serve(&program, "https://login.example.com", line);
-    // One that has ended meanwhile is another.
-    let of_process = |id: &str, what: &str| {
-        let text = fs::read_to_string(format!("/proc/{id}/{what}"));
-        text.unwrap_or_default()
-    };
-    let id = server.child.pid.to_string();
+    let line = format!("jwks_url = \"{}/keys\"", issuer.url());
+    let server = serve(&program, &issuer.url(), &line);
     // The token of `SKILLHOST_HTTP_TOKEN` would be there.
-    assert!(of_process(&id, "environ").contains("SKILLHOST_"));
-    let children = of_process(&id, &format!("task/{id}/children"));
-    let fetching: Vec<&str> = children
-        .split_whitespace()
-        .filter(|id| of_process(id, "cmdline").contains("fetch-keys"))
-        .collect();
-    assert!(!fetching.is_empty(), "{children}");
+    assert!(of_process(server.child.pid, "environ").contains("SKILLHOST_"));
+    let fetching = fetching(&server);
+    assert_eq!(fetching.len(), 1);
     for id in fetching {
         assert_eq!(of_process(id, "environ"), "");
     }
+}
+
+#[test]
+fn keys_in_a_file_need_no_process() {
+    let program = Program::new();
+    program.write("keys.json", keys(&[&SigningKey::new("one")]));
+    let line = "jwks_file = \"keys.json\"";
+    let server = serve(&program, "https://login.example.com", line);
+    assert!(fetching(&server).is_empty());
 }

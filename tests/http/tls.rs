@@ -287,7 +287,11 @@ fn files_that_cannot_be_used_are_refused_by_name() {
             "`words`: it holds no certificate in PEM",
         ),
         ("torn", "server.key", "`torn`: it is not in PEM"),
-        ("large", "server.key", "`large`: it has more than 1 MiB"),
+        (
+            "large",
+            "server.key",
+            "`large`: it is larger than 1048576 bytes",
+        ),
         (
             "server.key",
             "server.key",

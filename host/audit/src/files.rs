@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufReader, Read as _, Seek as _};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
 
-use anyhow::{Context as _, ensure};
-use rustix::fs::OFlags;
+use anyhow::Context as _;
 use skillhost::internal::chain::{Link, NAME};
+use skillhost::named_file;
 
 use crate::lines::{Piece, Pieces};
 
@@ -66,13 +65,7 @@ pub(crate) fn open(paths: &[PathBuf]) -> anyhow::Result<Vec<LogPart>> {
     let open = |path: &PathBuf| {
         let name = path.display().to_string();
         let cannot = || format!("cannot read the log `{name}`");
-        // Opening a FIFO would otherwise wait for a writer.
-        let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
-        let mut options = File::options();
-        let opened = options.read(true).custom_flags(flags).open(path);
-        let mut file = opened.with_context(cannot)?;
-        let is_file = file.metadata().with_context(cannot)?.is_file();
-        ensure!(is_file, "{}: it is not a regular file", cannot());
+        let mut file = named_file::open(path).with_context(cannot)?;
         let first = FirstRecord::find(&file).with_context(cannot)?;
         file.rewind().with_context(cannot)?;
         Ok(LogPart { name, first, file })

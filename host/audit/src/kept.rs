@@ -2,13 +2,13 @@
 //! that another one is in its place, which a log itself cannot.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
 
 use anyhow::{Context as _, bail, ensure};
 use skillhost::internal::chain::{Link, NAME, Signed};
 use skillhost::internal::hex;
+use skillhost::named_file;
 
 use crate::key::PublicKey;
 use crate::lines::{Piece, Pieces};
@@ -49,7 +49,7 @@ impl KeptCheckpoints {
     pub fn read(path: &Path, keys: &[PublicKey]) -> anyhow::Result<Self> {
         let mut kept = Self::default();
         let cannot = || format!("cannot use the checkpoints in `{}`", path.display());
-        let file = File::open(path).with_context(cannot)?;
+        let file = named_file::open(path).with_context(cannot)?;
         let mut pieces = Pieces::new(BufReader::new(file));
         let mut number = 0;
         while let Some(piece) = pieces.next().with_context(cannot)? {

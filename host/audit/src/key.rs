@@ -4,7 +4,7 @@
 use std::fmt;
 use std::fs::{self, OpenOptions};
 use std::io::{Read, Write};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use anyhow::{Context as _, ensure};
@@ -15,9 +15,9 @@ use ed25519_dalek::pkcs8::{
 };
 use ed25519_dalek::{Signature, Signer as _, SigningKey, VerifyingKey};
 use hmac::{Hmac, KeyInit as _, Mac as _};
-use rustix::fs::OFlags;
 use sha2::{Digest as _, Sha256};
 use skillhost::internal::hex;
+use skillhost::named_file;
 
 /// The most bytes of a key's file. Guards against: a file that is something else.
 const FILE_BYTES: u64 = 16 << 10;
@@ -55,25 +55,7 @@ impl PrivateKey {
     }
 
     fn read_checked(path: &Path) -> anyhow::Result<Self> {
-        // Opening a FIFO must not wait.
-        let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
-        let file = OpenOptions::new()
-            .read(true)
-            .custom_flags(flags.bits().cast_signed())
-            .open(path)?;
-        let metadata = file.metadata()?;
-        ensure!(metadata.is_file(), "it is not a regular file");
-        let owner = metadata.uid();
-        ensure!(
-            [0, rustix::process::geteuid().as_raw()].contains(&owner),
-            "it belongs to another user"
-        );
-        ensure!(
-            metadata.mode() & 0o077 == 0,
-            "users other than its owner may read or write it; set its mode to 0600"
-        );
-        let mut text = String::new();
-        file.take(FILE_BYTES).read_to_string(&mut text)?;
+        let text = named_file::read_all_text(named_file::open_private(path)?, FILE_BYTES)?;
         let key = SigningKey::from_pkcs8_pem(&text).ok();
         key.map(Self).context(
             "it is no private key of Ed25519 in PEM (PKCS#8); `skillhost audit new-key FILE` makes \
@@ -166,9 +148,7 @@ impl PublicKey {
     }
 
     fn read_checked(path: &Path) -> anyhow::Result<Self> {
-        let mut text = String::new();
-        let file = std::fs::File::open(path)?;
-        file.take(FILE_BYTES).read_to_string(&mut text)?;
+        let text = named_file::read_text(path, FILE_BYTES)?;
         ensure!(
             !text.contains("PRIVATE KEY"),
             "it is a private key, which only the host needs; `skillhost audit public-key FILE` \
@@ -240,19 +220,6 @@ mod tests {
         let digest = |key: &PrivateKey| key.digest(&b"text"[..]).unwrap();
         assert_eq!(digest(&one), digest(&one));
         assert_ne!(digest(&one), digest(&other));
-    }
-
-    #[test]
-    fn a_pipe_is_no_key_and_is_not_waited_for() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("key");
-        let (kind, mode) = (rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU);
-        rustix::fs::mknodat(rustix::fs::CWD, &path, kind, mode, 0).unwrap();
-        let (sender, read) = std::sync::mpsc::channel();
-        std::thread::spawn(move || sender.send(PrivateKey::read(&path).err()));
-        let error = read.recv_timeout(std::time::Duration::from_secs(10));
-        let error = format!("{:#}", error.expect("it waits for a writer").unwrap());
-        assert!(error.contains("it is not a regular file"), "{error}");
     }
 
     #[test]

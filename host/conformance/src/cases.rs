@@ -2,13 +2,12 @@
 //! their expectations.
 
 use std::fs;
-use std::io::{Read as _, Write as _};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt as _};
-use rustix::fs::OFlags;
 use serde_json::{Map, Value};
 use tempfile::NamedTempFile;
 
@@ -17,6 +16,7 @@ use super::component::TestedComponent;
 use super::report::{Outcome, Recorder, Rule};
 use super::trial::is_at_fault;
 use super::wording::describe;
+use skillhost::named_file;
 use skillhost::{CallError, Failure, Line};
 
 pub(super) const RULES: &[Rule] = &[CASE];
@@ -197,7 +197,7 @@ impl CaseFile {
         let cannot = || format!("cannot write `{}`", self.path.display());
         // A symlink stays one.
         let path = fs::canonicalize(&self.path).with_context(cannot)?;
-        if fs::read_to_string(&path).with_context(cannot)? != self.text {
+        if named_file::read_text(&path, FILE_BYTES).with_context(cannot)? != self.text {
             bail!(
                 "`{}` has changed while its cases ran; run them again",
                 self.path.display()
@@ -225,19 +225,11 @@ impl CaseFile {
 }
 
 fn text(folder: &Dir, name: &Path) -> Result<String> {
-    // Opening a FIFO would otherwise wait for a writer.
-    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    let flags = named_file::UNKNOWN_KIND.bits().cast_signed();
     let file = folder.open_with(name, OpenOptions::new().read(true).custom_flags(flags))?;
-    let metadata = file.metadata()?;
-    if !metadata.is_file() {
-        bail!("it is not a regular file");
-    }
-    if metadata.len() > FILE_BYTES {
-        bail!("it is larger than {FILE_BYTES} bytes");
-    }
-    let mut text = String::new();
-    file.take(FILE_BYTES).read_to_string(&mut text)?;
-    Ok(text)
+    let file = file.into_std();
+    named_file::check_kind(&file.metadata()?)?;
+    named_file::read_all_text(file, FILE_BYTES)
 }
 
 #[cfg(test)]

@@ -67,6 +67,9 @@ mod text;
 
 mod delegate;
 
+#[doc(hidden)]
+pub mod named_file;
+
 mod trust;
 
 mod skill;

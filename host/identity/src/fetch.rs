@@ -1,9 +1,8 @@
-//! Processes that fetch the keys of issuers, so that the server itself opens no connection,
-//! and reads no file that came into the place of another. There is one for each issuer, so
-//! that none waits for another. It is started before the server confines itself, knows the
-//! issuer's source alone, and is asked over a pipe.
+//! Processes that fetch the keys of issuers from their addresses, so that the server itself
+//! opens no connection. There is one for each issuer, so that none waits for another. It is
+//! started before the server confines itself, confines itself too, knows the issuer's address
+//! alone, and is asked over a pipe.
 
-use std::ffi::OsStr;
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
@@ -11,11 +10,10 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, bail};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::keys::MOST_BYTES;
-use crate::private_file::open_public;
 
 /// The first argument of the process; the source follows it. It is no verb for people.
 pub const FETCH_ARGUMENT: &str = "fetch-keys";
@@ -53,9 +51,9 @@ struct Pipes {
 }
 
 impl KeyFetcher {
-    /// Starts the process, which is this program with [`FETCH_ARGUMENT`] and the source: an
-    /// address of `http`, or the absolute path of a file.
-    pub(crate) fn start(program: &Path, source: &OsStr) -> anyhow::Result<Self> {
+    /// Starts the process, which is this program with [`FETCH_ARGUMENT`] and the source, an
+    /// address of `http` or `https`.
+    pub(crate) fn start(program: &Path, source: &str) -> anyhow::Result<Self> {
         let (asked, requests) = io::pipe()?;
         let (answers, answered) = io::pipe()?;
         Command::new(program)
@@ -138,12 +136,12 @@ impl Pipes {
 
 /// Fetches keys for the server that started this process, until that ends.
 pub fn fetch_keys() -> anyhow::Result<()> {
-    let source = std::env::args_os().nth(2).unwrap_or_default();
+    let source = std::env::args().nth(2).unwrap_or_default();
     answer(io::stdin().lock(), io::stdout().lock(), &source)
 }
 
 /// Answers requests until there are no more.
-fn answer(mut requests: impl Read, mut answers: impl Write, source: &OsStr) -> anyhow::Result<()> {
+fn answer(mut requests: impl Read, mut answers: impl Write, source: &str) -> anyhow::Result<()> {
     let agent = ureq::Agent::config_builder()
         .timeout_global(Some(FETCH_TIME))
         .max_redirects(0)
@@ -166,12 +164,8 @@ fn answer(mut requests: impl Read, mut answers: impl Write, source: &OsStr) -> a
     Ok(())
 }
 
-fn fetch(agent: &ureq::Agent, source: &OsStr) -> Result<Vec<u8>, String> {
-    if Path::new(source).is_absolute() {
-        return read_file(Path::new(source)).map_err(|error| format!("{error:#}"));
-    }
-    let address = source.to_str().unwrap_or_default();
-    let request = agent.get(address).header("Accept", "application/json");
+fn fetch(agent: &ureq::Agent, source: &str) -> Result<Vec<u8>, String> {
+    let request = agent.get(source).header("Accept", "application/json");
     let mut answer = request.call().map_err(|error| error.to_string())?;
     if answer.status() != 200 {
         return Err(format!("it answers {}", answer.status()));
@@ -181,28 +175,15 @@ fn fetch(agent: &ureq::Agent, source: &OsStr) -> Result<Vec<u8>, String> {
     body.read_to_vec().map_err(|error| error.to_string())
 }
 
-/// Reads a file of keys.
-pub(crate) fn read_file(file: &Path) -> anyhow::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    let opened = open_public(file)?;
-    opened.take(MOST_BYTES as u64 + 1).read_to_end(&mut bytes)?;
-    ensure!(
-        bytes.len() <= MOST_BYTES,
-        "it has more than {MOST_BYTES} bytes"
-    );
-    Ok(bytes)
-}
-
 #[cfg(test)]
 pub(crate) mod tests {
-    use std::ffi::OsString;
     use std::net::TcpListener;
     use std::thread;
 
     use super::*;
 
     /// Returns a fetcher whose process is a thread of this one.
-    pub(crate) fn fetcher(source: OsString) -> KeyFetcher {
+    fn fetcher(source: String) -> KeyFetcher {
         let (fetcher, asked, answered) = fetcher_by_hand();
         thread::spawn(move || answer(asked, answered, &source).unwrap());
         fetcher
@@ -223,59 +204,53 @@ pub(crate) mod tests {
         to.write_all(&answer).unwrap();
     }
 
-    /// Returns the address of an issuer that answers once, with this status and body.
-    fn issuer(status: u16, body: &[u8]) -> OsString {
+    /// Returns the address of an issuer that answers so often, each time with a status and a
+    /// body.
+    fn issuer(answers: &[(u16, &[u8])]) -> String {
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let address = format!("http://{}/keys", listener.local_addr().unwrap());
-        let length = body.len();
-        let head = format!("HTTP/1.1 {status} X\r\ncontent-length: {length}\r\n\r\n");
-        let answer = [head.as_bytes(), body].concat();
+        let answers: Vec<_> = answers
+            .iter()
+            .map(|(status, body)| {
+                let length = body.len();
+                let head = format!("HTTP/1.1 {status} X\r\ncontent-length: {length}\r\n");
+                [head.as_bytes(), b"connection: close\r\n\r\n", body].concat()
+            })
+            .collect();
         thread::spawn(move || {
-            let (mut stream, _) = listener.accept().unwrap();
-            let _ = stream.read(&mut [0; 4096]);
-            // A peer may have enough of it before its end.
-            let _ = stream.write_all(&answer);
+            for answer in answers {
+                let (mut stream, _) = listener.accept().unwrap();
+                let _ = stream.read(&mut [0; 4096]);
+                // A peer may have enough of it before its end.
+                let _ = stream.write_all(&answer);
+            }
         });
-        address.into()
+        address
     }
 
     #[tokio::test]
-    async fn fetches_what_is_at_a_source_or_says_why_not() {
-        let folder = tempfile::tempdir().unwrap();
+    async fn fetches_what_is_at_an_address_or_says_why_not() {
         let most = "x".repeat(MOST_BYTES);
-        let file = |name: &str, text: &str| {
-            let path = folder.path().join(name);
-            std::fs::write(&path, text).unwrap();
-            path.into_os_string()
-        };
         let long = "x".repeat(MOST_BYTES + 1);
-        let none = folder.path().join("none");
-        let late = fetcher(none.clone().into());
-        assert!(late.fetch().await.is_err());
-        for (source, expected) in [
-            (file("short", "keys"), Ok("keys")),
-            (file("most", &most), Ok(&*most)),
-            (file("long", &long), Err("it has more than 262144 bytes")),
-            (none.into(), Err("No such file")),
-            (issuer(200, b"keys of an issuer"), Ok("keys of an issuer")),
-            (issuer(200, most.as_bytes()), Ok(&*most)),
-            (issuer(200, long.as_bytes()), Err("limit")),
-            (issuer(500, b"no keys"), Err("status: 500")),
-            (issuer(203, b"no keys"), Err("it answers 203")),
+        for (status, body, expected) in [
+            (200, "keys of an issuer", Ok("keys of an issuer")),
+            (200, &*most, Ok(&*most)),
+            (200, &*long, Err("limit")),
+            (500, "no keys", Err("status: 500")),
+            (203, "no keys", Err("it answers 203")),
         ] {
-            let about = source.display().to_string();
-            match (fetcher(source).fetch().await, expected) {
-                (Ok(bytes), Ok(expected)) => assert!(bytes == expected.as_bytes(), "{about}"),
+            let fetcher = fetcher(issuer(&[(status, body.as_bytes()), (200, b"keys")]));
+            match (fetcher.fetch().await, expected) {
+                (Ok(bytes), Ok(expected)) => assert!(bytes == expected.as_bytes(), "{status}"),
                 (Err(error), Err(expected)) => {
                     let error = format!("{error:#}");
-                    assert!(error.contains(expected), "{about}: {error}");
+                    assert!(error.contains(expected), "{status}: {error}");
                 }
-                (fetched, _) => panic!("{about}: {} bytes", fetched.unwrap().len()),
+                (fetched, _) => panic!("{status}: {} bytes", fetched.unwrap().len()),
             }
+            // What failed before changes nothing.
+            assert_eq!(fetcher.fetch().await.unwrap(), b"keys");
         }
-        // What failed before changes nothing.
-        file("none", "keys");
-        assert_eq!(late.fetch().await.unwrap(), b"keys");
     }
 
     #[test]

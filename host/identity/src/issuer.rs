@@ -2,20 +2,20 @@
 //! its tokens.
 
 use std::collections::HashMap;
-use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Context as _;
 use jsonwebtoken::Algorithm;
 use skillhost::config::{IssuerConfig, KeySource};
+use skillhost::named_file;
 use tokio::sync::Semaphore;
 
 use crate::access_token::{Claims, TokenError, UncheckedToken};
 use crate::client::{Client, Expiry, Identified};
-use crate::fetch::{KeyFetcher, read_file};
-use crate::keys::{FindError, KeySet};
+use crate::fetch::KeyFetcher;
+use crate::keys::{FindError, KeySet, MOST_BYTES};
 
 /// The shortest time between two looks at an issuer's keys. Guards against: a peer that
 /// makes the server ask an issuer again and again, by tokens with invented keys.
@@ -37,15 +37,26 @@ pub(crate) struct Issuer {
     table: String,
     audiences: Vec<String>,
     algorithms: Vec<Algorithm>,
-    pub(crate) fetcher: KeyFetcher,
-    /// The place and the setting of their file, if they have one, for messages.
-    file: Option<String>,
+    pub(crate) source: IssuerKeySource,
     keys: RwLock<Arc<IssuerKeys>>,
     /// The last look at the keys, held during a look.
     looked: Arc<tokio::sync::Mutex<Option<Instant>>>,
     waiting: Semaphore,
     /// The last problem that was logged.
     problem: Mutex<String>,
+}
+
+/// The place that an issuer's keys are read from.
+#[derive(Debug)]
+pub(crate) enum IssuerKeySource {
+    /// An address, which another process asks.
+    Address(KeyFetcher),
+    /// A file.
+    File {
+        path: PathBuf,
+        /// The place and the setting, for messages.
+        setting: String,
+    },
 }
 
 /// The keys of an issuer, and the tokens that held by them, which are forgotten with them:
@@ -105,21 +116,24 @@ impl IssuerKeys {
 }
 
 impl Issuer {
-    /// Reads an issuer, and starts this program to fetch its keys. Keys in a file are read at
-    /// once, others at the first [look](Self::look).
+    /// Reads an issuer, and starts this program to fetch its keys from an address, at the first
+    /// [look](Self::look). Keys in a file are read at once.
     pub(crate) fn new(
         config: &IssuerConfig,
         resource: &str,
         program: &Path,
     ) -> anyhow::Result<Self> {
-        let (source, file, keys) = match &config.keys {
+        let (source, keys) = match &config.keys {
             KeySource::File(file) => {
-                let shown = format!("{}: `jwks_file` `{}`", file.place, file.path.display());
-                let read = read_file(&file.path).and_then(|bytes| KeySet::read(&bytes));
-                let source = std::path::absolute(&file.path)?.into_os_string();
-                (source, Some(shown.clone()), read.context(shown)?)
+                let path = file.path.clone();
+                let setting = format!("{}: `jwks_file` `{}`", file.place, path.display());
+                let keys = read_file(&path).context(setting.clone())?;
+                (IssuerKeySource::File { path, setting }, keys)
             }
-            KeySource::Address(address) => (OsString::from(address), None, KeySet::default()),
+            KeySource::Address(address) => {
+                let fetcher = KeyFetcher::start(program, address)?;
+                (IssuerKeySource::Address(fetcher), KeySet::default())
+            }
         };
         let algorithms = config.algorithms.iter();
         let algorithms = algorithms.map(|name| name.parse::<Algorithm>());
@@ -132,8 +146,7 @@ impl Issuer {
             table: format!("[issuers.{}]", config.name),
             audiences,
             algorithms: algorithms.collect::<Result<_, _>>()?,
-            fetcher: KeyFetcher::start(program, &source)?,
-            file,
+            source,
             keys: RwLock::new(IssuerKeys::new(keys)),
             looked: Arc::default(),
             waiting: Semaphore::new(MOST_WAITING),
@@ -186,11 +199,17 @@ impl Issuer {
     }
 
     async fn fetch_keys(&self) {
-        let fetched = self.fetcher.fetch().await;
-        let read = fetched.and_then(|bytes| KeySet::read(&bytes));
-        let read = match &self.file {
-            Some(file) => read.with_context(|| file.clone()),
-            None => read,
+        let read = match &self.source {
+            IssuerKeySource::Address(fetcher) => {
+                let fetched = fetcher.fetch().await;
+                fetched.and_then(|bytes| KeySet::read(&bytes))
+            }
+            IssuerKeySource::File { path, setting } => {
+                let path = path.clone();
+                let read = tokio::task::spawn_blocking(move || read_file(&path)).await;
+                let read = read.context("the server is ending").flatten();
+                read.with_context(|| setting.clone())
+            }
         };
         let problem = match read {
             Ok(keys) => {
@@ -221,6 +240,12 @@ impl Issuer {
     }
 }
 
+/// Reads a file of keys.
+fn read_file(path: &Path) -> anyhow::Result<KeySet> {
+    let file = named_file::open_public(path)?;
+    KeySet::read(&named_file::read_all(file, MOST_BYTES as u64)?)
+}
+
 #[cfg(test)]
 mod tests {
     use std::io::Read as _;
@@ -228,15 +253,24 @@ mod tests {
     use skillhost::Config;
 
     use super::*;
-    use crate::fetch::tests::{fetcher, fetcher_by_hand, send_keys};
+    use crate::fetch::tests::{fetcher_by_hand, send_keys};
+
+    fn issuer_of_file(path: PathBuf) -> Arc<Issuer> {
+        let setting = "`jwks_file`".to_owned();
+        issuer_of(IssuerKeySource::File { path, setting })
+    }
 
     fn issuer(fetcher: KeyFetcher) -> Arc<Issuer> {
+        issuer_of(IssuerKeySource::Address(fetcher))
+    }
+
+    fn issuer_of(source: IssuerKeySource) -> Arc<Issuer> {
         let text = "[http]\nresource = \"https://mcp.example\"\n[issuers.a]\n\
                     issuer = \"https://a.example\"\njwks_url = \"https://a.example/keys\"\n";
         let config = Config::parse(text, "skillhost.toml", Path::new("/")).unwrap();
         let program = Path::new("/bin/true");
         let mut issuer = Issuer::new(&config.issuers[0], "https://mcp.example", program).unwrap();
-        issuer.fetcher = fetcher;
+        issuer.source = source;
         Arc::new(issuer)
     }
 
@@ -275,7 +309,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("keys");
         std::fs::write(&file, set("new")).unwrap();
-        let issuer = issuer(fetcher(file.into()));
+        let issuer = issuer_of_file(file);
         let now = SystemTime::now();
         let later = now + Duration::from_secs(600);
         let is_remembered = |digest| issuer.keys().remembered(&[digest; 32], now).is_some();
@@ -294,7 +328,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("keys");
         let write = |id: &str| std::fs::write(&file, set(id)).unwrap();
-        let issuer = issuer(fetcher(file.clone().into()));
+        let issuer = issuer_of_file(file.clone());
         let known = || {
             let known = issuer.keys();
             let known = |id| known.set.find(id, Algorithm::EdDSA).is_ok();

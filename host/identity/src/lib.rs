@@ -5,8 +5,6 @@
 
 // The order is that of the layers, lowest first.
 
-// Files that are read again, and whose those of secrets may be.
-pub mod private_file;
 // A secret that a client shows.
 mod token;
 // The part of the server that one client has.

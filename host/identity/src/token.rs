@@ -1,13 +1,11 @@
 //! A bearer token. Only its digest is kept.
 
 use std::fmt;
-use std::io::Read as _;
 use std::path::Path;
 
 use anyhow::{Context as _, ensure};
 use sha2::{Digest as _, Sha256};
-
-use crate::private_file;
+use skillhost::named_file;
 
 /// The length of a token in characters. Guards against: a token that can be
 /// guessed, and a file that is something else.
@@ -56,12 +54,10 @@ impl Token {
     }
 
     fn read_checked(path: &Path) -> anyhow::Result<Self> {
-        let file = private_file::open_private(path)?;
-        let mut text = String::new();
         // Some white space may surround it.
         let most = *LENGTH.end() as u64 + 64;
-        file.take(most).read_to_string(&mut text)?;
-        Self::new(&text)
+        let file = named_file::open_private(path)?;
+        Self::new(&named_file::read_all_text(file, most)?)
     }
 
     /// Returns a token by its SHA-256.

@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::Value;
+use skillhost::named_file;
 use tempfile::NamedTempFile;
 
-use super::project::Project;
+use super::project::{Project, TEXT_BYTES};
 use super::requirements::{self, Requirement};
 use super::step::Step;
 use super::venv::{self, LOCK, Venv};
@@ -171,8 +172,8 @@ impl ReadFile {
 }
 
 fn read(file: &Path) -> Result<String, Fault> {
-    fs::read_to_string(file)
-        .map_err(|error| Fault::missing(format!("cannot read `{}`: {error}", file.display())))
+    named_file::read_text(file, TEXT_BYTES)
+        .map_err(|error| Fault::missing(format!("cannot read `{}`: {error:#}", file.display())))
 }
 
 fn add_python(

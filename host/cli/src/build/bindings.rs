@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use skillhost::named_file;
 use wasi_preview1_component_adapter_provider::{
     WASI_SNAPSHOT_PREVIEW1_ADAPTER_NAME, WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER,
 };
@@ -11,7 +12,7 @@ use wit_bindgen_core::Files;
 use wit_component::ComponentEncoder;
 
 use super::Fault;
-use super::project::Project;
+use super::project::{BUILT_BYTES, Project};
 use super::wit::ProjectWit;
 
 /// Bindings in a folder.
@@ -38,7 +39,7 @@ pub(super) fn generate(project: &Project) -> Result<Bindings, Fault> {
     for (name, content) in made.iter() {
         let file = folder.join(name);
         // A file that does not change keeps its modification time.
-        if !fs::read(&file).is_ok_and(|written| written == content) {
+        if !named_file::read(&file, BUILT_BYTES).is_ok_and(|written| written == content) {
             fs::write(&file, content).map_err(|error| {
                 Fault::missing(format!("cannot write `{}`: {error}", file.display()))
             })?;
@@ -54,7 +55,7 @@ pub(super) fn generate(project: &Project) -> Result<Bindings, Fault> {
 /// Makes a component of a module.
 pub(super) fn component(project: &Project, module: &Path) -> Result<PathBuf, Fault> {
     let encode = || -> anyhow::Result<Vec<u8>> {
-        let module = fs::read(module)?;
+        let module = named_file::read(module, BUILT_BYTES)?;
         ComponentEncoder::default()
             .validate(true)
             .module(&module)?

@@ -5,11 +5,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::bail;
+use skillhost::named_file;
 use wasm_encoder::Encode as _;
 use wasmparser::{BinaryReader, Parser};
 
 use super::Fault;
-use super::project::Project;
+use super::project::{BUILT_BYTES, Project};
 use crate::trace::DEBUG_FILE;
 
 /// The most components and modules in one another. Guards against: a linker of the
@@ -32,7 +33,7 @@ pub(super) fn split(project: &Project, component: &Path) -> Result<PathBuf, Faul
         build.join("component.wasm"),
     );
     let split = || {
-        let whole = fs::read(component)?;
+        let whole = named_file::read(component, BUILT_BYTES)?;
         let stripped = strip(&whole, 0)?;
         fs::write(&debug, &whole)?;
         fs::write(&small, stripped)?;

@@ -7,8 +7,10 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::{Map, Value};
+use skillhost::named_file;
 
 use super::Fault;
+use super::project::TEXT_BYTES;
 
 const MANIFEST: &str = "package.json";
 const LOCK: &str = "package-lock.json";
@@ -65,8 +67,8 @@ fn remove_addresses(lock: &mut Map<String, Value>) -> bool {
 /// Reads an object of JSON. npm reads texts that are none, such as one with a byte order
 /// mark.
 fn read(folder: &Path, name: &str) -> Result<Map<String, Value>, Fault> {
-    let text = fs::read_to_string(folder.join(name))
-        .map_err(|error| Fault::project(format!("cannot read `{name}`: {error}")))?;
+    let text = named_file::read_text(&folder.join(name), TEXT_BYTES)
+        .map_err(|error| Fault::project(format!("cannot read `{name}`: {error:#}")))?;
     serde_json::from_str(&text).map_err(|error| {
         // The message repeats the place at its end.
         let message = error.to_string();

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
-use skillhost::{Definition, Inspection};
+use skillhost::{Definition, Inspection, named_file};
 use toml::Spanned;
 
-use super::project::Project;
+use super::project::{Project, TEXT_BYTES};
 use super::wit::ProjectWit;
 use super::{Fault, definitions};
 use crate::terminal::{self, format_line};
@@ -96,7 +96,7 @@ struct RawGrants {
 
 impl ProjectGrants {
     fn read(project: &Path) -> Self {
-        let Ok(text) = fs::read_to_string(project.join("skillhost.toml")) else {
+        let Ok(text) = named_file::read_text(&project.join("skillhost.toml"), TEXT_BYTES) else {
             return Self::default();
         };
         let Ok(RawGrants { grants, tools }) = toml::from_str(&text) else {

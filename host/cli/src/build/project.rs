@@ -3,10 +3,18 @@
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 
+use skillhost::named_file;
+
 use super::Fault;
 use super::search::SearchPath;
 use crate::kit::Language;
 use crate::terminal::{self, format_line};
+
+/// The most bytes of a text of a project. Guards against: a file that is something else.
+pub(super) const TEXT_BYTES: u64 = 16 << 20;
+
+/// The most bytes of what a compiler makes, with its debug sections. Guards against: the same.
+pub(super) const BUILT_BYTES: u64 = 1 << 30;
 
 /// A folder that can be built.
 pub(super) struct Project {
@@ -86,8 +94,8 @@ impl Project {
     /// Reads a file that the build needs.
     pub(super) fn text(&self, path: &str) -> Result<String, Fault> {
         let file = self.file(path)?;
-        fs::read_to_string(&file)
-            .map_err(|error| Fault::project(format!("cannot read `{}`: {error}", file.display())))
+        named_file::read_text(&file, TEXT_BYTES)
+            .map_err(|error| Fault::project(format!("cannot read `{}`: {error:#}", file.display())))
     }
 
     /// Locks the project until the file is dropped. Guards against: two builds, such as
@@ -120,9 +128,9 @@ impl Project {
         }
     }
 
-    /// Makes a folder of the project that the build writes to. Removes links in it,
-    /// and refuses a link in its place. Guards against: a project whose link makes a
-    /// build overwrite a file of its user.
+    /// Makes a folder of the project that the build writes to. Removes links and special files
+    /// in it, and refuses a link in its place. Guards against: a project whose link makes a
+    /// build overwrite a file of its user, or whose FIFO makes it wait.
     pub(super) fn own_folder(&self, folder: &Path) -> Result<PathBuf, Fault> {
         let is_link = |path: &Path| fs::symlink_metadata(path).is_ok_and(|it| it.is_symlink());
         if is_link(folder) {
@@ -135,9 +143,10 @@ impl Project {
         let made = || {
             fs::create_dir_all(folder)?;
             for entry in fs::read_dir(folder)? {
-                let path = entry?.path();
-                if is_link(&path) {
-                    fs::remove_file(path)?;
+                let entry = entry?;
+                let kind = entry.file_type()?;
+                if !kind.is_file() && !kind.is_dir() {
+                    fs::remove_file(entry.path())?;
                 }
             }
             Ok(folder.to_owned())

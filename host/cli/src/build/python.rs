@@ -2,12 +2,13 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
+
+use skillhost::named_file;
 
 use super::Fault;
 use super::merge;
-use super::project::Project;
+use super::project::{BUILT_BYTES, Project, TEXT_BYTES};
 use super::step::Step;
 use super::venv::{LATE_IMPORTS, Libraries, Venv};
 use super::wit::ProjectWit;
@@ -98,7 +99,7 @@ pub(super) fn build(project: &Project) -> Result<PathBuf, Fault> {
             .fix(format!("`tool.py` must define {}, and may import only pure Python: modules beside it, \
                  and libraries that `skillhost add-library` pins", defines(&wit)))
     })?;
-    for line in fs::read_to_string(&failed)
+    for line in named_file::read_text(&failed, TEXT_BYTES)
         .unwrap_or_default()
         .lines()
         .take(SHOWN)
@@ -106,7 +107,7 @@ pub(super) fn build(project: &Project) -> Result<PathBuf, Fault> {
         terminal::complain(line);
     }
     merge_modules(&component)
-        .map_err(|error| Fault::project(format!("cannot keep the component: {error}")))?;
+        .map_err(|error| Fault::project(format!("cannot keep the component: {error:#}")))?;
     Ok(component)
 }
 
@@ -128,8 +129,8 @@ fn defines(wit: &ProjectWit) -> String {
 
 /// Merges the component's modules, so that a call takes two thirds of the time. A component
 /// that is not of the form that is expected stays as it is.
-fn merge_modules(component: &Path) -> io::Result<()> {
-    match merge::merge(&fs::read(component)?) {
+fn merge_modules(component: &Path) -> anyhow::Result<()> {
+    match merge::merge(&named_file::read(component, BUILT_BYTES)?) {
         Ok(merged) => fs::write(component, merged)?,
         Err(error) => terminal::say(&format_line!(
             "its modules stay apart, and its calls take longer: {error:#}"

@@ -7,21 +7,22 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use skillhost::ComponentMetadata;
+use skillhost::named_file;
 use wasm_encoder::{ComponentNameSection, ComponentSection, CustomSection};
 use wasmparser::{Parser, Payload};
 use wit_parser::PackageMetadata;
 
 use super::Fault;
 use super::metadata;
-use super::project::Project;
+use super::project::{BUILT_BYTES, Project};
 use super::wit::ProjectWit;
 use crate::terminal::{self, format_line};
 
 /// Adds the sections of the project to a component. Returns the file of the whole.
 pub(super) fn add(project: &Project, component: &Path) -> Result<PathBuf, Fault> {
     let metadata = metadata::read(project)?;
-    let mut bytes = fs::read(component).map_err(|error| {
-        Fault::missing(format!("cannot read `{}`: {error}", component.display()))
+    let mut bytes = named_file::read(component, BUILT_BYTES).map_err(|error| {
+        Fault::missing(format!("cannot read `{}`: {error:#}", component.display()))
     })?;
     // A project without WIT, such as one whose bindings come from a library, has no
     // comments to add.

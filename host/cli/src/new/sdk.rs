@@ -4,8 +4,12 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, ensure};
 use clap::Args;
+use skillhost::named_file;
 
 use crate::kit::Language;
+
+/// The most bytes of the crate's manifest. Guards against: a file that is something else.
+const MANIFEST_BYTES: u64 = 1 << 20;
 
 /// The line of `Cargo.toml` in the kit, for the sources that come with the project.
 pub(super) const LINE: &str = "skillhost-guest = { path = \"sdk\" }";
@@ -43,7 +47,7 @@ impl SdkSource {
         }
         let folder = self.sdk_path.as_deref().unwrap_or_else(|| ".".as_ref());
         let shown = folder.display();
-        let manifest = std::fs::read_to_string(folder.join("Cargo.toml"))
+        let manifest = named_file::read_text(&folder.join("Cargo.toml"), MANIFEST_BYTES)
             .with_context(|| format!("`--sdk-path`: cannot read `{shown}/Cargo.toml`"))?;
         ensure!(
             manifest.contains("name = \"skillhost-guest\""),

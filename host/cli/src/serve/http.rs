@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use clap::Args;
-use skillhost::config::{self, ClientConfig, Config, ConfiguredPath};
+use skillhost::config::{self, ClientConfig, Config, ConfiguredPath, KeySource};
 use skillhost::{Host, HostBuilder};
 use skillhost_confine::SocketFile;
 use skillhost_identity::{Clients, Token};
@@ -88,6 +88,8 @@ pub(crate) struct ReadyHttp {
     options: HttpOptions,
     /// The files of its TLS.
     tls_files: Option<TlsFiles>,
+    /// The files with keys of issuers.
+    key_files: Vec<PathBuf>,
     /// The clients, as configured.
     clients: Vec<ClientConfig>,
     sockets: Sockets,
@@ -157,6 +159,7 @@ impl HttpArguments {
         Ok(ReadyHttp {
             options,
             tls_files,
+            key_files: key_files(config),
             clients: config.clients.clone(),
             sockets,
             socket,
@@ -229,7 +232,8 @@ impl ReadyHttp {
     /// Returns the files that are read again when they change.
     pub(crate) fn files(&self) -> Vec<PathBuf> {
         let files = self.tls_files.iter().flat_map(TlsFiles::paths);
-        files.map(Path::to_owned).collect()
+        let files = files.map(Path::to_owned);
+        files.chain(self.key_files.iter().cloned()).collect()
     }
 
     /// Returns the path of the Unix socket, if it listens on one.
@@ -306,6 +310,18 @@ impl ReadyHttp {
         }
         Ok(Exit::Ok)
     }
+}
+
+/// Returns the files with keys of issuers.
+fn key_files(config: &Config) -> Vec<PathBuf> {
+    let files = config
+        .issuers
+        .iter()
+        .filter_map(|issuer| match &issuer.keys {
+            KeySource::File(file) => Some(file.path.clone()),
+            KeySource::Address(_) => None,
+        });
+    files.collect()
 }
 
 /// Returns what keeps clients from being those that `unix_users` says.

@@ -17,6 +17,8 @@ use std::sync::{Mutex, PoisonError};
 
 use wasmtime::CacheStore;
 
+use crate::named_file;
+
 /// The start of a file, with the version of its format.
 const HEADER: &[u8] = b"skillhost functions 1\n";
 
@@ -39,11 +41,7 @@ pub(super) struct FunctionStore {
 impl FunctionStore {
     /// Reads a file. One that is missing or not whole holds no functions.
     pub(super) fn read(file: &Path) -> Self {
-        let is_bounded = fs::metadata(file).is_ok_and(|found| found.len() <= MAX_BYTES);
-        let bytes = match is_bounded {
-            true => fs::read(file).unwrap_or_default(),
-            false => Vec::new(),
-        };
+        let bytes = named_file::read(file, MAX_BYTES).unwrap_or_default();
         Self {
             file: file.to_owned(),
             stored: index(&bytes).unwrap_or_default(),

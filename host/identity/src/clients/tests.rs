@@ -9,7 +9,7 @@ use skillhost::Config;
 
 use super::*;
 use crate::TokenError;
-use crate::fetch::tests::fetcher;
+use crate::issuer::IssuerKeySource;
 
 const TOKEN: &str = "0123456789abcdef";
 
@@ -284,7 +284,10 @@ async fn a_key_is_known_after_a_look_at_all_keys_or_at_those_of_its_issuer() {
         let oauth = Arc::get_mut(clients.oauth.as_mut().unwrap()).unwrap();
         for (issuer, file) in oauth.issuers.iter_mut().zip(["none", "keys"]) {
             let issuer = Arc::get_mut(issuer).unwrap();
-            issuer.fetcher = fetcher(folder.path().join(file).into());
+            issuer.source = IssuerKeySource::File {
+                path: folder.path().join(file),
+                setting: "`jwks_file`".to_owned(),
+            };
         }
         // Signed by nobody.
         let token = [
@@ -340,10 +343,7 @@ async fn a_token_that_held_is_refused_once_its_issuer_has_withdrawn_the_key() {
     let clients = Clients::read(&config.clients).unwrap();
     let program = Path::new("/bin/true");
     let clients = clients.and_issuers(&config.clients, &config.issuers, resource, program);
-    let mut clients = clients.unwrap();
-    let oauth = Arc::get_mut(clients.oauth.as_mut().unwrap()).unwrap();
-    let issuer = oauth.issuers.first_mut().and_then(Arc::get_mut).unwrap();
-    issuer.fetcher = fetcher(folder.join("keys").into());
+    let clients = clients.unwrap();
     let (old, new) = (shown("old"), shown("new"));
     // It is checked, and then remembered.
     for _ in 0..2 {

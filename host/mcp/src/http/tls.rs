@@ -4,7 +4,6 @@
 
 use std::fmt;
 use std::fs::File;
-use std::io::Read as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -16,7 +15,8 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::{RootCertStore, ServerConfig};
-use skillhost_identity::{CertificateNames, private_file};
+use skillhost::named_file;
+use skillhost_identity::CertificateNames;
 use tokio_rustls::TlsAcceptor;
 use webpki::{EndEntityCert, KeyUsage};
 
@@ -224,15 +224,13 @@ pub(super) fn names(shown: Option<&[CertificateDer<'_>]>) -> Option<CertificateN
 }
 
 fn read_bytes(file: File) -> anyhow::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    file.take(FILE_BYTES + 1).read_to_end(&mut bytes)?;
+    let bytes = named_file::read_all(file, FILE_BYTES)?;
     ensure!(!bytes.is_empty(), "it is empty");
-    ensure!(bytes.len() as u64 <= FILE_BYTES, "it has more than 1 MiB");
     Ok(bytes)
 }
 
 fn read_certificates(path: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
-    let bytes = read_bytes(private_file::open_public(path)?)?;
+    let bytes = read_bytes(named_file::open_public(path)?)?;
     let found = CertificateDer::pem_slice_iter(&bytes).collect::<Result<Vec<_>, _>>();
     let found = found.context("it is not in PEM")?;
     ensure!(!found.is_empty(), "it holds no certificate in PEM");
@@ -240,7 +238,7 @@ fn read_certificates(path: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>
 }
 
 fn read_key(path: &Path) -> anyhow::Result<PrivateKeyDer<'static>> {
-    let bytes = read_bytes(private_file::open_private(path)?)?;
+    let bytes = read_bytes(named_file::open_private(path)?)?;
     let is_encrypted = bytes.windows(9).any(|part| part == b"ENCRYPTED");
     ensure!(
         !is_encrypted,

@@ -21,8 +21,8 @@ use rustix::io::Errno;
 use super::chain::{CONTINUED, Link, SIGNATURE, TORN};
 use super::end::{self, LogEnd};
 use super::record::{EventRecord, to_json};
-use crate::delegate;
 use crate::trust::Trust;
+use crate::{delegate, named_file};
 
 /// The longest wait for another process that writes to the log. Guards against: one
 /// that was stopped in between.
@@ -283,7 +283,7 @@ fn lock(file: &File, time: Duration) -> io::Result<()> {
 /// alone.
 fn open_file(folder: &OwnedFd, name: &OsStr, trust: &Trust) -> anyhow::Result<(File, (u64, u64))> {
     let flags = OFlags::RDWR | OFlags::APPEND | OFlags::CREATE | OFlags::CLOEXEC;
-    let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let flags = flags | OFlags::NOFOLLOW | named_file::UNKNOWN_KIND;
     let file = match openat(folder.as_fd(), name, flags, Mode::RUSR | Mode::WUSR) {
         // The wall around this process leaves the file that had the name before.
         Err(Errno::ACCESS) if let Some(delegate) = delegate::get() => delegate
@@ -297,9 +297,7 @@ fn open_file(folder: &OwnedFd, name: &OsStr, trust: &Trust) -> anyhow::Result<(F
     })?;
     let file = File::from(file);
     let metadata = file.metadata()?;
-    if !metadata.is_file() {
-        bail!("it is not a regular file");
-    }
+    named_file::check_kind(&metadata)?;
     let (owner, mode) = (metadata.uid(), metadata.mode() & 0o7777);
     if !trust.has_user(owner) || mode & 0o077 != 0 {
         bail!(

@@ -1,0 +1,254 @@
+//! Files and folders that an operator names: a FIFO, a device, a folder in a file's place and a
+//! file beyond the bound are errors with the path, at once.
+
+use std::fs::{self, File};
+
+use rustix::fs::{CWD, FileType, Mode};
+
+use crate::support::certificates::{Authority, write_pair};
+use crate::support::program::Program;
+
+/// The kinds of what is named.
+#[derive(Clone, Copy, PartialEq)]
+enum Named {
+    /// A file that is read as a whole.
+    Whole,
+    /// A file that is read piece by piece, or written.
+    Pieces,
+    /// A component, a folder or a socket: it has its own words for what is none.
+    Other,
+}
+
+use Named::{Other, Pieces, Whole};
+
+/// The word in place of which a path stands.
+const PATH: &str = "PATH";
+
+/// Each option and argument that names a file or a folder, once.
+const OPTIONS: &[(Named, &[&str])] = &[
+    (Whole, &["tools", "--config", PATH]),
+    (Other, &["tools", "--skills", PATH]),
+    (Other, &["tools", "--tools", PATH]),
+    (Pieces, &["tools", "--audit", PATH]),
+    (Other, &["inspect", PATH]),
+    (Other, &["check", PATH]),
+    (Other, &["test", PATH]),
+    (Other, &["test", "--cases", PATH, "tool.wasm"]),
+    (
+        Other,
+        &["new", "find-word", "--lang", "rust", "--dir", PATH],
+    ),
+    (
+        Other,
+        &["new", "find-word", "--lang", "rust", "--sdk-path", PATH],
+    ),
+    (Other, &["build", PATH]),
+    (Other, &["dev", PATH]),
+    (Other, &["add-library", "name", "--dir", PATH]),
+    (Other, &["call", "none", "--output-dir", PATH]),
+    (Other, &["serve", "--http", "unix:PATH"]),
+    (
+        Whole,
+        &["serve", "--http", "127.0.0.1:0", "--token-file", PATH],
+    ),
+    (
+        Whole,
+        &[
+            "serve",
+            "--http",
+            "127.0.0.1:0",
+            "--tls-cert",
+            PATH,
+            "--tls-key",
+            "a.key",
+        ],
+    ),
+    (
+        Whole,
+        &[
+            "serve",
+            "--http",
+            "127.0.0.1:0",
+            "--tls-cert",
+            "a.crt",
+            "--tls-key",
+            PATH,
+        ],
+    ),
+    (Other, &["audit", "new-key", PATH]),
+    (Whole, &["audit", "public-key", PATH]),
+    (Whole, &["audit", "digest", "--key-file", PATH]),
+    (Whole, &["audit", "verify", "--key", PATH, "log"]),
+    (
+        Pieces,
+        &[
+            "audit",
+            "verify",
+            "--key",
+            "public",
+            "--checkpoints",
+            PATH,
+            "log",
+        ],
+    ),
+    (Pieces, &["audit", "verify", "--key", "public", PATH]),
+    (Pieces, &["audit", "show", PATH]),
+];
+
+/// Each key of a configuration that names a file which is read, in a server over HTTP.
+const KEYS: &[(Named, &str)] = &[
+    (Pieces, "audit_file = \"PATH\""),
+    (Whole, "audit_file = \"log\"\n[audit]\nkey_file = \"PATH\""),
+    (Whole, "[http]\ntoken_file = \"PATH\""),
+    (Whole, "[http]\ntls_cert = \"PATH\"\ntls_key = \"a.key\""),
+    (Whole, "[http]\ntls_cert = \"a.crt\"\ntls_key = \"PATH\""),
+    (
+        Whole,
+        "[http]\ntls_cert = \"a.crt\"\ntls_key = \"a.key\"\ntls_client_ca = \"PATH\"",
+    ),
+    (Whole, "[clients.a]\ntoken_file = \"PATH\""),
+    (
+        Whole,
+        "[http]\nresource = \"https://a.example\"\n[issuers.a]\nissuer = \"https://b.example\"\n\
+         jwks_file = \"PATH\"\n[clients.a]\nclaims = { sub = \"a\" }",
+    ),
+];
+
+/// Returns a folder with what the rows need besides, and with what they name.
+fn program() -> Program {
+    let program = Program::new();
+    write_pair(&program, "a", &Authority::new().of_server());
+    let run = program.run(&["audit", "new-key", "private"]);
+    assert_eq!(run.code, 0, "{run:?}");
+    program.write("public", run.stdout);
+    for path in ["log", "skills/a/SKILL.md", "folder/file"] {
+        program.write(path, "");
+    }
+    let component = fs::read(crate::support::guests().join("scripted.wasm")).unwrap();
+    program.write("tool.wasm", component);
+    let at = |name: &str| program.folder.path().join(name);
+    rustix::fs::mknodat(CWD, at("fifo"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    // Holes: it takes no room.
+    let large = File::create(at("large")).unwrap();
+    large.set_len(1 << 40).unwrap();
+    large
+        .set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600))
+        .unwrap();
+    program
+}
+
+/// Runs the program with a path in this place, and checks how it ends. One that waits is ended,
+/// and fails the test.
+#[track_caller]
+fn check(program: &Program, named: Named, words: &[&str], path: &str) {
+    let words: Vec<String> = words.iter().map(|word| word.replace(PATH, path)).collect();
+    let run = program.run(&words);
+    let said = format!("{}{}", run.stdout, run.stderr);
+    assert!((1..=4).contains(&run.code), "{words:?}: {run:?}");
+    assert!(said.contains(path), "{words:?}: {run:?}");
+    let expected = match (named, path) {
+        (Other, _) => "",
+        // A configuration that all can change is refused before it is opened.
+        (_, "/dev/zero") if said.contains("every user can change") => "",
+        (_, "fifo") => "it is not a regular file but a FIFO",
+        (_, "/dev/zero") => "it is not a regular file but a device",
+        // The log is opened for writing.
+        (Pieces, "folder") if said.contains("Is a directory") => "",
+        (_, "folder") => "it is not a regular file but a folder",
+        (Whole, _) => "it is larger than ",
+        (Pieces, _) => unreachable!("it has no bound"),
+    };
+    assert!(said.contains(expected), "{words:?}: {run:?}");
+}
+
+/// Returns what may be named in a row.
+fn paths(named: Named) -> &'static [&'static str] {
+    match named {
+        Whole => &["fifo", "/dev/zero", "folder", "large"],
+        Pieces => &["fifo", "/dev/zero", "folder"],
+        Other => &["fifo", "/dev/zero"],
+    }
+}
+
+#[test]
+fn every_option_refuses_special_files_at_once() {
+    let program = program();
+    for (named, words) in OPTIONS {
+        for path in paths(*named) {
+            check(&program, *named, words, path);
+        }
+    }
+}
+
+#[test]
+fn every_configured_file_is_regular_and_bounded() {
+    let program = program();
+    for (named, text) in KEYS {
+        for path in paths(*named) {
+            let text = format!("{}\n", text.replace(PATH, path));
+            program.write("c.toml", text);
+            let words = ["serve", "--http", "127.0.0.1:0", "--config", "c.toml"];
+            check(&program, *named, &words, path);
+        }
+    }
+}
+
+#[test]
+fn table_has_every_option_of_every_verb() {
+    let program = Program::new();
+    let help = |words: &[&str]| program.run(&[words, &["--help"]].concat()).stdout;
+    // The lines after a heading.
+    let below = |help: &str, heading: &str| -> Vec<String> {
+        let lines = help.lines().skip_while(|line| *line != heading).skip(1);
+        let lines = lines.take_while(|line| line.starts_with(' '));
+        lines.map(str::to_owned).collect()
+    };
+    let verbs = |help: &str| -> Vec<String> {
+        let lines = below(help, "Commands:").into_iter();
+        let words = lines.filter(|line| !line.starts_with("   "));
+        let words = words.filter_map(|line| Some(line.split_whitespace().next()?.to_owned()));
+        words.filter(|word| word != "help").collect()
+    };
+    let mut all: Vec<Vec<String>> = Vec::new();
+    for verb in verbs(&help(&[])) {
+        let below = verbs(&help(&[&verb]));
+        match below.is_empty() {
+            true => all.push(vec![verb]),
+            false => all.extend(below.into_iter().map(|it| vec![verb.clone(), it])),
+        }
+    }
+    assert!(all.len() > 15, "{all:?}");
+    for verb in all {
+        let words: Vec<&str> = verb.iter().map(String::as_str).collect();
+        let rows = || OPTIONS.iter().map(|(_, row)| *row);
+        let own = || rows().filter(|row| row.starts_with(&words));
+        for line in help(&words).lines().map(str::trim_start) {
+            let names = ["<FILE>", "<DIR>", "<FILE.wasm>", "<PATH>"];
+            let option = line.split_whitespace().next().unwrap_or_default();
+            let value = line.split_whitespace().nth(1).unwrap_or_default();
+            if option.starts_with("--") && names.contains(&value) {
+                // Common ones stand with one verb.
+                let is_common = ["--config", "--skills", "--tools", "--audit"].contains(&option);
+                let has = |row: &[&str]| row.contains(&option);
+                let is_tried = own().any(has) || is_common && rows().any(has);
+                assert!(is_tried, "{words:?} {option}");
+            }
+        }
+        // Arguments that are files or folders stand at the end of the usage.
+        let usage = help(&words);
+        let usage = usage
+            .lines()
+            .find(|line| line.starts_with("Usage:"))
+            .unwrap()
+            .to_owned();
+        let argument = usage.split_whitespace().last().unwrap();
+        if ["FILE", "DIR", "PATH"]
+            .iter()
+            .any(|name| argument.contains(name))
+            && !usage.contains("--key-file <FILE>")
+        {
+            let is_tried = own().any(|row| row.last() == Some(&PATH));
+            assert!(is_tried, "{words:?} {argument}");
+        }
+    }
+}

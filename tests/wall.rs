@@ -262,6 +262,27 @@ fn what_a_confined_process_compiles_is_run_by_confined_ones_alone() {
 }
 
 #[test]
+fn makes_nothing_in_a_cache_that_others_write() {
+    let program = program();
+    let cache = program.folder.path().join("open-cache");
+    fs::create_dir(&cache).unwrap();
+    fs::set_permissions(&cache, fs::Permissions::from_mode(0o777)).unwrap();
+    for confine in ["auto", "off"] {
+        for folder in [cache.clone(), cache.join("new")] {
+            let arguments = ["call", "--skills", "skills", "--confine", confine];
+            let mut command = program.command(&arguments);
+            command.args(["read_skill", "skill_name=a"]);
+            command.env("SKILLHOST_CACHE", &folder);
+            let run = finish(command, "");
+            assert_eq!((run.code, &*run.stdout), (0, "body\n"), "{run:?}");
+            let why = format!("the cache folder `{}` is not used: ", folder.display());
+            assert!(run.stderr.contains(&why), "{confine}: {run:?}");
+            assert_eq!(fs::read_dir(&cache).unwrap().count(), 0, "{confine}");
+        }
+    }
+}
+
+#[test]
 fn a_confined_process_keeps_nothing_that_its_starter_left_open() {
     let program = program();
     program.write("secret", "some text");

@@ -12,25 +12,23 @@
 //! | the server's sockets are bound; that of a path is removed by the broker | `serve/http.rs` |
 //! | descriptors that the process was started with are closed | [`raise`] |
 //! | what the machine is asked once: its memory, the page map, `/proc/self/fd` | [`look_at_machine`] |
-//! | the cache folders and the audit log are made, if they are missing | [`raise`] |
+//! | the cache folders and the audit log are checked, and made if they are missing | [`OwnFiles::open`] |
 //! | the broker starts, which opens and starts what this process may not | [`start_broker`] |
 
-use std::fs::DirBuilder;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use clap::{Args, ValueEnum};
-use skillhost::config::{Config, Confinement};
+use skillhost::config::{Config, ConfiguredPath, Confinement};
 use skillhost::internal::{
-    ChildHandle, Delegate, EXPLICIT_CHECKS, is_skill_md, look_at_machine, make_audit_log,
-    set_delegate,
+    ChildHandle, Delegate, EXPLICIT_CHECKS, is_skill_md, look_at_machine, open_audit_log,
+    own_folder, set_delegate,
 };
-use skillhost::{COMPILE_ARGUMENT, HostBuilder};
+use skillhost::{COMPILE_ARGUMENT, HostBuilder, Trust, TrustError};
 use skillhost_confine::broker::{
     Allowed, AllowedFolder, Broker, BrokeredChild, LogPath, OutputFolder, SocketPath,
 };
@@ -112,24 +110,50 @@ pub(crate) fn raise(
     }
     close_inherited();
     look_at_machine();
-    let broker = start_broker(config, &needs)?;
-    let report = wall(options, config).raise(Profile::Serving);
+    let trust = options.trusted();
+    let own = OwnFiles::open(options::cache_folder(), audit_file(config), &trust)?;
+    let new_entries = own.new_entries.as_ref().map(|(path, _)| path.clone());
+    let folders = folders(config, &trust);
+    let broker = start_broker(config, &needs, &folders)?;
+    let report = wall(own, folders).raise(Profile::Serving);
     let report = report.context("cannot confine this process; `--confine off` does not")?;
     tell(&report, is_required, is_root && needs.is_server)?;
     if let Some(broker) = &broker {
         set_delegate(Box::new(Outside(Arc::clone(broker))));
     }
-    let builder = match confined_cache().filter(|folder| folder.is_dir()) {
+    let builder = match new_entries {
         Some(folder) => builder.new_cache_entries(folder),
         None => builder,
     };
     Ok((builder, broker))
 }
 
-/// Returns the folder for the cache's new entries of confined processes. The others do not
-/// read it: what is in it may come from code that has broken out.
-fn confined_cache() -> Option<PathBuf> {
-    Some(options::cache_folder()?.join("confined"))
+/// The folders and the file that the process keeps for itself. Each was checked before anything
+/// was made in it. The host says why a cache is missing here.
+struct OwnFiles {
+    cache: Option<OwnedFd>,
+    /// The folder for the cache's new entries of confined processes. The others do not read it:
+    /// what is in it may come from code that has broken out.
+    new_entries: Option<(PathBuf, OwnedFd)>,
+    log: Option<OwnedFd>,
+}
+
+impl OwnFiles {
+    /// Opens them, and makes those that are missing.
+    fn open(folder: Option<PathBuf>, log: Option<&Path>, trust: &Trust) -> anyhow::Result<Self> {
+        let cache = folder.as_ref().and_then(|it| own_folder(it, trust).ok());
+        let new_entries = folder.filter(|_| cache.is_some()).and_then(|folder| {
+            let path = folder.join("confined");
+            let handle = own_folder(&path, trust).ok()?;
+            Some((path, handle))
+        });
+        let log = log.map(|log| open_audit_log(log, trust)).transpose()?;
+        Ok(Self {
+            cache,
+            new_entries,
+            log,
+        })
+    }
 }
 
 /// Says which parts of the wall are up, and which are missing.
@@ -151,29 +175,23 @@ fn tell(report: &WallReport, is_required: bool, warns_of_root: bool) -> anyhow::
     Ok(())
 }
 
-/// Returns the files and folders that the process keeps. Makes those that it writes.
-fn wall(options: &CommonOptions, config: &Config) -> Wall {
+/// Returns the files and folders that the process keeps.
+fn wall(own: OwnFiles, folders: Vec<AllowedFolder>) -> Wall {
     let mut wall = Wall::default();
     for file in PUBLIC_FILES {
         wall = wall.read(file);
     }
-    for folder in folders(config) {
+    for folder in folders {
         if folder.follows_links {
             let targets = link_targets(&folder.path, folder.depth, is_skill_md);
             wall = targets.into_iter().fold(wall, Wall::read);
         }
         wall = wall.read(folder.path);
     }
-    // Whoever needs one of these says why it cannot be made.
-    if let Some((cache, own)) = options::cache_folder().zip(confined_cache()) {
-        let _ = DirBuilder::new().recursive(true).mode(0o700).create(&own);
-        wall = wall.read(cache).keep_files(own);
-    }
-    if let Some(log) = audit_file(config) {
-        let _ = make_audit_log(log, &options.trusted());
-        wall = wall.write_file(log);
-    }
-    wall
+    wall = own.cache.into_iter().fold(wall, Wall::read_folder);
+    let new_entries = own.new_entries.into_iter().map(|(_, folder)| folder);
+    wall = new_entries.fold(wall, Wall::keep_files);
+    own.log.into_iter().fold(wall, Wall::write_file)
 }
 
 /// Returns the file of the audit log, if it is one.
@@ -182,40 +200,50 @@ fn audit_file(config: &Config) -> Option<&Path> {
     (file != Path::new("-")).then_some(file)
 }
 
-/// Returns the folders that are read, by the paths that the operator gave.
-fn folders(config: &Config) -> impl Iterator<Item = AllowedFolder> {
+/// Returns the folders that are read, by the paths that the operator gave. A folder of tools
+/// that others can change is left out: they would choose what is read. The host says so.
+fn folders(config: &Config, trust: &Trust) -> Vec<AllowedFolder> {
+    let is_trusted = |tools: &&ConfiguredPath| {
+        !matches!(trust.check(&tools.path), Err(TrustError::Changeable(_)))
+    };
     let roots = config.skills.iter().map(|skills| AllowedFolder {
         path: skills.root.path.clone(),
         follows_links: skills.root.follow_links,
         depth: skills.root.depth,
     });
-    let others = config.tools.iter().chain(&config.home);
+    let tools = config.tools.iter().filter(is_trusted);
+    let others = tools.chain(&config.home);
     let others = others.map(|other| AllowedFolder {
         path: other.path.clone(),
         follows_links: false,
         depth: 1,
     });
-    roots.chain(others)
+    roots.chain(others).collect()
 }
 
 /// Starts the broker, if it may be needed: a call of built-in tools needs none.
-fn start_broker(config: &Config, needs: &Needs<'_>) -> anyhow::Result<Option<Arc<Broker>>> {
+fn start_broker(
+    config: &Config,
+    needs: &Needs<'_>,
+    folders: &[AllowedFolder],
+) -> anyhow::Result<Option<Arc<Broker>>> {
     if !needs.is_server && needs.output.is_none() && config.tools.is_empty() {
         return Ok(None);
     }
-    let broker = Broker::start(&std::env::current_exe()?, &allowed(config, needs))?;
+    let allowed = allowed(config, needs, folders);
+    let broker = Broker::start(&std::env::current_exe()?, &allowed)?;
     Ok(Some(Arc::new(broker)))
 }
 
 /// Returns what the broker does for this process.
-fn allowed(config: &Config, needs: &Needs<'_>) -> Allowed {
+fn allowed(config: &Config, needs: &Needs<'_>, folders: &[AllowedFolder]) -> Allowed {
     let files = needs.files.iter().map(|file| AllowedFolder {
         path: file.clone(),
         follows_links: false,
         depth: 1,
     });
     Allowed {
-        folders: folders(config).chain(files).collect(),
+        folders: folders.iter().cloned().chain(files).collect(),
         output: needs.output.map(|output| OutputFolder(output.to_owned())),
         log: audit_file(config).map(|log| LogPath(log.to_owned())),
         socket: needs.socket.map(|socket| SocketPath(socket.to_owned())),
@@ -275,9 +303,51 @@ impl ChildHandle for Started {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::{PermissionsExt as _, lchown, symlink};
     use std::time::Duration;
 
     use super::*;
+
+    #[test]
+    fn keeps_no_files_that_others_can_change() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |path: &str| folder.path().join(path);
+        for (name, mode) in [("own", 0o700), ("open", 0o777), ("linked", 0o700)] {
+            fs::create_dir_all(at(name).join("tools")).unwrap();
+            fs::set_permissions(at(name), Permissions::from_mode(mode)).unwrap();
+        }
+        fs::create_dir(at("victim")).unwrap();
+        for link in ["open/confined", "linked/confined", "open/log", "linked/log"] {
+            symlink(at("victim"), at(link)).unwrap();
+            if rustix::process::geteuid().is_root() {
+                lchown(at(link), Some(65_534), None).unwrap();
+            }
+        }
+        let is_root = rustix::process::geteuid().is_root();
+        for (name, cache, new_entries, log) in [
+            ("own", true, true, true),
+            ("new", true, true, true),
+            ("open", false, false, false),
+            ("open/new", false, false, false),
+            // A link of this user leads where this user wants.
+            ("linked", true, !is_root, false),
+        ] {
+            let own = OwnFiles::open(Some(at(name)), None, &Trust::new()).unwrap();
+            let found = (own.cache.is_some(), own.new_entries.is_some());
+            assert_eq!(found, (cache, new_entries), "{name}");
+            let own = OwnFiles::open(None, Some(&at(name).join("log")), &Trust::new());
+            assert_eq!(own.is_ok(), log, "{name}");
+        }
+        assert!(!at("open/new").exists());
+        assert_eq!(fs::read_dir(at("victim")).unwrap().count(), 0);
+        let text = "tools = [\"own/tools\", \"open/tools\", \"none\"]\n";
+        let config = Config::parse(text, "c.toml", folder.path()).unwrap();
+        let folders = folders(&config, &Trust::new()).into_iter();
+        let folders: Vec<_> = folders.map(|folder| folder.path).collect();
+        // What is missing may come, and is checked then.
+        assert_eq!(folders, [at("own/tools"), at("none")]);
+    }
 
     #[test]
     fn the_broker_is_asked_for_what_the_configuration_names_and_nothing_else() {
@@ -292,7 +362,10 @@ mod tests {
             files: vec!["token".into()],
             socket: Some(Path::new("socket")),
         };
-        let allowed = allowed(&config, &needs);
+        let of = |config: &Config, needs: &Needs<'_>| {
+            allowed(config, needs, &folders(config, &Trust::new()))
+        };
+        let allowed = of(&config, &needs);
         let folders = allowed.folders.iter();
         let folders = folders.map(|folder| (&*folder.path, folder.follows_links, folder.depth));
         let expected = [
@@ -310,7 +383,7 @@ mod tests {
         assert_eq!(allowed.variables, [EXPLICIT_CHECKS]);
         assert_eq!(allowed.time, Duration::from_secs(7));
         // A log on stdout needs nothing opened.
-        let allowed = super::allowed(&read("audit_file = \"-\"\n"), &Needs::default());
+        let allowed = of(&read("audit_file = \"-\"\n"), &Needs::default());
         assert!(allowed.folders.is_empty() && allowed.log.is_none());
     }
 }

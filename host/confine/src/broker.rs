@@ -67,7 +67,7 @@ pub struct LogPath(#[serde(with = "bytes")] pub PathBuf);
 pub struct SocketPath(#[serde(with = "bytes")] pub PathBuf);
 
 /// A folder, or a file, that the broker opens in.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct AllowedFolder {
     /// Its path.
     #[serde(with = "bytes")]

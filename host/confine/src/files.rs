@@ -1,13 +1,14 @@
 //! The Landlock rules of a process: which files it reads and writes, that it binds and
 //! connects no TCP socket, and that it signals nobody outside.
 
-use std::path::PathBuf;
+use std::os::fd::OwnedFd;
 
 use anyhow::Context as _;
 use landlock::{
-    ABI, Access as _, AccessFs, AccessNet, BitFlags, LandlockStatus, PathBeneath, PathFd, Ruleset,
+    ABI, Access as _, AccessFs, AccessNet, BitFlags, LandlockStatus, PathBeneath, Ruleset,
     RulesetAttr as _, RulesetCreatedAttr as _, RulesetStatus, Scope,
 };
+use rustix::fs::{FileType, fstat};
 
 use crate::{Profile, WallReport};
 
@@ -17,7 +18,8 @@ const NEWEST: ABI = ABI::V7;
 
 #[derive(Debug)]
 pub(crate) struct Rule {
-    pub(crate) path: PathBuf,
+    /// The file or folder, open.
+    pub(crate) place: OwnedFd,
     pub(crate) kind: Kind,
 }
 
@@ -42,8 +44,7 @@ impl Kind {
     }
 }
 
-/// Restricts the calling thread to the rules. A path that does not exist has no rule.
-/// Returns the kernel's version of Landlock; 0 is none.
+/// Restricts the calling thread to the rules. Returns the kernel's version of Landlock; 0 is none.
 pub(crate) fn restrict(
     rules: &[Rule],
     profile: Profile,
@@ -61,15 +62,12 @@ pub(crate) fn restrict(
             .scope(Scope::from_all(NEWEST))?
             .create()?;
         for rule in rules {
-            let Ok(place) = PathFd::new(&rule.path) else {
-                continue;
-            };
             let mut access = rule.kind.access() & handled;
-            if !rule.path.is_dir() {
+            if !FileType::from_raw_mode(fstat(&rule.place)?.st_mode).is_dir() {
                 access &= AccessFs::from_file(NEWEST);
             }
             if !access.is_empty() {
-                ruleset = ruleset.add_rule(PathBeneath::new(place, access))?;
+                ruleset = ruleset.add_rule(PathBeneath::new(&rule.place, access))?;
             }
         }
         Ok(ruleset.restrict_self()?)

@@ -16,9 +16,11 @@ pub mod broker;
 
 use std::ffi::OsStr;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use rustix::fs::{Mode, OFlags};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
 pub use descriptors::{close_inherited, note_inherited};
@@ -46,41 +48,50 @@ pub struct WallReport {
 }
 
 impl Wall {
-    /// Lets the process read a file, or a folder and everything below it.
+    /// Lets the process read a file, or a folder and everything below it, if it is there.
     #[must_use]
-    pub fn read(mut self, path: impl Into<PathBuf>) -> Self {
-        self.add(path.into(), files::Kind::Read);
-        self
+    pub fn read(self, path: impl AsRef<Path>) -> Self {
+        self.at(path.as_ref(), files::Kind::Read)
     }
 
-    /// Lets the process write an existing file.
+    /// Lets the process read an open folder and everything below it.
     #[must_use]
-    pub fn write_file(mut self, path: impl Into<PathBuf>) -> Self {
-        self.add(path.into(), files::Kind::WriteFile);
-        self
+    pub fn read_folder(self, folder: OwnedFd) -> Self {
+        self.add(folder, files::Kind::Read)
     }
 
-    /// Lets the process make, replace and remove files in a folder.
+    /// Lets the process write an open file, by its path too.
     #[must_use]
-    pub fn keep_files(mut self, folder: impl Into<PathBuf>) -> Self {
-        self.add(folder.into(), files::Kind::KeepFiles);
-        self
+    pub fn write_file(self, file: OwnedFd) -> Self {
+        self.add(file, files::Kind::WriteFile)
+    }
+
+    /// Lets the process make, replace and remove files in an open folder.
+    #[must_use]
+    pub fn keep_files(self, folder: OwnedFd) -> Self {
+        self.add(folder, files::Kind::KeepFiles)
     }
 
     /// Lets the process make new folders, and files in them, below a folder.
-    fn make_files(mut self, folder: impl Into<PathBuf>) -> Self {
-        self.add(folder.into(), files::Kind::MakeFiles);
-        self
+    fn make_files(self, folder: &Path) -> Self {
+        self.at(folder, files::Kind::MakeFiles)
     }
 
     /// Lets the process remove files in a folder.
-    fn remove_files(mut self, folder: impl Into<PathBuf>) -> Self {
-        self.add(folder.into(), files::Kind::RemoveFiles);
-        self
+    fn remove_files(self, folder: &Path) -> Self {
+        self.at(folder, files::Kind::RemoveFiles)
     }
 
-    fn add(&mut self, path: PathBuf, kind: files::Kind) {
-        self.rules.push(files::Rule { path, kind });
+    fn at(self, path: &Path, kind: files::Kind) -> Self {
+        match rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) {
+            Ok(place) => self.add(place, kind),
+            Err(_) => self,
+        }
+    }
+
+    fn add(mut self, place: OwnedFd, kind: files::Kind) -> Self {
+        self.rules.push(files::Rule { place, kind });
+        self
     }
 
     /// Confines the calling thread, and all threads and processes that it starts from

@@ -142,5 +142,6 @@ pub mod internal {
     pub use crate::text::suggest::nearest;
     pub use crate::tool::arguments::{BoundedValidator, Misfit, check_arguments};
     pub use crate::tool::audit::chain;
-    pub use crate::tool::audit::make_audit_log;
+    pub use crate::tool::audit::open_audit_log;
+    pub use crate::trust::own_folder;
 }

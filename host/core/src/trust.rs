@@ -4,11 +4,12 @@
 //! data, and may belong to anyone.
 //!
 //! Lives here: whom the operator trusts. `trust/walk.rs` checks each step of a path,
-//! `trust/error.rs` describes a step that fails, and `trust/accounts.rs` reads users
-//! and groups.
+//! `trust/error.rs` describes a step that fails, `trust/accounts.rs` reads users and
+//! groups, and `trust/own_folder.rs` opens what no other user writes.
 
 mod accounts;
 mod error;
+mod own_folder;
 #[cfg(test)]
 mod tests;
 mod walk;
@@ -20,6 +21,8 @@ use accounts::Accounts;
 use walk::PathWalk;
 
 pub use error::TrustError;
+pub(crate) use own_folder::is_ours_alone;
+pub use own_folder::own_folder;
 pub(crate) use walk::overflow_user;
 
 /// The users and groups who may change the files that the host trusts, besides root
@@ -54,7 +57,11 @@ impl Trust {
     }
 
     /// Checks a file or folder, which must exist. Returns its owner.
-    pub(crate) fn check(&self, path: &Path) -> Result<u32, TrustError> {
+    ///
+    /// # Errors
+    ///
+    /// If somebody else can change a step of its path, or a step cannot be read.
+    pub fn check(&self, path: &Path) -> Result<u32, TrustError> {
         let accounts = Accounts::read();
         PathWalk::new(self, &accounts).to(path, false)
     }
@@ -65,9 +72,14 @@ impl Trust {
             Some(parent) if parent != Path::new("") => parent,
             _ => Path::new("."),
         };
+        self.check_folder_of_new(parent)
+    }
+
+    /// Checks a folder in which something is made. A sticky folder such as `/tmp` keeps others
+    /// from replacing that.
+    fn check_folder_of_new(&self, folder: &Path) -> Result<(), TrustError> {
         let accounts = Accounts::read();
-        // A sticky folder such as `/tmp` keeps others from replacing the file.
-        PathWalk::new(self, &accounts).to(parent, true).map(drop)
+        PathWalk::new(self, &accounts).to(folder, true).map(drop)
     }
 
     /// Returns whether a user's files are trusted.

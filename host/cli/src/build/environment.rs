@@ -5,14 +5,15 @@
 //! program in their place. Each language's file installs and runs its compiler.
 
 use std::ffi::OsStr;
-use std::fs::{self, DirBuilder, File, TryLockError};
+use std::fs::{self, File, TryLockError};
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use skillhost::internal::sha256_hex;
+use skillhost::Trust;
+use skillhost::internal::{own_folder, sha256_hex};
 
 use super::Fault;
 use super::project::Project;
@@ -229,25 +230,14 @@ fn name(kind: &str, of: &[u8]) -> String {
 /// Opens a folder that only its owner can write, and makes it if there is none. Guards
 /// against: another user of the machine, who prepares a compiler there.
 fn private(folder: &Path) -> Result<File, Fault> {
-    let open = || {
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(folder)?;
-        let handle = File::open(folder)?;
-        let found = handle.metadata()?;
-        Ok((handle, found))
-    };
-    let (handle, found) = open().map_err(|error| unusable(folder, &error))?;
-    if found.uid() != rustix::process::geteuid().as_raw() || found.mode() & 0o022 != 0 {
-        return Err(Fault::missing(format!(
-            "cannot keep compilers in the folder `{}`: it must belong to the user who runs \
-             skillhost, and nobody else may write in it (mode 0700)",
+    let opened = own_folder(folder, &Trust::new());
+    opened.map(File::from).map_err(|error| {
+        Fault::missing(format!(
+            "cannot keep compilers in the folder `{}`: {error:#}",
             folder.display()
         ))
-        .fix(OTHER_CACHE));
-    }
-    Ok(handle)
+        .fix(OTHER_CACHE)
+    })
 }
 
 /// Removes the environments of projects that no longer exist, and shared ones that no

@@ -4,23 +4,22 @@
 //! another owner, or one that others may write, is not used.
 
 use std::ffi::OsStr;
-use std::fs::{self, File};
+use std::fs::File;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::{self, Read as _, Seek as _, Write as _};
 use std::os::fd::AsRawFd as _;
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use cap_std::ambient_authority;
 use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt as _};
 use rustix::fs::{FileType, Mode, OFlags};
 use wasmtime::component::Component;
 
 use crate::sandbox::engine::EpochEngine;
 use crate::tool::limits::Limits;
+use crate::trust::{Trust, is_ours_alone, own_folder};
 
 /// A cache: a folder, or one that is only read and one for new entries.
 #[derive(Debug)]
@@ -59,9 +58,14 @@ const FORMAT: u32 = 4;
 impl ComponentCache {
     /// Opens the cache in `folder`, which is made if it is missing. New entries go into
     /// the other folder, if there is one.
-    pub(crate) fn open(folder: &Path, new_entries: Option<&Path>) -> anyhow::Result<Self> {
+    pub(crate) fn open(
+        folder: &Path,
+        new_entries: Option<&Path>,
+        trust: &Trust,
+    ) -> anyhow::Result<Self> {
         let folders = new_entries.into_iter().chain([folder]);
-        let folders = folders.map(CacheFolder::open).collect::<Result<_, _>>()?;
+        let folders = folders.map(|folder| CacheFolder::open(folder, trust));
+        let folders = folders.collect::<Result<_, _>>()?;
         Ok(Self { folders })
     }
 
@@ -116,23 +120,11 @@ impl ComponentCache {
 }
 
 impl CacheFolder {
-    fn open(folder: &Path) -> anyhow::Result<Self> {
-        if !folder.is_dir() {
-            fs::DirBuilder::new()
-                .recursive(true)
-                .mode(0o700)
-                .create(folder)
-                .with_context(|| format!("cannot make the cache folder `{}`", folder.display()))?;
-        }
-        let handle = Dir::open_ambient_dir(folder, ambient_authority())
-            .with_context(|| format!("cannot open the cache folder `{}`", folder.display()))?;
-        if !is_ours_alone(&rustix::fs::fstat(&handle)?) {
-            bail!(
-                "the cache folder `{}` is not used: it must belong to the user who runs skillhost, \
-                 and nobody else may write in it (mode 0700)",
-                folder.display()
-            );
-        }
+    fn open(folder: &Path, trust: &Trust) -> anyhow::Result<Self> {
+        let opened = own_folder(folder, trust);
+        let opened = opened
+            .with_context(|| format!("the cache folder `{}` is not used", folder.display()))?;
+        let handle = Dir::from_std_file(opened.into());
         let folder = Self {
             handle,
             path: folder.to_owned(),
@@ -358,10 +350,6 @@ fn read_body(file: &mut File, length: u64) -> anyhow::Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(usize::try_from(length)?);
     file.take(length).read_to_end(&mut bytes)?;
     Ok(bytes)
-}
-
-fn is_ours_alone(found: &rustix::fs::Stat) -> bool {
-    found.st_uid == rustix::process::geteuid().as_raw() && found.st_mode & 0o022 == 0
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ use crate::sandbox::{Sandbox, is_granted};
 use crate::text::digest::sha256_hex;
 use crate::tool::Definition;
 use crate::tool::limits::{CompileLimits, Limits, Load};
+use crate::trust::Trust;
 
 /// The facts about a component.
 #[derive(Debug, Clone)]
@@ -151,7 +152,7 @@ impl Inspector {
         let bytes = read(&self.component)?;
         let limits = Limits::default();
         let cache = self.cache.as_deref().and_then(|folder| {
-            ComponentCache::open(folder, None)
+            ComponentCache::open(folder, None, &Trust::new())
                 .inspect_err(|error| tracing::warn!("{error:#}"))
                 .ok()
         });

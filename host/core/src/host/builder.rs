@@ -348,7 +348,7 @@ impl HostBuilder {
         let catalog = Arc::new(catalog.hard_links(self.defaults.hard_links));
         let mut problems = Vec::new();
         let cache = self.cache.as_deref().and_then(|folder| {
-            ComponentCache::open(folder, self.new_cache_entries.as_deref())
+            ComponentCache::open(folder, self.new_cache_entries.as_deref(), &self.trust)
                 .inspect_err(|error| problems.push(format!("{error:#}")))
                 .ok()
         });

@@ -7,7 +7,6 @@ mod checkpoint;
 mod digest;
 mod end;
 mod log_file;
-mod make;
 mod record;
 
 use std::io::{self, Write as _};
@@ -26,11 +25,11 @@ use crate::tool::script::ScriptLog;
 use crate::tool::{CallError, CallOutcome, Caller, Output, Stop};
 use crate::trust::Trust;
 use digest::DigestKey;
-use log_file::LogFile;
+use log_file::{LogFile, cannot_use};
 use record::{EventRecord, LONGEST, Record, to_json, truncate};
 
 pub use checkpoint::CheckpointSigner;
-pub use make::make_audit_log;
+pub use log_file::open_audit_log;
 
 /// The path that stands for standard error.
 pub(crate) const STDERR: &str = "-";
@@ -116,8 +115,7 @@ impl Audit {
         let destination = match path == Path::new(STDERR) {
             true => Destination::Stderr,
             false => Destination::File(Mutex::new(SignedLog {
-                file: LogFile::open(path, trust)
-                    .with_context(|| format!("cannot use the audit log `{}`", path.display()))?,
+                file: LogFile::open(path, trust).with_context(|| cannot_use(path))?,
                 signer,
                 unsigned: 0,
                 due: None,

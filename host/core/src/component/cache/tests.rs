@@ -1,7 +1,7 @@
 //! The cache of compiled code by itself.
 
 use super::*;
-use std::fs::{FileTimes, Permissions};
+use std::fs::{self, FileTimes, Permissions};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::time::SystemTime;
 
@@ -9,7 +9,7 @@ use rustix::fs::CWD;
 
 fn cache() -> (tempfile::TempDir, ComponentCache) {
     let folder = tempfile::tempdir().unwrap();
-    let cache = ComponentCache::open(&folder.path().join("cache"), None).unwrap();
+    let cache = ComponentCache::open(&folder.path().join("cache"), None, &Trust::new()).unwrap();
     (folder, cache)
 }
 
@@ -110,7 +110,7 @@ fn what_a_process_left_unfinished_and_what_nothing_has_read_is_removed() {
         let times = FileTimes::new().set_modified(ago(written));
         file.set_times(times.set_accessed(ago(read))).unwrap();
     }
-    ComponentCache::open(&path, None).unwrap();
+    ComponentCache::open(&path, None, &Trust::new()).unwrap();
     let left = fs::read_dir(&path).unwrap();
     let mut left: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();
     left.sort();
@@ -149,7 +149,10 @@ fn does_not_use_a_file_or_folder_that_others_may_write() {
     let cache = folder.path().join("cache");
     for mode in [0o777, 0o770, 0o720, 0o702] {
         fs::set_permissions(&cache, Permissions::from_mode(mode)).unwrap();
-        assert!(ComponentCache::open(&cache, None).is_err(), "{mode:o}");
+        assert!(
+            ComponentCache::open(&cache, None, &Trust::new()).is_err(),
+            "{mode:o}"
+        );
     }
 }
 
@@ -157,7 +160,8 @@ fn does_not_use_a_file_or_folder_that_others_may_write() {
 fn writes_new_entries_into_a_folder_that_only_those_read_who_name_it() {
     let (folder, cache) = cache();
     let path = |name: &str| folder.path().join(name);
-    let other = || ComponentCache::open(&path("cache"), Some(&path("cache/new"))).unwrap();
+    let open = |new: &Path| ComponentCache::open(&path("cache"), Some(new), &Trust::new());
+    let other = || open(&path("cache/new")).unwrap();
     other().put_definitions(&key(), b"new".to_vec());
     assert_eq!(cache.definitions(&key()), None);
     assert_eq!(other().definitions(&key()).unwrap(), b"new");

@@ -54,14 +54,7 @@ impl LogFile {
     /// Opens a log for appending. Reads its end, so that the next record goes on with its
     /// chain, and closes a record that is torn.
     pub(super) fn open(path: &Path, trust: &Trust) -> anyhow::Result<Self> {
-        trust.check_parent(path)?;
-        let folder = match path.parent() {
-            Some(parent) if parent != Path::new("") => parent,
-            _ => Path::new("."),
-        };
-        let name = path.file_name().context("it is not a regular file")?;
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let folder = rustix::fs::open(folder, flags, Mode::empty())?;
+        let (folder, name) = open_folder(path, trust)?;
         let (file, identity) = open_file(&folder, name, trust)?;
         let mut log = Self {
             folder,
@@ -277,6 +270,38 @@ fn lock(file: &File, time: Duration) -> io::Result<()> {
             locked => return Ok(locked?),
         }
     }
+}
+
+/// Opens the file of an audit log, or makes it for its owner alone, before this process
+/// confines itself: it makes no file later.
+///
+/// # Errors
+///
+/// If others can change it, or the system refuses.
+pub fn open_audit_log(path: &Path, trust: &Trust) -> anyhow::Result<OwnedFd> {
+    let open = || -> anyhow::Result<OwnedFd> {
+        let (folder, name) = open_folder(path, trust)?;
+        let (file, _) = open_file(&folder, name, trust)?;
+        Ok(file.into())
+    };
+    open().with_context(|| cannot_use(path))
+}
+
+/// Returns what is said of a log that cannot be used.
+pub(super) fn cannot_use(path: &Path) -> String {
+    format!("cannot use the audit log `{}`", path.display())
+}
+
+/// Checks and opens the folder of a log. Returns the log's name in it.
+fn open_folder<'p>(path: &'p Path, trust: &Trust) -> anyhow::Result<(OwnedFd, &'p OsStr)> {
+    trust.check_parent(path)?;
+    let folder = match path.parent() {
+        Some(parent) if parent != Path::new("") => parent,
+        _ => Path::new("."),
+    };
+    let name = path.file_name().context("it is not a regular file")?;
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok((rustix::fs::open(folder, flags, Mode::empty())?, name))
 }
 
 /// Opens a log by its name in its folder, or makes it. It must belong to the user

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 use crate::field::{Ending, Field};
 use crate::ground::{VARIABLE, call};
-use crate::program::CHILD;
+use crate::program::{CHILD, NETWORK};
 use crate::table::TABLE;
 
 /// Attempts that a machine may refuse to everybody, or has no such thing for: at most this
@@ -18,6 +18,21 @@ const FEW: usize = 44;
 
 /// What a process may do that reads a stranger's component.
 const KEPT_BY_CHILD: [&str; 1] = ["keeps looking at its own limit"];
+
+/// What a process may do that fetches from the network: to resolve names and to connect. The
+/// sockets of Unix here were open before; it can make none.
+const KEPT_BY_NETWORK: [&str; 10] = [
+    "keeps writing to a connection",
+    "keeps looking at its own limit",
+    "read /etc/hosts",
+    "make a TCP socket",
+    "make a TCP socket of IPv6",
+    "make a UDP socket",
+    "connect over TCP",
+    "connect a socket that is open",
+    "connect a connection elsewhere",
+    "send a datagram through a socket that is open",
+];
 
 /// What the broker may do besides opening and starting: to write in the folders that it was
 /// told of, and whatever the program needs that it starts, which is confined further.
@@ -145,7 +160,7 @@ const FATAL: [&str; 57] = [
 ];
 
 /// The tests, and what each does.
-const TESTS: [(&str, fn()); 5] = [
+const TESTS: [(&str, fn()); 6] = [
     (
         "serving::reaches_nothing_but_its_own_files",
         serving_is_confined,
@@ -155,6 +170,10 @@ const TESTS: [(&str, fn()); 5] = [
         serving_is_not_confined,
     ),
     ("child::reaches_nothing", child_is_confined),
+    (
+        "network::connects_and_reaches_no_file_and_no_process",
+        network_is_confined,
+    ),
     (
         "broker::writes_in_its_folders_alone_and_reaches_no_network",
         broker_is_confined,
@@ -243,6 +262,18 @@ fn child_is_confined() {
     fatal_ones_ended_the_process(&ends);
     assert_eq!(field.state(), before);
     field.reached_nobody();
+}
+
+fn network_is_confined() {
+    let field = Field::make();
+    let before = field.state();
+    let ends = field.try_all(&[CHILD, NETWORK]);
+    for (attempt, end) in TABLE.iter().zip(&ends) {
+        let is_kept = KEPT_BY_NETWORK.contains(&attempt.name);
+        assert_eq!(end.is_refused(), !is_kept, "{}: {end:?}", attempt.name);
+    }
+    fatal_ones_ended_the_process(&ends);
+    assert_eq!(field.state(), before);
 }
 
 fn broker_is_confined() {

@@ -8,8 +8,11 @@ use skillhost::{CallEnd, Observer};
 use crate::ground::Ground;
 
 /// The first argument of a process that is confined as one that reads a stranger's
-/// component, or as far as the second says.
+/// component, or, if the second says so, as one that fetches from the network.
 pub(crate) const CHILD: &str = "--attempts-of-a-child";
+
+/// The second argument for the latter.
+pub(crate) const NETWORK: &str = "network";
 
 pub(crate) fn run(ground: Ground) -> ExitCode {
     let mut arguments = std::env::args().skip(1);
@@ -24,8 +27,11 @@ pub(crate) fn run(ground: Ground) -> ExitCode {
         };
         return skillhost_cli::run(Some(Arc::new(intruder)));
     }
-    let is_confined = arguments.next().as_deref() != Some("off");
-    if is_confined && let Err(error) = skillhost_confine::confine_child() {
+    let confined = match arguments.next().as_deref() {
+        Some(NETWORK) => skillhost_confine::confine_network(),
+        _ => skillhost_confine::confine_child(),
+    };
+    if let Err(error) = confined {
         eprintln!("{error:#}");
         return ExitCode::FAILURE;
     }

@@ -21,8 +21,9 @@ use serde_json::{Value, json};
 
 use super::program::ServerProcess;
 use super::wait_until;
-use crate::support::certificates::write_private;
+use crate::support::certificates::{Authority, write_pair, write_private};
 use crate::support::http::{Answer, Client, Request};
+use crate::support::process::Process;
 use crate::support::program::Program;
 use crate::support::watchdog::join;
 use issuer::{Reply, SigningKey, TestIssuer, keys, now};
@@ -436,4 +437,59 @@ fn keys_in_a_file_need_no_process() {
     let line = "jwks_file = \"keys.json\"";
     let server = serve(&program, "https://login.example.com", line);
     assert!(fetching(&server).is_empty());
+}
+
+#[test]
+fn fetching_process_is_confined_and_still_fetches() {
+    let key = SigningKey::new("one");
+    let issuer = TestIssuer::start(Reply::Keys(keys(&[&key])));
+    let program = Program::new();
+    // A name, which the C library looks up.
+    let url = format!("http://localhost:{}", issuer.address.port());
+    let server = serve(&program, &url, &format!("jwks_url = \"{url}/keys\""));
+    let token = key.token(&url, "skills:read");
+    wait_until("the keys are not fetched", || {
+        read(&server, "a", &token).status == 200
+    });
+    let fetching = fetching(&server);
+    assert_eq!(fetching.len(), 1);
+    let status = of_process(fetching[0], "status");
+    for line in [
+        "NoNewPrivs:\t1",
+        "Seccomp:\t2",
+        "CapPrm:\t0000000000000000",
+        "CapEff:\t0000000000000000",
+    ] {
+        assert!(status.contains(&format!("\n{line}\n")), "{line}: {status}");
+    }
+}
+
+#[test]
+fn confined_process_speaks_tls_to_issuers() {
+    // An issuer whose certificate no authority has signed: it is read, and refused.
+    let peer = Program::new();
+    peer.write("skills/a/SKILL.md", "# A\n");
+    write_pair(&peer, "server", &Authority::new().of_server());
+    let options = [
+        "--skills",
+        "skills",
+        "--tls-cert",
+        "server.crt",
+        "--tls-key",
+        "server.key",
+    ];
+    let start = [&["serve", "--http", "localhost:0"], &options[..]].concat();
+    let mut issuer = Process::start(&mut peer.command(&start));
+    let address = issuer.first_line();
+    let url = address.strip_suffix("/mcp").unwrap();
+    let program = Program::new();
+    let mut server = serve(&program, url, &format!("jwks_url = \"{url}/keys\""));
+    let token = SigningKey::new("one").token(url, "skills:read");
+    assert_eq!(read(&server, "a", &token).status, 401);
+    server.signal();
+    assert_eq!(server.wait(), Some(0));
+    let mut log = String::new();
+    let stderr = server.child.stderr.as_mut().unwrap();
+    stderr.read_to_string(&mut log).unwrap();
+    assert!(log.contains("UnknownIssuer"), "{log}");
 }

@@ -98,7 +98,8 @@ pub fn run(observer: Option<Arc<dyn Observer>>) -> ExitCode {
         skillhost_confine::ignore_end_of_server();
         // It starts before the wall of the server, which has them too until then.
         skillhost_confine::close_inherited();
-        return child_task(skillhost_identity::fetch_keys());
+        let confined = skillhost_confine::confine_network();
+        return child_task(confined.and_then(|()| skillhost_identity::fetch_keys()));
     }
     if first == skillhost_confine::broker::ARGUMENT {
         skillhost_confine::ignore_end_of_server();

@@ -1,5 +1,6 @@
 //! The Landlock rules of a process: which files it reads and writes, that it binds and
-//! connects no TCP socket, and that it signals nobody outside.
+//! connects no TCP socket, except one that fetches from the network, and that it signals
+//! nobody outside.
 
 use std::os::fd::OwnedFd;
 
@@ -53,12 +54,16 @@ pub(crate) fn restrict(
     let handled = match profile {
         // It opens what the operator's folders lead to by now, and starts programs.
         Profile::Broker => AccessFs::from_write(NEWEST),
-        Profile::Serving | Profile::Child => AccessFs::from_all(NEWEST),
+        Profile::Serving | Profile::Child | Profile::Network => AccessFs::from_all(NEWEST),
+    };
+    let network = match profile {
+        Profile::Network => AccessNet::BindTcp.into(),
+        Profile::Serving | Profile::Child | Profile::Broker => AccessNet::from_all(NEWEST),
     };
     let set_up = || -> anyhow::Result<_> {
         let mut ruleset = Ruleset::default()
             .handle_access(handled)?
-            .handle_access(AccessNet::from_all(NEWEST))?
+            .handle_access(network)?
             .scope(Scope::from_all(NEWEST))?
             .create()?;
         for rule in rules {

@@ -26,6 +26,8 @@ pub enum Profile {
     Broker,
     /// One that reads a stranger's component, and does nothing else.
     Child,
+    /// One that fetches from the network.
+    Network,
 }
 
 /// What every process needs: memory, threads, time, and files that are open.
@@ -174,6 +176,43 @@ const BROKER: &[c_long] = &[
     libc::SYS_unlinkat,
     libc::SYS_wait4,
     libc::SYS_waitid,
+];
+
+/// What a process needs besides that fetches from the network: connections, and what the C
+/// library asks to resolve a name.
+const NETWORK: &[c_long] = &[
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_poll,
+    libc::SYS_connect,
+    libc::SYS_getpeername,
+    libc::SYS_getsockname,
+    libc::SYS_getsockopt,
+    libc::SYS_newfstatat,
+    libc::SYS_ppoll,
+    libc::SYS_pread64,
+    libc::SYS_recvfrom,
+    libc::SYS_recvmsg,
+    libc::SYS_shutdown,
+    libc::SYS_statx,
+    libc::SYS_uname,
+];
+
+/// The sockets that such a process makes, by their kind and protocol: TCP, and UDP for names.
+/// Others reach processes of this machine, or rare parts of the kernel.
+const SOCKETS: [(i32, i32); 4] = [
+    (libc::SOCK_STREAM, 0),
+    (libc::SOCK_STREAM, libc::IPPROTO_TCP),
+    (libc::SOCK_DGRAM, 0),
+    (libc::SOCK_DGRAM, libc::IPPROTO_UDP),
+];
+
+/// The options of its sockets: times, small packets at once, and errors of name servers.
+const SOCKET_OPTIONS: [(i32, i32); 5] = [
+    (libc::SOL_SOCKET, libc::SO_RCVTIMEO),
+    (libc::SOL_SOCKET, libc::SO_SNDTIMEO),
+    (libc::IPPROTO_TCP, libc::TCP_NODELAY),
+    (libc::IPPROTO_IP, libc::IP_RECVERR),
+    (libc::IPPROTO_IPV6, libc::IPV6_RECVERR),
 ];
 
 /// Calls that no program of this kind makes. Each has been a way to take over kernels.
@@ -369,19 +408,49 @@ fn rules(profile: Profile, landlock: i32) -> anyhow::Result<Rules> {
             let stream = libc::SOCK_STREAM.cast_unsigned().into();
             let stream = [(0, Dword, Eq, 1), (1, Dword, MaskedEq(0xf), stream)];
             rules.allow_if(libc::SYS_socketpair, &stream)?;
-            let no_delay = [
-                (1, Dword, Eq, libc::IPPROTO_TCP.cast_unsigned().into()),
-                (2, Dword, Eq, libc::TCP_NODELAY.cast_unsigned().into()),
-            ];
-            rules.allow_if(libc::SYS_setsockopt, &no_delay)?;
+            allow_socket_option(&mut rules, libc::IPPROTO_TCP, libc::TCP_NODELAY)?;
             rules.allow_if(
                 libc::SYS_setpriority,
                 &[(0, Dword, Eq, 0), (1, Dword, Eq, 0)],
             )?;
         }
         Profile::Child => allow_own_threads(&mut rules)?,
+        Profile::Network => {
+            rules.allow(NETWORK);
+            allow_descriptors(&mut rules)?;
+            allow_own_threads(&mut rules)?;
+            let changing = libc::O_ACCMODE | libc::O_CREAT | libc::O_TRUNC;
+            for (call, place) in OPENING {
+                let reads = MaskedEq(changing.cast_unsigned().into());
+                let read_only = libc::O_RDONLY.cast_unsigned().into();
+                rules.allow_if(*call, &[(*place, Dword, reads, read_only)])?;
+            }
+            // Its names are asked for by several messages at once.
+            rules.allow_if(libc::SYS_sendmmsg, &[(3, Dword, NO_FAST_OPEN, 0)])?;
+            for (level, option) in SOCKET_OPTIONS {
+                allow_socket_option(&mut rules, level, option)?;
+            }
+            for family in [libc::AF_INET, libc::AF_INET6] {
+                for (kind, protocol) in SOCKETS {
+                    let socket = [
+                        (0, Dword, Eq, family.cast_unsigned().into()),
+                        (1, Dword, MaskedEq(0xf), kind.cast_unsigned().into()),
+                        (2, Dword, Eq, protocol.cast_unsigned().into()),
+                    ];
+                    rules.allow_if(libc::SYS_socket, &socket)?;
+                }
+            }
+        }
     }
     Ok(rules)
+}
+
+fn allow_socket_option(rules: &mut Rules, level: i32, option: i32) -> anyhow::Result<()> {
+    let one = [
+        (1, Dword, Eq, level.cast_unsigned().into()),
+        (2, Dword, Eq, option.cast_unsigned().into()),
+    ];
+    rules.allow_if(libc::SYS_setsockopt, &one)
 }
 
 fn allow_options(rules: &mut Rules, options: &[i32]) -> anyhow::Result<()> {
@@ -401,11 +470,12 @@ fn allow_descriptors(rules: &mut Rules) -> anyhow::Result<()> {
         let command = u64::from(command.cast_unsigned());
         rules.allow_if(libc::SYS_fcntl, &[(1, Dword, Eq, command)])?;
     }
-    // A listener that is shut down could connect by this flag.
-    let fast_open = || MaskedEq(u64::from(libc::MSG_FASTOPEN.cast_unsigned()));
-    rules.allow_if(libc::SYS_sendto, &[(3, Dword, fast_open(), 0)])?;
-    rules.allow_if(libc::SYS_sendmsg, &[(2, Dword, fast_open(), 0)])
+    rules.allow_if(libc::SYS_sendto, &[(3, Dword, NO_FAST_OPEN, 0)])?;
+    rules.allow_if(libc::SYS_sendmsg, &[(2, Dword, NO_FAST_OPEN, 0)])
 }
+
+/// The flag by which a listener that is shut down could connect.
+const NO_FAST_OPEN: SeccompCmpOp = MaskedEq(libc::MSG_FASTOPEN as u64);
 
 /// Allows threads of this process, signals to them, and a look at its limits.
 fn allow_own_threads(rules: &mut Rules) -> anyhow::Result<()> {

@@ -103,21 +103,26 @@ impl Wall {
     /// report.
     pub fn raise(&self, profile: Profile) -> anyhow::Result<WallReport> {
         let mut report = WallReport::default();
-        drop_capabilities(&mut report);
+        drop_capabilities(profile, &mut report);
         let landlock = files::restrict(&self.rules, profile, &mut report)?;
         filter::install(profile, landlock, &mut report)?;
         Ok(report)
     }
 }
 
-/// Drops all capabilities but those by which root opens files of other users: roots, the
-/// audit log and the output folder may be theirs. The rules for files bound what they can
-/// be used for.
-fn drop_capabilities(report: &mut WallReport) {
+/// Drops all capabilities. Those that open the operator's files keep the ones by which root
+/// opens files of other users: roots, the audit log and the output folder may be theirs. The
+/// rules for files bound what they can be used for.
+fn drop_capabilities(profile: Profile, report: &mut WallReport) {
     let drop = || -> rustix::io::Result<bool> {
         let have = rustix::thread::capabilities(None)?;
         let any = !have.permitted.is_empty();
-        let of_files = CapabilitySet::DAC_READ_SEARCH | CapabilitySet::DAC_OVERRIDE;
+        let of_files = match profile {
+            Profile::Serving | Profile::Broker => {
+                CapabilitySet::DAC_READ_SEARCH | CapabilitySet::DAC_OVERRIDE
+            }
+            Profile::Child | Profile::Network => CapabilitySet::empty(),
+        };
         let keep = have.effective & of_files;
         let kept = CapabilitySets {
             effective: keep,
@@ -145,6 +150,44 @@ fn drop_capabilities(report: &mut WallReport) {
 /// If a part that this kernel has cannot be set up.
 pub fn confine_child() -> anyhow::Result<()> {
     let report = Wall::default().raise(Profile::Child);
+    report.map(drop).context("cannot confine this process")
+}
+
+/// The files by which the C library finds the address of a name. The folders have the libraries
+/// that some versions of it load for that.
+const RESOLVER_FILES: [&str; 10] = [
+    "/etc/gai.conf",
+    "/etc/host.conf",
+    "/etc/hosts",
+    "/etc/ld.so.cache",
+    "/etc/nsswitch.conf",
+    RESOLVER,
+    "/lib",
+    "/lib64",
+    "/usr/lib",
+    "/usr/lib64",
+];
+
+/// The file with the addresses of name servers.
+const RESOLVER: &str = "/etc/resolv.conf";
+
+/// Confines a process that fetches from the network and answers on stdout: it makes connections
+/// over TCP, resolves names, and reads the files for that. It listens nowhere, reaches no Unix
+/// socket, opens no other file and starts nothing. Parts that the kernel lacks are left out: the
+/// process that started it has said so.
+///
+/// # Errors
+///
+/// If a part that this kernel has cannot be set up.
+pub fn confine_network() -> anyhow::Result<()> {
+    let mut wall = RESOLVER_FILES.into_iter().fold(Wall::default(), Wall::read);
+    // Whoever keeps it elsewhere puts new files into its place there.
+    let real = Path::new(RESOLVER).canonicalize();
+    let folder = real.as_ref().ok().and_then(|real| real.parent());
+    if let Some(folder) = folder.filter(|folder| *folder != Path::new("/etc")) {
+        wall = wall.read(folder);
+    }
+    let report = wall.raise(Profile::Network);
     report.map(drop).context("cannot confine this process")
 }
 

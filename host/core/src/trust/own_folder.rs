@@ -104,6 +104,10 @@ mod tests {
                 "{name}"
             );
         }
+        // Others can put another folder into its place.
+        fs::create_dir(at("open/there")).unwrap();
+        set("open/there", 0o700);
+        assert!(own_folder(&at("open/there"), &Trust::new()).is_err());
         // What somebody has put there before is not followed.
         symlink(at("own"), at("sticky/link")).unwrap();
         set("own", 0o777);

@@ -25,6 +25,7 @@ use crate::support::folders::Folders;
 use crate::support::mcp::{Client, NEWEST, session};
 use crate::support::process::Process;
 use crate::support::program::{Program, command, finish, run_unprivileged};
+use crate::support::watchdog::wait_until;
 use crate::support::{again, is_again};
 
 /// The longest wait for anything.
@@ -324,20 +325,12 @@ fn a_confined_process_keeps_nothing_that_its_starter_left_open() {
                 files.any(|file| file.is_ok_and(|file| file == secret))
             };
             // A process that has just been started closes it in a moment.
-            wait_for(&format!("end of it in {arguments:?}"), || has() == is_open);
+            wait_until(&format!("no end of it in {arguments:?}"), || {
+                has() == is_open
+            });
         }
         server.signal(Signal::TERM);
         assert!(server.wait().success());
-    }
-}
-
-/// Waits for what comes by itself, in bounded time.
-#[track_caller]
-fn wait_for(what: &str, mut has_come: impl FnMut() -> bool) {
-    let until = Instant::now() + PATIENCE;
-    while !has_come() {
-        assert!(Instant::now() < until, "there is no {what}");
-        thread::sleep(Duration::from_millis(2));
     }
 }
 
@@ -345,7 +338,7 @@ fn wait_for(what: &str, mut has_come: impl FnMut() -> bool) {
 #[track_caller]
 fn wait_for_the_wall_of(process: u32, whose: &str) {
     let has = |line: &str, value: &str| of_threads(process, line).iter().all(|it| it == value);
-    wait_for(&format!("wall of {whose}"), || has("Seccomp", "2"));
+    wait_until(&format!("no wall of {whose}"), || has("Seccomp", "2"));
     assert!(has("NoNewPrivs", "1"), "{whose}");
     for kept in of_threads(process, "CapEff") {
         let kept = u64::from_str_radix(&kept, 16).unwrap();
@@ -370,7 +363,7 @@ fn what_reads_a_strangers_component_is_confined_limited_and_ends_with_its_parent
             let line = limits.lines().find_map(|line| line.strip_prefix(of));
             line?.split_whitespace().next()?.parse().ok()
         };
-        wait_for(&format!("limit of files of {task}"), || {
+        wait_until(&format!("no limit of files of {task}"), || {
             limit("Max file size") == Some(0)
         });
         assert!(limit("Max address space").is_some(), "{task}");

@@ -178,8 +178,8 @@ const BROKER: &[c_long] = &[
     libc::SYS_waitid,
 ];
 
-/// What a process needs besides that fetches from the network: connections, and what the C
-/// library asks to resolve a name.
+/// The further system calls of a process that uses the network: those for connections, and
+/// those with which the C library resolves names.
 const NETWORK: &[c_long] = &[
     #[cfg(target_arch = "x86_64")]
     libc::SYS_poll,

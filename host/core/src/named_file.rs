@@ -15,7 +15,7 @@ use rustix::fs::{Mode, OFlags};
 
 use crate::delegate::opened_or_asked;
 
-/// How a file is opened before its kind is known: a FIFO must not wait for a writer, and a
+/// The flags for a file of unknown kind: opening a FIFO must not wait for a writer, and a
 /// terminal must not become this process's own.
 pub const UNKNOWN_KIND: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY);
 

@@ -76,8 +76,8 @@ pub(super) fn put(
     Ok(file)
 }
 
-/// What the project's own configuration grants to component files. Default: nothing, because
-/// there is no configuration; the host says what is wrong with one.
+/// The grants of the project's own configuration to component files. Default: none. A
+/// configuration that cannot be read is reported by the host.
 #[derive(Default)]
 struct ProjectGrants {
     /// The files' names, each with its line. `None` if there is no configuration.

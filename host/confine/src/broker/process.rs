@@ -39,13 +39,13 @@ const PATIENCE: Timespec = Timespec {
 /// The time that a child has beyond its own: the process that asked says so first.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// How a step of a path is opened.
+/// The flags with which each step of a path is opened.
 const STEP: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// How a folder is opened to make something in it.
 const FOLDER: OFlags = STEP.union(OFlags::DIRECTORY);
 
-/// What may be asked of a watch.
+/// The events that may be watched for.
 const EVENTS: WatchFlags = WatchFlags::ALL_EVENTS.union(WatchFlags::ONLYDIR);
 
 /// Runs the broker: answers requests on stdin until the other side is closed.
@@ -127,7 +127,7 @@ fn open_below(place: OwnedFd, below: &Path) -> io::Result<OwnedFd> {
         })
 }
 
-/// What tells a file from all others.
+/// The attributes that identify a file.
 #[derive(PartialEq, Eq)]
 struct Identity {
     kind: FileType,

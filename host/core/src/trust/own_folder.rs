@@ -11,8 +11,8 @@ use rustix::io::Errno;
 
 use super::Trust;
 
-/// How a step is opened before it is known whose it is: without rights, which a confined
-/// process needs none for.
+/// The flags for a step whose owner is not known yet. `PATH` needs no right that a confined
+/// process lacks.
 const STEP: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
 /// Opens a folder that nobody else can write or replace. Makes it, and those above it, for this

@@ -2,14 +2,16 @@
 
 use std::fs;
 use std::io::Write as _;
+use std::path::PathBuf;
 use std::process::Stdio;
 
 use serde_json::{Value, json};
-use skillhost::{Grant, Host};
+use skillhost::{Grant, Host, HostBuilder};
 
 use super::folder;
 use crate::support::mcp::server;
 use crate::support::process::Process;
+use crate::support::program::Program;
 use crate::support::session::Session;
 use crate::support::{guests, watchdog};
 
@@ -21,25 +23,46 @@ fn names(session: &mut Session) -> Vec<String> {
         .collect()
 }
 
+/// A folder with a component that is compiled once [`Cold::go`] is called.
+struct Cold(Program);
+
+impl Cold {
+    fn new() -> Self {
+        let program = folder("");
+        let this = Self(program);
+        let compiler = format!(
+            "while ! [ -e {} ]; do /bin/sleep 0.02; done; exec {} \"$@\"",
+            this.path("go").display(),
+            env!("CARGO_BIN_EXE_skillhost")
+        );
+        this.0.script("compiler", &compiler);
+        fs::create_dir(this.path("tools")).unwrap();
+        fs::copy(guests().join("count_lines.wasm"), this.path("tools/n.wasm")).unwrap();
+        this
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.folder.path().join(name)
+    }
+
+    fn builder(&self) -> HostBuilder {
+        Host::builder()
+            .skills(self.path("skills"))
+            .tools(self.path("tools"))
+            .grant("n.wasm", Grant::new().skills(["*"]).unwrap())
+            .cache(self.path("cache"))
+            .compiler(self.path("compiler"))
+    }
+
+    fn go(&self) {
+        fs::write(self.path("go"), "").unwrap();
+    }
+}
+
 #[test]
 fn serves_compiled_tools_while_others_compile() {
-    let program = folder("");
-    let path = |name: &str| program.folder.path().join(name);
-    let compiler = format!(
-        "while ! [ -e {} ]; do /bin/sleep 0.02; done; exec {} \"$@\"",
-        path("go").display(),
-        env!("CARGO_BIN_EXE_skillhost")
-    );
-    program.script("compiler", &compiler);
-    fs::create_dir(path("tools")).unwrap();
-    fs::copy(guests().join("count_lines.wasm"), path("tools/n.wasm")).unwrap();
-    let builder = Host::builder()
-        .skills(path("skills"))
-        .tools(path("tools"))
-        .grant("n.wasm", Grant::new().skills(["*"]).unwrap())
-        .cache(path("cache"))
-        .compiler(path("compiler"));
-    let mut session = Session::open_while_loading(builder);
+    let cold = Cold::new();
+    let mut session = Session::open_while_loading(cold.builder());
     let built_in = names(&mut session);
     assert!(built_in.contains(&"read_skill".to_owned()), "{built_in:?}");
     assert!(!built_in.contains(&"count_lines".to_owned()));
@@ -55,7 +78,7 @@ fn serves_compiled_tools_while_others_compile() {
         session.begin("tools/call", count),
         session.begin("tools/call", json!({"name": "none", "arguments": {}})),
     );
-    fs::write(path("go"), "").unwrap();
+    cold.go();
     let (mut counted, mut unknown, mut changed) = (Value::Null, Value::Null, false);
     while counted.is_null() || unknown.is_null() || !changed {
         let message = session.next();
@@ -69,6 +92,23 @@ fn serves_compiled_tools_while_others_compile() {
     assert_eq!(counted["result"]["isError"], false, "{counted}");
     assert_eq!(unknown["error"]["code"], -32602, "{unknown}");
     assert!(names(&mut session).contains(&"count_lines".to_owned()));
+}
+
+#[test]
+fn lists_nothing_before_required_components() {
+    let cold = Cold::new();
+    let mut session = Session::open_while_loading(cold.builder().require_components(true));
+    let listing = session.begin("tools/list", json!({}));
+    // Whatever needs no tool is answered.
+    session.ask("server/discover", json!({})).unwrap();
+    cold.go();
+    let listed = loop {
+        let message = session.next();
+        if message["id"] == listing {
+            break message.to_string();
+        }
+    };
+    assert!(listed.contains("count_lines"), "{listed}");
 }
 
 #[test]

@@ -13,6 +13,7 @@ mod load;
 pub(crate) mod metadata;
 mod tool_component;
 
+pub(crate) use file::check_header;
 pub use file::read;
 pub(crate) use load::{Loader, cannot_load};
 pub(crate) use tool_component::{ComponentSource, Tool, ToolComponent};

@@ -162,6 +162,8 @@ impl LiveHost {
 
     /// Loads the host, which takes as long as components take to compile. Until then it
     /// serves the tools that need no compiler; the others follow, and clients are notified.
+    /// If all components are [required](HostBuilder::require_components), it serves none
+    /// before.
     ///
     /// # Errors
     ///
@@ -169,8 +171,15 @@ impl LiveHost {
     pub async fn load(&self) -> anyhow::Result<Host> {
         self.start_calls()?;
         let builder = self.builder.clone();
-        let compiled =
-            run_on_a_thread(move |runtime| runtime.block_on(builder.build_compiled())).await??;
+        let build = move |runtime: tokio::runtime::Handle| {
+            runtime.block_on(async {
+                match builder.requires_components() {
+                    true => builder.build().await,
+                    false => builder.build_compiled().await,
+                }
+            })
+        };
+        let compiled = run_on_a_thread(build).await??;
         // A call waits neither for listings nor for other components.
         self.host.send_replace(Some(compiled.clone()));
         let prepared = prepare(&compiled);
@@ -251,14 +260,9 @@ impl LiveHost {
         self.complete_host().await
     }
 
-    /// Waits until tools are served and no error of [`Self::load`] is to come that ends the
-    /// server.
-    pub async fn settled(&self) {
-        self.reach(match self.builder.requires_components() {
-            true => Loading::Complete,
-            false => Loading::Offered,
-        })
-        .await;
+    /// Waits until tools are served.
+    pub async fn serving(&self) {
+        self.reach(Loading::Offered).await;
     }
 
     /// Returns the host, once it has all components.

@@ -280,7 +280,7 @@ impl ReadyHttp {
         // The server has listened since its start. Whoever reads the address may rely on its
         // answers.
         let announced = async {
-            live.settled().await;
+            live.serving().await;
             terminal::print(&[format_line!("{shown}")])?;
             terminal::explain_wait("MCP clients at this address", "Ctrl-C");
             Ok(())

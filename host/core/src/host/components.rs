@@ -16,7 +16,9 @@ use wasmtime::component::Component;
 use super::admission::{Candidate, Claim, refusals};
 use crate::component::definitions::{read_beside, tools_file};
 use crate::component::embedded::EMBEDDED;
-use crate::component::{ComponentSource, Loader, Tool, ToolComponent, cannot_load, read};
+use crate::component::{
+    ComponentSource, Loader, Tool, ToolComponent, cannot_load, check_header, read,
+};
 use crate::sandbox::engine::processors;
 use crate::text::digest::sha256_hex;
 use crate::tool::Definition;
@@ -344,6 +346,7 @@ impl<'a> ComponentIntake<'a> {
             (Some(unchanged), _) => FileContent::Earlier(unchanged.clone()),
             (None, Some(definitions)) => FileContent::Tools(definitions),
             (None, None) if self.compiles_nothing() && !self.loader.has_code(&digest) => {
+                check_header(&bytes).with_context(cannot)?;
                 match self.declared_tools(file, &digest) {
                     Some(definitions) => FileContent::DeclaredTools(definitions),
                     None => return Ok(None),

@@ -33,8 +33,11 @@ def compare(*words):
     done = subprocess.run([sys.executable, str(COMPARE / "compare.py"), *words],
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8",
                           timeout=600)
-    # To root, as in CI, each server says that a wall holds it less well.
-    errors = [line for line in done.stderr.splitlines(True) if "runs as root" not in line]
+    # To root, as in CI, each server says that a wall holds it less well. On a slow machine it
+    # says that it compiles.
+    expected = "runs as root", "the cache did not have it", "skillhost: compiled in "
+    errors = [line for line in done.stderr.splitlines(True)
+              if not any(part in line for part in expected)]
     return done.returncode, done.stdout, "".join(errors)
 
 

@@ -65,19 +65,22 @@ pub(crate) fn push(json: &mut Vec<u8>, text: &str) {
     json.push(b'"');
     let mut rest = text.as_bytes();
     // A copy of a block's length starts anywhere in a block, so another one follows.
+    let mut end = json.len();
     while rest.len() >= 2 * BLOCK {
         let length = (rest.len() - BLOCK).min(CHUNK) / BLOCK * BLOCK;
-        let start = json.len();
-        json.resize(start + 2 * length + BLOCK, 0);
-        match write_blocks(&mut json[start..], rest, length) {
-            Some(written) => json.truncate(start + written),
+        // The room that a chunk leaves is room for the next one.
+        json.resize(json.len().max(end + 2 * length + BLOCK), 0);
+        match write_blocks(&mut json[end..], rest, length) {
+            Some(written) => end += written,
             None => {
-                json.truncate(start);
+                json.truncate(end);
                 push_bytes(json, &rest[..length]);
+                end = json.len();
             }
         }
         rest = &rest[length..];
     }
+    json.truncate(end);
     push_bytes(json, rest);
     json.push(b'"');
 }

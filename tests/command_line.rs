@@ -5,6 +5,7 @@ mod failed_starts;
 mod first_minutes;
 mod listings;
 mod offer;
+mod search;
 mod warm;
 
 use std::fs;

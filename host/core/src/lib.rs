@@ -117,7 +117,7 @@ pub use host::resources::{
     SkillFiles, SkillResources,
 };
 pub use skill::catalog::{Catalog, Document, DocumentStamp, Listing, MAX_DEPTH, Skill, SkillsRoot};
-pub use skill::search::{Coverage, SearchHit, SearchOffer, SearchResult, SkillIndex};
+pub use skill::search::{Coverage, IndexStorage, SearchHit, SearchOffer, SearchResult, SkillIndex};
 pub use skill::{check, frontmatter, prompt};
 
 // Text for people.

@@ -30,6 +30,12 @@
 //! terms of skills for the words of people, in English, Chinese, Japanese, German and a
 //! few of other languages. They count together with the word for which they stand.
 //!
+//! # Between processes
+//!
+//! A host with a cache gives the index a place in it. An update that reads more than 100
+//! skills saves the index there, and the next process begins with it: it looks at each
+//! SKILL.md's size, times and inode, and reads those that differ.
+//!
 //! # Bounds
 //!
 //! | what | bound | beyond it |
@@ -62,17 +68,20 @@ mod rank;
 
 mod report;
 
+mod storage;
+
 mod update;
 
 mod worker;
 
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
 
-use skillhost::{Catalog, Coverage, SearchResult, SkillIndex};
+use skillhost::{Catalog, Coverage, IndexStorage, SearchResult, SkillIndex};
 
 pub use report::{IndexReport, SkillNames};
 
+use storage::Storage;
 use store::Store;
 use update::Room;
 use worker::Worker;
@@ -87,6 +96,7 @@ pub struct MemoryIndex {
 #[derive(Default)]
 struct Shared {
     content: RwLock<Content>,
+    storage: Mutex<Storage>,
     room: Room,
 }
 
@@ -141,6 +151,10 @@ impl std::fmt::Debug for MemoryIndex {
 }
 
 impl SkillIndex for MemoryIndex {
+    fn keep_in(&self, storage: Arc<dyn IndexStorage>) {
+        self.shared.storage().keep_in(storage);
+    }
+
     fn update(&self, catalog: &Arc<Catalog>) {
         self.worker.update(&self.shared, catalog);
     }

@@ -9,6 +9,7 @@
 use std::collections::HashMap;
 
 use foldhash::fast::RandomState;
+use serde::{Deserialize, Serialize};
 use skillhost::DocumentStamp;
 
 use crate::fields::SkillFields;
@@ -33,6 +34,7 @@ pub(crate) struct Store {
 }
 
 /// A skill of the index.
+#[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct IndexedSkill {
     pub(crate) name: Box<str>,
     /// Its description and its headings, a line each.
@@ -43,7 +45,7 @@ pub(crate) struct IndexedSkill {
 }
 
 /// The part of a skill that is in the index.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Extent {
     All,
     /// The start of its SKILL.md, which is longer than the index takes.
@@ -92,12 +94,44 @@ impl Store {
         self.skills.push(Some(skill));
     }
 
+    /// Makes a store of skills and of terms with the bytes of their postings, in the order of
+    /// the skills. `None` if another store did not have them so, or if they take more memory
+    /// than `most`.
+    pub(crate) fn restore(
+        skills: Vec<IndexedSkill>,
+        terms: &[(&str, &[u8])],
+        most: usize,
+    ) -> Option<Self> {
+        let mut store = Self::default();
+        for skill in skills {
+            let number = store.skills.len() as Number;
+            store.bytes += skill.bytes();
+            if store.numbers.insert(skill.name.clone(), number).is_some() {
+                return None;
+            }
+            store.skills.push(Some(skill));
+        }
+        for (term, bytes) in terms {
+            let postings = Postings::restore(bytes, letters_of(term), store.skills.len())?;
+            store.bytes += TERM_BYTES + term.len() + bytes.len();
+            if store.bytes > most || store.terms.insert((*term).into(), postings).is_some() {
+                return None;
+            }
+        }
+        Some(store)
+    }
+
     /// Removes the skill of a name. Its postings stay until [`Self::compact`].
     pub(crate) fn remove(&mut self, name: &str) {
         if let Some(number) = self.numbers.remove(name) {
             let removed = self.skills[number as usize].take();
             self.bytes -= removed.map_or(0, |skill| skill.bytes());
         }
+    }
+
+    /// Returns the skills in the order of their numbers, without removed ones.
+    pub(crate) fn skills(&self) -> impl Iterator<Item = &IndexedSkill> {
+        self.skills.iter().flatten()
     }
 
     /// Returns whether most postings may belong to no skill.
@@ -194,6 +228,34 @@ impl Postings {
         }
     }
 
+    /// Makes postings of their bytes. `None` if they are not as [`Self::push`] writes them for
+    /// this many skills.
+    fn restore(bytes: &[u8], letters: u32, skills: usize) -> Option<Self> {
+        let stored = Self {
+            bytes: bytes.to_vec(),
+            ..Self::new(letters)
+        };
+        let mut postings = Self::new(letters);
+        for (number, weight) in stored.iter() {
+            let follows = postings.count == 0 || number > postings.last;
+            if !follows || number as usize >= skills {
+                return None;
+            }
+            postings.push(number, weight);
+        }
+        let is_same = postings.count > 0 && postings.bytes == bytes;
+        // The bytes of this one have no room to spare.
+        is_same.then_some(Self {
+            bytes: stored.bytes,
+            ..postings
+        })
+    }
+
+    /// Returns their bytes.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
     /// Returns the [`letters_of`] the term.
     pub(crate) fn letters(&self) -> u32 {
         self.letters
@@ -219,13 +281,14 @@ impl Postings {
     /// Returns the skills and weights in the order of their numbers, with removed ones.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Number, u8)> {
         let mut bytes = self.bytes.iter().copied();
-        let mut number = 0;
+        let mut number: Number = 0;
         std::iter::from_fn(move || {
-            let mut shift = 0;
+            let mut shift: u32 = 0;
             loop {
                 let byte = bytes.next()?;
-                number += Number::from(byte & 0x7f) << shift;
-                shift += 7;
+                // Only bytes that are still to be checked can wrap.
+                number = number.wrapping_add(Number::from(byte & 0x7f).wrapping_shl(shift));
+                shift = shift.wrapping_add(7);
                 if byte < 0x80 {
                     break;
                 }

@@ -19,7 +19,7 @@ const LONG: Duration = Duration::from_secs(60);
 /// Part of the committed requests that must have their skill among the first three.
 const FLOOR: f64 = 0.95;
 
-fn write_skill(root: &Path, name: &str, description: &str, body: &str) {
+pub(crate) fn write_skill(root: &Path, name: &str, description: &str, body: &str) {
     let folder = root.join(name);
     fs::create_dir_all(&folder).unwrap();
     let description = serde_json::to_string(description).unwrap();
@@ -35,7 +35,7 @@ fn skills(skills: &[(&str, &str, &str)]) -> TempDir {
     root
 }
 
-fn open(root: &Path) -> Arc<Catalog> {
+pub(crate) fn open(root: &Path) -> Arc<Catalog> {
     let root = SkillsRoot::new(root.to_owned());
     Arc::new(Catalog::open(&[root], None).unwrap())
 }

@@ -3,6 +3,7 @@
 
 use std::collections::HashSet;
 use std::sync::{PoisonError, RwLockReadGuard, RwLockWriteGuard};
+use std::time::SystemTime;
 
 use skillhost::frontmatter::MAX_FRONTMATTER_BYTES;
 use skillhost::{Catalog, Coverage, DocumentStamp};
@@ -48,6 +49,7 @@ struct Change<'a> {
 /// Reads what has changed. Returns false if `stopped` ended it early: another update reads
 /// the rest.
 pub(crate) fn update(shared: &Shared, catalog: &Catalog, stopped: &dyn Fn() -> bool) -> bool {
+    shared.load();
     let names = catalog.names();
     remove_gone(shared, &names);
     let mut changes = Vec::new();
@@ -79,6 +81,7 @@ pub(crate) fn update(shared: &Shared, catalog: &Catalog, stopped: &dyn Fn() -> b
         read_skill(shared, catalog, &mut reader, change, Part::All);
     }
     end(shared, &names);
+    shared.save(SystemTime::now());
     true
 }
 
@@ -153,6 +156,7 @@ fn read_skill(
         extent,
     };
     shared.write().store.insert(skill, &fields);
+    shared.note_read();
 }
 
 /// Ends an update: all names have been read.

@@ -1,7 +1,8 @@
-//! Compiled components and their tools' definitions on disk, keyed by engine and
-//! content, in a folder that only its owner can write. Entries hold machine
-//! code and are trusted, so they are taken from nobody else: a folder or file of
-//! another owner, or one that others may write, is not used.
+//! What is kept on disk for later processes, in a folder that only its owner can write:
+//! compiled components and their tools' definitions, keyed by engine and content, and
+//! indexes of skills. Entries hold machine code and are trusted, so they are taken from
+//! nobody else: a folder or file of another owner, or one that others may write, is not
+//! used.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -9,6 +10,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::{self, Read as _, Seek as _, Write as _};
 use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -18,6 +20,8 @@ use rustix::fs::{FileType, Mode, OFlags};
 use wasmtime::component::Component;
 
 use crate::sandbox::engine::EpochEngine;
+use crate::skill::catalog::SkillsRoot;
+use crate::skill::search::IndexStorage;
 use crate::tool::limits::Limits;
 use crate::trust::{Trust, is_ours_alone, own_folder};
 
@@ -37,8 +41,11 @@ struct CacheFolder {
     path: PathBuf,
 }
 
-/// The largest entry that is read back.
+/// The largest compiled component, or definitions, that are read back.
 const MAX_BYTES: u64 = 1 << 30;
+
+/// The largest index that is read back. One takes about as much on disk as in memory.
+const MAX_INDEX_BYTES: u64 = 128 << 20;
 
 /// Bytes that are written at a time. Linux keeps in one piece what was written in one,
 /// and maps all of a piece at the first access. After each call it goes through the
@@ -77,12 +84,12 @@ impl ComponentCache {
     /// Checks whether there is a compiled component that looks whole.
     pub(crate) fn has_code(&self, key: &CodeKey) -> bool {
         let mut folders = self.folders.iter();
-        folders.any(|folder| folder.open_entry(&key.0).is_ok())
+        folders.any(|folder| folder.open_entry(&key.0, MAX_BYTES).is_ok())
     }
 
     /// Returns the stored definitions of a component if they are here and whole.
     pub(crate) fn definitions(&self, key: &DefinitionsKey) -> Option<Vec<u8>> {
-        self.find(|folder| folder.read(&key.0))
+        self.find(|folder| folder.read(&key.0, MAX_BYTES))
     }
 
     fn find<T>(&self, read: impl Fn(&CacheFolder) -> anyhow::Result<T>) -> Option<T> {
@@ -136,7 +143,7 @@ impl CacheFolder {
 
     /// Maps a compiled component from its file, so that only code that runs is read.
     fn map(&self, engine: &EpochEngine, key: &CodeKey) -> anyhow::Result<Component> {
-        let (mut file, length) = self.open_entry(&key.0)?;
+        let (mut file, length) = self.open_entry(&key.0, MAX_BYTES)?;
         verify(&mut file, length)?;
         // The file that was checked, even if its name now leads elsewhere.
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
@@ -163,8 +170,8 @@ impl CacheFolder {
     }
 
     /// Reads an entry.
-    fn read(&self, name: &str) -> anyhow::Result<Vec<u8>> {
-        let (mut file, length) = self.open_entry(name)?;
+    fn read(&self, name: &str, most: u64) -> anyhow::Result<Vec<u8>> {
+        let (mut file, length) = self.open_entry(name, most)?;
         verify(&mut file, length)?;
         file.rewind()?;
         read_body(&mut file, length)
@@ -172,13 +179,13 @@ impl CacheFolder {
 
     /// Opens an entry that this host can have written, and returns its length
     /// without the checksum.
-    fn open_entry(&self, name: &str) -> anyhow::Result<(File, u64)> {
+    fn open_entry(&self, name: &str, most: u64) -> anyhow::Result<(File, u64)> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = rustix::fs::openat(&self.handle, name, flags, Mode::empty())?;
         let found = rustix::fs::fstat(&file)?;
         let size = u64::try_from(found.st_size)?;
         let regular = FileType::from_raw_mode(found.st_mode) == FileType::RegularFile;
-        if !regular || found.st_nlink != 1 || !is_ours_alone(&found) || size > MAX_BYTES {
+        if !regular || found.st_nlink != 1 || !is_ours_alone(&found) || size > most {
             bail!("the file is not one that this host wrote");
         }
         let Some(length) = size.checked_sub(CHECKSUM as u64) else {
@@ -222,7 +229,7 @@ impl CacheFolder {
             let name = entry.file_name();
             let most = match Path::new(&name).extension().and_then(OsStr::to_str) {
                 Some("part") => UNFINISHED,
-                Some("cwasm" | "tools") => UNUSED,
+                Some("cwasm" | "tools" | "index") => UNUSED,
                 _ => continue,
             };
             let found = entry.metadata()?;
@@ -269,6 +276,35 @@ impl DefinitionsKey {
         engine.stack().hash(&mut hasher);
         limits.hash(&mut hasher);
         Self(format!("{digest}-{:016x}.tools", hasher.finish()))
+    }
+}
+
+/// The index of the skills in some folders. Its name only has to differ from those of other
+/// folders: the index compares each skill that it has read with the disk.
+pub(crate) struct IndexEntry {
+    cache: Arc<ComponentCache>,
+    name: String,
+}
+
+impl IndexEntry {
+    pub(crate) fn new(cache: Arc<ComponentCache>, roots: &[SkillsRoot]) -> Self {
+        let mut hasher = DefaultHasher::new();
+        for root in roots {
+            std::path::absolute(&root.path).ok().hash(&mut hasher);
+        }
+        let name = format!("{:016x}.index", hasher.finish());
+        Self { cache, name }
+    }
+}
+
+impl IndexStorage for IndexEntry {
+    fn load(&self) -> Option<Vec<u8>> {
+        self.cache
+            .find(|folder| folder.read(&self.name, MAX_INDEX_BYTES))
+    }
+
+    fn save(&self, index: Vec<u8>) {
+        self.cache.put(&self.name, Ok(index));
     }
 }
 

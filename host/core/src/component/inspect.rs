@@ -155,6 +155,7 @@ impl Inspector {
             ComponentCache::open(folder, None, &Trust::new())
                 .inspect_err(|error| tracing::warn!("{error:#}"))
                 .ok()
+                .map(Arc::new)
         });
         let loader = Loader {
             engine: EpochEngine::new(&Load::default(), limits.memory, true)?,

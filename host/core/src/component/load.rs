@@ -19,7 +19,7 @@ use crate::tool::limits::Limits;
 /// Loads components, for one engine and with one set of limits.
 pub(crate) struct Loader {
     pub(crate) engine: EpochEngine,
-    pub(crate) cache: Option<ComponentCache>,
+    pub(crate) cache: Option<Arc<ComponentCache>>,
     pub(crate) limits: Limits,
     /// Compiles strangers' components. Built-in ones are compiled in this process.
     pub(crate) compiler: Compiler,

@@ -18,7 +18,7 @@ use audit::AuditSettings;
 
 use super::components::{ComponentIntake, IntakeRules, Stage};
 use super::{Host, Inner, ResourceReader, Runtime, ServedTool};
-use crate::component::cache::ComponentCache;
+use crate::component::cache::{ComponentCache, IndexEntry};
 use crate::component::compile::{Compilation, Compiler, ProgressCallback};
 use crate::component::embedded::SKILL_RESOURCES;
 use crate::component::{Loader, Tool};
@@ -351,7 +351,13 @@ impl HostBuilder {
             ComponentCache::open(folder, self.new_cache_entries.as_deref(), &self.trust)
                 .inspect_err(|error| problems.push(format!("{error:#}")))
                 .ok()
+                .map(Arc::new)
         });
+        let index = self.index.clone();
+        let index = index.filter(|_| self.search_offer != SearchOffer::Never);
+        if let (Some(index), Some(cache)) = (&index, &cache) {
+            index.keep_in(Arc::new(IndexEntry::new(Arc::clone(cache), &self.skills)));
+        }
         let compiler = Compiler {
             program: self.compiler.clone(),
             time: self.compile_limits.compile_time,
@@ -415,8 +421,6 @@ impl HostBuilder {
             }
         }
         problems.extend(self.missing_skills(&catalog));
-        let index = self.index.clone();
-        let index = index.filter(|_| self.search_offer != SearchOffer::Never);
         let engine = &runtime.engine;
         let granted = |(tool, own): (&Arc<Tool>, bool)| {
             let grant = self.grants.get(tool.component.grant_name());

@@ -11,6 +11,12 @@ use crate::skill::catalog::Catalog;
 /// An index may be behind the disk. The host reads each skill again before it answers
 /// with it, and drops one that has gone.
 pub trait SkillIndex: Send + Sync {
+    /// Gives the index a place where it may keep itself for the next process. A host with a
+    /// cache does so before the first update. By default the index does not use it.
+    fn keep_in(&self, storage: Arc<dyn IndexStorage>) {
+        let _ = storage;
+    }
+
     /// Reads the skills of this catalog, on a thread of the index's own: all at the
     /// first call, and what has changed at later ones. Returns at once.
     fn update(&self, catalog: &Arc<Catalog>);
@@ -19,6 +25,15 @@ pub trait SkillIndex: Send + Sync {
     /// that `allowed` accepts. Other skills change nothing in the answer, not even which
     /// words are rare or unknown. It does not wait for the disk.
     fn search(&self, query: &str, limit: usize, allowed: &dyn Fn(&str) -> bool) -> SearchResult;
+}
+
+/// A place where an index is kept from one process to the next.
+pub trait IndexStorage: Send + Sync {
+    /// Returns what was saved last, unless it is missing or damaged.
+    fn load(&self) -> Option<Vec<u8>>;
+
+    /// Replaces what was saved. An error is only logged: the next process reads the skills.
+    fn save(&self, index: Vec<u8>);
 }
 
 /// When agents see `find_skills`.

@@ -5,6 +5,9 @@
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::{self, Read as _};
+use std::time::{Duration, SystemTime};
+
+use serde::{Deserialize, Serialize};
 
 use super::Catalog;
 use crate::skill::guard::{FileStatus, Folder};
@@ -21,8 +24,12 @@ pub struct Document {
     pub stamp: DocumentStamp,
 }
 
+/// The time in which a file may change twice and keep its stamp: file systems count in ticks
+/// of the clock, some in seconds.
+const TICK: Duration = Duration::from_secs(2);
+
 /// The state of a file: another one means that the file may have another text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DocumentStamp {
     size: u64,
     modified: (i64, u32),
@@ -41,6 +48,15 @@ impl DocumentStamp {
             changed: status.changed(),
             file: hasher.finish(),
         })
+    }
+
+    /// Returns whether every change of the file from now on gives it another stamp: its last
+    /// one was not just now.
+    pub fn is_settled(&self, now: SystemTime) -> bool {
+        let (seconds, _) = self.changed;
+        let changed = u64::try_from(seconds).map(Duration::from_secs);
+        let now = now.duration_since(SystemTime::UNIX_EPOCH);
+        matches!((changed, now), (Ok(changed), Ok(now)) if changed.saturating_add(TICK) < now)
     }
 }
 
@@ -114,6 +130,11 @@ mod tests {
         let stamp = || catalog.document_stamp("tea").unwrap();
         let first = stamp();
         assert_eq!(first, stamp());
+        let now = SystemTime::now();
+        for (later, is_settled) in [(0, false), (60, true)] {
+            let later = now + Duration::from_secs(later);
+            assert_eq!(first.unwrap().is_settled(later), is_settled);
+        }
         let read = catalog.document("tea", 9).unwrap().unwrap();
         assert_eq!(first, Some(read.stamp));
         // Another file of the same size takes its place.

@@ -175,7 +175,7 @@ class Files:
         is_folder = spec is not None and spec.loader is None
         return None if is_folder and self._is_baked(name) else spec
 
-    invalidate_caches = importlib.machinery.PathFinder.invalidate_caches
+    invalidate_caches = staticmethod(importlib.machinery.PathFinder.invalidate_caches)
 
 
 class Resources(TraversableResources):

@@ -2,6 +2,7 @@
 the audit log. What the call wrote itself, be it an input or a file that a script made, is data: a script
 can read it, and no import finds it."""
 
+import _io
 import importlib.machinery
 import importlib.util
 import io
@@ -54,6 +55,11 @@ class Loader(importlib.machinery.SourceFileLoader):
             raise ImportError(refusal(path), name=fullname, path=path)
         return self.source_to_code(found, path)
 
+    def get_data(self, path):
+        """Reads a file of a package that is no code."""
+        with open(path, "rb") as file:
+            return file.read()
+
 
 class Finder(importlib.machinery.FileFinder):
     """Finds modules in a folder as if the files that the call wrote were not there."""
@@ -86,9 +92,16 @@ def open_code(path):
     return io.BytesIO(found)
 
 
+def compiled(loader, path):
+    """Stands in for the method by which `SourcelessFileLoader` reads what it runs."""
+    return open_code(path).read()
+
+
 def replace():
-    """Leads everything that loads code from a file to the skill's own files. Compiled files are not read."""
-    io.open_code = open_code
+    """Leads everything that loads code from a file to the skill's own files. No import reads compiled ones."""
+    # `zipimport` and the loaders below `importlib.machinery` ask `_io`.
+    io.open_code = _io.open_code = open_code
+    importlib.machinery.SourcelessFileLoader.get_data = compiled
     importlib.machinery.SourceFileLoader = Loader
     importlib._bootstrap_external._get_supported_file_loaders = lambda: [
         (Loader, importlib.machinery.SOURCE_SUFFIXES)]

@@ -1,5 +1,6 @@
 //! The command line: options, configuration, exit codes. The verbs are in `command_line/`.
 
+mod author;
 mod call;
 mod failed_starts;
 mod first_minutes;

@@ -24,7 +24,7 @@ use crate::support::filter::{Answer, answer_filters_with, answer_landlock_with};
 use crate::support::folders::Folders;
 use crate::support::mcp::{Client, NEWEST, session};
 use crate::support::process::Process;
-use crate::support::program::{Program, command, finish, run_unprivileged};
+use crate::support::program::{Program, author, command, finish, run_unprivileged};
 use crate::support::watchdog::wait_until;
 use crate::support::{again, is_again};
 
@@ -348,12 +348,16 @@ fn wait_for_the_wall_of(process: u32, whose: &str) {
 
 #[test]
 fn what_reads_a_strangers_component_is_confined_limited_and_ends_with_its_parent() {
-    for task in [skillhost::COMPILE_ARGUMENT, "--locate-frames"] {
+    let skillhost = Path::new(env!("CARGO_BIN_EXE_skillhost"));
+    for (program, task) in [
+        (skillhost, skillhost::COMPILE_ARGUMENT),
+        (&author(), "--locate-frames"),
+    ] {
         // A shell is its parent, and says its number. It waits for its input.
         let mut shell = command(Path::new("sh"));
         shell
             .args(["-c", "exec 3<&0; \"$0\" \"$1\" <&3 & echo $!; wait"])
-            .args([env!("CARGO_BIN_EXE_skillhost"), task])
+            .args([program.as_os_str(), task.as_ref()])
             .env("PATH", "/usr/bin:/bin");
         let mut shell = Process::start(&mut shell);
         let reader = shell.first_line().parse().unwrap();

@@ -141,6 +141,17 @@ pub(crate) fn run_in_repository_with(arguments: &[String], stdin: &str) -> Run {
     finish(command, stdin)
 }
 
+/// Returns the program that `skillhost` starts for authors of tools.
+pub(crate) fn author() -> PathBuf {
+    let author = Path::new(env!("CARGO_BIN_EXE_skillhost")).with_file_name("skillhost-author");
+    assert!(
+        author.is_file(),
+        "`{}` is not built: run `cargo test`, or `cargo build` before a part of it",
+        author.display()
+    );
+    author
+}
+
 /// Returns an example as a program: `cargo test` builds the examples.
 pub(crate) fn example(name: &str) -> PathBuf {
     let suite = std::env::current_exe().unwrap();

@@ -10,8 +10,8 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use skillhost_audit::PrivateKey;
 
-use crate::exit::Exit;
-use crate::terminal::{self, format_line};
+use skillhost_program::exit::Exit;
+use skillhost_program::terminal::{self, format_line};
 
 /// Verify and show audit logs, and make the keys that sign them
 #[derive(Args)]

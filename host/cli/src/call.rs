@@ -16,11 +16,11 @@ use skillhost::{
 };
 use skillhost_confine::broker::Broker;
 
-use crate::exit::Exit;
-use crate::options::{CommonOptions, report_problems};
-use crate::terminal::{self, format_line};
 use crate::wall::{self, Needs, WallArguments};
 use arguments::CallArguments;
+use skillhost_program::exit::Exit;
+use skillhost_program::options::{CommonOptions, report_problems};
+use skillhost_program::terminal::{self, format_line};
 
 /// Call a tool and print what the model would read
 #[derive(Args)]

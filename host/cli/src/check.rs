@@ -12,10 +12,10 @@ use skillhost::check::{Finding, Severity, check_folder};
 use skillhost::internal::is_skill_md;
 use skillhost::{Catalog, Line, SkillsRoot};
 
-use crate::exit::Exit;
-use crate::options::{self, CommonOptions, ReportFormat};
-use crate::terminal::{self, format_line};
 use scripts::{ScriptChecker, ScriptReport};
+use skillhost_program::exit::Exit;
+use skillhost_program::options::{self, CommonOptions, ReportFormat};
+use skillhost_program::terminal::{self, format_line};
 
 /// The time between two lines of progress.
 const PROGRESS: Duration = Duration::from_millis(100);

@@ -5,9 +5,9 @@ use serde_json::{Map, Value, json};
 use skillhost::limits::{LimitSet as _, Unit};
 use skillhost::{DescriptionSource, EffectiveGrant, Limits, Line};
 
-use crate::exit::Exit;
-use crate::options::{CommonOptions, ReportFormat};
-use crate::terminal::{self, format_line};
+use skillhost_program::exit::Exit;
+use skillhost_program::options::{CommonOptions, ReportFormat};
+use skillhost_program::terminal::{self, format_line};
 
 /// Show what each tool may read, and its limits
 #[derive(Args)]

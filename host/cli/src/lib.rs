@@ -4,56 +4,37 @@
 // What verbs have in common, lowest first: a module uses those above it, and no other.
 // `cargo xtask layers` holds it.
 
-mod terminal;
-
-mod exit;
-
-mod log;
-
-mod panic;
-
 mod suggest;
-
-mod trace;
-
-mod options;
-
-mod kit;
-
-mod inspect;
-
-mod build;
 
 mod wall;
 
 mod warm;
 
-// The other verbs.
+// The verbs.
 
 mod audit;
+mod author;
 mod call;
 mod check;
-mod dev;
 mod grants;
-mod new;
 mod prompt;
 mod respond;
 mod serve;
 mod skills;
-mod test;
 mod tools;
 
 use std::env;
+use std::ffi::OsString;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::{Parser, Subcommand};
-use rustix::process::{Resource, Rlimit};
-use skillhost::internal::{compile_component_confined, is_skill_md, processors};
-use skillhost::{Line, Observer};
-
-use exit::Exit;
-use options::CommonOptions;
+use skillhost::Observer;
+use skillhost::internal::{is_skill_md, processors};
+use skillhost_program::exit::Exit;
+use skillhost_program::options::CommonOptions;
+use skillhost_program::process::{self, end_child};
+use skillhost_program::{inspect, panic, terminal};
 
 /// Run agent skill tools as sandboxed WebAssembly components.
 #[derive(Parser)]
@@ -75,11 +56,16 @@ enum Verb {
     Check(check::CheckCommand),
     Grants(grants::GrantsCommand),
     Inspect(inspect::InspectCommand),
-    New(new::NewCommand),
-    Build(build::BuildCommand),
-    Dev(dev::DevCommand),
-    AddLibrary(build::AddLibraryCommand),
-    Test(test::TestCommand),
+    /// Create a tool project with a working tool, a skill and cases
+    New(author::AuthorCommand),
+    /// Build a tool project, and show its component as an operator sees it
+    Build(author::AuthorCommand),
+    /// Build a project after every change, run its cases, and show what changed
+    Dev(author::AuthorCommand),
+    /// Pin a library of Python or npm in a project's lock, with all that it needs
+    AddLibrary(author::AuthorCommand),
+    /// Check what every tool component must do, and run its author's cases
+    Test(author::AuthorCommand),
     Serve(serve::ServeCommand),
     Warm(warm::WarmCommand),
     Audit(audit::AuditCommand),
@@ -91,54 +77,40 @@ pub fn run(observer: Option<Arc<dyn Observer>>) -> ExitCode {
     skillhost_confine::note_inherited();
     panic::install_hook();
     let first = env::args_os().nth(1).unwrap_or_default();
-    if first == skillhost::COMPILE_ARGUMENT {
-        return child_task(compile_component_confined(skillhost_confine::confine_child));
+    if let Some(end) = process::compile_for_parent(&first) {
+        return end;
     }
     if first == skillhost_identity::FETCH_ARGUMENT {
         skillhost_confine::ignore_end_of_server();
         // It starts before the wall of the server, which has them too until then.
         skillhost_confine::close_inherited();
         let confined = skillhost_confine::confine_network();
-        return child_task(confined.and_then(|()| skillhost_identity::fetch_keys()));
+        return end_child(confined.and_then(|()| skillhost_identity::fetch_keys()));
     }
     if first == skillhost_confine::broker::ARGUMENT {
         skillhost_confine::ignore_end_of_server();
-        return child_task(skillhost_confine::broker::run(is_skill_md));
-    }
-    if first == trace::LOCATE_ARGUMENT {
-        return child_task(trace::answer_locations(skillhost_confine::confine_child));
+        return end_child(skillhost_confine::broker::run(is_skill_md));
     }
     if first == warm::START_SUCCESSOR {
-        return child_task(warm::start_successor());
+        return end_child(warm::start_successor());
     }
     let is_successor = first == warm::SUCCESSOR;
     if is_successor && !warm::server_ended_early() {
         return Exit::Ok.into();
     }
-    // A successor's own first argument is not the server's.
-    let skipped = if is_successor { 1..2 } else { 1..1 };
-    let words = || {
-        let words = env::args_os().enumerate();
-        words.filter_map(|(at, word)| (!skipped.contains(&at)).then_some(word))
-    };
-    let mut arguments = match CommandLine::try_parse_from(words()) {
+    let mut words: Vec<OsString> = env::args_os().collect();
+    if is_successor {
+        // This argument is not the server's.
+        words.remove(1);
+    }
+    let mut arguments: CommandLine = match process::parse(words, suggest::add_tip) {
         Ok(arguments) => arguments,
-        Err(error) => {
-            // An agent may have chosen the words, so the error quotes them escaped.
-            let words = words().map(|word| Line::new(word.to_string_lossy()).to_string());
-            let mut error = CommandLine::try_parse_from(words).err().unwrap_or(error);
-            suggest::add_tip(&mut error);
-            // Help goes to stdout and is no error.
-            let _ = error.print();
-            return if error.use_stderr() {
-                Exit::Usage
-            } else {
-                Exit::Ok
-            }
-            .into();
-        }
+        Err(exit) => return exit.into(),
     };
-    raise_descriptor_limit();
+    if arguments.verb.is_of_author() {
+        return process::end(author::run());
+    }
+    process::raise_descriptor_limit();
     arguments.options.observer = observer;
     if let (true, Verb::Serve(serve)) = (is_successor, &mut arguments.verb) {
         arguments.verb = Verb::Warm(std::mem::take(serve).into_warm());
@@ -181,13 +153,7 @@ pub fn run(observer: Option<Arc<dyn Observer>>) -> ExitCode {
     });
     // Do not wait for a thread that reads a terminal or compiles.
     runtime.shutdown_background();
-    match result {
-        Ok(exit) => exit.into(),
-        Err(error) => {
-            terminal::complain(format_args!("{error:#}"));
-            Exit::Setup.into()
-        }
-    }
+    process::end(result)
 }
 
 /// A verb that is ready to run.
@@ -210,6 +176,13 @@ fn prepare(arguments: CommandLine) -> anyhow::Result<Task> {
 }
 
 impl Verb {
+    fn is_of_author(&self) -> bool {
+        matches!(
+            self,
+            Self::New(_) | Self::Build(_) | Self::Dev(_) | Self::AddLibrary(_) | Self::Test(_)
+        )
+    }
+
     async fn execute(self, options: CommonOptions) -> anyhow::Result<Exit> {
         match self {
             Self::Tools(tools) => tools.execute(options).await,
@@ -219,40 +192,13 @@ impl Verb {
             Self::Check(check) => check.execute(options).await,
             Self::Grants(grants) => grants.execute(options).await,
             Self::Inspect(inspect) => inspect.execute().await,
-            Self::New(new) => new.execute(),
-            Self::Build(build) => build.execute().await,
-            Self::Dev(dev) => dev.execute().await,
-            Self::AddLibrary(library) => Ok(library.execute()),
-            Self::Test(test) => test.execute(options).await,
             Self::Audit(audit) => audit.execute(),
             Self::Call(_) | Self::Serve(_) | Self::Warm(_) => {
                 unreachable!("`prepare` has made a task of it")
             }
+            Self::New(_) | Self::Build(_) | Self::Dev(_) | Self::AddLibrary(_) | Self::Test(_) => {
+                unreachable!("`run` has started the program of its author")
+            }
         }
     }
-}
-
-/// Raises the limit of file descriptors to its maximum, because each call needs
-/// some. The usual limit is low for programs that use `select`.
-fn raise_descriptor_limit() {
-    let limit = rustix::process::getrlimit(Resource::Nofile);
-    let raised = Rlimit {
-        current: limit.maximum,
-        ..limit
-    };
-    // If this fails, calls have fewer descriptors.
-    let _ = rustix::process::setrlimit(Resource::Nofile, raised);
-}
-
-/// Ends a process that another one of this program started for a task.
-fn child_task(result: anyhow::Result<()>) -> ExitCode {
-    match result {
-        Ok(()) => Exit::Ok,
-        Err(error) => {
-            // That one reads this and names the component.
-            terminal::say(&terminal::format_line!("{error:#}"));
-            Exit::Failure
-        }
-    }
-    .into()
 }

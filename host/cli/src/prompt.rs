@@ -3,9 +3,9 @@
 use clap::{Args, ValueEnum};
 use skillhost::prompt;
 
-use crate::exit::Exit;
-use crate::options::{self, CommonOptions, catalog_of};
-use crate::terminal;
+use skillhost_program::exit::Exit;
+use skillhost_program::options::{self, CommonOptions, catalog_of};
+use skillhost_program::terminal;
 
 /// Print the section of a system prompt that lists the skills
 #[derive(Args)]

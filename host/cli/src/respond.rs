@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 use skillhost::exchange::{self, Format, MessageError};
 use skillhost::{Caller, Host, Transport, message, parse_arguments};
 
-use crate::exit::Exit;
-use crate::options::{CommonOptions, Starter};
-use crate::terminal;
 use input::MessageReader;
+use skillhost_program::exit::Exit;
+use skillhost_program::options::{CommonOptions, Starter};
+use skillhost_program::terminal;
 
 /// Run the tool calls of a model's messages and print what to send back
 ///

@@ -12,11 +12,11 @@ use skillhost_mcp::{Handler, LiveHost, stdio};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use crate::exit::Exit;
-use crate::options::{CommonOptions, Starter, report_problems};
-use crate::terminal;
 use crate::wall::{self, Needs, WallArguments};
 use crate::warm::{Successor, WarmCommand};
+use skillhost_program::exit::Exit;
+use skillhost_program::options::{CommonOptions, Starter, report_problems};
+use skillhost_program::terminal;
 
 /// Serve agents over the Model Context Protocol, on stdin and stdout or over
 /// HTTP

@@ -4,9 +4,9 @@ use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use skillhost::{Line, Listing, Skill};
 
-use crate::exit::Exit;
-use crate::options::{self, CommonOptions};
-use crate::terminal;
+use skillhost_program::exit::Exit;
+use skillhost_program::options::{self, CommonOptions};
+use skillhost_program::terminal;
 
 /// Most problems of skills that are shown one by one. Guards against: a thousand lines
 /// below the list, which `check` has anyway.

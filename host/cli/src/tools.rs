@@ -4,9 +4,9 @@ use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
 use skillhost::exchange::{self, Format};
 
-use crate::exit::Exit;
-use crate::options::CommonOptions;
-use crate::terminal;
+use skillhost_program::exit::Exit;
+use skillhost_program::options::CommonOptions;
+use skillhost_program::terminal;
 
 /// Print the definitions of the tools as a JSON array, for the `tools` of a
 /// request

@@ -34,7 +34,7 @@ use skillhost_confine::broker::{
 };
 use skillhost_confine::{Profile, Wall, WallReport, close_inherited, link_targets};
 
-use crate::options::{self, CommonOptions};
+use skillhost_program::options::{self, CommonOptions};
 
 /// Files of the machine that are read while serving. All users may read them, and they
 /// hold no secrets.

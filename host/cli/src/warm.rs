@@ -9,10 +9,10 @@ use anyhow::{Context as _, bail};
 use clap::Args;
 use skillhost::HostBuilder;
 
-use crate::exit::Exit;
-use crate::options::{self, CommonOptions, Starter, report_problems};
-use crate::terminal::{self, format_line};
 use crate::wall::{self, Needs, WallArguments};
+use skillhost_program::exit::Exit;
+use skillhost_program::options::{self, CommonOptions, Starter, report_problems};
+use skillhost_program::terminal::{self, format_line};
 
 /// The first argument of a process that starts a [`Successor`] and ends. So the server has
 /// no child that it would have to wait for.

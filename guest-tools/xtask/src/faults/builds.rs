@@ -28,7 +28,8 @@ pub(crate) const PATIENCE: &str = "60000";
 /// Where tests are: the first part of their names, cargo's options that choose the
 /// targets, and the target's name and kind.
 const GROUPS: &[(&str, &str, &str, &str)] = &[
-    ("suite", "--test=suite", "suite", "test"),
+    // Cargo builds the program `skillhost-author`, which the suite runs, for its own tests alone.
+    ("suite", "--test=suite --test=author", "suite", "test"),
     ("audit", "--lib", "skillhost_audit", "lib"),
     ("attempts", "--test=attempts", "attempts", "test"),
     ("confine", "--lib", "skillhost_confine", "lib"),
@@ -38,6 +39,8 @@ const GROUPS: &[(&str, &str, &str, &str)] = &[
     ("index", "--lib", "skillhost_index", "lib"),
     ("mcp", "--lib", "skillhost_mcp", "lib"),
     ("cli", "--lib", "skillhost_cli", "lib"),
+    ("program", "--lib", "skillhost_program", "lib"),
+    ("author", "--lib", "skillhost_author", "lib"),
 ];
 
 /// Splits a test's name after its group.
@@ -107,14 +110,15 @@ impl Builds {
     /// Builds the tests of a group. It is an error if they do not compile: the fault
     /// then proves nothing.
     pub(super) fn build(&self, group: &str) -> Result<()> {
-        let (_, option, target, kind) = *GROUPS
+        let (_, options, target, kind) = *GROUPS
             .iter()
             .find(|(known, ..)| *known == group)
             .context("unknown group of tests")?;
         // All members, so that dependencies have the features that they have anyway.
         let output = self
             .cargo()
-            .args(["test", "--workspace", "--locked", "--no-run", option])
+            .args(["test", "--workspace", "--locked", "--no-run"])
+            .args(options.split(' '))
             .args(["--message-format=json-render-diagnostics", "--quiet"])
             .stderr(Stdio::piped())
             .output()

@@ -7,9 +7,9 @@ use clap::builder::PossibleValuesParser;
 use skillhost::Line;
 use skillhost_audit::{CallRecord, Filter, Moment, OUTCOMES, find};
 
-use crate::exit::Exit;
-use crate::options::ReportFormat;
-use crate::terminal::{self, format_line};
+use skillhost_program::exit::Exit;
+use skillhost_program::options::ReportFormat;
+use skillhost_program::terminal::{self, format_line};
 
 /// Print records of an audit log
 ///

@@ -7,9 +7,9 @@ use clap::Args;
 use skillhost::Line;
 use skillhost_audit::{KeptCheckpoints, Problem, PublicKey, Report, verify};
 
-use crate::exit::Exit;
-use crate::options::ReportFormat;
-use crate::terminal::{self, format_line};
+use skillhost_program::exit::Exit;
+use skillhost_program::options::ReportFormat;
+use skillhost_program::terminal::{self, format_line};
 
 /// Check that no record of an audit log was changed, moved or removed
 ///

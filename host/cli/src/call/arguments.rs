@@ -7,7 +7,7 @@ use std::io::Read as _;
 use serde_json::{Map, Number, Value};
 use skillhost::{CallError, MAX_ARGUMENTS, parse_arguments};
 
-use crate::terminal;
+use skillhost_program::terminal;
 
 /// The arguments of a call, as they are written.
 #[derive(Debug, PartialEq)]

@@ -12,7 +12,7 @@ use rustix::fs::OFlags;
 use skillhost::OutputFiles;
 use skillhost_confine::broker::Broker;
 
-use crate::terminal::{self, format_line};
+use skillhost_program::terminal::{self, format_line};
 
 /// Checks before the call that the folder can be made: a call may take long.
 pub(super) fn check(folder: &Path) -> anyhow::Result<()> {

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use skillhost::Host;
 use skillhost::config::Config;
 
-use crate::options::CommonOptions;
-use crate::terminal;
+use skillhost_program::options::CommonOptions;
+use skillhost_program::terminal;
 
 /// The tool that is asked.
 const TOOL: &str = "check_skill_scripts";

@@ -16,9 +16,9 @@ use skillhost_mcp::http::{HttpOptions, Metrics, Server, Shutdown, Sockets, Tls, 
 use skillhost_mcp::{Handler, LiveHost};
 
 use super::memory;
-use crate::exit::Exit;
-use crate::options::{self, TOKEN_VARIABLE, report_problems};
-use crate::terminal::{self, format_line};
+use skillhost_program::exit::Exit;
+use skillhost_program::options::{self, TOKEN_VARIABLE, report_problems};
+use skillhost_program::terminal::{self, format_line};
 
 /// Options of the server; the others are keys of `[http]`.
 #[derive(Args, Default)]

@@ -1,0 +1,88 @@
+//! The program `skillhost-author`: makes, builds and tests tool projects. `skillhost` runs it
+//! for the verbs that it does not have itself.
+
+// What verbs have in common, lowest first: a module uses those above it, and no other.
+
+mod trace;
+
+mod kit;
+
+mod build;
+
+// The other verbs.
+
+mod dev;
+mod new;
+mod test;
+
+use std::env;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use skillhost_program::exit::Exit;
+use skillhost_program::options::CommonOptions;
+use skillhost_program::{panic, process, terminal};
+
+/// Make, build and test tools for skillhost.
+#[derive(Parser)]
+#[command(version, max_term_width = 100, arg_required_else_help = true)]
+struct CommandLine {
+    #[command(flatten)]
+    options: CommonOptions,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    New(new::NewCommand),
+    Build(build::BuildCommand),
+    Dev(dev::DevCommand),
+    AddLibrary(build::AddLibraryCommand),
+    Test(test::TestCommand),
+}
+
+/// Runs the program.
+pub fn run() -> ExitCode {
+    skillhost_confine::note_inherited();
+    panic::install_hook();
+    let first = env::args_os().nth(1).unwrap_or_default();
+    if let Some(end) = process::compile_for_parent(&first) {
+        return end;
+    }
+    if first == trace::LOCATE_ARGUMENT {
+        let located = trace::answer_locations(skillhost_confine::confine_child);
+        return process::end_child(located);
+    }
+    let line: CommandLine = match process::parse(env::args_os().collect(), |_| {}) {
+        Ok(line) => line,
+        Err(exit) => return exit.into(),
+    };
+    process::raise_descriptor_limit();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build();
+    let runtime = match runtime {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            terminal::complain(format_args!("cannot start: {error}"));
+            return Exit::Setup.into();
+        }
+    };
+    let result = runtime.block_on(line.verb.execute(line.options));
+    // Do not wait for a thread that compiles.
+    runtime.shutdown_background();
+    process::end(result)
+}
+
+impl Verb {
+    async fn execute(self, options: CommonOptions) -> anyhow::Result<Exit> {
+        match self {
+            Self::New(new) => new.execute(),
+            Self::Build(build) => build.execute().await,
+            Self::Dev(dev) => dev.execute().await,
+            Self::AddLibrary(library) => Ok(library.execute()),
+            Self::Test(test) => test.execute(options).await,
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! The program `skillhost-author`.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    skillhost_author::run()
+}

@@ -1,0 +1,53 @@
+//! The report for people: one line per check, and under it why it did not pass.
+
+use skillhost::Line;
+use skillhost_conformance::{Check, Outcome, Reason, Report};
+
+use super::total;
+use skillhost_program::terminal::format_line;
+
+pub(super) fn lines(report: &Report) -> Vec<Line> {
+    let mut lines = vec![Line::new(&report.component)];
+    let width = report.checks.iter().map(|check| check.id.len()).max();
+    let width = width.unwrap_or(0);
+    let mut group = None;
+    for check in &report.checks {
+        let new = title(check);
+        if group.as_deref() != Some(new) {
+            lines.push(Line::default());
+            lines.push(Line::new(new));
+            group = Some(new.to_owned());
+        }
+        let (word, reason) = match &check.outcome {
+            Outcome::Passed => ("pass", None),
+            Outcome::Failed(reason) => ("FAIL", Some(reason)),
+            Outcome::Skipped(reason) => ("skip", Some(reason)),
+        };
+        let what = check.case.as_deref().unwrap_or(check.sentence);
+        lines.push(format_line!("  {word}  {:width$}  {what}", check.id));
+        if let Some(Reason { why, fix }) = reason {
+            lines.push(format_line!("        why: {why}"));
+            if !fix.is_empty() {
+                lines.push(format_line!("        fix: {fix}"));
+            }
+        }
+        let trace = check.trace.iter();
+        lines.extend(trace.map(|line| format_line!("        {line}")));
+    }
+    let (passed, failed, skipped) = report.counts();
+    let seconds = total(report).as_secs_f64();
+    lines.push(Line::default());
+    lines.push(format_line!(
+        "{passed} passed, {failed} failed, {skipped} skipped in {seconds:.1} s"
+    ));
+    lines
+}
+
+/// Returns the heading that a check stands under.
+fn title(check: &Check) -> &str {
+    match (&check.case, &check.tool) {
+        (Some(_), _) => "cases",
+        (None, Some(tool)) => tool,
+        (None, None) => "component",
+    }
+}

@@ -1,0 +1,50 @@
+//! The verbs of `skillhost-author`, a program of its own: it brings compilers' front ends,
+//! which a server needs not have.
+
+use std::env;
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
+
+use anyhow::{Context as _, anyhow};
+use clap::Args;
+use skillhost_program::exit::Exit;
+
+const PROGRAM: &str = "skillhost-author";
+
+/// The arguments of a verb, which that program reads.
+#[derive(Args)]
+#[command(disable_help_flag = true)]
+pub(crate) struct AuthorCommand {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
+    _arguments: Vec<OsString>,
+}
+
+/// Runs the program in this process's place, with the same command line. It lies beside this
+/// one, or on the PATH.
+///
+/// # Errors
+///
+/// If it is not installed, or cannot be run.
+pub(crate) fn run() -> anyhow::Result<Exit> {
+    let beside = env::current_exe()?.with_file_name(PROGRAM);
+    let program = if beside.is_file() {
+        beside
+    } else {
+        PROGRAM.into()
+    };
+    let mut command = Command::new(&program);
+    // Its messages name the command that was typed.
+    let error = command
+        .arg0("skillhost")
+        .args(env::args_os().skip(1))
+        .exec();
+    if error.kind() == io::ErrorKind::NotFound {
+        return Err(anyhow!(
+            "this command is part of `{PROGRAM}`, which is neither beside skillhost nor on the \
+             PATH; in a checkout, `cargo install --locked --path host/author` installs it"
+        ));
+    }
+    Err(error).with_context(|| format!("cannot run `{}`", program.display()))
+}

@@ -1,0 +1,147 @@
+//! `skillhost inspect`: shows a component before anyone trusts it.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde_json::{Map, Value, json};
+use skillhost::{ComponentMetadata, Inspection, Inspector, Line};
+
+use crate::exit::Exit;
+use crate::options::{ReportFormat, cache_folder, show_compilations};
+use crate::terminal::{self, format_line};
+
+/// Show what a component defines and imports, and whether a host would load it
+#[derive(Args)]
+pub struct InspectCommand {
+    /// Component file
+    #[arg(value_name = "FILE.wasm")]
+    file: PathBuf,
+    /// Form of the description
+    #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
+    output: ReportFormat,
+}
+
+impl InspectCommand {
+    /// Prints the description. The exit code says whether a host would load the component.
+    pub async fn execute(self) -> anyhow::Result<Exit> {
+        let inspection = inspector(&self.file).run().await?;
+        match self.output {
+            ReportFormat::Text => terminal::print(&lines(&inspection))?,
+            ReportFormat::Json => terminal::print_json(&to_json(&inspection))?,
+        }
+        Ok(if inspection.tools.is_ok() {
+            Exit::Ok
+        } else {
+            Exit::Failure
+        })
+    }
+}
+
+/// Prepares the inspection of a component, which another process compiles into the
+/// cache.
+pub fn inspector(file: &Path) -> Inspector {
+    let mut inspector = Inspector::of(file).progress(show_compilations());
+    if let Some(folder) = cache_folder() {
+        inspector = inspector.cache(folder);
+    }
+    if let Ok(program) = std::env::current_exe() {
+        inspector = inspector.compiler(program);
+    }
+    inspector
+}
+
+/// Returns an inspection as lines for people.
+pub fn lines(inspection: &Inspection) -> Vec<Line> {
+    let mut lines = vec![
+        format_line!("sha256: {}", inspection.digest),
+        format_line!("size: {} bytes", inspection.size),
+    ];
+    let said = said(&inspection.metadata).filter_map(|(key, text)| {
+        let text = text.as_deref()?;
+        Some(format_line!("  {key}: {text}"))
+    });
+    let said: Vec<Line> = said.collect();
+    if !said.is_empty() {
+        lines.push(format_line!("says of itself:"));
+        lines.extend(said);
+    }
+    if let Some(start) = &inspection.start {
+        lines.push(format_line!(
+            "starts with: {} memories, the largest of {} bytes; {} tables, the largest of {} elements",
+            start.memories,
+            start.largest_memory.unwrap_or(0),
+            start.tables,
+            start.largest_table.unwrap_or(0),
+        ));
+    }
+    if let Some(interface) = &inspection.interface {
+        lines.push(format_line!("called by: {interface}"));
+    } else if inspection.tools.is_ok() {
+        lines.push(format_line!("called by: functions with types of their own"));
+    }
+    lines.push(format_line!("imports:"));
+    for import in &inspection.imports {
+        let granted = if import.granted { "granted" } else { "REFUSED" };
+        lines.push(format_line!("  {granted}  {}", import.name));
+    }
+    match &inspection.tools {
+        Ok(tools) => {
+            lines.push(format_line!("tools:"));
+            for tool in tools {
+                let reads = match &tool.folder {
+                    None => "reads no skill".to_owned(),
+                    Some(rule) => format!("reads the skill named by `{}`", rule.skill_property),
+                };
+                lines.push(format_line!("  {}: {reads}", tool.name));
+                let description: Vec<&str> = tool.description.lines().collect();
+                lines.push(format_line!("    {}", description.join(" ")));
+            }
+        }
+        Err(why) => lines.push(format_line!("would be refused: {why}")),
+    }
+    lines
+}
+
+/// Returns what a component says of itself, in the order for people.
+fn said(metadata: &ComponentMetadata) -> impl Iterator<Item = (&'static str, &Option<String>)> {
+    std::iter::once(("name", &metadata.name)).chain(metadata.sections())
+}
+
+fn to_json(inspection: &Inspection) -> Value {
+    let imports = inspection.imports.iter();
+    let imports: Value = imports
+        .map(|import| json!({"name": import.name, "granted": import.granted}))
+        .collect();
+    let tools: Option<Value> = inspection.tools.as_ref().ok().map(|tools| {
+        let tools = tools.iter();
+        tools
+            .map(|tool| {
+                json!({
+                    "name": tool.name,
+                    "title": tool.title,
+                    "description": tool.description,
+                    "input_schema": tool.input_schema,
+                    "output_schema": tool.output_schema,
+                    "skill_property": tool.folder.as_ref().map(|rule| &rule.skill_property),
+                })
+            })
+            .collect()
+    });
+    json!({
+        "sha256": inspection.digest,
+        "size": inspection.size,
+        "metadata": said(&inspection.metadata)
+            .map(|(key, text)| (key.to_owned(), json!(text)))
+            .collect::<Map<String, Value>>(),
+        "interface": inspection.interface,
+        "start": inspection.start.map(|start| json!({
+            "memories": start.memories,
+            "largest_memory": start.largest_memory,
+            "tables": start.tables,
+            "largest_table": start.largest_table,
+        })),
+        "imports": imports,
+        "tools": tools,
+        "refused_for": inspection.tools.as_ref().err(),
+    })
+}

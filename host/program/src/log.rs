@@ -1,0 +1,106 @@
+//! The log on stderr: one line per event, whatever the event holds.
+
+use std::fmt;
+
+use tracing::{Event, Subscriber, level_filters::LevelFilter};
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::util::SubscriberInitExt as _;
+
+use crate::terminal;
+
+/// Starts the log.
+pub fn start(level: LevelFilter) {
+    // The protocol's library warns about each refused request and each client
+    // that hangs up, both of which are usual.
+    let protocol = match level {
+        LevelFilter::INFO => LevelFilter::WARN,
+        LevelFilter::DEBUG | LevelFilter::TRACE => level,
+        _ => LevelFilter::OFF,
+    };
+    let filter = Targets::new()
+        .with_default(level)
+        .with_target("rmcp", protocol);
+    tracing_subscriber::fmt()
+        .with_max_level(level)
+        .with_writer(terminal::log)
+        // They go to stderr too, and panic if nobody reads that.
+        .log_internal_errors(false)
+        .with_ansi(false)
+        .with_target(false)
+        .without_time()
+        .map_event_format(LineFormat)
+        .finish()
+        .with(filter)
+        .init();
+}
+
+/// The format of an event: its message and fields come from anywhere.
+struct LineFormat<F>(F);
+
+impl<S, N, F> FormatEvent<S, N> for LineFormat<F>
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+    F: FormatEvent<S, N>,
+{
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        let mut text = String::new();
+        self.0
+            .format_event(context, Writer::new(&mut text), event)?;
+        let text = text.strip_suffix('\n').unwrap_or(&text);
+        writeln!(writer, "{}", terminal::shortened(text))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{self, Write};
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct SharedBuffer(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for SharedBuffer {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().extend(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn an_event_is_one_line_of_bounded_length() {
+        let written = SharedBuffer::default();
+        let writer = written.clone();
+        let log = tracing_subscriber::fmt()
+            .with_writer(move || writer.clone())
+            .with_ansi(false)
+            .map_event_format(LineFormat)
+            .finish();
+        tracing::subscriber::with_default(log, || {
+            tracing::info!("a\nb {}", "\u{200b}".repeat(1 << 20));
+        });
+        let text = String::from_utf8(written.0.lock().unwrap().clone()).unwrap();
+        assert_eq!(text.matches('\n').count(), 1);
+        assert!(text.contains("a\\nb \\u{200b}"), "{text:.100}");
+        assert!(
+            text.ends_with("…\n") && text.len() < 64 << 10,
+            "{}",
+            text.len()
+        );
+    }
+}

@@ -1,0 +1,60 @@
+//! What a panic prints: one line, in which nothing is hidden, and no backtrace. Rust's own
+//! hook prints the message as it is, with whatever a guest, a skill or a peer wrote into it.
+
+use std::panic::{self, PanicHookInfo};
+
+use skillhost::Line;
+
+use crate::terminal::{self, format_line};
+
+/// Replaces Rust's hook in the whole process. The exit code stays 101.
+pub fn install_hook() {
+    panic::set_hook(Box::new(|info| terminal::say(&report(info))));
+}
+
+fn report(info: &PanicHookInfo<'_>) -> Line {
+    let message = info.payload_as_str().unwrap_or("no message");
+    let place = info.location().map(ToString::to_string);
+    format_line!(
+        "skillhost: internal error: {} (at {}); please report it",
+        terminal::shortened(message),
+        place.as_deref().unwrap_or("an unknown place")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::env;
+    use std::process::Command;
+
+    use super::*;
+
+    /// Set in the process that panics.
+    const PANIC: &str = "SKILLHOST_TEST_PANIC";
+
+    #[test]
+    fn a_panic_prints_one_escaped_line_without_a_backtrace_and_exits_with_101() {
+        if env::var_os(PANIC).is_some() {
+            install_hook();
+            panic!("a\nb \u{1b}[31m{}", "\u{200b}".repeat(1 << 20));
+        }
+        let test = "a_panic_prints_one_escaped_line_without_a_backtrace_and_exits_with_101";
+        let output = Command::new(env::current_exe().unwrap())
+            .args(["--exact", &format!("panic::tests::{test}"), "--nocapture"])
+            .env(PANIC, "1")
+            .env("RUST_BACKTRACE", "full")
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(101));
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(stderr.matches('\n').count(), 1, "{stderr:.400}");
+        let start = "skillhost: internal error: a\\nb \\u{1b}[31m\\u{200b}";
+        assert!(stderr.starts_with(start), "{stderr:.400}");
+        assert!(
+            stderr.contains("… (at host/program/src/panic.rs:"),
+            "{stderr:.400}"
+        );
+        assert!(stderr.ends_with("; please report it\n"), "{stderr:.400}");
+        assert!(stderr.len() < 64 << 10, "{}", stderr.len());
+    }
+}

@@ -1,0 +1,186 @@
+//! The program's stdout and stderr. Only this file prints.
+//!
+//! Text for people is made of [`Line`]s, whether it goes to a terminal, a file or a
+//! pipe. Text for a model or a program goes to a file or a pipe byte for byte, and
+//! is escaped on a terminal. A reader that goes away is no error.
+
+use std::fmt::Display;
+use std::io::{self, IsTerminal as _, Write as _};
+
+use serde_json::Value;
+use skillhost::Line;
+use skillhost::line::{self, is_hidden};
+use unicode_width::UnicodeWidthChar as _;
+
+/// The number of columns of a table outside a terminal.
+const DEFAULT_WIDTH: usize = 100;
+
+/// The most bytes of a message that the log or a panic shows. Guards against: a
+/// library that puts a peer's bytes into its own message.
+const LONGEST: usize = 4096;
+
+/// Makes a [`Line`] as `format!` makes a string.
+#[macro_export]
+macro_rules! format_line {
+    ($($text:tt)*) => {
+        ::skillhost::Line::new(format_args!($($text)*))
+    };
+}
+pub use crate::format_line;
+
+/// Returns a text as a line, cut if it is long.
+pub fn shortened(text: &str) -> Line {
+    if text.len() <= LONGEST {
+        return Line::new(text);
+    }
+    format_line!("{}…", &text[..text.floor_char_boundary(LONGEST)])
+}
+
+/// Prints an error or a warning as one line on stderr.
+pub fn complain(message: impl Display) {
+    say(&format_line!("skillhost: {message}"));
+}
+
+/// Prints a line on stderr.
+pub fn say(line: &Line) {
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
+/// Replaces the line of progress on stderr, which must be
+/// [a terminal](is_watched).
+pub fn show_progress(line: &Line) {
+    let _ = write!(io::stderr(), "\r\x1b[K{line}");
+}
+
+/// Returns the stream that the log goes to. `log.rs` makes its lines.
+pub fn log() -> io::Stderr {
+    io::stderr()
+}
+
+/// Checks that stderr is a terminal.
+pub fn is_watched() -> bool {
+    io::stderr().is_terminal()
+}
+
+/// Says what the program waits for, and which key ends that, if a person started it
+/// on a terminal.
+pub fn explain_wait(what: impl Display, key: &str) {
+    if io::stdin().is_terminal() {
+        complain(format_args!("waiting for {what}; {key} ends it"));
+    }
+}
+
+/// Returns the number of columns of stdout.
+pub fn width() -> usize {
+    terminal_size::terminal_size_of(io::stdout()).map_or(DEFAULT_WIDTH, |(width, _)| width.0.into())
+}
+
+/// Prints lines to stdout.
+pub fn print(lines: &[Line]) -> anyhow::Result<()> {
+    print_or_end(lines).map(drop)
+}
+
+/// Prints lines to stdout; returns `false` if nobody reads any more.
+pub fn print_or_end(lines: &[Line]) -> anyhow::Result<bool> {
+    let lines: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    write(&lines)
+}
+
+/// Prints a value as JSON on several lines, with hidden characters escaped.
+pub fn print_json(value: &Value) -> anyhow::Result<()> {
+    write(&line::escape_json(&format!("{value:#}\n"))).map(drop)
+}
+
+/// Prints a text for a model or a program. On a terminal it ends with a line
+/// break, so that the shell's prompt gets a line of its own.
+pub fn print_answer(text: &str) -> anyhow::Result<()> {
+    if !io::stdout().is_terminal() {
+        return write(text).map(drop);
+    }
+    let end = if text.ends_with('\n') { "" } else { "\n" };
+    write(&(line::escape_document(text) + end)).map(drop)
+}
+
+/// Prints a line of JSON for a model or a program; returns `false` if nobody reads
+/// any more.
+pub fn print_json_answer(json: &str) -> anyhow::Result<bool> {
+    if io::stdout().is_terminal() {
+        write(&(line::escape_json(json) + "\n"))
+    } else {
+        write(&format!("{json}\n"))
+    }
+}
+
+/// Writes to stdout; returns `false` if nobody reads any more.
+fn write(text: &str) -> anyhow::Result<bool> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(anyhow::Error::from(error).context("cannot write to stdout")),
+    }
+}
+
+/// Returns a name or a path to stand beside other text. It is quoted unless it has
+/// only letters, digits, `-`, `_`, `.` and `/`, so it cannot pass for that text.
+pub fn name(name: &str) -> Line {
+    let is_plain = |c: char| {
+        c.is_alphanumeric()
+            || "-_./".contains(c)
+            // Marks on letters.
+            || !c.is_ascii() && c.width() == Some(0)
+    };
+    if !name.is_empty() && name.chars().all(|c| is_plain(c) && !is_hidden(c)) {
+        return Line::new(name);
+    }
+    format_line!("\"{}\"", name.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quotes_a_name_that_could_pass_for_other_text() {
+        for (given, shown) in [
+            ("read-files_2.x", "read-files_2.x"),
+            ("./skills/a", "./skills/a"),
+            ("数据", "数据"),
+            ("cafe\u{301}", "cafe\u{301}"),
+            ("हिन्दी", "हिन्दी"),
+            ("", "\"\""),
+            ("good:3: error: x", "\"good:3: error: x\""),
+            ("a, b", "\"a, b\""),
+            ("a\u{3000}b", "\"a\u{3000}b\""),
+            ("a\u{200b}", "\"a\\u{200b}\""),
+            ("a\u{3164}", "\"a\\u{3164}\""),
+            ("\\u{200b}\"", "\"\\\\u{200b}\\\"\""),
+            ("a\nb", "\"a\\nb\""),
+        ] {
+            assert_eq!(name(given).as_str(), shown);
+        }
+    }
+
+    #[test]
+    fn no_other_file_prints() {
+        let host = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let programs = ["program", "cli", "author"];
+        let mut folders: Vec<_> = programs.map(|it| host.join(it).join("src")).into();
+        let mut files = 0;
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir::<std::path::PathBuf>(folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else if !path.ends_with("terminal.rs") {
+                    files += 1;
+                    let source = std::fs::read_to_string(&path).unwrap();
+                    for way in ["io::stdout", "io::stderr", "print!(", "println!("] {
+                        assert!(!source.contains(way), "{}: {way}", path.display());
+                    }
+                }
+            }
+        }
+        assert!(files > 20);
+    }
+}

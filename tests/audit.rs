@@ -17,7 +17,7 @@ use rustix::io::DupFlags;
 use serde_json::{Value, json};
 use skillhost::{AuditMode, CallError, Caller, Host, Peer, Stop, TraceId, Transport};
 
-use skillhost_mcp::http::HttpOptions;
+use skillhost_server::HttpOptions;
 
 use crate::support::folders::Folders;
 use crate::support::http::{Client, Request, TestServer};

@@ -22,7 +22,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use skillhost_mcp::http::{HttpLimits, HttpOptions};
+use skillhost_server::{HttpLimits, HttpOptions};
 
 use crate::support::folders::Folders;
 use crate::support::http::{Request, TestServer};

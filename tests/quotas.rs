@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use skillhost::{CallError, Grant, Host, HostBuilder, Limits, Load, Output, Stop};
-use skillhost_mcp::http::HttpOptions;
+use skillhost_server::HttpOptions;
 
 use crate::support::folders::Folders;
 use crate::support::http::{Client, Request, TestServer};

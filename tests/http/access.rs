@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use skillhost_mcp::http::{HttpOptions, Server, Token};
+use skillhost_server::{HttpOptions, Server, Token};
 
 use super::{TOKEN, options, read, serve};
 use crate::support::folders::Folders;

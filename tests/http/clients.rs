@@ -11,7 +11,7 @@ use skillhost::config::Config;
 use skillhost::{AuditMode, HostBuilder, SearchOffer};
 use skillhost_identity::{Clients, Token};
 use skillhost_index::MemoryIndex;
-use skillhost_mcp::http::HttpOptions;
+use skillhost_server::HttpOptions;
 
 use super::{TOKEN, options, wait_until};
 use crate::support::folders::Folders;

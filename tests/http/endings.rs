@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use skillhost_mcp::http::HttpOptions;
+use skillhost_server::HttpOptions;
 
 use super::{endless, serve_guests, wait_until, with_limits};
 use crate::support::builder_with_guests;

@@ -4,7 +4,7 @@ use std::thread;
 use std::time::Instant;
 
 use serde_json::json;
-use skillhost_mcp::http::Token;
+use skillhost_server::Token;
 
 use super::{TOKEN, options, serve, wait_until};
 use crate::support::http::{Client, Request};

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::json;
 use skillhost::Config;
-use skillhost_mcp::http::{HttpLimits, HttpOptions};
+use skillhost_server::{HttpLimits, HttpOptions};
 
 use super::program::ServerProcess;
 use super::{read, serve, serve_guests, wait_until};

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rustix::process::{Resource, getrlimit, setrlimit};
 use serde_json::json;
-use skillhost_mcp::http::{HttpOptions, Token};
+use skillhost_server::{HttpOptions, Token};
 
 use super::{TOKEN, endless, options, read, serve, serve_guests, wait_until, with_limits};
 use crate::support::http::{Client, Request, TestServer};
@@ -278,7 +278,7 @@ fn without_a_token_a_stream_protects_its_connection() {
 
 #[test]
 fn a_trusted_proxy_that_is_no_address_is_refused() {
-    let bound = skillhost_mcp::http::Server::bind(
+    let bound = skillhost_server::Server::bind(
         SocketAddr::from(([127, 0, 0, 1], 0)),
         options(|options| options.trusted_proxies = vec!["balancer.example".into()]),
     );

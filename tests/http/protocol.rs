@@ -1,7 +1,7 @@
 //! The protocol over HTTP: well-formed requests, and requests that are not.
 
 use serde_json::{Value, json};
-use skillhost_mcp::http::HttpOptions;
+use skillhost_server::HttpOptions;
 
 use super::{read, serve, with_limits};
 use crate::support::http::{Client, Request, meta};

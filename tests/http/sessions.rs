@@ -4,7 +4,7 @@ use std::thread;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use skillhost_mcp::http::HttpOptions;
+use skillhost_server::HttpOptions;
 
 use super::{serve_guests, wait_until, with_limits};
 use crate::support::http::{Client, Request};

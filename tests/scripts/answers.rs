@@ -6,7 +6,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 use skillhost::exchange::{self, Format};
 use skillhost::message;
-use skillhost_mcp::http::HttpOptions;
+use skillhost_server::HttpOptions;
 
 use super::{granted, host, records, sha256, skill, take};
 use crate::support::folders::Folders;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use skillhost::{AuditMode, Caller, Config, Grant, Host, Limits};
 use skillhost_identity::Clients;
-use skillhost_mcp::http::HttpOptions;
+use skillhost_server::HttpOptions;
 
 use super::answers::program;
 use super::{granted, log, records, sha256, skill};

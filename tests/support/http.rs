@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use skillhost::{Host, HostBuilder};
-use skillhost_mcp::http::{self, HttpOptions, Metrics, Shutdown};
 use skillhost_mcp::{Handler, LiveHost};
+use skillhost_server::{self as http, HttpOptions, Metrics, Shutdown};
 use tokio::net::TcpSocket;
 
 use super::watchdog::{self, join};

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use axum::http::request::Parts;
+use http::request::Parts;
 use rmcp::service::{RequestContext, RoleServer};
 use skillhost::{Caller, Peer, TraceId, Transport};
 use skillhost_identity::Client;

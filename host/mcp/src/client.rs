@@ -5,7 +5,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use axum::http::request::Parts;
+use http::request::Parts;
 use rmcp::service::{RequestContext, RoleServer};
 use skillhost::{Host, SKILL_RESOURCES};
 use skillhost_identity::{Client, Share};

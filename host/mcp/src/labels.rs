@@ -12,14 +12,14 @@ use crate::values;
 
 /// The most bytes of an id or progress token, as it is sent. Guards against: a
 /// label as large as a message, which is repeated with every report.
-pub(crate) const LABEL_BYTES: usize = 1024;
+pub const LABEL_BYTES: usize = 1024;
 
 /// The most values in the `_meta` of a message. Guards against: rmcp, which builds them
 /// anew for each method that a message could be of.
 const META_VALUES: usize = 1000;
 
 /// Returns an error message if a label or the `_meta` of this message is too large.
-pub(crate) fn excess(message: &[u8]) -> Option<String> {
+pub fn excess(message: &[u8]) -> Option<String> {
     // Most messages are shorter than a label may be.
     if message.len() <= LABEL_BYTES {
         return None;

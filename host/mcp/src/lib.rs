@@ -1,7 +1,7 @@
 //! The MCP server of skillhost.
 //!
 //! A [`Handler`] answers every request from one [`LiveHost`]. A transport
-//! ([`stdio`] or [`http`]) reads messages and calls the handler.
+//! ([`stdio`], or the crate `skillhost-server` for HTTP) reads messages and calls the handler.
 //!
 //! To add a kind of request, add a module beside `tools` with functions that
 //! take the [`LiveHost`], the request and its context, call them in `handler`,
@@ -15,10 +15,10 @@
 
 // Bounds on messages, for every transport: numbers of values, ids and
 // progress tokens, subscriptions, bytes of answers.
-mod values;
-mod labels;
-mod subscriptions;
-mod room;
+pub mod values;
+pub mod labels;
+pub mod subscriptions;
+pub mod room;
 // The party that sent a request, for the audit log.
 mod caller;
 // Pages of tools and prompts.
@@ -46,10 +46,9 @@ mod tools;
 mod prompts;
 mod skills;
 mod handler;
-// Transports.
+// The transport on stdin and stdout. That over HTTP is the crate `skillhost-server`.
 pub mod stdio;
-pub mod http;
 
 pub use handler::Handler;
-pub use live::{Changes, FolderCounts, LiveHost};
+pub use live::{ChangedLists, Changes, FolderCounts, LiveHost};
 pub use watch::FolderWatch;

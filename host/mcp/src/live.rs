@@ -68,16 +68,19 @@ pub struct Changes {
 }
 
 /// The listings that have changed, as a client sees them.
-pub(crate) struct ChangedLists {
-    pub(crate) tools: bool,
-    pub(crate) prompts: bool,
-    pub(crate) resources: bool,
+pub struct ChangedLists {
+    /// The list of tools.
+    pub tools: bool,
+    /// The list of prompts.
+    pub prompts: bool,
+    /// The list of resources.
+    pub resources: bool,
 }
 
 impl Changes {
     /// Returns what has changed since an earlier time. What a scope sees of tools and
     /// prompts is not compared: it may have changed with any skill.
-    pub(crate) fn since(&self, earlier: &Self, scope: Option<&Scope>) -> ChangedLists {
+    pub fn since(&self, earlier: &Self, scope: Option<&Scope>) -> ChangedLists {
         let resources = self.resources != earlier.resources;
         let by_skills = resources && scope.is_some();
         ChangedLists {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::thread::available_parallelism;
 
-use axum::http::request::Parts;
+use http::request::Parts;
 use rmcp::model::ErrorData;
 use rmcp::service::{RequestContext, RoleServer};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -19,17 +19,18 @@ const LARGE: usize = 1 << 20;
 
 /// The turns in which large answers are made into JSON: half of the processors have one.
 #[derive(Clone)]
-pub(crate) struct JsonTurns(Arc<Semaphore>);
+pub struct JsonTurns(Arc<Semaphore>);
 
 impl JsonTurns {
-    pub(crate) fn new() -> Self {
+    /// Returns the turns of one server.
+    pub fn new() -> Self {
         let processors = available_parallelism().map_or(1, NonZero::get);
         Self(Arc::new(Semaphore::new((processors / 2).max(1))))
     }
 }
 
 /// The share that one request's answer has of the bytes of all answers.
-pub(crate) struct Room {
+pub struct Room {
     own: Mutex<TakenBytes>,
     refused: AtomicBool,
     /// None once the answer is JSON, or if its transport has no turns.
@@ -51,7 +52,7 @@ struct TakenBytes {
 impl Room {
     /// Returns an empty share. `take` takes bytes for it, and gives them back when it is
     /// dropped.
-    pub(crate) fn new(take: impl FnMut(usize) -> bool + Send + 'static) -> Arc<Self> {
+    pub fn new(take: impl FnMut(usize) -> bool + Send + 'static) -> Arc<Self> {
         Arc::new(Self {
             own: Mutex::new(TakenBytes {
                 count: 0,
@@ -63,14 +64,14 @@ impl Room {
     }
 
     /// Lets a large answer wait for one of these turns.
-    pub(crate) fn with_turns(self: Arc<Self>, turns: JsonTurns) -> Arc<Self> {
+    pub fn with_turns(self: Arc<Self>, turns: JsonTurns) -> Arc<Self> {
         let permit = None;
         *self.turn() = Some(JsonTurn { turns, permit });
         self
     }
 
     /// Ends the turn of the answer, which is JSON, or comes in parts that have none.
-    pub(crate) fn end_turn(&self) {
+    pub fn end_turn(&self) {
         *self.turn() = None;
     }
 
@@ -90,7 +91,7 @@ impl Room {
     /// Grows to at least so many bytes. Returns false if too few are left: the
     /// answer must not be kept. It never shrinks, so that a report of progress
     /// does not give away the room of the answer behind it.
-    pub(crate) fn fit(&self, bytes: usize) -> bool {
+    pub fn fit(&self, bytes: usize) -> bool {
         let mut own = self.own.lock().unwrap_or_else(|broken| broken.into_inner());
         let more = bytes.saturating_sub(own.count);
         let fits = more == 0 || (own.take)(more);
@@ -103,7 +104,7 @@ impl Room {
 
     /// Grows to the size of a whole answer. Returns false if that does not fit, or
     /// if there was too little room before: then the answer is only an error.
-    pub(crate) fn holds(&self, bytes: u64) -> bool {
+    pub fn holds(&self, bytes: u64) -> bool {
         !self.refused.load(Ordering::Relaxed) && usize::try_from(bytes).is_ok_and(|it| self.fit(it))
     }
 }

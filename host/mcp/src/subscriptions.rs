@@ -7,7 +7,7 @@ use rmcp::model::SubscriptionFilter;
 use crate::values;
 
 /// The method of a subscription.
-pub(crate) const LISTEN: &str = "subscriptions/listen";
+pub const LISTEN: &str = "subscriptions/listen";
 
 /// The most bytes of a subscription's request. Guards against: streams that keep megabytes
 /// each.
@@ -18,7 +18,7 @@ const REQUEST_BYTES: usize = 64 << 10;
 const REQUEST_VALUES: usize = 256;
 
 /// Returns an error message if a subscription's request is too large.
-pub(crate) fn excess(request: &[u8]) -> Option<String> {
+pub fn excess(request: &[u8]) -> Option<String> {
     let fits = request.len() <= REQUEST_BYTES && values::count(request) <= REQUEST_VALUES;
     (!fits).then(|| {
         format!(
@@ -29,7 +29,7 @@ pub(crate) fn excess(request: &[u8]) -> Option<String> {
 }
 
 /// Returns the most bytes that a subscription's request takes while its stream is open.
-pub(crate) fn bytes_kept(request: &[u8]) -> usize {
+pub fn bytes_kept(request: &[u8]) -> usize {
     request.len() + values::bytes_of(values::count(request))
 }
 

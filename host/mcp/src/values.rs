@@ -35,7 +35,7 @@ pub(crate) fn size_of_object(object: &Map<String, Value>) -> usize {
 }
 
 /// Returns whether JSON has more values than a message may have.
-pub(crate) fn too_many(json: &[u8]) -> bool {
+pub fn too_many(json: &[u8]) -> bool {
     // A short text is not counted: each value takes a byte.
     json.get(MESSAGE_VALUES).is_some() && count(json) > MESSAGE_VALUES
 }

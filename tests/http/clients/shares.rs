@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
 use skillhost::config::Config;
-use skillhost_mcp::http::{HttpOptions, Server};
+use skillhost_server::{HttpOptions, Server};
 
 use super::{as_client, ask, call, clients, clients_with, serve_teams};
 use crate::http::wait_until;

@@ -39,6 +39,7 @@ const GROUPS: &[(&str, &str, &str, &str)] = &[
     ("index", "--lib", "skillhost_index", "lib"),
     ("mcp", "--lib", "skillhost_mcp", "lib"),
     ("cli", "--lib", "skillhost_cli", "lib"),
+    ("server", "--lib", "skillhost_server", "lib"),
     ("program", "--lib", "skillhost_program", "lib"),
     ("author", "--lib", "skillhost_author", "lib"),
 ];

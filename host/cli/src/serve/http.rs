@@ -12,8 +12,8 @@ use skillhost::config::{self, ClientConfig, Config, ConfiguredPath, KeySource};
 use skillhost::{Host, HostBuilder};
 use skillhost_confine::SocketFile;
 use skillhost_identity::{Clients, Token};
-use skillhost_mcp::http::{HttpOptions, Metrics, Server, Shutdown, Sockets, Tls, TlsFiles};
 use skillhost_mcp::{Handler, LiveHost};
+use skillhost_server::{HttpOptions, Metrics, Server, Shutdown, Sockets, Tls, TlsFiles};
 
 use super::memory;
 use skillhost_program::exit::Exit;

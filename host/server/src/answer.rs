@@ -12,29 +12,29 @@ use http_body::{Frame, SizeHint};
 use skillhost_identity::Expiry;
 use tokio_util::sync::CancellationToken;
 
-use super::LAST_WORDS;
-use super::places::Protection;
-use super::quota::QuotaPermit;
-use super::sessions::CancellableRequest;
-use crate::room::Room;
+use crate::LAST_WORDS;
+use crate::places::Protection;
+use crate::quota::QuotaPermit;
+use crate::sessions::CancellableRequest;
+use skillhost_mcp::room::Room;
 
 /// The things that a request holds until the last byte of its answer is written.
-pub(super) struct RequestHold {
-    pub(super) _permit: QuotaPermit,
-    pub(super) _protection: Option<Protection>,
-    pub(super) _in_flight: Option<CancellableRequest>,
-    pub(super) room: Arc<Room>,
+pub(crate) struct RequestHold {
+    pub(crate) _permit: QuotaPermit,
+    pub(crate) _protection: Option<Protection>,
+    pub(crate) _in_flight: Option<CancellableRequest>,
+    pub(crate) room: Arc<Room>,
 }
 
 /// The body of an answer.
-pub(super) struct AnswerBody {
+pub(crate) struct AnswerBody {
     body: Body,
     end: AnswerEnd,
     hold: Arc<RequestHold>,
 }
 
 impl AnswerBody {
-    pub(super) fn body(body: Body, end: AnswerEnd, hold: RequestHold) -> Body {
+    pub(crate) fn body(body: Body, end: AnswerEnd, hold: RequestHold) -> Body {
         let hold = Arc::new(hold);
         Body::new(Self { body, end, hold })
     }
@@ -54,11 +54,11 @@ impl AsRef<[u8]> for HeldBytes {
 
 /// Waits for the end of an answer that does not end by itself. An error breaks the
 /// connection off, so that the answer does not look complete.
-pub(super) type AnswerEnd = Pin<Box<dyn Future<Output = Result<(), io::Error>> + Send>>;
+pub(crate) type AnswerEnd = Pin<Box<dyn Future<Output = Result<(), io::Error>> + Send>>;
 
 /// Ends a stream when the server ends, or when what its client has shown no longer
 /// counts.
-pub(super) fn at_end(ending: CancellationToken, expiry: Option<Expiry>) -> AnswerEnd {
+pub(crate) fn at_end(ending: CancellationToken, expiry: Option<Expiry>) -> AnswerEnd {
     Box::pin(async move {
         let expired = async {
             match expiry {
@@ -76,7 +76,7 @@ pub(super) fn at_end(ending: CancellationToken, expiry: Option<Expiry>) -> Answe
 
 /// Ends the stream of a request when it is cancelled, and breaks it off when its
 /// time is up.
-pub(super) fn in_time(time: Duration, cancelled: CancellationToken) -> AnswerEnd {
+pub(crate) fn in_time(time: Duration, cancelled: CancellationToken) -> AnswerEnd {
     Box::pin(async move {
         match tokio::time::timeout(time, cancelled.cancelled()).await {
             Ok(()) => Ok(()),

@@ -1,10 +1,13 @@
-//! MCP over streamable HTTP: bound to loopback unless there is a token, with
-//! limits, metrics, and an end that waits for requests in flight. The handler
-//! answers: any of rmcp's, made anew for each request, because nothing is kept
-//! between requests.
+//! The HTTP server of skillhost: MCP over streamable HTTP, bound to loopback unless there is a
+//! token, with limits, metrics, and an end that waits for requests in flight. The handler
+//! answers: any of rmcp's, made anew for each request, because nothing is kept between
+//! requests.
+
+// The order is that of the layers, lowest first: a module uses only those above it.
 
 mod client;
 mod client_shares;
+mod tls;
 mod options;
 mod shutdown;
 mod metrics;
@@ -22,7 +25,6 @@ mod peers;
 mod gate;
 mod write_timeout;
 mod stream;
-mod tls;
 mod unix_socket;
 mod listeners;
 mod connection;
@@ -51,7 +53,6 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::live::Changes;
 use client_shares::ClientShares;
 use connection::Acceptor;
 use endpoint::Endpoint;
@@ -64,6 +65,7 @@ use reply::refusal;
 use sessions::Sessions;
 use skillhost::Occupancy;
 use skillhost_identity::ResourceMetadata;
+use skillhost_mcp::Changes;
 
 pub use listeners::Sockets;
 pub use metrics::Metrics;

@@ -19,17 +19,17 @@ use skillhost_identity::{Client, Expiry, ShareError};
 use tokio::sync::watch::Receiver;
 use tokio_util::sync::CancellationToken;
 
-use super::answer::{AnswerBody, RequestHold, at_end, in_time};
-use super::answer_bytes::AnswerBytes;
-use super::headers::{self, SESSION_ID};
-use super::places::ConnectionPlace;
-use super::quota::{QuotaHolder, RequestQuota};
-use super::reply::{busy, closing, refusal, used_up};
-use super::sessions::{MessageKind, Sessions};
-use super::{HttpLimits, HttpOptions, changes, client, reply, sessions};
-use crate::live::Changes;
-use crate::subscriptions::{self, LISTEN};
-use crate::{labels, values};
+use crate::answer::{AnswerBody, RequestHold, at_end, in_time};
+use crate::answer_bytes::AnswerBytes;
+use crate::headers::{self, SESSION_ID};
+use crate::places::ConnectionPlace;
+use crate::quota::{QuotaHolder, RequestQuota};
+use crate::reply::{busy, closing, refusal, used_up};
+use crate::sessions::{MessageKind, Sessions};
+use crate::{HttpLimits, HttpOptions, changes, client, reply, sessions};
+use skillhost_mcp::Changes;
+use skillhost_mcp::subscriptions::{self, LISTEN};
+use skillhost_mcp::{labels, values};
 
 /// The code for a request that the server could answer later, from the range that
 /// JSON-RPC leaves to servers.
@@ -40,7 +40,7 @@ const TRY_LATER: i32 = -32029;
 const REFUSED_BODY: usize = 64 << 10;
 
 /// The state that requests to `/mcp` share.
-pub(super) struct Endpoint<S> {
+pub(crate) struct Endpoint<S> {
     service: StreamableHttpService<S, NeverSessionManager>,
     requests: Arc<RequestQuota>,
     streams: Arc<RequestQuota>,
@@ -53,7 +53,7 @@ pub(super) struct Endpoint<S> {
 }
 
 impl<S: ServerHandler> Endpoint<S> {
-    pub(super) fn new(
+    pub(crate) fn new(
         service: StreamableHttpService<S, NeverSessionManager>,
         sessions: Arc<Sessions>,
         changes: Option<Receiver<Changes>>,
@@ -107,7 +107,7 @@ impl<S: ServerHandler> Endpoint<S> {
 }
 
 /// Answers one request.
-pub(super) async fn answer<S: ServerHandler>(
+pub(crate) async fn answer<S: ServerHandler>(
     State(endpoint): State<Arc<Endpoint<S>>>,
     mut request: Request,
 ) -> Response {

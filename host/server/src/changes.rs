@@ -16,8 +16,8 @@ use http_body::Frame;
 use skillhost_identity::Client;
 use tokio::sync::watch::Receiver;
 
-use super::headers::{NAMES_METHOD, PROTOCOL_VERSION};
-use crate::live::Changes;
+use crate::headers::{NAMES_METHOD, PROTOCOL_VERSION};
+use skillhost_mcp::Changes;
 
 /// The time after which an idle stream sends an empty line. Guards against: a
 /// balancer that closes silent connections, and a client that is gone unnoticed.
@@ -25,7 +25,7 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// Returns whether a request is for this stream. Revisions that name methods in headers
 /// have none.
-pub(super) fn is_requested(headers: &HeaderMap) -> bool {
+pub(crate) fn is_requested(headers: &HeaderMap) -> bool {
     let accepted = headers.get_all(ACCEPT).iter();
     let accepted = accepted.filter_map(|value| value.to_str().ok());
     let mut accepted = accepted.flat_map(|value| value.split([',', ';']));
@@ -35,7 +35,7 @@ pub(super) fn is_requested(headers: &HeaderMap) -> bool {
 }
 
 /// Returns a stream of the changes from now on, for a client.
-pub(super) fn stream(mut changes: Receiver<Changes>, client: Option<Arc<Client>>) -> Response {
+pub(crate) fn stream(mut changes: Receiver<Changes>, client: Option<Arc<Client>>) -> Response {
     let sent = *changes.borrow_and_update();
     let body = Body::new(ChangeStream {
         next: Box::pin(next(changes, sent, client)),

@@ -6,38 +6,38 @@ use axum::response::{IntoResponse as _, Response};
 use skillhost_identity::ShareError;
 
 /// The text for a request or connection too many.
-pub(super) const BUSY: &str = "the server is busy, try again\n";
+pub(crate) const BUSY: &str = "the server is busy, try again\n";
 
 /// The seconds after which the peer may try again.
-pub(super) const RETRY_AFTER_SECONDS: &str = "1";
+pub(crate) const RETRY_AFTER_SECONDS: &str = "1";
 
 /// Returns a refusal with a line of text.
-pub(super) fn refusal(status: StatusCode, text: impl Into<String>) -> Response {
+pub(crate) fn refusal(status: StatusCode, text: impl Into<String>) -> Response {
     (status, text.into()).into_response()
 }
 
 /// Returns the refusal of a request too many.
-pub(super) fn busy() -> Response {
+pub(crate) fn busy() -> Response {
     let headers = [(RETRY_AFTER, RETRY_AFTER_SECONDS)];
     (StatusCode::SERVICE_UNAVAILABLE, headers, BUSY).into_response()
 }
 
 /// Returns the refusal of a request past its client's minute.
-pub(super) fn used_up(why: &ShareError) -> Response {
+pub(crate) fn used_up(why: &ShareError) -> Response {
     let headers = [(RETRY_AFTER, why.seconds().to_string())];
     (StatusCode::TOO_MANY_REQUESTS, headers, format!("{why}\n")).into_response()
 }
 
 /// Returns the refusal of a request that the server's end breaks off, or that
 /// arrives then.
-pub(super) fn ending() -> Response {
+pub(crate) fn ending() -> Response {
     let status = StatusCode::SERVICE_UNAVAILABLE;
     closing(refusal(status, "the server is ending\n"))
 }
 
 /// Closes the connection after an answer: what is left of the request would be
 /// read as the next one, or waited for.
-pub(super) fn closing(mut answer: Response) -> Response {
+pub(crate) fn closing(mut answer: Response) -> Response {
     let close = HeaderValue::from_static("close");
     answer.headers_mut().insert(CONNECTION, close);
     answer

@@ -10,14 +10,14 @@ use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
 /// The stream of a connection.
-pub(super) enum Stream {
+pub(crate) enum Stream {
     Tcp(TcpStream),
     Unix(UnixStream),
 }
 
 impl Stream {
     /// Waits for the first bytes, and looks at them without reading them.
-    pub(super) async fn peek(&self, start: &mut [u8]) -> io::Result<usize> {
+    pub(crate) async fn peek(&self, start: &mut [u8]) -> io::Result<usize> {
         match self {
             Self::Tcp(stream) => stream.peek(start).await,
             Self::Unix(stream) => {
@@ -31,7 +31,7 @@ impl Stream {
     }
 
     /// Registers the stream with the current runtime.
-    pub(super) fn move_here(self) -> io::Result<Self> {
+    pub(crate) fn move_here(self) -> io::Result<Self> {
         Ok(match self {
             Self::Tcp(stream) => Self::Tcp(TcpStream::from_std(stream.into_std()?)?),
             Self::Unix(stream) => Self::Unix(UnixStream::from_std(stream.into_std()?)?),
@@ -39,14 +39,14 @@ impl Stream {
     }
 
     /// Sends each write at once.
-    pub(super) fn send_at_once(&self) {
+    pub(crate) fn send_at_once(&self) {
         if let Self::Tcp(stream) = self {
             let _ = stream.set_nodelay(true);
         }
     }
 
     /// Returns a second handle, to watch the stream without reading.
-    pub(super) fn watch(&self) -> io::Result<Self> {
+    pub(crate) fn watch(&self) -> io::Result<Self> {
         Ok(match self {
             Self::Tcp(stream) => {
                 let handle = stream.as_fd().try_clone_to_owned()?;
@@ -62,7 +62,7 @@ impl Stream {
     /// Waits until the peer has closed its side. hyper does not notice that while
     /// bytes follow a request. Guards against: calls that go on when their peer is
     /// gone.
-    pub(super) async fn hung_up(&self) {
+    pub(crate) async fn hung_up(&self) {
         // The connection reads the bytes; clear readiness to wait for more.
         let nothing = || io::Result::<()>::Err(io::ErrorKind::WouldBlock.into());
         loop {

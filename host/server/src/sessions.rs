@@ -22,7 +22,7 @@ use sha2::{Digest as _, Sha256};
 use skillhost_identity::Client;
 use tokio_util::sync::CancellationToken;
 
-use super::headers::{self, SESSION_ID};
+use crate::headers::{self, SESSION_ID};
 
 /// The most bytes of a session id. Guards against: a peer that makes keys of large
 /// headers.
@@ -33,7 +33,7 @@ const LABEL_DIGITS: usize = 32;
 const MARK_DIGITS: usize = 16;
 
 /// The requests in flight, by session id and request id.
-pub(super) struct Sessions {
+pub(crate) struct Sessions {
     secret: [u8; 32],
     issued: AtomicU64,
     in_flight: Mutex<HashMap<RequestKey, CancellationToken>>,
@@ -42,7 +42,7 @@ pub(super) struct Sessions {
 type RequestKey = (Box<str>, RequestId);
 
 /// The meaning of a message for its session.
-pub(super) enum MessageKind {
+pub(crate) enum MessageKind {
     /// Its beginning. The answer carries this session id.
     Handshake(HeaderValue),
     /// A request that the client can cancel.
@@ -52,10 +52,10 @@ pub(super) enum MessageKind {
 }
 
 /// A request that can be cancelled until this is dropped.
-pub(super) struct CancellableRequest {
+pub(crate) struct CancellableRequest {
     sessions: Arc<Sessions>,
     key: RequestKey,
-    pub(super) cancelled: CancellationToken,
+    pub(crate) cancelled: CancellationToken,
 }
 
 /// The parts of a message that are read here. rmcp reads all of it.
@@ -76,7 +76,7 @@ struct CancelParams {
 }
 
 impl Sessions {
-    pub(super) fn new() -> io::Result<Arc<Self>> {
+    pub(crate) fn new() -> io::Result<Arc<Self>> {
         let mut secret = [0; 32];
         File::open("/dev/urandom")?.read_exact(&mut secret)?;
         Ok(Arc::new(Self {
@@ -88,7 +88,7 @@ impl Sessions {
 
     /// Classifies a message. A cancellation is passed on to its request. A message
     /// of a revision without sessions names its method in a header and is not read.
-    pub(super) fn classify(
+    pub(crate) fn classify(
         self: &Arc<Self>,
         headers: &HeaderMap,
         body: &[u8],
@@ -166,7 +166,7 @@ impl Sessions {
 }
 
 /// Checks that the session id of a request, if it has one, can be that of this client.
-pub(super) fn has_own(headers: &HeaderMap, client: &Client) -> bool {
+pub(crate) fn has_own(headers: &HeaderMap, client: &Client) -> bool {
     let mut ids = headers.get_all(SESSION_ID).iter();
     ids.all(|id| {
         let id = id.to_str().unwrap_or_default();

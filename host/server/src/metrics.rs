@@ -14,10 +14,10 @@ use prometheus_client::registry::{Metric, Registry, Unit};
 
 use skillhost::{CallEnd, Observer, Occupancy};
 
-use crate::live::FolderCounts;
+use skillhost_mcp::FolderCounts;
 
 /// The media type of `/metrics`.
-pub(super) const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+pub(crate) const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// The bounds of the buckets for durations, in seconds: a small file takes a tenth
 /// of a millisecond, and ten seconds is the default limit of a call.
@@ -54,8 +54,8 @@ pub struct Metrics {
     components_refused: Gauge,
     folders: Labelled<1, Gauge>,
     http_requests: Labelled<2, Counter>,
-    pub(super) connections: Gauge,
-    pub(super) evicted: Counter,
+    pub(crate) connections: Gauge,
+    pub(crate) evicted: Counter,
 }
 
 impl Default for Metrics {
@@ -191,13 +191,13 @@ impl Metrics {
     }
 
     /// Counts an answer.
-    pub(super) fn count_answer(&self, endpoint: &'static str, status: u16) {
+    pub(crate) fn count_answer(&self, endpoint: &'static str, status: u16) {
         let labels = [endpoint.into(), status.to_string().into()];
         self.http_requests.with(labels).inc();
     }
 
     /// Writes all metrics, with the current occupancy of the host.
-    pub(super) fn scrape(&self, now: Option<Occupancy>) -> Result<String, fmt::Error> {
+    pub(crate) fn scrape(&self, now: Option<Occupancy>) -> Result<String, fmt::Error> {
         if let Some(now) = now {
             let gauges = [
                 (&self.calls_running, now.running),

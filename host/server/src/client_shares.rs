@@ -6,13 +6,13 @@ use std::collections::HashMap;
 
 use anyhow::ensure;
 
-use super::client::ClientKey;
+use crate::client::ClientKey;
 
 /// The part of the whole that is divided is one in so many.
 const DIVIDED_PART: usize = 2;
 
 /// The units that clients have taken.
-pub(super) struct ClientShares {
+pub(crate) struct ClientShares {
     /// The units of each client that nobody else takes.
     own: usize,
     /// The units for whoever asks first.
@@ -23,7 +23,7 @@ pub(super) struct ClientShares {
 
 impl ClientShares {
     /// Checks that there is a unit for each client.
-    pub(super) fn check(most: usize, clients: usize, key: &str) -> anyhow::Result<()> {
+    pub(crate) fn check(most: usize, clients: usize, key: &str) -> anyhow::Result<()> {
         ensure!(
             most >= clients,
             "`{key}` in `[http]` leaves {most} to {clients} clients, and each needs one of its \
@@ -34,7 +34,7 @@ impl ClientShares {
     }
 
     /// Divides so many units among so many clients, if there are [enough](Self::check).
-    pub(super) fn new(most: usize, clients: usize) -> Self {
+    pub(crate) fn new(most: usize, clients: usize) -> Self {
         let clients = clients.max(1);
         let own = (most / DIVIDED_PART / clients).max(1);
         Self {
@@ -46,7 +46,7 @@ impl ClientShares {
     }
 
     /// Takes units for a client. Returns false if too few are left for it.
-    pub(super) fn take(&mut self, client: &ClientKey, units: usize) -> bool {
+    pub(crate) fn take(&mut self, client: &ClientKey, units: usize) -> bool {
         let taken = self.taken.get(client).copied().unwrap_or_default();
         let Some(now) = taken.checked_add(units) else {
             return false;
@@ -61,7 +61,7 @@ impl ClientShares {
     }
 
     /// Gives units of a client back.
-    pub(super) fn give_back(&mut self, client: &ClientKey, units: usize) {
+    pub(crate) fn give_back(&mut self, client: &ClientKey, units: usize) {
         let Some(&taken) = self.taken.get(client) else {
             return;
         };

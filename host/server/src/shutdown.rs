@@ -53,11 +53,11 @@ impl Shutdown {
         self.begun.cancelled().await;
     }
 
-    pub(super) fn begun(&self) -> &CancellationToken {
+    pub(crate) fn begun(&self) -> &CancellationToken {
         &self.begun
     }
 
-    pub(super) fn forced(&self) -> &CancellationToken {
+    pub(crate) fn forced(&self) -> &CancellationToken {
         &self.forced
     }
 }

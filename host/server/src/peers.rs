@@ -10,7 +10,7 @@ use axum::http::uri::{Authority, Uri};
 use axum::http::{HeaderMap, HeaderValue};
 
 /// The allowed hosts and origins.
-pub(super) struct Peers {
+pub(crate) struct Peers {
     hosts: Vec<Name>,
     origins: Vec<Origin>,
 }
@@ -31,7 +31,7 @@ struct Origin {
 
 /// The reason why a request is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum PeerError {
+pub(crate) enum PeerError {
     /// It does not name exactly one host, as HTTP demands.
     NoHost,
     /// It names a host that is not allowed.
@@ -44,7 +44,7 @@ impl Peers {
     /// Returns the allowed hosts and origins. The address itself and, on loopback,
     /// the names of this machine are allowed too. A server that listens on every
     /// address needs at least one host.
-    pub(super) fn new(
+    pub(crate) fn new(
         hosts: &[String],
         origins: &[String],
         address: SocketAddr,
@@ -83,7 +83,7 @@ impl Peers {
 
     /// Checks a request. Returns its origin if that is another server's and is
     /// allowed: the browser needs CORS headers then.
-    pub(super) fn check<'a>(
+    pub(crate) fn check<'a>(
         &self,
         uri: &Uri,
         headers: &'a HeaderMap,

@@ -24,7 +24,7 @@ use webpki::{EndEntityCert, KeyUsage};
 const FILE_BYTES: u64 = 1 << 20;
 
 /// The time between two looks at the files.
-pub(super) const LOOK: Duration = Duration::from_secs(2);
+pub(crate) const LOOK: Duration = Duration::from_secs(2);
 
 /// The files of a server's TLS, in PEM.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -140,7 +140,7 @@ impl Tls {
     }
 
     /// Returns what takes the next connection.
-    pub(super) fn acceptor(&self) -> TlsAcceptor {
+    pub(crate) fn acceptor(&self) -> TlsAcceptor {
         let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(&current).into()
     }
@@ -148,7 +148,7 @@ impl Tls {
     /// Looks at the files with this pause, and reads them when they have changed and then
     /// rested. What cannot be used is logged once, changes nothing, and is read again at the
     /// next look: the time of a certificate comes without a change of its file.
-    pub(super) async fn follow(self: Arc<Self>, pause: Duration) {
+    pub(crate) async fn follow(self: Arc<Self>, pause: Duration) {
         let mut changes = Changes::new(self.first.clone());
         let mut logged = String::new();
         loop {
@@ -216,7 +216,7 @@ impl fmt::Debug for Tls {
 }
 
 /// Returns the names of the certificate that a peer has shown. None if it has shown none.
-pub(super) fn names(shown: Option<&[CertificateDer<'_>]>) -> Option<CertificateNames> {
+pub(crate) fn names(shown: Option<&[CertificateDer<'_>]>) -> Option<CertificateNames> {
     let certificate = EndEntityCert::try_from(shown?.first()?).ok()?;
     let hosts = certificate.valid_dns_names();
     let names = CertificateNames::new(hosts, certificate.valid_uri_names());

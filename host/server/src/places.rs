@@ -14,9 +14,9 @@ use anyhow::Context as _;
 use skillhost::Peer;
 use tokio_util::sync::CancellationToken;
 
-use super::client::ClientKey;
-use super::client_shares::ClientShares;
-use super::network::Network;
+use crate::client::ClientKey;
+use crate::client_shares::ClientShares;
+use crate::network::Network;
 
 /// The most places that protected connections leave to others, and the part of all
 /// places. Guards against: peers with the token that leave none for probes.
@@ -32,7 +32,7 @@ const SHARED_PART: usize = 2;
 const IPV6_BITS: u8 = 64;
 
 /// The places of one server.
-pub(super) struct Places {
+pub(crate) struct Places {
     most: usize,
     trusted: Vec<Network>,
     table: Mutex<PlaceTable>,
@@ -77,7 +77,7 @@ struct PlaceEntry {
 }
 
 /// The place of one connection, returned when it is dropped.
-pub(super) struct ConnectionPlace {
+pub(crate) struct ConnectionPlace {
     places: Arc<Places>,
     id: u64,
     peer: Option<Peer>,
@@ -85,11 +85,11 @@ pub(super) struct ConnectionPlace {
 }
 
 /// Protects a connection until it is dropped.
-pub(super) struct Protection(Arc<ConnectionPlace>);
+pub(crate) struct Protection(Arc<ConnectionPlace>);
 
 impl Places {
     /// Returns the places of a server with so many clients.
-    pub(super) fn new(
+    pub(crate) fn new(
         most: usize,
         clients: usize,
         trusted: &[String],
@@ -120,7 +120,7 @@ impl Places {
 
     /// Gives a connection a place, if need be by evicting another. None if all
     /// others are protected.
-    pub(super) fn take(self: &Arc<Self>, peer: Peer) -> Option<ConnectionPlace> {
+    pub(crate) fn take(self: &Arc<Self>, peer: Peer) -> Option<ConnectionPlace> {
         let peer = self.counted(peer);
         let mut table = self.table();
         let share = peer.and_then(|peer| table.shares.get(&peer));
@@ -265,17 +265,17 @@ impl PlaceEntry {
 
 impl ConnectionPlace {
     /// Waits until the connection has lost its place, and must end.
-    pub(super) async fn evicted(&self) {
+    pub(crate) async fn evicted(&self) {
         self.evicted.cancelled().await;
     }
 
     /// Returns the peer that shares are counted by. None for a trusted proxy.
-    pub(super) fn peer(&self) -> Option<Peer> {
+    pub(crate) fn peer(&self) -> Option<Peer> {
         self.peer
     }
 
     /// Marks that the first bytes have arrived.
-    pub(super) fn set_begun(&self) {
+    pub(crate) fn set_begun(&self) {
         self.places.change(self.id, |entry, event| {
             entry.rank = (Stage::Begun, event);
         });
@@ -284,28 +284,28 @@ impl ConnectionPlace {
     /// Marks that a whole request has arrived. The connection stays protected by
     /// the request before until this one is checked, so that no newcomer takes the
     /// place in between.
-    pub(super) fn set_requested(&self) {
+    pub(crate) fn set_requested(&self) {
         self.places.change(self.id, |entry, event| {
             entry.rank = (Stage::Requested, event);
         });
     }
 
     /// Marks that the request did not show the token.
-    pub(super) fn reject(&self) {
+    pub(crate) fn reject(&self) {
         self.places
             .change(self.id, |entry, _| entry.admitted = None);
     }
 
     /// Marks that the request showed this client. Returns false if no more places can
     /// be protected, or none of this client's.
-    pub(super) fn admit(&self, client: ClientKey) -> bool {
+    pub(crate) fn admit(&self, client: ClientKey) -> bool {
         let change = |entry: &mut PlaceEntry, _| entry.admitted = Some(client);
         self.places.change(self.id, change)
     }
 
     /// Protects the connection during a request, on a server without a token. None
     /// if no more places can be protected.
-    pub(super) fn protect(self: &Arc<Self>) -> Option<Protection> {
+    pub(crate) fn protect(self: &Arc<Self>) -> Option<Protection> {
         let protected = self.places.change(self.id, |entry, _| {
             entry.working = entry.working.saturating_add(1)
         });

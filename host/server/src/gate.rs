@@ -18,28 +18,28 @@ use http_body_util::BodyExt as _;
 use skillhost::Peer;
 use skillhost_identity::{CertificateNames, Client, Clients, Identified, Refusal};
 
-use super::client;
-use super::headers::SESSION_ID;
-use super::metrics::Metrics;
-use super::peers::{PeerError, Peers};
-use super::places::ConnectionPlace;
-use super::reply::{busy, closing, refusal, used_up};
+use crate::client;
+use crate::headers::SESSION_ID;
+use crate::metrics::Metrics;
+use crate::peers::{PeerError, Peers};
+use crate::places::ConnectionPlace;
+use crate::reply::{busy, closing, refusal, used_up};
 
 /// The most characters of a path in the log. Guards against: a peer that floods
 /// the log.
 const MOST_CHARACTERS: usize = 64;
 
 /// The path of the metrics, which tell of all clients.
-pub(super) const METRICS: &str = "/metrics";
+pub(crate) const METRICS: &str = "/metrics";
 
 /// The checks of the gate.
-pub(super) struct Gate {
-    pub(super) peers: Peers,
-    pub(super) clients: Clients,
+pub(crate) struct Gate {
+    pub(crate) peers: Peers,
+    pub(crate) clients: Clients,
 }
 
 /// Passes a request on, or refuses it.
-pub(super) async fn admit(State(gate): State<Arc<Gate>>, request: Request, next: Next) -> Response {
+pub(crate) async fn admit(State(gate): State<Arc<Gate>>, request: Request, next: Next) -> Response {
     let cross_origin = match gate.peers.check(request.uri(), request.headers()) {
         Ok(origin) => origin.cloned(),
         Err(why) => return peer_refusal(why),
@@ -247,7 +247,7 @@ fn is_framed_once(headers: &HeaderMap) -> bool {
 }
 
 /// Counts an answer, and logs a refusal.
-pub(super) async fn count(metrics: Arc<Metrics>, request: Request, next: Next) -> Response {
+pub(crate) async fn count(metrics: Arc<Metrics>, request: Request, next: Next) -> Response {
     let endpoint = match request.uri().path() {
         "/mcp" => "mcp",
         METRICS => "metrics",

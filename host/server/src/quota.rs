@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use skillhost::Peer;
 
-use super::client::ClientKey;
-use super::client_shares::ClientShares;
+use crate::client::ClientKey;
+use crate::client_shares::ClientShares;
 
 /// One address leaves one part in so many to others. Guards against: one peer that
 /// takes all. It leaves no more because, without a token, all programs of a
@@ -14,7 +14,7 @@ use super::client_shares::ClientShares;
 const OTHERS_PART: usize = 4;
 
 /// The permits of all requests.
-pub(super) struct RequestQuota {
+pub(crate) struct RequestQuota {
     most: usize,
     counts: Mutex<Counts>,
 }
@@ -28,7 +28,7 @@ struct Counts {
 
 /// The party that a request counts for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum QuotaHolder {
+pub(crate) enum QuotaHolder {
     /// Everybody together: it comes through a balancer, and shows no client.
     Anybody,
     /// An address or a user, on a server without clients.
@@ -38,13 +38,13 @@ pub(super) enum QuotaHolder {
 }
 
 /// The permit of one request, returned when it is dropped.
-pub(super) struct QuotaPermit {
+pub(crate) struct QuotaPermit {
     quota: Arc<RequestQuota>,
     holder: QuotaHolder,
 }
 
 impl RequestQuota {
-    pub(super) fn new(most: usize, clients: usize) -> Arc<Self> {
+    pub(crate) fn new(most: usize, clients: usize) -> Arc<Self> {
         Arc::new(Self {
             most,
             counts: Mutex::new(Counts {
@@ -56,7 +56,7 @@ impl RequestQuota {
     }
 
     /// Takes a permit. None if none is left, or none for this peer.
-    pub(super) fn take(self: &Arc<Self>, holder: QuotaHolder) -> Option<QuotaPermit> {
+    pub(crate) fn take(self: &Arc<Self>, holder: QuotaHolder) -> Option<QuotaPermit> {
         let mut counts = self.counts();
         if counts.all >= self.most {
             return None;

@@ -14,7 +14,7 @@ use tokio::time::{Instant, Sleep};
 const LEAST_BYTES: usize = 256 << 10;
 
 /// A stream whose writes fail once the peer is too slow.
-pub(super) struct WriteTimeout<S> {
+pub(crate) struct WriteTimeout<S> {
     stream: S,
     period: Duration,
     /// The end of the current period, while bytes wait for the peer.
@@ -24,7 +24,7 @@ pub(super) struct WriteTimeout<S> {
 }
 
 impl<S> WriteTimeout<S> {
-    pub(super) fn new(stream: S, period: Duration) -> Self {
+    pub(crate) fn new(stream: S, period: Duration) -> Self {
         Self {
             stream,
             period,

@@ -12,13 +12,13 @@ use tokio::task::JoinError;
 use tokio_util::task::AbortOnDropHandle;
 
 /// The thread. It ends when this is dropped, and drops its tasks.
-pub(super) struct IoThread {
+pub(crate) struct IoThread {
     runtime: Handle,
     _end: oneshot::Sender<()>,
 }
 
 impl IoThread {
-    pub(super) fn start() -> io::Result<Self> {
+    pub(crate) fn start() -> io::Result<Self> {
         let (started, start) = channel();
         let (end, ended) = oneshot::channel::<()>();
         // The runtime is made and dropped there: it may not be dropped in
@@ -39,7 +39,7 @@ impl IoThread {
     }
 
     /// Runs a future there, until it ends or this is dropped.
-    pub(super) async fn run<T: Send + 'static>(
+    pub(crate) async fn run<T: Send + 'static>(
         &self,
         future: impl Future<Output = T> + Send + 'static,
     ) -> Result<T, JoinError> {

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use skillhost::config::HttpLimits;
 
-use super::{Clients, Tls, Token};
+use crate::{Clients, Tls, Token};
 
-/// The settings of a [server](super::Server). By default it serves only this
+/// The settings of a [server](crate::Server). By default it serves only this
 /// machine, without a token.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]

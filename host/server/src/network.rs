@@ -4,14 +4,14 @@ use std::net::IpAddr;
 
 /// The addresses that begin with the same bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Network {
+pub(crate) struct Network {
     address: IpAddr,
     bits: u8,
 }
 
 impl Network {
     /// Reads an address, or an address and a number of bits.
-    pub(super) fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         let (address, bits) = match text.split_once('/') {
             Some((address, bits)) => (address, Some(bits)),
             None => (text, None),
@@ -35,7 +35,7 @@ impl Network {
     }
 
     /// Returns whether an address is in the network.
-    pub(super) fn contains(&self, address: IpAddr) -> bool {
+    pub(crate) fn contains(&self, address: IpAddr) -> bool {
         let differing = match (self.address, address) {
             (IpAddr::V4(one), IpAddr::V4(other)) => {
                 u128::from(one.to_bits() ^ other.to_bits()) << 96

@@ -13,8 +13,8 @@ use rustix::io::Errno;
 use skillhost::Peer;
 use tokio::net::TcpListener;
 
-use super::stream::Stream;
-use super::unix_socket;
+use crate::stream::Stream;
+use crate::unix_socket;
 
 /// The most connections that wait to be accepted.
 const BACKLOG: i32 = 1024;
@@ -108,7 +108,7 @@ impl Sockets {
 
 impl Sockets {
     /// Returns the path of a Unix socket.
-    pub(super) fn path(&self) -> Option<&Path> {
+    pub(crate) fn path(&self) -> Option<&Path> {
         match &self.0 {
             Bound::Tcp { .. } => None,
             Bound::Unix { path, .. } => Some(path),
@@ -133,14 +133,14 @@ fn bind(address: SocketAddr) -> io::Result<net::TcpListener> {
 }
 
 /// The sockets of a server that runs.
-pub(super) enum Listeners {
+pub(crate) enum Listeners {
     Tcp(TcpListener, Option<TcpListener>),
     Unix(tokio::net::UnixListener),
 }
 
 impl Listeners {
     /// Registers the sockets with the current runtime.
-    pub(super) fn new(sockets: Sockets) -> io::Result<Self> {
+    pub(crate) fn new(sockets: Sockets) -> io::Result<Self> {
         Ok(match sockets.0 {
             Bound::Tcp { first, second, .. } => {
                 let second = second.map(TcpListener::from_std).transpose()?;
@@ -153,7 +153,7 @@ impl Listeners {
     }
 
     /// Accepts the next connection.
-    pub(super) async fn accept(&self) -> io::Result<(Stream, Peer)> {
+    pub(crate) async fn accept(&self) -> io::Result<(Stream, Peer)> {
         let (stream, address) = match self {
             Self::Tcp(first, None) => first.accept().await?,
             Self::Tcp(first, Some(second)) => tokio::select! {

@@ -3,20 +3,20 @@
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 
 /// The session id of a client with a handshake.
-pub(super) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
+pub(crate) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 
 /// The method of a request, from clients of the revision 2026-07-28 on.
-pub(super) const METHOD: HeaderName = HeaderName::from_static("mcp-method");
+pub(crate) const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 
 /// The revision of the protocol.
-pub(super) const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+pub(crate) const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 
 /// The revision from which on a request names its method in a header.
-pub(super) const NAMES_METHOD: &str = "2026-07-28";
+pub(crate) const NAMES_METHOD: &str = "2026-07-28";
 
 /// Returns the method that a request names in a header. None in a revision before that:
 /// there, rmcp does not compare it with the message, so that it could be any.
-pub(super) fn method(headers: &HeaderMap) -> Option<&HeaderValue> {
+pub(crate) fn method(headers: &HeaderMap) -> Option<&HeaderValue> {
     let version = headers.get(PROTOCOL_VERSION)?.to_str().ok()?;
     let method = headers.get(METHOD);
     method.filter(|_| version >= NAMES_METHOD)

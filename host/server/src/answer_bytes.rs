@@ -3,12 +3,12 @@
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use super::client::ClientKey;
-use super::client_shares::ClientShares;
-use crate::room::{JsonTurns, Room};
+use crate::client::ClientKey;
+use crate::client_shares::ClientShares;
+use skillhost_mcp::room::{JsonTurns, Room};
 
 /// The bytes that answers may take. Without clients, all of them are anybody's.
-pub(super) struct AnswerBytes {
+pub(crate) struct AnswerBytes {
     shares: Mutex<ClientShares>,
     turns: JsonTurns,
 }
@@ -22,7 +22,7 @@ struct AnswerShare {
 
 impl AnswerBytes {
     /// Divides so many bytes among so many clients.
-    pub(super) fn new(most: usize, clients: usize) -> Arc<Self> {
+    pub(crate) fn new(most: usize, clients: usize) -> Arc<Self> {
         Arc::new(Self {
             shares: Mutex::new(ClientShares::new(most, clients)),
             turns: JsonTurns::new(),
@@ -30,7 +30,7 @@ impl AnswerBytes {
     }
 
     /// Returns the room for an answer to a client, which is empty.
-    pub(super) fn room(self: &Arc<Self>, client: ClientKey) -> Arc<Room> {
+    pub(crate) fn room(self: &Arc<Self>, client: ClientKey) -> Arc<Room> {
         let mut share = AnswerShare {
             bytes: Arc::clone(self),
             client,

@@ -27,14 +27,14 @@ use tracing::Instrument as _;
 use skillhost::Peer;
 use skillhost_identity::CertificateNames;
 
-use super::HttpLimits;
-use super::listeners::Listeners;
-use super::metrics::Metrics;
-use super::places::{ConnectionPlace, Places};
-use super::reply::{BUSY, RETRY_AFTER_SECONDS};
-use super::stream::Stream;
-use super::tls::{self, Tls};
-use super::write_timeout::WriteTimeout;
+use crate::HttpLimits;
+use crate::listeners::Listeners;
+use crate::metrics::Metrics;
+use crate::places::{ConnectionPlace, Places};
+use crate::reply::{BUSY, RETRY_AFTER_SECONDS};
+use crate::stream::Stream;
+use crate::tls::{self, Tls};
+use crate::write_timeout::WriteTimeout;
 
 /// The most bytes of a request's line and headers. Guards against: a peer that
 /// sends endless headers.
@@ -58,22 +58,22 @@ const REFUSAL_TIME: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Accepts the connections of a server.
-pub(super) struct Acceptor {
-    pub(super) router: Router,
+pub(crate) struct Acceptor {
+    pub(crate) router: Router,
     /// The protocol's runtime.
-    pub(super) runtime: Handle,
-    pub(super) limits: HttpLimits,
-    pub(super) places: Arc<Places>,
-    pub(super) metrics: Arc<Metrics>,
-    pub(super) tls: Option<Arc<Tls>>,
+    pub(crate) runtime: Handle,
+    pub(crate) limits: HttpLimits,
+    pub(crate) places: Arc<Places>,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) tls: Option<Arc<Tls>>,
     /// Ends connections, each after its current request.
-    pub(super) ending: CancellationToken,
+    pub(crate) ending: CancellationToken,
 }
 
 impl Acceptor {
     /// Accepts connections until the server ends. Returns those that are still
     /// busy then.
-    pub(super) async fn accept(&self, listeners: Listeners) -> JoinSet<()> {
+    pub(crate) async fn accept(&self, listeners: Listeners) -> JoinSet<()> {
         let refusals = Arc::new(Semaphore::new(MOST_REFUSALS));
         let mut open = JoinSet::new();
         loop {

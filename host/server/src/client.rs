@@ -6,14 +6,14 @@ use axum::http::Extensions;
 use skillhost_identity::Client;
 
 /// The key of a client: its name. None is the client without one.
-pub(super) type ClientKey = Option<Arc<str>>;
+pub(crate) type ClientKey = Option<Arc<str>>;
 
 /// Returns the client of a request, if the gate has identified one.
-pub(super) fn of(extensions: &Extensions) -> Option<&Arc<Client>> {
+pub(crate) fn of(extensions: &Extensions) -> Option<&Arc<Client>> {
     extensions.get::<Arc<Client>>()
 }
 
 /// Returns the key of a client.
-pub(super) fn key(client: &Client) -> ClientKey {
+pub(crate) fn key(client: &Client) -> ClientKey {
     client.name().cloned()
 }

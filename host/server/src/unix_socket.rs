@@ -19,7 +19,7 @@ const LOOKS: usize = 50;
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Listens on a socket whose file has this mode.
-pub(super) fn bind(path: &Path, mode: u32, backlog: i32) -> anyhow::Result<UnixListener> {
+pub(crate) fn bind(path: &Path, mode: u32, backlog: i32) -> anyhow::Result<UnixListener> {
     let mode = Mode::from_raw_mode(mode);
     let address = SocketAddrUnix::new(path).map_err(|error| match error {
         Errno::NAMETOOLONG => anyhow::anyhow!("the path is longer than 107 bytes"),

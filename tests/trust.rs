@@ -11,7 +11,7 @@ use serde_json::json;
 use skillhost::{AuditMode, Principal, Trust};
 
 use crate::support::folders::Folders;
-use crate::support::mcp::session;
+use crate::support::mcp::{Client, session};
 use crate::support::program::{Program, Run};
 use crate::support::{block_on, build, builder, call, guests};
 
@@ -337,6 +337,23 @@ fn uses_a_skills_symlink_out_of_the_current_folder_only_if_an_option_names_it() 
         "",
     );
     assert_eq!(&*run.stdout, "# Theirs\n", "{run:?}");
+}
+
+#[test]
+fn serves_no_found_folder_that_begins_to_lead_out() {
+    for confine in ["auto", "off"] {
+        let program = repository("");
+        let base = program.folder.path().join("repository");
+        fs::remove_file(base.join("skillhost.toml")).unwrap();
+        let mut client = Client::start(&base, &["--confine", confine], "2025-11-25");
+        let theirs = client.call("read_skill", json!({"skill_name": "theirs"}));
+        assert_eq!(theirs["isError"], false, "{theirs}");
+        fs::rename(base.join("skills"), base.join("old")).unwrap();
+        symlink("../home/skills", base.join("skills")).unwrap();
+        client.logged("cannot open the skills folder `skills`: it leads out of");
+        let mine = client.call("read_skill", json!({"skill_name": "mine"}));
+        assert_eq!(mine["isError"], true, "{confine}: {mine}");
+    }
 }
 
 #[test]

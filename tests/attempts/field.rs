@@ -200,6 +200,7 @@ impl Field {
             path: at("skills"),
             follows_links: true,
             depth: 2,
+            within: "/".into(),
         };
         let allowed = Allowed {
             folders: vec![skills],

@@ -14,9 +14,14 @@ fn broker(folder: &Path, allowed: Allowed) -> Broker {
         path: folder.join(path),
         follows_links,
         depth: 2,
+        within: "/".into(),
+    };
+    let found = AllowedFolder {
+        within: folder.canonicalize().unwrap(),
+        ..place("found", false)
     };
     let allowed = Allowed {
-        folders: vec![place("root", false), place("linked", true)],
+        folders: vec![place("root", false), place("linked", true), found],
         task: skillhost::COMPILE_ARGUMENT.to_owned(),
         variables: vec!["ALLOWED".to_owned()],
         ..allowed
@@ -97,6 +102,15 @@ fn the_broker_opens_what_lies_in_the_operators_folders_and_nothing_else() {
         symlink("../../old", at(&format!("linked/of-{name}/link"))).unwrap();
         denied("old/a");
     }
+    // A folder that nobody named must stay where it is.
+    program.write("found/f", "");
+    open("found/f").unwrap();
+    fs::rename(at("found"), at("moved")).unwrap();
+    symlink("/usr", at("found")).unwrap();
+    denied("/usr/bin");
+    fs::remove_file(at("found")).unwrap();
+    symlink("other", at("found")).unwrap();
+    open("other/e").unwrap();
     // What may be opened may be watched.
     let inotify = rustix::fs::inotify::init(rustix::fs::inotify::CreateFlags::CLOEXEC).unwrap();
     let events = rustix::fs::inotify::WatchFlags::CREATE.bits();

@@ -210,6 +210,7 @@ fn folders(config: &Config, trust: &Trust) -> Vec<AllowedFolder> {
         path: skills.root.path.clone(),
         follows_links: skills.root.follow_links,
         depth: skills.root.depth,
+        within: skills.root.within.clone().unwrap_or_else(anywhere),
     });
     let tools = config.tools.iter().filter(is_trusted);
     let others = tools.chain(&config.home);
@@ -217,8 +218,14 @@ fn folders(config: &Config, trust: &Trust) -> Vec<AllowedFolder> {
         path: other.path.clone(),
         follows_links: false,
         depth: 1,
+        within: anywhere(),
     });
     roots.chain(others).collect()
+}
+
+/// The folder that all paths lead into.
+fn anywhere() -> PathBuf {
+    "/".into()
 }
 
 /// Starts the broker, if it may be needed: a call of built-in tools needs none.
@@ -241,6 +248,7 @@ fn allowed(config: &Config, needs: &Needs<'_>, folders: &[AllowedFolder]) -> All
         path: file.clone(),
         follows_links: false,
         depth: 1,
+        within: anywhere(),
     });
     Allowed {
         folders: folders.iter().cloned().chain(files).collect(),

@@ -76,6 +76,10 @@ pub struct AllowedFolder {
     pub follows_links: bool,
     /// The number of folders that such a symlink may lie below it.
     pub depth: usize,
+    /// A folder, by its path without symlinks, that the path must lead into; `/` if it may
+    /// lead anywhere.
+    #[serde(with = "bytes")]
+    pub within: PathBuf,
 }
 
 /// Paths as bytes: not each is UTF-8.

@@ -21,9 +21,8 @@ const LARGE: usize = 1 << 20;
 #[derive(Clone)]
 pub struct JsonTurns(Arc<Semaphore>);
 
-impl JsonTurns {
-    /// Returns the turns of one server.
-    pub fn new() -> Self {
+impl Default for JsonTurns {
+    fn default() -> Self {
         let processors = available_parallelism().map_or(1, NonZero::get);
         Self(Arc::new(Semaphore::new((processors / 2).max(1))))
     }

@@ -247,14 +247,16 @@ impl CommonOptions {
         }
         let real = folder.canonicalize();
         let here = Path::new(".").canonicalize();
-        let stays_here = matches!((real, here), (Ok(real), Ok(here)) if real.starts_with(&here));
-        if !stays_here {
+        let here = here
+            .ok()
+            .filter(|here| real.is_ok_and(|real| real.starts_with(here)));
+        let Some(here) = here else {
             // The author of the current folder would choose what is read.
             terminal::complain(
                 "`./skills` leads out of this folder and is not used; `--skills skills` uses it",
             );
             return None;
-        }
+        };
         if self.starter == Starter::Client {
             let shown = std::path::absolute(folder);
             terminal::complain(format_args!(
@@ -262,7 +264,10 @@ impl CommonOptions {
                 shown.as_deref().unwrap_or(folder).display()
             ));
         }
-        Some(plain_root(folder, self.depth(), "the current folder"))
+        let mut found = plain_root(folder, self.depth(), "the current folder");
+        // Nor later: a server opens a folder again that another one has replaced.
+        found.root.within = Some(here);
+        Some(found)
     }
 
     /// Opens the catalog, without loading any tool.

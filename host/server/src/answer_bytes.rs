@@ -25,7 +25,7 @@ impl AnswerBytes {
     pub(crate) fn new(most: usize, clients: usize) -> Arc<Self> {
         Arc::new(Self {
             shares: Mutex::new(ClientShares::new(most, clients)),
-            turns: JsonTurns::new(),
+            turns: JsonTurns::default(),
         })
     }
 

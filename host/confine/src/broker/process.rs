@@ -291,7 +291,9 @@ impl Office {
         let folders: Vec<_> = folders
             .filter_map(|folder| {
                 let place = open_place(&folder.path)?;
-                Some((folder, path_of(place.as_fd()).ok()?, place))
+                let real = path_of(place.as_fd()).ok()?;
+                let stays = real.starts_with(&folder.within);
+                stays.then_some((folder, real, place))
             })
             .collect();
         let rest = |real: &Path| path.strip_prefix(real).ok().map(Path::to_owned);

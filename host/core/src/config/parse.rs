@@ -8,7 +8,7 @@ use toml::Spanned;
 use toml::de::DeTable;
 
 use super::raw::{RawConfig, RawOffer, RawRoot, RawToolSet, RawWording};
-use super::source::{Reach, Source, beyond, lies_within, table_in};
+use super::source::{Reach, Source, beyond, lies_within, real_path, table_in};
 use super::{
     Config, ConfiguredPath, ConfiguredRoot, PromptLimits, StdioLimits, audit, grants, keys, limits,
 };
@@ -157,10 +157,16 @@ impl Source<'_> {
         }
         let path = self.folder.join(path);
         let ConfiguredPath { path, place } = self.within_reach(ConfiguredPath { path, place })?;
+        // A folder that leads elsewhere by the time it is opened is refused, too.
+        let within = match self.reach {
+            Reach::OwnFolder => Some(real_path(self.folder)?),
+            Reach::Anywhere => None,
+        };
         let root = SkillsRoot {
             path,
             follow_links,
             depth,
+            within,
         };
         Ok(ConfiguredRoot { root, place })
     }

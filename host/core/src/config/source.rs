@@ -1,7 +1,8 @@
 //! The source of a configuration: its text, the places in it, and how far it may
 //! reach.
 
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use toml::de::{DeTable, DeValue};
 
@@ -57,14 +58,19 @@ pub(super) fn beyond(what: &str) -> String {
 /// Checks that a path leads to something beneath a folder. A path that leads
 /// nowhere passes: it fails where it is used.
 pub(super) fn lies_within(path: &Path, folder: &Path) -> bool {
-    let folder = match folder.as_os_str().is_empty() {
-        true => Path::new("."),
-        false => folder,
-    };
-    match (path.canonicalize(), folder.canonicalize()) {
+    match (path.canonicalize(), real_path(folder)) {
         (Ok(path), Ok(folder)) => path.starts_with(folder),
         _ => true,
     }
+}
+
+/// Returns the path of a configuration's folder without symlinks.
+pub(super) fn real_path(folder: &Path) -> io::Result<PathBuf> {
+    match folder.as_os_str().is_empty() {
+        true => Path::new("."),
+        false => folder,
+    }
+    .canonicalize()
 }
 
 /// Returns the kind of a value, with its article.

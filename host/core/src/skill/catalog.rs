@@ -60,6 +60,9 @@ pub struct SkillsRoot {
     /// nearest to the root and then by path; another is named by its path with dots,
     /// such as `author.name`.
     pub depth: usize,
+    /// A folder, by its path without symlinks, that `path` must lead into each time it is
+    /// opened. `None` if it may lead anywhere: somebody named it.
+    pub within: Option<PathBuf>,
 }
 
 /// A skill in a listing.

@@ -214,6 +214,11 @@ impl Folder {
         Ok(PathBuf::from(OsString::from_vec(target.into_bytes())))
     }
 
+    /// Returns the path of this folder at this moment, without symlinks.
+    pub(crate) fn real_path(&self) -> Option<PathBuf> {
+        host_path(self.folder.as_fd())
+    }
+
     /// Returns the path of an open file inside this folder, without symlinks. `None` if
     /// it was moved away meanwhile.
     pub(crate) fn path_of(&self, file: &File) -> Option<PathBuf> {

@@ -10,6 +10,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::ioctl_fionread;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
+use tokio::task::yield_now;
 
 /// The most bytes that are written without a thread that may wait: an empty pipe
 /// takes them, and so does a socket that takes anything.
@@ -50,7 +51,11 @@ impl InputStream {
     /// Reads the bytes that are ready. If dropped before it returns, it has read nothing.
     pub(crate) async fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let polled = match self {
-            Self::Ready(file) => return file.read(into),
+            Self::Ready(file) => {
+                // Others of this task, such as the end of the server, have their turn.
+                yield_now().await;
+                return file.read(into);
+            }
             Self::Polled(polled) => polled,
         };
         loop {
@@ -144,6 +149,15 @@ mod tests {
             written.join().unwrap().unwrap();
             assert_eq!(read, [7; LARGE]);
         }
+    }
+
+    #[tokio::test]
+    async fn gives_others_their_turn_at_input_without_end() {
+        let mut input = InputStream::new(File::open("/dev/zero").unwrap()).unwrap();
+        let mut part = [0; 1000];
+        let endless = async { while input.read(&mut part).await.is_ok() {} };
+        let ended = tokio::time::timeout(Duration::from_millis(1), endless).await;
+        assert!(ended.is_err());
     }
 
     #[tokio::test]

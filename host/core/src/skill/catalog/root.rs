@@ -25,6 +25,7 @@ impl SkillsRoot {
             path: path.into(),
             follow_links: false,
             depth: 1,
+            within: None,
         }
     }
 }

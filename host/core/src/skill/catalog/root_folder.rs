@@ -32,8 +32,17 @@ impl RootFolder {
     /// Opens the folder. The file system's ambient authority enters here.
     pub(super) fn open(root: &SkillsRoot) -> io::Result<Self> {
         let folder = Dir::open_ambient_dir(&root.path, ambient_authority())?;
+        let folder = Folder::new(folder.into_std_file().into(), HardLinks::Refused)?;
+        if let Some(within) = &root.within
+            && !folder.real_path().is_some_and(|it| it.starts_with(within))
+        {
+            return Err(io::Error::other(format!(
+                "it leads out of `{}`",
+                within.display()
+            )));
+        }
         Ok(Self {
-            folder: Folder::new(folder.into_std_file().into(), HardLinks::Refused)?,
+            folder,
             follow_links: root.follow_links,
             depth: root.depth.clamp(1, MAX_DEPTH),
             path: root.path.clone(),
@@ -148,6 +157,30 @@ mod tests {
     use crate::skill::catalog::{Catalog, SkillsRoot};
 
     use super::*;
+
+    #[test]
+    fn opens_only_what_leads_into_folder_that_was_given() {
+        let place = tempfile::tempdir().unwrap();
+        let path = |name: &str| place.path().canonicalize().unwrap().join(name);
+        for name in ["here/skills/a", "here/other/b", "elsewhere/c"] {
+            fs::create_dir_all(path(name)).unwrap();
+        }
+        symlink("other", path("here/inside")).unwrap();
+        symlink("../elsewhere", path("here/outside")).unwrap();
+        for (name, within, is_opened) in [
+            ("here/skills", Some("here"), true),
+            ("here/inside", Some("here"), true),
+            ("here/outside", Some("here"), false),
+            ("elsewhere", Some("here"), false),
+            ("here/outside", None, true),
+        ] {
+            let root = SkillsRoot {
+                within: within.map(path),
+                ..SkillsRoot::new(path(name))
+            };
+            assert_eq!(RootFolder::open(&root).is_ok(), is_opened, "{name}");
+        }
+    }
 
     #[test]
     fn names_links_that_may_be_skills_and_no_files() {

@@ -339,9 +339,9 @@ fn request_id(body: &[u8]) -> Option<Value> {
     let request = serde_json::from_slice::<Identified<'_>>(body).ok()?;
     let id = Some(request.id.get()).filter(|id| id.len() <= labels::LABEL_BYTES)?;
     // Text of JSON need not be a value: a number can be too large, and a string can have
-    // half a surrogate pair.
-    let id = serde_json::from_str(id).ok();
-    id.filter(|id: &Value| id.is_string() || id.is_number())
+    // half a surrogate pair. A number that is written in another way is another id.
+    let value = serde_json::from_str(id).ok();
+    value.filter(|value: &Value| value.is_string() || value.is_number() && value.to_string() == id)
 }
 
 fn error_answer(status: StatusCode, id: Option<Value>, error: Value) -> Response {

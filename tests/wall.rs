@@ -110,7 +110,7 @@ fn a_wall_that_is_required_is_whole_or_the_program_does_not_start() {
     match is_root() {
         true => {
             assert_eq!(run.code, 4, "{run:?}");
-            let why = "`confine = \"required\"`: this process runs as root";
+            let why = "`confine = \"required\"`: running as root weakens";
             assert!(run.stderr.contains(why), "{run:?}");
         }
         false => assert_eq!((run.code, &*run.stdout), (0, "body\n"), "{run:?}"),
@@ -152,7 +152,9 @@ fn the_log_says_which_parts_of_the_wall_are_up() {
     // A server says besides that a wall holds root less well.
     let run = program.run_with(&["serve", "--skills", "skills"], &session(&[]));
     assert_eq!(run.code, 0, "{run:?}");
-    let warns = run.stderr.contains("this process runs as root");
+    let warns = run
+        .stderr
+        .contains("running as root weakens the process sandbox");
     assert_eq!(warns, is_root(), "{run:?}");
 }
 

@@ -209,7 +209,7 @@ fn replace_certificate(spoil: impl Fn(&Path)) -> String {
     };
     let first = server.serial();
     spoil(&folder);
-    let kept = "the certificate from before is still served";
+    let kept = "cannot load the new certificate; still serving the old one";
     until_logged(kept);
     assert_eq!(server.serial(), first);
     symlink("second", folder.join("next")).unwrap();

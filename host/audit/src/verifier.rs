@@ -324,7 +324,7 @@ impl Verifier {
             Some(problem) => self.push(problem),
             None => self.add(
                 Some(link.sequence),
-                format!("{bytes} bytes before it are missing, of which it says that they are torn"),
+                format!("this record reports {bytes} torn bytes before it, but they are missing"),
             ),
         }
     }

@@ -104,8 +104,8 @@ pub(crate) fn raise(
     let is_root = rustix::process::geteuid().is_root();
     if is_root && is_required {
         bail!(
-            "`confine = \"required\"`: this process runs as root, whom a wall holds less well; \
-             start it as another user"
+            "`confine = \"required\"`: running as root weakens the process sandbox; run skillhost \
+             as another user"
         );
     }
     close_inherited();
@@ -168,7 +168,7 @@ fn tell(report: &WallReport, is_required: bool, warns_of_root: bool) -> anyhow::
     }
     if warns_of_root {
         tracing::warn!(
-            "this process runs as root, whom a wall holds less well; start it as another user"
+            "running as root weakens the process sandbox; run skillhost as another user"
         );
     }
     tracing::info!("this process is confined by {}", report.in_force.join(", "));

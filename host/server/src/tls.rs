@@ -164,8 +164,7 @@ impl Tls {
                 let problem = format!("{error:#}");
                 if problem != logged {
                     tracing::error!(
-                        "the certificate from before is still served, because what there is now \
-                         cannot be: {problem}"
+                        "cannot load the new certificate; still serving the old one: {problem}"
                     );
                     logged = problem;
                 }

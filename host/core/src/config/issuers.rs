@@ -49,10 +49,7 @@ pub enum KeySource {
 
 /// The keys of the table, as they are written.
 #[derive(Deserialize, Default)]
-#[serde(
-    default,
-    expecting = "expected a table that says whose tokens are taken"
-)]
+#[serde(default, expecting = "expected an `[issuers.NAME]` table")]
 pub(super) struct RawIssuer {
     issuer: Option<String>,
     audience: Option<OneOrMore<String>>,

@@ -198,7 +198,7 @@ fn why_not(line: &[u8]) -> BadLine {
         answered: true,
         id: None,
         code: ErrorCode::PARSE_ERROR,
-        message: format!("it is no JSON: {why}"),
+        message: format!("invalid JSON: {why}"),
     };
     let line = match str::from_utf8(line) {
         Ok(line) => line,
@@ -215,9 +215,9 @@ fn why_not(line: &[u8]) -> BadLine {
             let id = envelope.id.and_then(|id| serde_json::from_value(id).ok());
             let why = match envelope.jsonrpc {
                 Some(Value::String(version)) if version == "2.0" => {
-                    "it is JSON, and no JSON-RPC message"
+                    "it is JSON, but not a JSON-RPC message"
                 }
-                _ => "it is no JSON-RPC message: `jsonrpc` must be \"2.0\"",
+                _ => "it is not a JSON-RPC message: `jsonrpc` must be \"2.0\"",
             };
             BadLine {
                 answered: !notification,
@@ -226,7 +226,7 @@ fn why_not(line: &[u8]) -> BadLine {
         }
         Err(error) if !error.is_data() => no_json(&error),
         Ok(None) => invalid(None, "batches are not taken: send each message by itself"),
-        Err(_) => invalid(None, "it is JSON, and no JSON-RPC message"),
+        Err(_) => invalid(None, "it is JSON, but not a JSON-RPC message"),
     }
 }
 

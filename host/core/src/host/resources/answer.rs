@@ -158,7 +158,9 @@ fn parse<'a, T: Deserialize<'a>>(output: &'a Output) -> Result<T, ResourceError>
 }
 
 fn broken(why: impl std::fmt::Display) -> ResourceError {
-    ResourceError::Stopped(Stop::Trap(format!("its answer is no answer: {why}")))
+    ResourceError::Stopped(Stop::Trap(format!(
+        "the tool returned an invalid answer: {why}"
+    )))
 }
 
 #[cfg(test)]

@@ -160,6 +160,7 @@ fn lists_declared_tools_until_the_component_is_asked() {
         ("description", true, "has other tools than"),
         ("component", false, ""),
         ("tools", false, ""),
+        ("built-in", false, ""),
         ("mode", false, ""),
         ("pin", false, ""),
     ] {
@@ -170,6 +171,7 @@ fn lists_declared_tools_until_the_component_is_asked() {
             "description" => file["tools"][0]["description"] = "Other.".into(),
             "component" => file["component"] = "0".repeat(64).into(),
             "tools" => file["tools"][0]["name"] = "not a name".into(),
+            "built-in" => file["tools"][0]["name"] = "list_skills".into(),
             _ => {}
         }
         let beside = start.stranger().with_extension("tools.json");
@@ -200,6 +202,26 @@ fn lists_declared_tools_until_the_component_is_asked() {
             problems.contains("has other tools than"),
             !problem.is_empty()
         );
+    }
+}
+
+#[test]
+fn declared_tools_take_no_name_from_components_that_were_asked() {
+    let start = Start::new().with_stranger();
+    block_on(start.builder().build()).unwrap();
+    let other = start.folders.outside.join("other.wasm");
+    fs::copy(guests().join("unchecked.wasm"), &other).unwrap();
+    let inspection = block_on(skillhost::Inspector::of(&other).run()).unwrap();
+    let mut file: Value = serde_json::from_str(&inspection.tools_file().unwrap()).unwrap();
+    file["tools"][0]["name"] = "count_lines".into();
+    fs::write(other.with_extension("tools.json"), file.to_string()).unwrap();
+    let builder = start.builder().grant("other.wasm", Grant::new());
+    let compiled = block_on(builder.clone().build_compiled()).unwrap();
+    assert!(!compiled.is_complete());
+    let host = block_on(builder.complete(&compiled)).unwrap();
+    assert!(host.is_complete());
+    for tool in ["count_lines", "raw_read"] {
+        assert!(host.definition(tool).is_some(), "{:?}", host.problems());
     }
 }
 

@@ -204,8 +204,11 @@ impl<'a> ComponentIntake<'a> {
             let new: Vec<_> = newcomers.iter().map(|(_, new)| candidate(new)).collect();
             refusals(&serving, &new)
         };
+        // Names in a file beside a component refuse nothing: the component may have others.
+        let by_declaration = newcomers.iter().any(|(_, new)| new.is_declared);
         for ((at, newcomer), refused) in newcomers.into_iter().zip(refused) {
             match refused {
+                Some(_) if by_declaration => self.left_out += 1,
                 Some(why) => problems.push(why),
                 None => {
                     taken.insert(at, newcomer);

@@ -77,7 +77,7 @@ impl OddRequest {
 /// Returns whether a text is that of this value. A number may be written in several ways.
 fn is_same(text: &str, value: &Value) -> bool {
     if let Ok(number) = text.parse::<i128>() {
-        return value.to_string() == number.to_string();
+        return format!("{value}") == format!("{number}");
     }
     let own: Option<Value> = serde_json::from_str(text).ok();
     own.is_some_and(|own| own == *value || own.is_number() && own.as_f64() == value.as_f64())

@@ -341,7 +341,11 @@ fn request_id(body: &[u8]) -> Option<Value> {
     // Text of JSON need not be a value: a number can be too large, and a string can have
     // half a surrogate pair. A number that is written in another way is another id.
     let value = serde_json::from_str(id).ok();
-    value.filter(|value: &Value| value.is_string() || value.is_number() && value.to_string() == id)
+    value.filter(|value| match value {
+        Value::String(_) => true,
+        Value::Number(number) => number.to_string() == id,
+        _ => false,
+    })
 }
 
 fn error_answer(status: StatusCode, id: Option<Value>, error: Value) -> Response {

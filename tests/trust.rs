@@ -340,6 +340,20 @@ fn uses_a_skills_symlink_out_of_the_current_folder_only_if_an_option_names_it() 
 }
 
 #[test]
+fn takes_no_cache_from_the_current_folder() {
+    let program = repository("");
+    let base = program.folder.path().join("repository");
+    for (home, has_cache) in [("", false), (".", false), (base.to_str().unwrap(), true)] {
+        let mut command = program.command(&["call", "--confine", "off", "list_skills"]);
+        command.current_dir(&base).env_remove("SKILLHOST_CACHE");
+        command.env("HOME", home);
+        let run = crate::support::program::finish(command, "");
+        assert_eq!(run.code, 0, "{run:?}");
+        assert_eq!(base.join(".cache").exists(), has_cache, "{home}");
+    }
+}
+
+#[test]
 fn serves_no_found_folder_that_begins_to_lead_out() {
     for confine in ["auto", "off"] {
         let program = repository("");

@@ -389,7 +389,11 @@ pub fn cache_folder() -> Option<PathBuf> {
             let base = env::var_os("XDG_CACHE_HOME")
                 .map(PathBuf::from)
                 .filter(|base| base.is_absolute())
-                .or_else(|| Some(Path::new(&env::var_os("HOME")?).join(".cache")))?;
+                // From another path it would be the current folder's author who brings code.
+                .or_else(|| {
+                    let home = PathBuf::from(env::var_os("HOME")?);
+                    home.is_absolute().then(|| home.join(".cache"))
+                })?;
             Some(base.join("skillhost"))
         }
     }

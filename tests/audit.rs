@@ -1,6 +1,7 @@
 //! The audit log: one record per call, without what the call read, and no answer
 //! without a record.
 
+mod adopted;
 mod chain;
 mod checkpoints;
 mod kept;

@@ -142,9 +142,9 @@ fn a_log_that_is_cut_while_the_host_runs_shows_the_gap() {
     let report = log.verify(&["audit.jsonl"]);
     assert_eq!(report.problems.len(), 1);
     let problem = &report.problems[0];
-    assert_eq!((problem.line, problem.sequence), (3, Some(5)));
+    assert_eq!((problem.line, problem.sequence), (3, Some(6)));
     assert!(
-        problem.problem.contains("records 2 to 4 are missing"),
+        problem.problem.contains("records 2 to 5 are missing"),
         "{problem:?}"
     );
 }
@@ -153,7 +153,7 @@ fn a_log_that_is_cut_while_the_host_runs_shows_the_gap() {
 fn a_host_does_not_go_on_with_a_chain_that_others_made() {
     let log = SignedLog::new(AT_THE_END);
     // Another tool in the last record or the one before, and perhaps a record more.
-    for (changed, more) in [(2, 0), (1, 0), (2, 1), (1, 3)] {
+    for (changed, more) in [(3, 0), (2, 0), (3, 1), (2, 3)] {
         let host = log.host();
         record(&host, 3);
         let text = fs::read_to_string(&log.path).unwrap();
@@ -163,7 +163,7 @@ fn a_host_does_not_go_on_with_a_chain_that_others_made() {
             .iter()
             .flat_map(|line| [*line, "\n"])
             .collect();
-        let last = [lines[2]].repeat(more);
+        let last = [lines[3]].repeat(more);
         for line in lines[changed..].iter().chain(&last) {
             let (fields, _) = line.split_once(",\"sequence\"").unwrap();
             let mut line = format!("{fields}}}")
@@ -189,24 +189,6 @@ fn a_host_does_not_go_on_with_a_chain_that_others_made() {
 }
 
 #[test]
-fn a_host_goes_on_with_its_own_chain_in_a_new_file_that_is_no_longer() {
-    let log = SignedLog::new(AT_THE_END);
-    let host = log.host();
-    record(&host, 3);
-    let own = fs::read_to_string(&log.path).unwrap();
-    let own = own.lines().last().unwrap().as_bytes();
-    let next = Link::of(own).unwrap().after(own);
-    fs::rename(&log.path, log.beside("audit.jsonl.1")).unwrap();
-    // Others have made as many records.
-    let other = log.host();
-    record(&other, 3);
-    record(&host, 1);
-    let text = fs::read_to_string(&log.path).unwrap();
-    let last = text.lines().last().unwrap().as_bytes();
-    assert_eq!(Link::of(last), Some(next));
-}
-
-#[test]
 fn processes_go_on_with_the_chain_of_one_another_in_a_long_file() {
     let log = SignedLog::new(AT_THE_END);
     record(&log.host(), 1);
@@ -224,7 +206,7 @@ fn processes_go_on_with_the_chain_of_one_another_in_a_long_file() {
     let report = log.verify(&["audit.jsonl"]);
     // Whoever wrote the other records had no chain. All that follows is in one.
     assert_eq!(report.problems.len(), 1, "{report:?}");
-    assert_eq!(report.problems[0].line, 3);
+    assert_eq!(report.problems[0].line, 4);
     assert_eq!((report.unproven, report.chains), (0, 1));
     let own = log.records("audit.jsonl");
     assert_eq!(
@@ -272,19 +254,17 @@ fn a_record_that_is_cut_anywhere_is_closed_and_vouched_for() {
     record(&log.host(), 2);
     let text = fs::read(&log.path).unwrap();
     let lines: Vec<&[u8]> = text.split_inclusive(|byte| *byte == b'\n').collect();
-    let [first, second, checkpoint] = lines[..] else {
+    let [start, first, second, checkpoint] = lines[..] else {
         panic!("{}", String::from_utf8_lossy(&text));
     };
+    let before = start.len() + first.len();
     // Every cut of the head of a line and of the fields of the chain at its end.
     let ends = |line: &[u8]| {
         (1..60)
             .chain(line.len() - 110..line.len())
             .collect::<Vec<_>>()
     };
-    for (before, line) in [
-        (first.len(), second),
-        (first.len() + second.len(), checkpoint),
-    ] {
+    for (before, line) in [(before, second), (before + second.len(), checkpoint)] {
         for end in ends(line) {
             fs::write(&log.path, &text[..before + end]).unwrap();
             let report = log.verify(&["audit.jsonl"]);
@@ -322,8 +302,8 @@ fn the_chain_goes_on_behind_what_others_append() {
     drop(host);
     let report = log.verify(&["audit.jsonl"]);
     let lines: Vec<u64> = report.problems.iter().map(|problem| problem.line).collect();
-    assert_eq!(lines, [2, 6]);
-    assert_eq!((report.records, report.unproven), (6, 0));
+    assert_eq!(lines, [3, 7]);
+    assert_eq!((report.records, report.unproven), (7, 0));
 }
 
 #[test]
@@ -479,8 +459,8 @@ fn the_command_line_says_how_many_records_are_in_no_file_that_is_given() {
         &key,
     ]);
     // Its first record says that the file goes on with the chain of another.
-    let said = "4 records, 3 to 6, with 1 checkpoint\n\
-                3 records before the first: in no file that is given\n\
-                proven up to record 6\n";
+    let said = "5 records, 4 to 8, with 2 checkpoints\n\
+                4 records before the first: in no file that is given\n\
+                proven up to record 8\n";
     assert_eq!((run.code, run.stdout.as_str()), (0, said), "{run:?}");
 }

@@ -16,16 +16,16 @@ fn a_checkpoint_comes_after_so_many_records_and_at_the_end() {
     let host = log.host();
     record(&host, 25);
     let report = log.verify(&["audit.jsonl"]);
-    // The second checkpoint is the record 21.
+    // The first checkpoint is the record 0, and the third the record 22.
     assert_eq!(
         (report.proven, report.unproven, report.checkpoints),
-        (Some(21), 5, 2)
+        (Some(22), 5, 3)
     );
     drop(host);
     let report = log.prove(&["audit.jsonl"], 25);
     assert_eq!(
         (report.first, report.last, report.checkpoints),
-        (Some(0), Some(27), 3)
+        (Some(0), Some(28), 4)
     );
 }
 
@@ -35,11 +35,11 @@ fn a_checkpoint_comes_after_a_time() {
     let host = log.host();
     block_on(async {
         host.call("none", json!({})).await.unwrap_err();
-        while log.verify(&["audit.jsonl"]).checkpoints == 0 {
+        while log.verify(&["audit.jsonl"]).checkpoints == 1 {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     });
-    assert_eq!(log.prove(&["audit.jsonl"], 1).checkpoints, 1);
+    assert_eq!(log.prove(&["audit.jsonl"], 1).checkpoints, 2);
 }
 
 #[test]
@@ -51,7 +51,7 @@ fn a_checkpoint_that_is_late_comes_with_the_next_record() {
     thread::sleep(Duration::from_millis(101));
     record(&host, 1);
     let report = log.verify(&["audit.jsonl"]);
-    assert_eq!((report.checkpoints, report.unproven), (1, 0), "{report:?}");
+    assert_eq!((report.checkpoints, report.unproven), (2, 0), "{report:?}");
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn a_checkpoint_that_a_full_disk_had_no_room_for_comes_later() {
     let number = replace_descriptor(&log.path, Path::new("/dev/full"));
     host.sign_audit_log();
     put_at_descriptor(number, &log.path);
-    assert_eq!(log.verify(&["audit.jsonl"]).checkpoints, 0);
+    assert_eq!(log.verify(&["audit.jsonl"]).checkpoints, 1);
     drop(host);
     log.prove(&["audit.jsonl"], 2);
 }

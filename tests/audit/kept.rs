@@ -61,20 +61,20 @@ fn kept_checkpoints_show_a_cut() {
         verify(std::slice::from_ref(&log.path), &keys, kept).unwrap()
     };
     let report = check();
-    assert_eq!((report.kept, &*report.problems), (3, &[][..]));
-    let cut: String = text.split_inclusive('\n').take(6).collect();
+    assert_eq!((report.kept, &*report.problems), (4, &[][..]));
+    let cut: String = text.split_inclusive('\n').take(7).collect();
     fs::write(&log.path, &cut).unwrap();
     let report = check();
-    assert_eq!((report.kept, report.proven), (2, Some(5)));
+    assert_eq!((report.kept, report.proven), (3, Some(6)));
     assert!(
         report.problems[0]
             .problem
-            .contains("the log is cut after record 5")
+            .contains("the log is cut after record 6")
     );
     // What is kept must be signed.
     for wrong in [
         "{}\n",
-        &checkpoints.replacen("\"sequence\":2", "\"sequence\":3", 1),
+        &checkpoints.replacen("\"sequence\":0", "\"sequence\":3", 1),
         "x",
     ] {
         fs::write(&kept_file, wrong).unwrap();
@@ -91,7 +91,7 @@ fn one_chain_does_not_stand_for_another_that_is_gone() {
     for calls in [3, 1, 5] {
         let other = log.new_chain("other", calls);
         let kept = [one.as_str(), &other].concat();
-        for (files, missing) in [("other", 5), ("one", 2 * calls - 1)] {
+        for (files, missing) in [("other", 6), ("one", 2 * calls)] {
             let report = log.verify_kept(&[files], &kept);
             let [problem] = words(&report)[..] else {
                 panic!("{files} of {calls} calls: {report:?}");
@@ -110,9 +110,9 @@ fn one_chain_does_not_stand_for_another_that_is_gone() {
         for files in [["one", "other"], ["other", "one"]] {
             let report = log.verify_kept(&files, &kept);
             assert_eq!(words(&report), [""; 0]);
-            assert_eq!((report.kept, report.unproven), (3 + calls as u64, 0));
+            assert_eq!((report.kept, report.unproven), (5 + calls as u64, 0));
             assert_eq!(report.chains, 2);
-            assert_eq!(report.records, 6 + 2 * calls as u64);
+            assert_eq!(report.records, 8 + 2 * calls as u64);
             // Nothing ties them to each other without.
             for kept in ["", &one, &other] {
                 let report = log.verify_kept(&files, kept);
@@ -120,13 +120,13 @@ fn one_chain_does_not_stand_for_another_that_is_gone() {
             }
             // A record of the one that was removed is missing still.
             let text = fs::read_to_string(log.beside("one")).unwrap();
-            let cut: String = text.split_inclusive('\n').take(5).collect();
+            let cut: String = text.split_inclusive('\n').take(6).collect();
             fs::write(log.beside("one"), cut).unwrap();
             let report = log.verify_kept(&files, &kept);
             assert!(
                 words(&report)
                     .iter()
-                    .any(|words| words.contains("cut after record 4")),
+                    .any(|words| words.contains("cut after record 5")),
                 "{report:?}"
             );
             fs::write(log.beside("one"), text).unwrap();
@@ -141,12 +141,12 @@ fn what_is_left_unsigned_of_an_earlier_chain_stays_unproven() {
     let text = fs::read_to_string(log.beside("one")).unwrap();
     // As of a process that was killed.
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
-    fs::write(log.beside("one"), lines[..3].concat()).unwrap();
+    fs::write(log.beside("one"), lines[..4].concat()).unwrap();
     let first = kept.split_inclusive('\n').next().unwrap().to_owned();
     let other = log.new_chain("other", 2);
     let report = log.verify_kept(&["one", "other"], &[first, other].concat());
     assert_eq!(words(&report), [""; 0]);
-    assert_eq!((report.records, report.unproven), (7, 1));
+    assert_eq!((report.records, report.unproven), (9, 1));
 }
 
 #[test]
@@ -166,9 +166,9 @@ fn a_log_that_was_put_back_and_went_on_differently_lacks_what_was_kept() {
     let second = log.checkpoints("audit.jsonl");
     assert_eq!(words(&log.verify_kept(&["audit.jsonl"], &second)), [""; 0]);
     let report = log.verify_kept(&["audit.jsonl"], &[first, second].concat());
-    assert_eq!(report.kept, 4);
+    assert_eq!(report.kept, 5);
     let places: Vec<_> = report.problems.iter().map(|found| found.sequence).collect();
-    assert_eq!(places, [Some(5), Some(7)], "{report:?}");
+    assert_eq!(places, [Some(6), Some(8)], "{report:?}");
     assert!(
         words(&report)
             .iter()
@@ -217,8 +217,8 @@ fn checkpoints_that_are_older_than_the_log_count_as_such() {
         .map(|file| log.checkpoints(file))
         .concat();
     let report = log.verify_kept(&["audit.jsonl.1", "audit.jsonl"], &kept);
-    assert_eq!((report.kept, report.missing_before), (2, 0));
+    assert_eq!((report.kept, report.missing_before), (4, 0));
     let report = log.verify_kept(&["audit.jsonl"], &kept);
     assert!(report.is_proven(), "{report:?}");
-    assert_eq!((report.kept, report.missing_before), (1, 3));
+    assert_eq!((report.kept, report.missing_before), (2, 4));
 }

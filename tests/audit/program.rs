@@ -43,13 +43,13 @@ fn a_log_is_verified_from_the_command_line() {
     assert_eq!(run.code, 0, "{run:?}");
     assert_eq!(
         run.stdout,
-        "4 records, 0 to 3, with 2 checkpoints\nproven up to record 3\n"
+        "5 records, 0 to 4, with 3 checkpoints\nproven up to record 4\n"
     );
     let run = program.run(&[&verify[..], &["--output", "json"]].concat());
     let report: Value = serde_json::from_str(&run.stdout).unwrap();
     assert_eq!(
         (&report["proven"], &report["unproven"]),
-        (&json!(3), &json!(0))
+        (&json!(4), &json!(0))
     );
     // openssl reads the key, and the program openssl's.
     assert!(
@@ -65,7 +65,7 @@ fn a_log_is_verified_from_the_command_line() {
     );
     let run = program.run(&["audit", "verify", "changed", "--key", "public"]);
     assert_eq!(run.code, 1);
-    assert!(run.stdout.starts_with("changed:2: "), "{}", run.stdout);
+    assert!(run.stdout.starts_with("changed:3: "), "{}", run.stdout);
     assert!(
         run.stdout.contains("NOT as it was written"),
         "{}",
@@ -73,8 +73,8 @@ fn a_log_is_verified_from_the_command_line() {
     );
     // A checkpoint that was kept shows that the end is gone.
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
-    program.write("kept", [lines[1], lines[3]].concat());
-    program.write("cut", lines[..2].concat());
+    program.write("kept", [lines[2], lines[4]].concat());
+    program.write("cut", lines[..3].concat());
     let run = program.run(&["audit", "verify", "cut", "--key", "public"]);
     assert_eq!(run.code, 0, "{run:?}");
     assert_eq!(report["missing_before"], 0);
@@ -90,12 +90,12 @@ fn a_log_is_verified_from_the_command_line() {
     let run = program.run(&kept);
     assert_eq!(run.code, 1);
     assert!(
-        run.stdout.contains("the log is cut after record 1"),
+        run.stdout.contains("the log is cut after record 2"),
         "{}",
         run.stdout
     );
     // Nothing is proven by a log without a checkpoint, and by another key.
-    program.write("first", lines[0]);
+    program.write("first", lines[1]);
     let run = program.run(&["audit", "verify", "first", "--key", "public"]);
     assert_eq!(run.code, 1);
     assert!(run.stdout.contains("nothing is proven"), "{}", run.stdout);
@@ -142,7 +142,7 @@ fn the_digest_of_an_argument_is_found_with_the_key() {
     let program = signed("");
     assert_eq!(read_skill(&program), 0);
     let text = fs::read_to_string(program.folder.path().join("log")).unwrap();
-    let record: Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
+    let record: Value = serde_json::from_str(text.lines().nth(1).unwrap()).unwrap();
     for (of, field) in [
         ("{\"skill_name\":\"a\"}", "arguments_hmac"),
         ("# A\n", "answer_hmac"),
@@ -268,12 +268,13 @@ fn checkpoints_are_sent_to_a_process_and_a_socket() {
     let run = crate::support::program::finish(command, "");
     assert_eq!((run.code, run.stdout.as_str()), (0, "# A\n"), "{run:?}");
     let text = fs::read_to_string(program.folder.path().join("log")).unwrap();
-    let checkpoint = text.lines().last().unwrap();
-    assert_eq!(reader.join().unwrap(), [checkpoint]);
+    let lines: Vec<&str> = text.lines().collect();
+    let checkpoints = [lines[0], lines[2]];
+    assert_eq!(reader.join().unwrap(), checkpoints);
     let kept = program.folder.path().join("kept");
     let start = Instant::now();
     // The process ends after the program.
-    while fs::read_to_string(&kept).unwrap_or_default() != format!("{checkpoint}\n") {
+    while fs::read_to_string(&kept).unwrap_or_default() != checkpoints.join("\n") + "\n" {
         assert!(start.elapsed() < Duration::from_secs(10));
         thread::sleep(Duration::from_millis(5));
     }
@@ -293,7 +294,7 @@ fn checkpoints_are_sent_to_a_process_and_a_socket() {
     ];
     let run = program.run(&verify);
     assert!(
-        run.code == 0 && run.stdout.contains("1 checkpoint that were kept"),
+        run.code == 0 && run.stdout.contains("2 checkpoints that were kept"),
         "{run:?}"
     );
 }
@@ -336,7 +337,7 @@ fn shows_the_records_that_are_asked_for() {
         (&["--skill", "b"], 0),
         (&["--client", "ci"], 0),
         (&["--outcome", "output"], 1),
-        (&["--outcome", "checkpoint"], 2),
+        (&["--outcome", "checkpoint"], 3),
         (&["--since", "1h"], 2),
         (&["--until", "1h"], 0),
         (

@@ -40,9 +40,9 @@ fn forgeries(log: &str, key: &str) -> Vec<(&'static str, String)> {
     let lines: Vec<&str> = log.lines().collect();
     let last = lines.last().unwrap().as_bytes();
     let next = Link::of(last).unwrap().after(last);
-    let (forged, torn) = (unchained(), &lines[0][..60]);
+    let (forged, torn) = (unchained(), &lines[1][..60]);
     let checkpoint = event("\"tool\":\"\",\"outcome\":\"checkpoint\",\"key\":\"KEY\"");
-    let earlier = lines[0].replacen("none", FORGED, 1);
+    let earlier = lines[1].replacen("none", FORGED, 1);
     vec![
         ("a record", format!("{forged}\n")),
         ("a record without its line feed", forged.clone()),
@@ -62,7 +62,8 @@ fn forgeries(log: &str, key: &str) -> Vec<(&'static str, String)> {
             format!("{torn}\",\"x\":{forged},\n"),
         ),
         ("a record that was there, changed", format!("{earlier}\n")),
-        ("a record that is repeated", format!("{}\n", lines[0])),
+        ("a record that is repeated", format!("{}\n", lines[1])),
+        ("a checkpoint that is repeated", format!("{}\n", lines[0])),
         ("another chain", chained(Link::FIRST, 3)),
         (
             "records of another chain, in the place of the next",
@@ -243,11 +244,11 @@ fn tells_records_before_a_chain_from_proven_ones() {
         (run.code, run.stdout.as_str()),
         (
             0,
-            "3 records, 0 to 2, with 1 checkpoint\n\
+            "4 records, 0 to 3, with 2 checkpoints\n\
              162 bytes are torn or from a version without a chain, and as they were then\n\
              3 lines in no chain: a version without a chain wrote them, or somebody else; nothing \
              proves them\n\
-             proven up to record 2\n"
+             proven up to record 3\n"
         )
     );
     assert_marked(&log, &both, "an old log");

@@ -19,6 +19,9 @@ pub struct Report {
     /// The number of records before the first of their chain: no file that is given has
     /// them. Nobody can tell an old file that was removed from one that an attacker removed.
     pub missing_before: u64,
+    /// The number of calls before the first checkpoint of their chain. A host signs what it
+    /// finds when it starts, so somebody else may have written them.
+    pub before_checkpoint: u64,
     /// The number of checkpoints whose signature is right.
     pub checkpoints: u64,
     /// The number of the last of them: records up to it are proven, if there is no

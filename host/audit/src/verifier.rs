@@ -10,7 +10,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 use skillhost::internal::chain::{
-    CHECKPOINT, CONTINUED, Link, NAME, Signed, begins, from_hex, is_torn,
+    CHECKPOINT, CONTINUED, Link, NAME, Signed, TORN, begins, from_hex, is_torn,
 };
 
 use crate::kept::KeptCheckpoints;
@@ -46,6 +46,8 @@ pub struct Verifier {
     report: Report,
     /// The records of earlier chains that nothing proves.
     unproven_before: u64,
+    /// The calls of this chain before its first checkpoint. `None` after it.
+    before_checkpoint: Option<u64>,
 }
 
 /// The bytes after the last record of the chain in a file.
@@ -120,6 +122,7 @@ impl Verifier {
             unended: None,
             report: Report::default(),
             unproven_before: 0,
+            before_checkpoint: None,
         }
     }
 
@@ -181,6 +184,12 @@ impl Verifier {
         report.unproven += 1;
         report.first.get_or_insert(link.sequence);
         report.last = Some(link.sequence);
+        if let Some(calls) = &mut self.before_checkpoint {
+            let is_call = event
+                .as_ref()
+                .is_none_or(|event| ![CONTINUED, TORN, CHECKPOINT].contains(&event.outcome));
+            *calls += u64::from(is_call);
+        }
         self.next = Some(after);
         let signed = Signed::of(line);
         let key = event.filter(|event| event.outcome == CHECKPOINT);
@@ -296,6 +305,7 @@ impl Verifier {
         self.report.chains += 1;
         self.report.missing_before += first;
         self.unproven_before = self.report.unproven;
+        self.before_checkpoint = Some(0);
     }
 
     /// Compares what is before a record with what the record says of it.
@@ -359,6 +369,7 @@ impl Verifier {
         self.report.checkpoints += 1;
         self.report.proven = sequence;
         self.report.unproven = self.unproven_before;
+        self.report.before_checkpoint += self.before_checkpoint.take().unwrap_or_default();
         self.kept.prove(chain);
     }
 

@@ -73,6 +73,12 @@ fn lines(report: &Report) -> Vec<Line> {
             "{missing} before the first: in no file that is given"
         ));
     }
+    if report.before_checkpoint > 0 {
+        lines.push(format_line!(
+            "{} before the first checkpoint: it does not prove who wrote them",
+            count(report.before_checkpoint, "call")
+        ));
+    }
     if report.kept > 0 {
         let kept = count(report.kept, "checkpoint");
         lines.push(format_line!("{kept} that were kept are in the log"));

@@ -21,12 +21,13 @@ use anyhow::Context as _;
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::Value;
 
+use crate::text::digest::hex;
 use crate::tool::script::ScriptLog;
 use crate::tool::{CallError, CallOutcome, Caller, Output, Stop};
 use crate::trust::Trust;
 use digest::DigestKey;
-use log_file::{LogFile, cannot_use};
-use record::{EventRecord, LONGEST, Record, to_json, truncate};
+use log_file::{LogFile, Signer, cannot_use};
+use record::{LONGEST, Record, to_json, truncate};
 
 pub use checkpoint::CheckpointSigner;
 pub use log_file::open_audit_log;
@@ -50,21 +51,23 @@ pub(crate) struct Audit {
     mode: AuditMode,
     /// The key of the digests of arguments and answers.
     key: DigestKey,
-    /// A number by lot, which the ids of this log's calls begin with.
-    run: u64,
+    /// The random number of this process, which the ids of its calls begin with.
+    process: Arc<str>,
     calls: AtomicU64,
 }
 
 /// The place that records go to.
 enum Destination {
-    File(Mutex<SignedLog>),
+    File(Box<Mutex<SignedLog>>),
     Stderr,
 }
 
 /// A file, and the checkpoints in it.
 struct SignedLog {
     file: LogFile,
-    signer: Option<Arc<dyn CheckpointSigner>>,
+    /// The records after which there is a checkpoint, and the time. `None` without a
+    /// signer.
+    limits: Option<(u64, Duration)>,
     /// Records after the last checkpoint.
     unsigned: u64,
     /// The time at which there must be one.
@@ -105,27 +108,35 @@ impl Audit {
         trust: &Trust,
         signer: Option<Arc<dyn CheckpointSigner>>,
     ) -> anyhow::Result<Self> {
-        let (mut key, mut run) = ([0; 32], [0; 8]);
-        for lot in [&mut key[..], &mut run[..]] {
+        let (mut key, mut process) = ([0; 32], [0; 8]);
+        for lot in [&mut key[..], &mut process[..]] {
             getrandom::fill(lot).context("the system has no random numbers")?;
         }
         if let Some(signer) = &signer {
             key = signer.digest_key();
         }
+        let process: Arc<str> = hex(&process).into();
         let destination = match path == Path::new(STDERR) {
             true => Destination::Stderr,
-            false => Destination::File(Mutex::new(SignedLog {
-                file: LogFile::open(path, trust).with_context(|| cannot_use(path))?,
-                signer,
+            false => Destination::File(Box::new(Mutex::new(SignedLog {
+                limits: signer
+                    .as_ref()
+                    .map(|signer| (signer.records(), signer.time())),
+                file: LogFile::open(
+                    path,
+                    trust,
+                    signer.map(|signer| Signer::new(signer, &process)),
+                )
+                .with_context(|| cannot_use(path))?,
                 unsigned: 0,
                 due: None,
-            })),
+            }))),
         };
         Ok(Self {
             destination,
             mode,
             key: DigestKey::new(&key),
-            run: u64::from_ne_bytes(run),
+            process,
             calls: AtomicU64::new(0),
         })
     }
@@ -139,7 +150,7 @@ impl Audit {
         arguments: Option<&Value>,
     ) -> AuditEntry {
         let number = self.calls.fetch_add(1, Ordering::Relaxed);
-        let call = format!("{:016x}-{number}", self.run);
+        let call = format!("{}-{number}", self.process);
         let mut record = Record::begin(CallOutcome::Cancelled.name(), caller, call, tool);
         record.arguments_hmac = arguments.map(|arguments| self.key.of_arguments(arguments));
         AuditEntry {
@@ -160,10 +171,9 @@ impl Audit {
             return io::stderr().lock().write_all(&line);
         };
         log.file.append(line)?;
-        let Some(signer) = &log.signer else {
+        let Some((records, time)) = log.limits else {
             return Ok(());
         };
-        let (records, time) = (signer.records(), signer.time());
         log.unsigned += 1;
         match log.due {
             // The timer is late, or went with its runtime.
@@ -217,16 +227,11 @@ impl SignedLog {
     /// Writes a checkpoint. One that cannot be written is tried again after the next
     /// record.
     fn checkpoint(&mut self) {
-        let Some(signer) = self.signer.as_ref().filter(|_| self.unsigned > 0) else {
+        if self.limits.is_none() || self.unsigned == 0 {
             return;
-        };
-        let written = to_json(&EventRecord::checkpoint(signer.key_id()))
-            .and_then(|record| self.file.append_signed(record, |bytes| signer.sign(bytes)));
-        match written {
-            Ok(line) => {
-                signer.publish(&line);
-                (self.unsigned, self.due) = (0, None);
-            }
+        }
+        match self.file.checkpoint() {
+            Ok(()) => (self.unsigned, self.due) = (0, None),
             Err(error) => tracing::error!("cannot write a checkpoint of the audit log: {error}"),
         }
     }

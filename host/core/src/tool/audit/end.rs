@@ -5,6 +5,7 @@
 
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
+use std::ops::Range;
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -27,16 +28,29 @@ pub(super) enum LogEnd {
     Foreign,
 }
 
-/// The end of a file, and what is in its chain.
+/// The end of a file.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct ChainEnd {
-    pub(super) end: LogEnd,
-    /// The link of the next record. None if no record of the file is in a chain.
-    pub(super) next: Option<Link>,
-    /// The bytes up to the end of the last such record.
-    pub(super) chained: u64,
-    /// True if that record only lacks its line feed.
-    pub(super) is_unended: bool,
+pub(super) struct FileEnd {
+    pub(super) kind: LogEnd,
+    /// The last record of a chain in the file.
+    pub(super) last: Option<LastRecord>,
+}
+
+/// The last record of a chain in a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct LastRecord {
+    /// The link of the record after it.
+    pub(super) next: Link,
+    /// The bytes of its line in the file, without the line feed, which may be missing.
+    pub(super) line: Range<u64>,
+}
+
+/// The part of a chain that was found in a file.
+pub(super) struct Walk {
+    /// The last record of it.
+    pub(super) last: Option<LastRecord>,
+    /// True if there are records behind its start that do not follow.
+    pub(super) has_others: bool,
 }
 
 /// The fields that every record has, besides others.
@@ -49,19 +63,15 @@ struct RequiredFields {
 }
 
 /// Reads the end of a file of this size.
-pub(super) fn read(file: &File, size: u64) -> io::Result<ChainEnd> {
+pub(super) fn read(file: &File, size: u64) -> io::Result<FileEnd> {
     let (tail, skipped) = read_tail(file, size)?;
-    let last = match last_link(&tail, skipped) {
-        Some(last) => last,
+    let last = match last_record(&tail, skipped) {
+        Some(last) => Some(last),
         // Records of a version without a chain, or nothing else for long.
-        None => find_last_link(file, size)?,
+        None => find_last_record(file, size)?,
     };
-    Ok(ChainEnd {
-        end: classify(&tail, skipped > 0),
-        next: last.next,
-        chained: last.end,
-        is_unended: last.is_unended,
-    })
+    let kind = classify(&tail, skipped > 0);
+    Ok(FileEnd { kind, last })
 }
 
 /// Returns how a file of this size ends.
@@ -79,14 +89,40 @@ fn read_tail(mut file: &File, size: u64) -> io::Result<(Vec<u8>, u64)> {
     Ok((tail, skipped))
 }
 
-/// Returns whether a record with this link is at this place of a file, perhaps behind
-/// one that is torn.
-pub(super) fn has_link(mut file: &File, at: u64, link: Link) -> io::Result<bool> {
-    file.seek(SeekFrom::Start(at))?;
-    let mut part = Vec::new();
-    file.take(2 * TAIL).read_to_end(&mut part)?;
-    let mut lines = part.split(|byte| *byte == b'\n');
-    Ok(lines.any(|line| Link::of(line) == Some(link)))
+/// Follows a chain through a file of this size, from the end of `start` on, or else from
+/// the first record that `is_start` accepts. It gets each record and its link, and whether
+/// that is the first of the file.
+pub(super) fn walk(
+    file: &File,
+    size: u64,
+    start: Option<LastRecord>,
+    mut is_start: impl FnMut(&[u8], Link, bool) -> bool,
+) -> io::Result<Walk> {
+    let from = start.as_ref().map_or(0, |start| start.line.end);
+    let mut walk = Walk {
+        last: start,
+        has_others: false,
+    };
+    let mut is_first = true;
+    for_each_record(file, from..size, |record, line| {
+        let Some(link) = Link::of(record) else {
+            return;
+        };
+        let follows = match &walk.last {
+            Some(last) => last.next == link,
+            None => is_start(record, link, is_first),
+        };
+        is_first = false;
+        if follows {
+            walk.last = Some(LastRecord {
+                next: link.after(record),
+                line,
+            });
+        } else if walk.last.is_some() {
+            walk.has_others = true;
+        }
+    })?;
+    Ok(walk)
 }
 
 /// Returns SHA-256 of a part of a file, and of bytes after it.
@@ -113,16 +149,8 @@ impl io::Write for DigestWriter<'_> {
     }
 }
 
-/// The last record of a chain in bytes.
-#[derive(Default)]
-struct LastLink {
-    next: Option<Link>,
-    end: u64,
-    is_unended: bool,
-}
-
 /// Finds the last record of a chain in the end of a file, which starts at this byte.
-fn last_link(tail: &[u8], start: u64) -> Option<LastLink> {
+fn last_record(tail: &[u8], start: u64) -> Option<LastRecord> {
     let mut end = tail.len();
     let mut rest = tail;
     loop {
@@ -132,25 +160,21 @@ fn last_link(tail: &[u8], start: u64) -> Option<LastLink> {
         };
         let is_whole = start == 0 || before.is_some();
         if let Some(link) = Link::of(line).filter(|_| is_whole && begins(line, START)) {
-            let last = LastLink {
-                next: Some(link.after(line)),
-                // With its line feed.
-                end: start + end as u64 + 1,
-                is_unended: false,
+            let is_unended = end == tail.len();
+            let first = start + (end - line.len()) as u64;
+            let last = LastRecord {
+                next: link.after(line),
+                line: first..start + end as u64,
             };
-            if end < tail.len() {
+            if !is_unended {
                 return Some(last);
             }
             // The end of the file: a record without its line feed, or a part of a longer
             // one that only looks like it.
-            let earlier = before.and_then(|at| last_link(&tail[..=at], start));
+            let earlier = before.and_then(|at| last_record(&tail[..=at], start));
             return match earlier {
-                Some(earlier) if earlier.next != Some(link) => Some(earlier),
-                _ => Some(LastLink {
-                    end: last.end - 1,
-                    is_unended: true,
-                    ..last
-                }),
+                Some(earlier) if earlier.next != link => Some(earlier),
+                _ => Some(last),
             };
         }
         end = before?;
@@ -159,26 +183,42 @@ fn last_link(tail: &[u8], start: u64) -> Option<LastLink> {
 }
 
 /// Finds the last record of a chain in a whole file.
-fn find_last_link(mut file: &File, size: u64) -> io::Result<LastLink> {
-    file.seek(SeekFrom::Start(0))?;
+fn find_last_record(file: &File, size: u64) -> io::Result<Option<LastRecord>> {
+    let mut last = None;
+    for_each_record(file, 0..size, |record, line| {
+        // Without its line feed it may be a part of a longer line.
+        if let Some(link) = Link::of(record).filter(|_| line.end < size) {
+            let next = link.after(record);
+            last = Some(LastRecord { next, line });
+        }
+    })?;
+    Ok(last)
+}
+
+/// Calls a function with each line of a part of a file that begins as a record does: its
+/// bytes without the line feed, and their place.
+fn for_each_record(
+    mut file: &File,
+    part: Range<u64>,
+    mut each: impl FnMut(&[u8], Range<u64>),
+) -> io::Result<()> {
+    file.seek(SeekFrom::Start(part.start))?;
+    let size = part.end.saturating_sub(part.start);
     let mut reader = BufReader::new(file.take(size));
-    let (mut last, mut at, mut line) = (LastLink::default(), 0, Vec::new());
+    // A part in the middle of a file begins at the end of a line.
+    let (mut at, mut line, mut begins_line) = (part.start, Vec::new(), part.start == 0);
     loop {
         line.clear();
-        let read = (&mut reader).take(TAIL).read_until(b'\n', &mut line)?;
+        let read = (&mut reader).take(TAIL).read_until(b'\n', &mut line)? as u64;
         if read == 0 {
-            return Ok(last);
+            return Ok(());
         }
-        at += read as u64;
-        if let Some(record) = line.strip_suffix(b"\n")
-            && let Some(link) = Link::of(record).filter(|_| begins(record, START))
-        {
-            last = LastLink {
-                next: Some(link.after(record)),
-                end: at,
-                is_unended: false,
-            };
+        let is_ended = line.pop_if(|byte| *byte == b'\n').is_some();
+        if begins_line && begins(&line, START) && (is_ended || read < TAIL) {
+            each(&line, at..at + line.len() as u64);
         }
+        begins_line = is_ended;
+        at += read;
     }
 }
 
@@ -267,11 +307,12 @@ mod tests {
             let (about, size) = (others.len(), text.len() + others.len());
             let file = file(&[&*text, &others].concat());
             let found = read(&file, size as u64).unwrap();
-            let expected = ChainEnd {
-                end,
-                next: Some(next),
-                chained: text.len() as u64,
-                is_unended: false,
+            let expected = FileEnd {
+                kind: end,
+                last: Some(LastRecord {
+                    next,
+                    line: (text.len() - last.len() - 1) as u64..text.len() as u64 - 1,
+                }),
             };
             assert_eq!(found, expected, "{about}");
             assert_eq!(kind(&file, size as u64).unwrap(), end, "{about}");
@@ -284,11 +325,12 @@ mod tests {
         let text = text.trim_end();
         let last = text.lines().last().unwrap().as_bytes();
         let size = text.len() as u64;
-        let expected = ChainEnd {
-            end: LogEnd::Torn,
-            next: Some(Link::of(last).unwrap().after(last)),
-            chained: size,
-            is_unended: true,
+        let expected = FileEnd {
+            kind: LogEnd::Torn,
+            last: Some(LastRecord {
+                next: Link::of(last).unwrap().after(last),
+                line: size - last.len() as u64..size,
+            }),
         };
         assert_eq!(read(&file(text), size).unwrap(), expected);
     }
@@ -301,21 +343,41 @@ mod tests {
         let file = file(&text);
         assert_eq!(kind(&file, text.len() as u64).unwrap(), LogEnd::Foreign);
         let end = read(&file, text.len() as u64).unwrap();
-        assert_eq!((end.end, end.next), (LogEnd::Foreign, None));
+        assert_eq!((end.kind, end.last), (LogEnd::Foreign, None));
     }
 
     #[test]
-    fn finds_a_record_behind_one_that_is_torn() {
+    fn follows_a_chain_behind_torn_and_misplaced_records() {
         // As long as records can be.
         let lines = chain(&[10, 75_000, 75_000]);
-        let torn = &lines[1][..70_000];
-        let text = [&*lines[0], torn, "\n", &lines[1], &lines[2]].concat();
-        let file = file(&text);
-        let at = lines[0].len() as u64;
+        let other = &chain(&[11])[0];
         let link = |of: usize| Link::of(lines[of].trim_end().as_bytes()).unwrap();
-        assert!(has_link(&file, at, link(1)).unwrap());
-        assert!(!has_link(&file, at, link(0)).unwrap());
-        assert!(has_link(&file, 0, link(0)).unwrap());
+        let torn = &lines[1][..70_000];
+        for (between, has_others) in [(torn, false), (other, true), (&lines[0], true)] {
+            let text = [&*lines[0], between, "\n", &lines[1], &lines[2]].concat();
+            let (file, size) = (file(&text), text.len() as u64);
+            let first = LastRecord {
+                next: link(1),
+                line: 0..lines[0].len() as u64 - 1,
+            };
+            let found = walk(&file, size, Some(first), |_, _, _| false).unwrap();
+            let last = found.last.unwrap();
+            assert_eq!(last.line, size - lines[2].len() as u64..size - 1);
+            assert_eq!(found.has_others, has_others);
+            // From the first record that is accepted, and from none.
+            let found = walk(&file, size, None, |_, found, _| found == link(1)).unwrap();
+            assert_eq!(found.last.as_ref(), Some(&last));
+            let found = walk(&file, size, None, |_, found, _| found == last.next).unwrap();
+            assert_eq!(found.last, None);
+        }
+    }
+
+    #[test]
+    fn the_rest_of_a_long_line_is_no_record() {
+        let record = &chain(&[0])[0];
+        let text = ["x".repeat(TAIL as usize), record.clone()].concat();
+        let (file, size) = (file(&text), text.len() as u64);
+        assert_eq!(walk(&file, size, None, |_, _, _| true).unwrap().last, None);
     }
 
     #[test]
@@ -366,7 +428,7 @@ mod tests {
             ),
         ] {
             let (file, size) = (file(&text), text.len() as u64);
-            assert_eq!(read(&file, size).unwrap().end, expected, "{text:?}");
+            assert_eq!(read(&file, size).unwrap().kind, expected, "{text:?}");
             assert_eq!(kind(&file, size).unwrap(), expected, "{text:?}");
         }
         assert_eq!(classify(record.as_bytes(), true), LogEnd::Foreign);

@@ -9,17 +9,20 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Write as _};
+use std::ops::Range;
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, flock, fstat, openat, statat};
 use rustix::io::Errno;
 
-use super::chain::{CONTINUED, Link, SIGNATURE, TORN};
-use super::end::{self, LogEnd};
+use super::chain::{CONTINUED, Link, Signed, TORN};
+use super::checkpoint::CheckpointSigner;
+use super::end::{self, FileEnd, LastRecord, LogEnd};
 use super::record::{EventRecord, to_json};
 use crate::trust::Trust;
 use crate::{delegate, named_file};
@@ -31,6 +34,9 @@ const LOCK_TIME: Duration = Duration::from_secs(2);
 /// The pause between looks at a lock.
 const LOCK_PAUSE: Duration = Duration::from_micros(200);
 
+/// The most bytes of other processes that are read while they wait for the lock.
+const MOST_LOCKED: u64 = 8 << 20;
+
 /// The size of a file of which this process does not know the end.
 const UNKNOWN: u64 = u64::MAX;
 
@@ -39,6 +45,7 @@ pub(super) struct LogFile {
     folder: OwnedFd,
     name: OsString,
     trust: Trust,
+    signer: Option<Signer>,
     file: File,
     /// Device and inode, to notice that another file has the name.
     identity: (u64, u64),
@@ -46,91 +53,108 @@ pub(super) struct LogFile {
     size: u64,
     /// The link of the next record.
     next: Link,
-    /// The bytes up to it in this file. None if this process has not read it.
-    known: Option<u64>,
+    /// The line of the record before it, without its line feed. `None` if this process
+    /// has not met it in this file.
+    last: Option<Range<u64>>,
+}
+
+/// Signs the checkpoints of a process.
+#[derive(Clone)]
+pub(super) struct Signer {
+    signer: Arc<dyn CheckpointSigner>,
+    process: Arc<str>,
+}
+
+/// Lines to append to a log.
+struct Batch {
+    /// The size of the file before them.
+    at: u64,
+    bytes: Vec<u8>,
+    next: Link,
+    last: Option<Range<u64>>,
+    /// A checkpoint among them.
+    checkpoint: Option<Vec<u8>>,
 }
 
 impl LogFile {
     /// Opens a log for appending. Reads its end, so that the next record goes on with its
-    /// chain, and closes a record that is torn.
-    pub(super) fn open(path: &Path, trust: &Trust) -> anyhow::Result<Self> {
+    /// chain, and closes a record that is torn. Signs what is there, before this process
+    /// adds to it.
+    pub(super) fn open(path: &Path, trust: &Trust, signer: Option<Signer>) -> anyhow::Result<Self> {
         let (folder, name) = open_folder(path, trust)?;
         let (file, identity) = open_file(&folder, name, trust)?;
         let mut log = Self {
             folder,
             name: name.to_owned(),
             trust: trust.clone(),
+            signer,
             file,
             identity,
             size: UNKNOWN,
             next: Link::FIRST,
-            known: None,
+            last: None,
         };
         log.locked(|log| {
             let size = log.file.metadata()?.len();
             // A foreign file may be large, and is not read for records.
-            match end::kind(&log.file, size)? {
-                LogEnd::Whole => {
-                    log.next = end::read(&log.file, size)?.next.unwrap_or(Link::FIRST);
-                    log.known = Some(size);
-                }
-                LogEnd::Torn => {
-                    tracing::warn!(
-                        "the last record of the audit log `{}` is torn; it is closed",
-                        path.display()
-                    );
-                    let (close, next) = log.go_on(size)?;
-                    log.write(&close, size)?;
-                    log.next = next;
-                }
-                LogEnd::Foreign => bail!(
+            let kind = end::kind(&log.file, size)?;
+            if kind == LogEnd::Foreign {
+                bail!(
                     "it ends in a line that is no audit record: name a new file, an empty one, \
                      or an audit log"
-                ),
+                );
+            }
+            let last = end::read(&log.file, size)?.last;
+            if let Some(last) = last {
+                (log.next, log.last) = (last.next, Some(last.line));
+            }
+            if kind == LogEnd::Torn {
+                tracing::warn!(
+                    "the last record of the audit log `{}` is torn; it is closed",
+                    path.display()
+                );
+                let batch = log.catch_up(size)?;
+                log.write(batch)?;
             }
             Ok(())
         })?;
+        if log.signer.is_some() && !log.ends_in_own_checkpoint()? {
+            log.checkpoint()?;
+        }
         Ok(log)
     }
 
-    /// Appends a record, which is a JSON object. Returns its line.
-    pub(super) fn append(&mut self, record: Vec<u8>) -> io::Result<Vec<u8>> {
-        self.append_sealed(record, |next, record| next.seal(record))
+    /// Appends a record, which is a JSON object.
+    pub(super) fn append(&mut self, record: Vec<u8>) -> io::Result<()> {
+        self.append_batch(|batch| {
+            batch.add(record, Link::seal);
+            Ok(())
+        })
     }
 
-    /// Appends a record with its signature. Returns its line.
-    pub(super) fn append_signed(
-        &mut self,
-        record: Vec<u8>,
-        sign: impl FnOnce(&[u8]) -> [u8; SIGNATURE],
-    ) -> io::Result<Vec<u8>> {
-        self.append_sealed(record, |next, record| next.seal_signed(record, sign))
+    /// Appends a checkpoint, if there is a signer, and publishes it.
+    pub(super) fn checkpoint(&mut self) -> io::Result<()> {
+        match self.signer.clone() {
+            Some(signer) => self.append_batch(|batch| batch.sign(&signer)),
+            None => Ok(()),
+        }
     }
 
-    fn append_sealed(
-        &mut self,
-        mut record: Vec<u8>,
-        seal: impl FnOnce(Link, &mut Vec<u8>),
-    ) -> io::Result<Vec<u8>> {
+    fn append_batch(&mut self, add: impl FnOnce(&mut Batch) -> io::Result<()>) -> io::Result<()> {
+        // Others wait for the lock only for a time.
+        let size = self.size_on_disk()?;
+        if size.saturating_sub(self.last.as_ref().map_or(0, |last| last.end)) > MOST_LOCKED {
+            self.learn(size)?;
+        }
         self.locked(|log| {
             log.follow()?;
             let size = log.size_on_disk()?;
-            let (mut before, next) = match size == log.size {
-                true => (Vec::new(), log.next),
-                false => log.go_on(size)?,
+            let mut batch = match size == log.size {
+                true => Batch::new(size, log.next, log.last.clone()),
+                false => log.catch_up(size)?,
             };
-            seal(next, &mut record);
-            let after = next.after(&record);
-            record.push(b'\n');
-            match before.is_empty() {
-                true => log.write(&record, size)?,
-                false => {
-                    before.extend_from_slice(&record);
-                    log.write(&before, size)?;
-                }
-            }
-            log.next = after;
-            Ok(record)
+            add(&mut batch)?;
+            log.write(batch)
         })
     }
 
@@ -155,9 +179,9 @@ impl LogFile {
             Err(error) => return Err(error.into()),
         }
         // Others may have written the last records of the old file.
-        let size = self.size_on_disk()?;
-        if size != self.size {
-            self.learn(size)?;
+        let old_size = self.size_on_disk()?;
+        if old_size != self.size {
+            self.learn(old_size)?;
         }
         let opened = open_file(&self.folder, &self.name, &self.trust);
         let (file, identity) = opened.map_err(|error| {
@@ -170,87 +194,197 @@ impl LogFile {
             let why = "the log was replaced by a file that is no audit log";
             return Err(io::Error::other(why));
         }
-        (self.file, self.identity, self.size) = (file, identity, UNKNOWN);
-        // There may be another file between the two.
-        self.known = None;
+        let (old, own) = (std::mem::replace(&mut self.file, file), self.next);
+        (self.identity, self.size) = (identity, UNKNOWN);
+        let last = self.last.take();
+        self.learn(size)?;
+        // Nobody else signs the end of the chain that this process leaves.
+        if self.next.chain != own.chain
+            && let Some(signer) = &self.signer
+            && last.is_some_and(|line| line.end + 1 == old_size)
+        {
+            let mut batch = Batch::new(old_size, own, None);
+            batch.sign(signer)?;
+            (&old).write_all(&batch.bytes)?;
+            signer.signer.publish(&batch.bytes);
+        }
         Ok(())
     }
 
-    /// Reads where the file's chain goes on. Its records may be those of another
-    /// process, if they follow the last one that this process knows of. If they do not,
-    /// or there are fewer, the chain goes on where it was, so that the change shows.
-    fn learn(&mut self, size: u64) -> io::Result<end::ChainEnd> {
-        let end = end::read(&self.file, size)?;
+    /// Reads what others appended to the file's chain. It counts if it follows the last
+    /// record that this process knows of. If that is not here, something else must vouch
+    /// for the file: see [`Self::vouches`]. Otherwise the chain goes on where it was, so
+    /// that the change shows.
+    fn learn(&mut self, size: u64) -> io::Result<FileEnd> {
+        let mut end = end::read(&self.file, size)?;
         let own = self.next;
-        let Some(next) = end.next.filter(|next| *next != own) else {
-            return Ok(end);
+        let known = self.last.clone().filter(|line| line.end <= size);
+        let known = known.map(|line| LastRecord { next: own, line });
+        let walk = end::walk(&self.file, size, known, |line, link, is_first| {
+            self.vouches(line, link, is_first)
+        })?;
+        let misplaced = match &walk.last {
+            Some(_) => walk.has_others,
+            None => end.last.is_some(),
         };
-        let is_later = next.sequence > own.sequence;
-        let follows = is_later
-            && match self.known {
-                // A file that is shorter was emptied.
-                Some(known) => {
-                    let from = if known <= size { known } else { 0 };
-                    end::has_link(&self.file, from, own)?
-                }
-                None => true,
-            };
-        match follows {
-            true => (self.next, self.known) = (next, Some(end.chained)),
-            false => tracing::error!(
-                "the audit log was changed: it ends before record {}, and the host goes on with {}",
-                next.sequence,
-                own.sequence
-            ),
+        if misplaced {
+            tracing::error!(
+                "the audit log was changed: it has records that do not follow record {}; this \
+                 process continues its own chain",
+                walk.last
+                    .as_ref()
+                    .map_or(own, |last| last.next)
+                    .sequence
+                    .saturating_sub(1)
+            );
+        }
+        if let Some(last) = walk.last {
+            if last.next.chain != own.chain && own != Link::FIRST {
+                tracing::warn!(
+                    "another process began a new chain in the audit log; this process continues it"
+                );
+            }
+            (self.next, self.last) = (last.next, Some(last.line.clone()));
+            end.last = Some(last);
         }
         Ok(end)
     }
 
-    /// Returns what must be written before the next record of a file that others have
-    /// changed: the end of a line, and a record of what stands between those of the
-    /// chain. And the link of the record after that.
-    fn go_on(&mut self, size: u64) -> io::Result<(Vec<u8>, Link)> {
+    /// Returns whether a record shows that the chain of its file goes on from the last
+    /// record that this process knows of, which is elsewhere in the file, or in another
+    /// file.
+    fn vouches(&self, line: &[u8], link: Link, is_first: bool) -> bool {
+        let (own, after) = (self.next, link.after(line));
+        // Another process began the file, or somebody copied it.
+        if is_first && link == own || after == own {
+            return true;
+        }
+        let is_later = match after.chain == own.chain {
+            // There may have been a file in between.
+            true => after.sequence > own.sequence,
+            // Another process did not find the file before this one. That begins no chain
+            // in a file that this process has read.
+            false => self.last.is_none(),
+        };
+        is_later
+            && match &self.signer {
+                Some(signer) => signer.has_signed(line),
+                // A chain without signatures proves nothing.
+                None => is_first,
+            }
+    }
+
+    /// Begins a batch with what must be written before the next record of a file that
+    /// others have changed: the end of a line, and a record of what stands between those of
+    /// the chain.
+    fn catch_up(&mut self, size: u64) -> io::Result<Batch> {
         let end = self.learn(size)?;
-        if end.is_unended {
-            return Ok((b"\n".to_vec(), self.next));
+        let mut batch = Batch::new(size, self.next, self.last.clone());
+        let chained = end.last.as_ref().map_or(0, |last| last.line.end + 1);
+        if chained > size {
+            batch.bytes.push(b'\n');
+            return Ok(batch);
         }
         let is_new = size == 0 && self.next != Link::FIRST;
-        if end.chained == size && !is_new {
-            return Ok((Vec::new(), self.next));
+        if chained == size && !is_new {
+            return Ok(batch);
         }
-        let mut bytes = match end.end {
-            LogEnd::Whole => Vec::new(),
-            LogEnd::Torn | LogEnd::Foreign => b"\n".to_vec(),
-        };
+        if end.kind != LogEnd::Whole {
+            batch.bytes.push(b'\n');
+        }
         // The first record of a file says so, whatever is before it.
-        let is_first = end.next.is_none() && self.next != Link::FIRST;
-        let outcome = match end.end {
+        let is_first = end.last.is_none() && self.next != Link::FIRST;
+        let outcome = match end.kind {
             LogEnd::Torn | LogEnd::Foreign if !is_first => TORN,
             _ => CONTINUED,
         };
-        let digest = end::digest(&self.file, end.chained, size, &bytes)?;
-        let gap = size - end.chained + bytes.len() as u64;
-        let mut event = to_json(&EventRecord::after_gap(outcome, gap, &digest))?;
-        self.next.seal(&mut event);
-        let next = self.next.after(&event);
-        bytes.append(&mut event);
-        bytes.push(b'\n');
-        Ok((bytes, next))
+        let digest = end::digest(&self.file, chained, size, &batch.bytes)?;
+        let gap = size - chained + batch.bytes.len() as u64;
+        let event = to_json(&EventRecord::after_gap(outcome, gap, &digest))?;
+        batch.add(event, Link::seal);
+        // It vouches for the file to processes that have not read the one before it.
+        if let Some(signer) = self.signer.as_ref().filter(|_| is_new) {
+            batch.sign(signer)?;
+        }
+        Ok(batch)
     }
 
-    /// Writes bytes at the end of the file, which has this size. If that fails, nobody
-    /// knows how many were written.
-    fn write(&mut self, bytes: &[u8], size: u64) -> io::Result<()> {
+    /// Returns whether the last record is a checkpoint of this process's key.
+    fn ends_in_own_checkpoint(&self) -> io::Result<bool> {
+        let (Some(signer), Some(line)) = (&self.signer, &self.last) else {
+            return Ok(false);
+        };
+        let mut record = vec![0; (line.end - line.start) as usize];
+        self.file.read_exact_at(&mut record, line.start)?;
+        Ok(signer.has_signed(&record))
+    }
+
+    /// Writes lines at the end of the file. If that fails, nobody knows how many bytes
+    /// were written.
+    fn write(&mut self, batch: Batch) -> io::Result<()> {
         self.size = UNKNOWN;
-        self.file.write_all(bytes)?;
-        self.size = size + bytes.len() as u64;
-        self.known = Some(self.size);
+        self.file.write_all(&batch.bytes)?;
+        self.size = batch.at + batch.bytes.len() as u64;
+        (self.next, self.last) = (batch.next, batch.last);
+        if let (Some(signer), Some(line)) = (&self.signer, batch.checkpoint) {
+            signer.signer.publish(&line);
+        }
         Ok(())
     }
 
     fn size_on_disk(&self) -> io::Result<u64> {
         let size = fstat(&self.file)?.st_size;
         Ok(u64::try_from(size).unwrap_or_default())
+    }
+}
+
+impl Signer {
+    pub(super) fn new(signer: Arc<dyn CheckpointSigner>, process: &Arc<str>) -> Self {
+        let process = Arc::clone(process);
+        Self { signer, process }
+    }
+
+    /// Returns whether a line is a checkpoint of this key.
+    fn has_signed(&self, line: &[u8]) -> bool {
+        // Ed25519 gives a message one signature.
+        let is_own = |signed: Signed<'_>| self.signer.sign(signed.message) == signed.signature;
+        Signed::of(line).is_some_and(is_own)
+    }
+}
+
+impl Batch {
+    fn new(at: u64, next: Link, last: Option<Range<u64>>) -> Self {
+        Self {
+            at,
+            bytes: Vec::new(),
+            next,
+            last,
+            checkpoint: None,
+        }
+    }
+
+    /// Adds a record, which gets its link and its signature from `seal`.
+    fn add(&mut self, mut record: Vec<u8>, seal: impl FnOnce(Link, &mut Vec<u8>)) {
+        seal(self.next, &mut record);
+        self.next = self.next.after(&record);
+        record.push(b'\n');
+        let start = self.at + self.bytes.len() as u64;
+        self.last = Some(start..start + record.len() as u64 - 1);
+        match self.bytes.is_empty() {
+            true => self.bytes = record,
+            false => self.bytes.append(&mut record),
+        }
+    }
+
+    /// Adds a checkpoint.
+    fn sign(&mut self, Signer { signer, process }: &Signer) -> io::Result<()> {
+        let record = to_json(&EventRecord::checkpoint(signer.key_id(), process))?;
+        let start = self.bytes.len();
+        self.add(record, |link, record| {
+            link.seal_signed(record, |message| signer.sign(message));
+        });
+        self.checkpoint = Some(self.bytes[start..].to_vec());
+        Ok(())
     }
 }
 
@@ -344,7 +478,7 @@ mod tests {
     #[test]
     fn a_program_that_is_started_gets_no_file_of_the_log() {
         let folder = tempfile::tempdir().unwrap();
-        let log = LogFile::open(&folder.path().join("log"), &Trust::new()).unwrap();
+        let log = LogFile::open(&folder.path().join("log"), &Trust::new(), None).unwrap();
         for descriptor in [log.folder.as_fd(), log.file.as_fd()] {
             let flags = fcntl_getfd(descriptor).unwrap();
             assert!(flags.contains(FdFlags::CLOEXEC));

@@ -109,6 +109,10 @@ pub(super) struct EventRecord<'a> {
     /// The name of the key of a checkpoint.
     #[serde(skip_serializing_if = "Option::is_none")]
     key: Option<&'a str>,
+    /// The number of the process that signed: two chains that begin with a checkpoint in
+    /// one millisecond have different names.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    process: Option<&'a str>,
 }
 
 impl<'a> EventRecord<'a> {
@@ -121,6 +125,7 @@ impl<'a> EventRecord<'a> {
             gap_bytes: None,
             gap_sha256: None,
             key: None,
+            process: None,
         }
     }
 
@@ -135,9 +140,10 @@ impl<'a> EventRecord<'a> {
     }
 
     /// Creates a checkpoint of this moment.
-    pub(super) fn checkpoint(key: &'a str) -> Self {
+    pub(super) fn checkpoint(key: &'a str, process: &'a str) -> Self {
         Self {
             key: Some(key),
+            process: Some(process),
             ..Self::new(CHECKPOINT)
         }
     }

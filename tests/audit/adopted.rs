@@ -1,0 +1,207 @@
+//! Records of others: which of them a running host continues, and signs.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+
+use skillhost::internal::chain::Link;
+use skillhost::{AuditMode, Host};
+use skillhost_audit::{KeptCheckpoints, Report, verify};
+
+use super::signed_log::{AT_THE_END, SignedLog, record};
+use crate::support::build;
+
+const FORGED: &str = "nobody_called_this";
+
+/// Returns records that nobody signed, and the link of the next one.
+fn forged(mut link: Link, records: usize, more: usize) -> (String, Link) {
+    let mut text = String::new();
+    for number in 0..records {
+        let more = "x".repeat(if number == 0 { more } else { 0 });
+        let mut line = format!(
+            "{{\"time\":\"2026-01-01T00:00:00.000Z\",\"id\":null,\"tool\":\"{FORGED}{more}\",\
+             \"outcome\":\"output\"}}"
+        )
+        .into_bytes();
+        link.seal(&mut line);
+        link = link.after(&line);
+        text += str::from_utf8(&line).unwrap();
+        text.push('\n');
+    }
+    (text, link)
+}
+
+fn next(line: &str) -> Link {
+    let line = line.trim_end().as_bytes();
+    Link::of(line).unwrap().after(line)
+}
+
+/// Puts a file of the owner alone in the log's place.
+fn replace(log: &SignedLog, text: &str) {
+    let new = log.beside("new");
+    let mut options = OpenOptions::new();
+    let mut file = options
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&new)
+        .unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+    fs::rename(new, &log.path).unwrap();
+}
+
+/// Verifies files with all checkpoints that any of them has.
+fn verify_kept(log: &SignedLog, files: &[&str]) -> Report {
+    let mut kept = KeptCheckpoints::default();
+    let keys = [log.public.clone()];
+    for file in files {
+        let text = fs::read_to_string(log.beside(file)).unwrap();
+        for line in text.lines().filter(|line| line.contains("\"signature\"")) {
+            kept.add(line.as_bytes(), &keys).unwrap();
+        }
+    }
+    let files: Vec<_> = files.iter().map(|file| log.beside(file)).collect();
+    verify(&files, &keys, kept).unwrap()
+}
+
+#[test]
+fn a_fabricated_chain_is_never_proven() {
+    for is_appended in [false, true] {
+        let log = SignedLog::new("checkpoint_records = 1\n");
+        let host = log.host();
+        record(&host, 2);
+        let before = fs::read_to_string(&log.path).unwrap();
+        let (chain, _) = forged(Link::FIRST, 50, 0);
+        if is_appended {
+            // One record that follows, and the chain behind it.
+            let (linked, _) = forged(next(before.lines().last().unwrap()), 1, 0);
+            let mut file = OpenOptions::new().append(true).open(&log.path).unwrap();
+            file.write_all((linked + &chain).as_bytes()).unwrap();
+        } else {
+            fs::rename(&log.path, log.beside("old")).unwrap();
+            replace(&log, &chain);
+        }
+        record(&host, 1);
+        drop(host);
+        let mut sets = vec![vec!["audit.jsonl"]];
+        if is_appended {
+            // Everything before the fabricated chain is cut away.
+            let text = fs::read_to_string(&log.path).unwrap();
+            fs::write(log.beside("cut"), &text[text.find(&chain).unwrap()..]).unwrap();
+            sets.push(vec!["cut"]);
+        } else {
+            sets.push(vec!["old", "audit.jsonl"]);
+        }
+        for files in sets {
+            assert!(!log.verify(&files).is_proven(), "{files:?}");
+            let report = verify_kept(&log, &files);
+            assert!(!report.is_proven(), "{files:?}: {report:?}");
+        }
+    }
+}
+
+#[test]
+fn the_last_record_cannot_be_replaced_under_a_running_host() {
+    for is_renamed in [true, false] {
+        let log = SignedLog::new(AT_THE_END);
+        let host = log.host();
+        record(&host, 3);
+        let text = fs::read_to_string(&log.path).unwrap();
+        let lines: Vec<&str> = text.split_inclusive('\n').collect();
+        let before = lines[..3].concat();
+        let mut junk = String::new();
+        if is_renamed {
+            let (records, _) = forged(next(lines[2]), 2, 0);
+            replace(&log, &(before + &records));
+        } else {
+            // A longer record in its place, a record with the link that the host waits for,
+            // and one that follows the longer one.
+            let (first, link) = forged(next(lines[2]), 1, lines[3].len());
+            junk = forged(next(lines[3]), 1, 0).0;
+            let forged = [before, first, junk.clone(), forged(link, 1, 0).0].concat();
+            assert!(forged.len() > text.len());
+            let mut options = OpenOptions::new();
+            let mut file = options.write(true).truncate(true).open(&log.path).unwrap();
+            file.write_all(forged.as_bytes()).unwrap();
+        }
+        record(&host, 1);
+        let text = fs::read_to_string(&log.path).unwrap();
+        let text = if junk.is_empty() {
+            text
+        } else {
+            text.replace(&junk, "")
+        };
+        fs::write(&log.path, text).unwrap();
+        record(&host, 3);
+        host.sign_audit_log();
+        drop(host);
+        let report = verify_kept(&log, &["audit.jsonl"]);
+        assert!(!report.is_proven(), "{is_renamed}: {report:?}");
+    }
+}
+
+#[test]
+fn a_process_that_finds_no_log_begins_a_chain_that_others_continue() {
+    // As many calls of each before they meet: the longer chain does not count.
+    for (before, between) in [(3, 1), (1, 3), (0, 1)] {
+        let log = SignedLog::new(AT_THE_END);
+        let host = log.host();
+        record(&host, before);
+        fs::rename(&log.path, log.beside("old")).unwrap();
+        for _ in 0..between {
+            record(&log.host(), 1);
+        }
+        record(&host, 2);
+        record(&log.host(), 1);
+        record(&host, 1);
+        drop(host);
+        let report = verify_kept(&log, &["old", "audit.jsonl"]);
+        assert_eq!(report.problems, [], "{before} {between}");
+        assert_eq!(report.chains, 2);
+        assert_eq!(report.unproven, 0, "{before} {between}");
+        assert_eq!(log.verify(&["audit.jsonl"]).problems, []);
+    }
+}
+
+#[test]
+fn an_idle_process_continues_behind_files_that_it_has_not_seen() {
+    for is_signed in [true, false] {
+        let log = SignedLog::new(AT_THE_END);
+        let host = || -> Host {
+            if is_signed {
+                return log.host();
+            }
+            let builder = Host::builder().without_embedded_tools();
+            build(builder.audit(&log.path, AuditMode::Required))
+        };
+        let (idle, other) = (host(), host());
+        let files = ["1", "2", "3", "audit.jsonl"];
+        for file in &files[..3] {
+            record(&other, 2);
+            fs::rename(&log.path, log.beside(file)).unwrap();
+        }
+        // It is idle until the new file has a record, and is the first in it once.
+        record(&other, 1);
+        record(&idle, 1);
+        record(&other, 1);
+        drop((idle, other));
+        let report = log.verify(&files);
+        assert_eq!((report.problems, report.chains), (vec![], 1));
+    }
+}
+
+#[test]
+fn a_log_is_signed_before_a_host_adds_to_it() {
+    let log = SignedLog::new(AT_THE_END);
+    replace(&log, &forged(Link::FIRST, 50, 0).0);
+    let mode = fs::metadata(&log.path).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    record(&log.host(), 1);
+    record(&log.host(), 1);
+    let report = log.verify(&["audit.jsonl"]);
+    assert_eq!((report.before_checkpoint, report.proven), (50, Some(54)));
+    // The host's own records have no such mark.
+    fs::remove_file(&log.path).unwrap();
+    record(&log.host(), 5);
+    assert_eq!(log.verify(&["audit.jsonl"]).before_checkpoint, 0);
+}

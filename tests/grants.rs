@@ -395,24 +395,31 @@ fn a_strangers_tool_reads_the_home_folder_only_if_its_grant_says_so() {
 #[test]
 fn a_skill_that_neither_scope_nor_grant_has_answers_as_one_that_does_not_exist() {
     let folders = folders();
-    let grant = Grant::new().skills(["data_*"]).unwrap();
-    let host = builder().skills(&folders.root);
-    let host = build(host.grant("read_skill_file", grant));
-    let scope = Arc::new(Scope::new().skills(["data_*"]).unwrap());
-    let host = host.in_scope(&scope);
-    let answers = |skill: &str| {
-        let path = folders.root.join(skill).join("SKILL.md");
-        let by_name = json!({"skill_name": skill, "path": "SKILL.md"});
-        [json!({ "path": path }), by_name].map(|arguments| {
-            match call(&host, "read_skill_file", arguments) {
-                Ok(output) => output.text().to_owned(),
-                Err(error) => format!("{} {:?}", error.model_text(), error.help()),
-            }
-            .replace(skill, "SKILL")
-        })
-    };
-    assert_eq!(answers("weather"), answers("nothing"));
-    for answer in answers("data_factory") {
-        assert!(answer.contains("Body"), "{answer}");
+    // A flat root, and one with depth.
+    for depth in [1, 2] {
+        let grant = Grant::new().skills(["data_*"]).unwrap();
+        let root = SkillsRoot {
+            depth,
+            ..SkillsRoot::new(&folders.root)
+        };
+        let host = builder().skills_root(root);
+        let host = build(host.grant("read_skill_file", grant));
+        let scope = Arc::new(Scope::new().skills(["data_*"]).unwrap());
+        let host = host.in_scope(&scope);
+        let answers = |skill: &str| {
+            let path = folders.root.join(skill).join("SKILL.md");
+            let by_name = json!({"skill_name": skill, "path": "SKILL.md"});
+            [json!({ "path": path }), by_name].map(|arguments| {
+                match call(&host, "read_skill_file", arguments) {
+                    Ok(output) => output.text().to_owned(),
+                    Err(error) => format!("{} {:?}", error.model_text(), error.help()),
+                }
+                .replace(skill, "SKILL")
+            })
+        };
+        assert_eq!(answers("weather"), answers("nothing"), "{depth}");
+        for answer in answers("data_factory") {
+            assert!(answer.contains("Body"), "{depth}: {answer}");
+        }
     }
 }

@@ -495,8 +495,13 @@ fn the_digest_of_an_answer_covers_the_files_that_the_call_changed() {
     let text = fs::read_to_string(program.folder.path().join("skillhost.toml")).unwrap();
     let text = format!("audit_file = \"log\"\n{text}[audit]\nkey_file = \"key\"\n");
     program.write("skillhost.toml", text);
+    let digest = |text: &str| {
+        let run = program.run_with(&["audit", "digest", "--key-file", "key"], text);
+        run.stdout.trim_end().to_owned()
+    };
     // One byte of the path or of the file, and the same bytes together.
-    for (steps, parts) in [("write a bc", "done\0a\0bc"), ("write ab c", "done\0ab\0c")] {
+    for (steps, path, bytes) in [("write a bc", "a", "bc"), ("write ab c", "ab", "c")] {
+        let list = format!("{}\n{} {}\n", digest("done"), sha256(path), sha256(bytes));
         let steps = format!("steps={steps}");
         let call = ["call", "take_steps", "skill_name=tools", &steps];
         let run = program.run(&[&["--config", "skillhost.toml"], &call[..]].concat());
@@ -504,11 +509,7 @@ fn the_digest_of_an_answer_covers_the_files_that_the_call_changed() {
         let log = fs::read_to_string(program.folder.path().join("log")).unwrap();
         let records = log.lines().map(|line| serde_json::from_str(line).unwrap());
         let mut of_calls = records.filter(|record: &Value| record["tool"] == "take_steps");
-        let digest = program.run_with(&["audit", "digest", "--key-file", "key"], parts);
-        assert_eq!(
-            of_calls.next_back().unwrap()["answer_hmac"],
-            digest.stdout.trim_end(),
-            "{steps}"
-        );
+        let found = of_calls.next_back().unwrap();
+        assert_eq!(found["answer_hmac"], digest(&list), "{steps}");
     }
 }

@@ -256,6 +256,12 @@ def run_skill_script(mount, script, args=(), stdin="", files=(), **_):
     return wit.Output(done.text(), dumps(details))
 
 
+def shown(path):
+    """Return a path that begins no line and passes for no verdict."""
+    is_plain = all(char.isalnum() or char in "-_./" for char in path)
+    return path if is_plain else dumps(path)
+
+
 def check_skill_scripts(mount, script=None, **_):
     judge = Judge(BAKED, mount)
     if script is None:
@@ -268,9 +274,9 @@ def check_skill_scripts(mount, script=None, **_):
     lines = []
     for record in records:
         what = f" - {record['description']}" if record["description"] else ""
-        lines.append(f"{record['script']}: {record['verdict']}{what}")
+        lines.append(f"{shown(record['script'])}: {record['verdict']}{what}")
         for reason in record["reasons"]:
-            where = "" if reason["path"] == record["script"] else f"{reason['path']}, "
+            where = "" if reason["path"] == record["script"] else f"{shown(reason['path'])}, "
             line = f"line {reason['line']}: " if reason["line"] else ""
             instead = f": {reason['instead']}" if reason["instead"] else ""
             lines.append(f"  {where}{line}{reason['needs']}{instead}")

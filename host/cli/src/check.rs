@@ -217,10 +217,7 @@ fn print_text(checked: &[CheckedSkill]) -> anyhow::Result<()> {
                 finding.rule
             ));
         }
-        let scripts = checked
-            .scripts
-            .iter()
-            .flat_map(|report| report.text.lines());
+        let scripts = checked.scripts.iter().flat_map(ScriptReport::lines);
         lines.extend(scripts.map(|line| format_line!("{skill}: {line}")));
     }
     terminal::print(&lines)?;
@@ -256,7 +253,7 @@ fn to_json(checked: &[CheckedSkill]) -> Value {
             let findings: Value = checked.findings.iter().map(finding).collect();
             let mut record = json!({ "skill": checked.skill, "findings": findings });
             if let Some(report) = &checked.scripts {
-                record["scripts"] = report.record.clone();
+                record["scripts"] = report.record().clone();
             }
             record
         })

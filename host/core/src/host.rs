@@ -473,10 +473,10 @@ impl Host {
                 let path = rule.path_property.as_deref();
                 let path = path.and_then(|property| string(arguments, property));
                 let path = path.unwrap_or_default();
-                let found = self.0.catalog.folder_of_path(path, terms.hard_links);
+                let sees = |skill: &str| self.sees_skill(skill);
+                let found = self.0.catalog.folder_of_path(path, terms.hard_links, sees);
                 match found.as_ref().map(|open| open.skill.as_deref()) {
                     Ok(None) if !terms.home || !self.sees_home() => Ok(Err(FolderError::NoHome)),
-                    Ok(Some(skill)) if !self.sees_skill(skill) => Ok(Err(FolderError::Unknown)),
                     Ok(Some(skill)) if !terms.skills.allow(skill) => Err(not_granted(skill)),
                     _ => Ok(found),
                 }

@@ -36,6 +36,7 @@ pub(crate) fn code(error: &io::Error) -> &'static str {
         Some(75) => "EXDEV",
         _ => match error.kind() {
             io::ErrorKind::NotFound => "ENOENT",
+            io::ErrorKind::InvalidInput => "EINVAL",
             // The C library asks the host for nothing that lies outside of the folders.
             _ if error.raw_os_error().is_none() => "EACCES",
             _ => "EIO",
@@ -174,14 +175,18 @@ fn list(ctx: Ctx<'_>, path: String) -> Result<Vec<String>> {
 }
 
 fn touch(ctx: Ctx<'_>, path: String, accessed: f64, modified: f64) -> Result<()> {
-    let time = |seconds: f64| UNIX_EPOCH + Duration::from_secs_f64(seconds.max(0.0));
-    let times = FileTimes::new()
-        .set_accessed(time(accessed))
-        .set_modified(time(modified));
-    done(
-        &ctx,
-        File::open(path).and_then(|file| file.set_times(times)),
-    )
+    let time = |seconds: f64| {
+        let since = Duration::try_from_secs_f64(seconds.max(0.0)).ok();
+        let time = since.and_then(|since| UNIX_EPOCH.checked_add(since));
+        time.ok_or(io::Error::from(io::ErrorKind::InvalidInput))
+    };
+    let set = || {
+        let times = FileTimes::new()
+            .set_accessed(time(accessed)?)
+            .set_modified(time(modified)?);
+        File::open(path)?.set_times(times)
+    };
+    done(&ctx, set())
 }
 
 /// Adds the functions to the object that the scripts in `js` have.

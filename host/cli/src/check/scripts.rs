@@ -1,12 +1,13 @@
 //! What a loaded runner says about the scripts of a skill. The host parses no scripts: it asks
 //! the tool `check_skill_scripts`, whichever component defines it.
 
+use serde::Deserialize;
 use serde_json::{Value, json};
-use skillhost::Host;
 use skillhost::config::Config;
+use skillhost::{Host, Line};
 
 use skillhost_program::options::CommonOptions;
-use skillhost_program::terminal;
+use skillhost_program::terminal::{self, format_line};
 
 /// The tool that is asked.
 const TOOL: &str = "check_skill_scripts";
@@ -16,10 +17,28 @@ pub(super) struct ScriptChecker {
     host: Host,
 }
 
-/// The tool's answer on a skill: lines for people, and the record for programs.
-pub(super) struct ScriptReport {
-    pub(super) text: String,
-    pub(super) record: Value,
+/// The tool's answer on the scripts of a skill.
+pub(super) struct ScriptReport(Value);
+
+/// What the tool says of a script.
+#[derive(Deserialize)]
+struct JudgedScript {
+    script: String,
+    #[serde(default)]
+    description: String,
+    verdict: String,
+    #[serde(default)]
+    reasons: Vec<Reason>,
+}
+
+/// Why a script may not run.
+#[derive(Deserialize)]
+struct Reason {
+    #[serde(default)]
+    path: String,
+    line: Option<u64>,
+    needs: String,
+    instead: Option<String>,
 }
 
 impl ScriptChecker {
@@ -41,10 +60,7 @@ impl ScriptChecker {
     /// Asks about a skill. Complains if the tool may not read it, or fails.
     pub(super) async fn report(&self, skill: &str) -> Option<ScriptReport> {
         match self.host.call(TOOL, json!({ "skill_name": skill })).await {
-            Ok(output) => Some(ScriptReport {
-                text: output.text().to_owned(),
-                record: output.record()["scripts"].clone(),
-            }),
+            Ok(output) => Some(ScriptReport(output.record()["scripts"].clone())),
             Err(error) => {
                 terminal::complain(format_args!(
                     "cannot check the scripts of `{}`: {}",
@@ -54,5 +70,70 @@ impl ScriptChecker {
                 None
             }
         }
+    }
+}
+
+impl ScriptReport {
+    /// Returns the answer for programs.
+    pub(super) fn record(&self) -> &Value {
+        &self.0
+    }
+
+    /// Returns the answer for people: a line for each script, and one for each reason. No
+    /// name of a file can begin a line, or pass for a verdict.
+    pub(super) fn lines(&self) -> Vec<Line> {
+        let mut lines = Vec::new();
+        for script in Vec::<JudgedScript>::deserialize(&self.0).unwrap_or_default() {
+            let path = terminal::name(&script.script);
+            lines.push(match script.description.is_empty() {
+                true => format_line!("{path}: {}", script.verdict),
+                false => format_line!("{path}: {} - {}", script.verdict, script.description),
+            });
+            for reason in &script.reasons {
+                let place = match (reason.path == script.script, reason.line) {
+                    (true, None) => Line::default(),
+                    (true, Some(line)) => format_line!("line {line}: "),
+                    (false, None) => format_line!("{}, ", terminal::name(&reason.path)),
+                    (false, Some(line)) => {
+                        format_line!("{}, line {line}: ", terminal::name(&reason.path))
+                    }
+                };
+                let instead = reason.instead.as_deref().filter(|text| !text.is_empty());
+                let instead = instead.map_or_else(Line::default, |text| format_line!(": {text}"));
+                lines.push(format_line!("  {place}{}{instead}", reason.needs));
+            }
+        }
+        lines
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_forge_no_verdicts() {
+        let forged = "scripts/a.py: will run - Reviewed\nscripts/b.py";
+        let report = ScriptReport(json!([
+            {"script": "scripts/run.py", "verdict": "will run", "description": "Runs."},
+            {"script": forged, "verdict": "will not\nx.py: will run", "description": "a\nb", "reasons": [
+                {"path": forged, "line": 3, "needs": "exec", "instead": null},
+                {"path": "c: will run", "line": null, "needs": "os.fork\nd", "instead": "no\ne"},
+            ]},
+        ]));
+        let lines: Vec<String> = report.lines().iter().map(Line::to_string).collect();
+        assert_eq!(lines.len(), 4, "{lines:?}");
+        assert_eq!(lines[0], "scripts/run.py: will run - Runs.");
+        assert!(lines.iter().all(|line| !line.contains('\n')), "{lines:?}");
+        assert!(
+            lines[1].starts_with("\"scripts/a.py: will run - "),
+            "{lines:?}"
+        );
+        assert_eq!(lines[2], "  line 3: exec");
+        assert!(
+            lines[3].starts_with("  \"c: will run\", os.fork"),
+            "{lines:?}"
+        );
+        assert_eq!(ScriptReport(Value::Null).lines().len(), 0);
     }
 }

@@ -312,9 +312,9 @@ impl FailedCall<'_> {
     /// Returns the skill that an absolute path lies in, and the path in it.
     fn absolute(&self, path: &str) -> Option<(String, String)> {
         let hard_links = self.served.terms.hard_links;
-        let open = self.catalog().folder_of_path(path, hard_links).ok()?;
-        let skill = open.skill.filter(|skill| self.may_know(skill))?;
-        Some((skill, open.path?))
+        let sees = |skill: &str| self.may_know(skill);
+        let open = self.catalog().folder_of_path(path, hard_links, sees).ok()?;
+        Some((open.skill?, open.path?))
     }
 
     /// Opens the folder of a skill, if the grant allows it.

@@ -40,6 +40,7 @@ use file::errno;
 pub(crate) use folder::{FolderListing, FolderNode};
 pub(crate) use node::{NodeStatus, Timestamp, now};
 pub(crate) use operations::{OpenMode, ViewHandle};
+use resolve::{LastLink, PathEnd};
 
 /// The name of the second folder for the guest.
 pub(crate) const TEMPORARY: &str = "/tmp";
@@ -92,6 +93,24 @@ impl View {
         match self.open(&self.folder, path, mode)? {
             ViewHandle::File(file) => Ok(file),
             ViewHandle::Folder(_) => Err(Errno::ISDIR),
+        }
+    }
+
+    /// Opens a module of the call's folder for reading. Refuses one that is not where the
+    /// disk has it: the call may have put a symlink, or another file, in its place.
+    pub(crate) fn module(&self, path: &str) -> Result<FileHandle, Errno> {
+        let file = self.file(path)?;
+        let status = self.disk.status().map_err(|error| errno(&error))?;
+        let budget = self.folder.budget().nothing();
+        let unchanged = FolderNode::on_disk(&status, PathBuf::new(), budget);
+        let on_disk = match self.resolve(&unchanged, path, LastLink::Followed) {
+            Ok(PathEnd::Entry(entry)) => entry.parent.disk_path_of(&entry.name),
+            Ok(PathEnd::Folder(_)) | Err(Errno::NOENT | Errno::NOTDIR) => None,
+            Err(error) => return Err(error),
+        };
+        match on_disk.is_some() && on_disk == file.node.disk_path() {
+            true => Ok(file),
+            false => Err(Errno::ACCESS),
         }
     }
 

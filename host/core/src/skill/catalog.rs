@@ -361,6 +361,7 @@ impl Catalog {
         &self,
         path: &str,
         hard_links: HardLinks,
+        sees: impl Fn(&str) -> bool,
     ) -> Result<CallFolder, FolderError> {
         if !path.starts_with('/') {
             let inside = match path.strip_prefix('~') {
@@ -381,11 +382,11 @@ impl Catalog {
             return self.home_folder(inside, hard_links);
         }
         for (index, root) in self.roots.iter().enumerate() {
-            if let Some(SkillPlace { name, path, rest }) = root.skill_at(&path) {
+            if let Some(SkillPlace { name, path, rest }) = root.skill_at(&path, &sees) {
                 // The path names a folder of this root, and not the skill of the
                 // same name in an earlier root, which hides it.
                 let mut earlier = self.roots[..index].iter();
-                if earlier.any(|root| root.has(&name)) {
+                if !sees(&name) || earlier.any(|root| root.has(&name)) {
                     return Err(FolderError::Unknown);
                 }
                 let folder = self.skill_in(index, &path)?;

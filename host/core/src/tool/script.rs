@@ -115,10 +115,7 @@ impl ScriptLog {
         let run = run.as_ref()?;
         let mut listing = Vec::new();
         for (path, digest) in &run.modules {
-            listing.extend_from_slice(digest.as_bytes());
-            listing.extend_from_slice(b"  ");
-            listing.extend_from_slice(path);
-            listing.push(b'\n');
+            add_line(&mut listing, digest, path);
         }
         let written: String = run.written.iter().map(|it| format!("{it}\n")).collect();
         Some(ScriptRecord {
@@ -135,9 +132,48 @@ impl ScriptLog {
     }
 }
 
+/// Adds the line of a file as `sha256sum` prints it: with a backslash before it if its
+/// path has characters that are escaped.
+fn add_line(listing: &mut Vec<u8>, digest: &str, path: &[u8]) {
+    if path
+        .iter()
+        .any(|byte| matches!(byte, b'\\' | b'\n' | b'\r'))
+    {
+        listing.push(b'\\');
+    }
+    listing.extend_from_slice(digest.as_bytes());
+    listing.extend_from_slice(b"  ");
+    for byte in path {
+        match byte {
+            b'\\' => listing.extend_from_slice(b"\\\\"),
+            b'\n' => listing.extend_from_slice(b"\\n"),
+            b'\r' => listing.extend_from_slice(b"\\r"),
+            byte => listing.push(*byte),
+        }
+    }
+    listing.push(b'\n');
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lists_modules_as_sha256sum_does() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["a.py", "a\nb.py", "a\\b.py", "a\rb.py", "\\n.py"] {
+            std::fs::write(folder.path().join(name), name).unwrap();
+            let mut command = std::process::Command::new("sha256sum");
+            let printed = command
+                .arg(name)
+                .current_dir(folder.path())
+                .output()
+                .unwrap();
+            let mut listing = Vec::new();
+            add_line(&mut listing, &sha256_hex(name.as_bytes()), name.as_bytes());
+            assert_eq!(listing, printed.stdout, "{name:?}");
+        }
+    }
 
     #[test]
     fn a_module_has_an_extension_of_the_scripts_language() {

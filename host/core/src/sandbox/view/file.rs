@@ -12,6 +12,8 @@ use super::budget::{BudgetCharge, ViewBudget};
 use super::node::{NodeId, NodeStatus, Times, Timestamp, lock};
 use crate::sandbox::open_file::{OpenFile, part};
 use crate::skill::guard::FileStatus;
+use crate::tool::limits::SCRIPT_BYTES;
+use crate::tool::script::ScriptLog;
 
 /// A file.
 pub(super) struct FileNode {
@@ -22,6 +24,8 @@ pub(super) struct FileNode {
 
 struct FileState {
     content: FileContent,
+    /// True if the audit log has the bytes in memory, in case that they are code.
+    is_noted: bool,
     links: u64,
     times: Times,
 }
@@ -53,6 +57,15 @@ pub(crate) struct FileHandle {
     disk: Option<Arc<OpenFile>>,
     pub(crate) readable: bool,
     pub(crate) writable: bool,
+    names: Option<HandleNames>,
+}
+
+/// The names by which a file was opened, for the note of code that the call wrote.
+#[derive(Clone)]
+struct HandleNames {
+    log: ScriptLog,
+    /// The path that was asked for, and the file's own name if symlinks led to it.
+    names: Arc<[String; 2]>,
 }
 
 impl FileNode {
@@ -63,6 +76,7 @@ impl FileNode {
             id: NodeId::new(),
             state: Mutex::new(FileState {
                 content,
+                is_noted: false,
                 links: 1,
                 times: Times::new(),
             }),
@@ -80,6 +94,7 @@ impl FileNode {
             id: NodeId::of(status),
             state: Mutex::new(FileState {
                 content,
+                is_noted: false,
                 links: status.links,
                 times: Times::default(),
             }),
@@ -108,6 +123,7 @@ impl FileNode {
             disk,
             readable: true,
             writable: true,
+            names: None,
         })
     }
 
@@ -176,6 +192,16 @@ impl FileHandle {
         }
     }
 
+    /// Notes in a log, from now on, what the call wrote to the file and reads from this
+    /// handle, if a name of the file may be that of a module.
+    pub(super) fn noted_in(self, log: Option<&ScriptLog>, asked: &str, name: &str) -> Self {
+        let names = log.map(|log| HandleNames {
+            log: log.clone(),
+            names: Arc::new([asked.to_owned(), name.to_owned()]),
+        });
+        Self { names, ..self }
+    }
+
     /// Returns the open file and its path in the call's folder, while the content is
     /// on the disk.
     pub(crate) fn on_disk(&self) -> Option<(PathBuf, &OpenFile)> {
@@ -195,9 +221,17 @@ impl FileHandle {
         if !self.readable {
             return Err(Errno::BADF);
         }
-        if let FileContent::Memory(bytes) = &lock(&self.node.state).content {
-            return Ok(part(&bytes.bytes, length, offset));
+        let mut state = lock(&self.node.state);
+        if let FileContent::Memory(bytes) = &state.content {
+            let read = part(&bytes.bytes, length, offset);
+            if !state.is_noted
+                && let Some(names) = &self.names
+            {
+                state.is_noted = names.note(&bytes.bytes)?;
+            }
+            return Ok(read);
         }
+        drop(state);
         let open = self.disk.as_ref().ok_or(Errno::BADF)?;
         open.read_at(length, offset).map_err(|error| errno(&error))
     }
@@ -242,6 +276,7 @@ impl FileHandle {
         let status = self.status()?;
         let state = &mut *lock(&self.node.state);
         state.content = FileContent::Memory(Arc::new(empty));
+        state.is_noted = false;
         state.times = Times::of(&status);
         state.times.touch();
         Ok(())
@@ -277,8 +312,28 @@ impl FileHandle {
         };
         // Nobody else has the bytes before the call has ended.
         change(Arc::get_mut(bytes).ok_or(Errno::TXTBSY)?)?;
+        state.is_noted = false;
         state.times.touch();
         Ok(())
+    }
+}
+
+impl HandleNames {
+    /// Notes bytes that the call wrote and reads. Returns whether they may be code. More
+    /// than a script may have, or one file too many, cannot be read.
+    fn note(&self, bytes: &[u8]) -> Result<bool, Errno> {
+        let may_be = |name: &String| self.log.may_be_module(Path::new(name));
+        if !self.names.iter().any(may_be) {
+            return Ok(false);
+        }
+        if bytes.len() as u64 > SCRIPT_BYTES {
+            return Err(Errno::FBIG);
+        }
+        // One that was just made is empty, and no code.
+        match bytes.is_empty() || self.log.add_written(bytes) {
+            true => Ok(true),
+            false => Err(Errno::NOMEM),
+        }
     }
 }
 

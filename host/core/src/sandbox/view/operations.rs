@@ -14,6 +14,7 @@ use super::resolve::{FoundEntry, LastLink, PathEnd, PathEntry};
 use crate::sandbox::open_file::OpenFile;
 use crate::skill::entries::EntryCursor;
 use crate::skill::guard::PathTarget;
+use crate::tool::script::ScriptLog;
 
 /// A handle of a file or folder.
 pub(crate) enum ViewHandle {
@@ -52,6 +53,22 @@ impl View {
         path: &str,
         mode: OpenMode,
     ) -> Result<ViewHandle, Errno> {
+        self.open_noted(base, path, mode, None)
+    }
+
+    /// Opens a file or folder, or makes a file. The log notes code that the call wrote and
+    /// reads from the handle.
+    pub(crate) fn open_noted(
+        &self,
+        base: &Arc<FolderNode>,
+        path: &str,
+        mode: OpenMode,
+        log: Option<&ScriptLog>,
+    ) -> Result<ViewHandle, Errno> {
+        let handle = |file: FileHandle, name: &str| {
+            let file = file.with(mode.read, mode.write);
+            ViewHandle::File(file.noted_in(log, path, name))
+        };
         let is_new = mode.create && mode.exclusive;
         if mode.create && mode.directory {
             return Err(Errno::INVAL);
@@ -84,7 +101,7 @@ impl View {
             let file = Arc::new(FileNode::empty(parent.budget())?);
             self.make(&parent, &name, Node::File(Arc::clone(&file)))?;
             let open = file.open(|_| Err(Errno::NOENT))?;
-            return Ok(ViewHandle::File(open.with(mode.read, mode.write)));
+            return Ok(handle(open, &name));
         };
         if is_new {
             return Err(Errno::EXIST);
@@ -105,7 +122,7 @@ impl View {
                 if mode.truncate {
                     open.clear()?;
                 }
-                Ok(ViewHandle::File(open.with(mode.read, mode.write)))
+                Ok(handle(open, &name))
             }
             _ => Err(Errno::NOTSUP),
         }

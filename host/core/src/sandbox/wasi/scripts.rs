@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
+use rustix::io::Errno;
 use wasmtime::component::{ComponentType, Lower};
 use wasmtime_wasi::p2::bindings::filesystem::types::ErrorCode as Code;
 
@@ -15,7 +16,6 @@ use super::ImportState;
 use super::answer::{read, reason_of_code};
 use super::filesystem::{error_code, valid_path};
 use crate::sandbox::open_file::OpenFile;
-use crate::sandbox::view::FileHandle;
 use crate::skill::guard::{Folder, PathTarget};
 use crate::tool::grant::Scripts;
 use crate::tool::limits::SCRIPT_BYTES;
@@ -118,7 +118,10 @@ impl ImportState {
         }
         let at = valid_path(path)?;
         if let Some(view) = self.view.clone() {
-            let file = view.file(path).map_err(|error| self.refusal(error))?;
+            let file = match view.module(path) {
+                Err(Errno::ACCESS) => return Err(ScriptRefusal::NotGranted),
+                found => found.map_err(|error| self.refusal(error))?,
+            };
             let (at, open) = file.on_disk().ok_or(ScriptRefusal::NotGranted)?;
             return Ok(self.keep_module(&at, open)?.to_vec());
         }
@@ -129,10 +132,8 @@ impl ImportState {
         };
         let permit = self.permit()?;
         let open = OpenFile::new(seen.open().map_err(error_code)?, permit);
-        let path = folder.path_of(open.file());
-        Ok(self
-            .keep_module(path.as_deref().unwrap_or(at), &open)?
-            .to_vec())
+        let path = path_on_disk(&folder, &open)?;
+        Ok(self.keep_module(&path, &open)?.to_vec())
     }
 
     /// Notes a file of the disk that the guest opens, if it may be a module of the script
@@ -141,7 +142,7 @@ impl ImportState {
         &mut self,
         asked: &str,
         file: &OpenFile,
-        path: impl FnOnce(&Folder) -> Option<PathBuf>,
+        path: impl FnOnce(&Folder) -> Result<PathBuf, Code>,
     ) -> Result<(), Code> {
         let (Some(gate), Some((root, _))) = (&self.scripts, &self.preopen) else {
             return Ok(());
@@ -149,38 +150,11 @@ impl ImportState {
         if !gate.log.is_started() {
             return Ok(());
         }
-        let (asked, path) = (Path::new(asked), path(root));
-        let path = path.as_deref().unwrap_or(asked);
+        let (asked, path) = (Path::new(asked), path(root)?);
         // A symlink may have the extension, or the file that it leads to.
-        match [asked, path]
-            .iter()
-            .any(|path| gate.log.may_be_module(path))
-        {
-            true => self.keep_module(path, file).map(drop),
+        match gate.log.may_be_module(asked) || gate.log.may_be_module(&path) {
+            true => self.keep_module(&path, file).map(drop),
             false => Ok(()),
-        }
-    }
-
-    /// Notes a file that the call itself has written, if the guest opens it to read and it
-    /// may be code. One that is larger than a script may be, or one too many, cannot be
-    /// opened.
-    pub(super) fn note_written(&self, asked: &str, file: &FileHandle) -> Result<(), Code> {
-        let Some(gate) = &self.scripts else {
-            return Ok(());
-        };
-        if !file.readable || !gate.log.may_be_module(Path::new(asked)) {
-            return Ok(());
-        }
-        let (bytes, _) = file
-            .read_at(SCRIPT_BYTES + 1, 0)
-            .map_err(|error| error_code(error.into()))?;
-        if bytes.len() as u64 > SCRIPT_BYTES {
-            return Err(Code::FileTooLarge);
-        }
-        // One that was just made is empty, and no code.
-        match bytes.is_empty() || gate.log.add_written(&bytes) {
-            true => Ok(()),
-            false => Err(Code::InsufficientMemory),
         }
     }
 
@@ -208,6 +182,17 @@ impl ImportState {
         gate.modules.insert(path.to_owned(), bytes.clone());
         file.pin(bytes.clone());
         Ok(bytes)
+    }
+}
+
+/// Returns the path of an open file in the skill, without symlinks. An error if it has
+/// been replaced since it was opened: what has its path now is another module.
+pub(super) fn path_on_disk(folder: &Folder, file: &OpenFile) -> Result<PathBuf, Code> {
+    let path = folder.path_of(file.file()).ok_or(Code::Busy)?;
+    let (open, named) = (file.status(), folder.status_at(&path, false));
+    match (open, named) {
+        (Ok(open), Ok(named)) if open.is_same_file(&named) => Ok(path),
+        _ => Err(Code::Busy),
     }
 }
 
@@ -333,5 +318,130 @@ mod tests {
             assert_eq!(imports.memory(), AUTHORS.len());
             assert_eq!(imports.stop, Some(Stop::Memory(limits.memory)));
         }
+    }
+
+    /// Returns a file of the view, which is opened with these flags.
+    fn open(imports: &mut ImportState, root: u32, path: &str, flags: DescriptorFlags) -> u32 {
+        let handle = ViewFiles(imports).open_at(
+            Resource::new_borrow(root),
+            PathFlags::SYMLINK_FOLLOW,
+            path.to_owned(),
+            match flags.contains(DescriptorFlags::WRITE) {
+                true => OpenFlags::CREATE,
+                false => OpenFlags::empty(),
+            },
+            flags,
+        );
+        handle.unwrap().rep()
+    }
+
+    #[test]
+    fn loads_no_module_through_link_of_call() {
+        let (mut imports, folder) = started(&Limits::default(), true);
+        std::os::unix::fs::symlink("part.py", folder.path().join("link.py")).unwrap();
+        fs::create_dir(folder.path().join("lib")).unwrap();
+        fs::write(folder.path().join("lib/part.py"), AUTHORS).unwrap();
+        std::os::unix::fs::symlink("lib", folder.path().join("linked")).unwrap();
+        fs::write(folder.path().join("data.txt"), REWRITTEN).unwrap();
+        let root = (&mut imports).get_directories().unwrap()[0].0.rep();
+        let mut files = ViewFiles(&mut imports);
+        files
+            .unlink_file_at(Resource::new_borrow(root), "run.py".to_owned())
+            .unwrap();
+        for (target, path) in [
+            ("data.txt", "new.py"),
+            ("data.txt", "run.py"),
+            ("lib", "folder"),
+        ] {
+            let (target, path) = (target.to_owned(), path.to_owned());
+            files
+                .symlink_at(Resource::new_borrow(root), target, path)
+                .unwrap();
+        }
+        for (path, expected) in [
+            ("link.py", Ok(AUTHORS.to_vec())),
+            ("linked/part.py", Ok(AUTHORS.to_vec())),
+            ("new.py", Err(ScriptRefusal::NotGranted)),
+            ("run.py", Err(ScriptRefusal::NotGranted)),
+            ("folder/part.py", Err(ScriptRefusal::NotGranted)),
+            ("none.py", Err(ScriptRefusal::NotFound)),
+        ] {
+            assert_eq!(imports.load_module(path), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn notes_written_code_when_it_is_read() {
+        const READ: DescriptorFlags = DescriptorFlags::READ;
+        let both = READ | DescriptorFlags::WRITE;
+        // The file that is written, and the one that is read.
+        for (written, read, is_linked) in [
+            ("part.py", "part.py", false),
+            ("new.py", "new.py", false),
+            ("new.py", "data.txt", true),
+            ("data.txt", "new.py", true),
+        ] {
+            for is_stream in [false, true] {
+                let (mut imports, _folder) = started(&Limits::default(), true);
+                let root = (&mut imports).get_directories().unwrap()[0].0.rep();
+                let file = open(&mut imports, root, written, both);
+                let mut files = ViewFiles(&mut imports);
+                if is_linked {
+                    let (target, path) = (written.to_owned(), read.to_owned());
+                    files
+                        .symlink_at(Resource::new_borrow(root), target, path)
+                        .unwrap();
+                }
+                // Opened before the write.
+                let reader = open(&mut imports, root, read, READ);
+                let mut files = ViewFiles(&mut imports);
+                files.set_size(Resource::new_borrow(file), 0).unwrap();
+                for text in [&b"one"[..], b"two"] {
+                    files
+                        .write(Resource::new_borrow(file), text.to_vec(), 0)
+                        .unwrap();
+                    if is_stream {
+                        let stream = files.read_via_stream(Resource::new_borrow(reader), 0);
+                        let mut stream = files.0.table.delete(stream.unwrap()).unwrap();
+                        assert_eq!(stream.read(1).unwrap(), text[..1]);
+                    } else {
+                        let read = files.read(Resource::new_borrow(reader), 1, 0).unwrap();
+                        assert_eq!(read.0, text[..1]);
+                    }
+                }
+                // What it was before is no trace of what ran.
+                files
+                    .write(Resource::new_borrow(file), AUTHORS.to_vec(), 0)
+                    .unwrap();
+                let mut digests = [sha256_hex(b"one"), sha256_hex(b"two")];
+                digests.sort();
+                let expected = sha256_hex(format!("{}\n", digests.join("\n")).as_bytes());
+                let record = imports.scripts.as_ref().unwrap().log.record(100, true);
+                let record = serde_json::to_value(record.unwrap()).unwrap();
+                assert_eq!(record["written_code_sha256"], expected, "{written} {read}");
+            }
+        }
+    }
+
+    #[test]
+    fn replaced_file_has_no_path() {
+        let (mut imports, folder) = started(&Limits::default(), false);
+        let root = Arc::clone(&imports.preopen.as_ref().unwrap().0);
+        let root = &*root;
+        let mut open = || {
+            let file = root.open_file(Path::new("part.py")).unwrap();
+            OpenFile::new(file, imports.permit().unwrap())
+        };
+        let before = open();
+        assert_eq!(path_on_disk(root, &before), Ok(PathBuf::from("part.py")));
+        fs::rename(folder.path().join("run.py"), folder.path().join("part.py")).unwrap();
+        assert_eq!(path_on_disk(root, &before), Err(Code::Busy));
+        assert_eq!(path_on_disk(root, &open()), Ok(PathBuf::from("part.py")));
+        fs::rename(
+            folder.path().join("part.py"),
+            folder.path().join("moved.py"),
+        )
+        .unwrap();
+        assert_eq!(path_on_disk(root, &before), Err(Code::Busy));
     }
 }

@@ -142,12 +142,14 @@ impl HostDescriptor for ViewFiles<'_> {
             read: flags.contains(DescriptorFlags::READ),
             write: flags.contains(DescriptorFlags::WRITE),
         };
-        let opened = self.at(handle, &path, |view, base| view.open(base, &path, mode))?;
-        if let ViewHandle::File(file) = &opened {
-            match file.on_disk() {
-                Some((disk, open)) => self.0.note_opened(&path, open, |_| Some(disk))?,
-                None => self.0.note_written(&path, file)?,
-            }
+        let log = self.0.scripts.as_ref().map(|gate| gate.log.clone());
+        let opened = self.at(handle, &path, |view, base| {
+            view.open_noted(base, &path, mode, log.as_ref())
+        })?;
+        if let ViewHandle::File(file) = &opened
+            && let Some((disk, open)) = file.on_disk()
+        {
+            self.0.note_opened(&path, open, |_| Ok(disk))?;
         }
         Ok(retyped(self.0.table.push(opened)?))
     }

@@ -81,7 +81,11 @@ impl Root {
 
     /// Returns the skill that an absolute path lies in, and the rest of the path in
     /// it, if the path starts with this root's.
-    pub(super) fn skill_at<'p>(&self, path: &'p str) -> Option<SkillPlace<'p>> {
+    pub(super) fn skill_at<'p>(
+        &self,
+        path: &'p str,
+        sees: impl Fn(&str) -> bool,
+    ) -> Option<SkillPlace<'p>> {
         let inside = self.inside(path)?;
         let Some(tree) = &self.tree else {
             let (name, rest) = inside.split_once('/').unwrap_or((inside, "."));
@@ -94,7 +98,9 @@ impl Root {
         let names = tree.names();
         let ends = inside.match_indices('/').map(|(end, _)| end);
         ends.chain([inside.len()]).find_map(|end| {
-            let (name, path) = names.name_of(&inside[..end])?;
+            let (name, path) = names
+                .name_of(&inside[..end])
+                .filter(|(name, _)| sees(name))?;
             let rest = inside[end..].trim_start_matches('/');
             Some(SkillPlace {
                 name: Cow::Owned(name),

@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::Value;
 use sha2::Sha256;
 
-use crate::text::digest::hex;
+use crate::text::digest::{hex, sha256_hex};
 use crate::tool::{CallError, Form, Output};
 
 /// The key of the digests of one log: HMAC-SHA-256.
@@ -38,9 +38,11 @@ impl DigestKey {
         digest.end()
     }
 
-    /// Returns the digest of an answer: of what the model reads, then of each file that
-    /// it lists, path and bytes, with a NUL before each; bytes that it has no room for
-    /// count as none. None if the host did not let the tool answer.
+    /// Returns the digest of an answer: of what the model reads. If the answer lists files,
+    /// it is the digest of a list: a line with that digest in hex, and for each file a line
+    /// with SHA-256 of its path and of its bytes. Bytes that the answer leaves out count as
+    /// none. `None` if the host did not let the
+    /// tool answer.
     pub(super) fn of_answer(&self, result: &Result<Output, CallError>) -> Option<KeyedDigest> {
         let text: Cow<'_, str> = match result {
             Ok(output) if output.model_reads == Form::Record => output.record_json().into(),
@@ -51,13 +53,17 @@ impl DigestKey {
         let mut digest = DigestWriter(self.0.clone());
         digest.0.update(text.as_bytes());
         let files = result.as_ref().ok().and_then(Output::files);
-        for file in files.iter().flat_map(|files| &files.files) {
+        let Some(files) = files.filter(|files| !files.files.is_empty()) else {
+            return Some(digest.end());
+        };
+        let mut list = format!("{}\n", digest.end().0);
+        for file in &files.files {
             let bytes = file.bytes.as_deref().unwrap_or_default();
-            for part in [file.path.as_bytes(), bytes] {
-                digest.0.update(b"\0");
-                digest.0.update(part);
-            }
+            let (path, bytes) = (sha256_hex(file.path.as_bytes()), sha256_hex(bytes));
+            list += &format!("{path} {bytes}\n");
         }
+        let mut digest = DigestWriter(self.0.clone());
+        digest.0.update(list.as_bytes());
         Some(digest.end())
     }
 }

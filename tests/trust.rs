@@ -386,3 +386,34 @@ fn refuses_a_configuration_that_is_a_symlink_out_of_its_folder() {
     assert!(!run.stderr.contains("secret_key"), "{}", run.stderr);
     assert!(run.stderr.contains("it is a symlink"), "{}", run.stderr);
 }
+
+#[test]
+fn overflow_user_is_not_own_user_in_user_namespace() {
+    let program = Program::new();
+    program.write("skills/a/SKILL.md", "# A\n");
+    let component = fs::read(guests().join("count_lines.wasm")).unwrap();
+    program.write("tools/count_lines.wasm", component);
+    let options = "--skills skills --tools tools --grant count_lines.wasm=a";
+    let call = "call count_lines skill_name=a path=SKILL.md";
+    let call: Vec<&str> = options.split(' ').chain(call.split(' ')).collect();
+    let run = program.run(&call);
+    assert_eq!(run.code, 0, "{run:?}");
+    // There, every user whom the namespace does not have is the overflow user.
+    let inside = "exec unshare --user --map-user=65534 --map-group=65534 -- \"$0\" \"$@\"";
+    let run = program.run_after_with(inside, &call, "");
+    if run.stderr.contains("Operation not permitted") || run.stderr.contains("unshare: ") {
+        eprintln!(
+            "this machine lets nobody make user namespaces: {}",
+            run.stderr
+        );
+        return;
+    }
+    assert_ne!(run.code, 0, "{run:?}");
+    let why = "belongs to a user that this process cannot name";
+    assert!(run.stderr.contains(why), "{run:?}");
+    assert_eq!(run.stdout, "");
+    // What nobody needs to trust still works.
+    let read = ["--skills", "skills", "call", "read_skill", "skill_name=a"];
+    let run = program.run_after_with(inside, &read, "");
+    assert_eq!((run.code, run.stdout.as_str()), (0, "# A\n"), "{run:?}");
+}

@@ -398,8 +398,11 @@ fn a_full_disk_leaves_no_call_unrecorded_and_nothing_twice() {
         json!({"role": "assistant", "content": null, "tool_calls": vec![call; count]}).to_string()
     };
     let respond = ["--config", "c.toml", "respond", "--format", "openai"];
-    // 4,096 bytes of each file, and an error in place of a signal beyond.
-    let full = "trap '' XFSZ; ulimit -f 8";
+    // A component that the cache has needs no file in memory, which the limit bounds too.
+    assert_eq!(program.run_with(&respond, &message(1)).code, 0);
+    fs::remove_file(program.folder.path().join("log")).unwrap();
+    // 4,096 bytes of each file.
+    let full = "ulimit -f 8";
     let run = program.run_after_with(full, &respond, &message(20));
     assert_eq!(run.code, 0, "{run:?}");
     let answers: Vec<Value> = serde_json::from_str(&run.stdout).unwrap();

@@ -1,5 +1,7 @@
 //! Answers that peers do not read: the places and memory that they hold.
 
+use std::io::Write as _;
+use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -144,6 +146,32 @@ fn unread_answers_leave_no_memory_and_delay_no_probe() {
     );
     assert!(peak < 512 * MIB, "{} MiB", peak / MIB);
     assert!(slowest.iter().any(is_in_time), "{slowest:?}");
+}
+
+#[test]
+fn unfinished_requests_leave_no_memory() {
+    let program = Program::new();
+    program.write("skills/a/SKILL.md", "# A\n");
+    let server = ServerProcess::new(&program, &["--skills", "skills"], None);
+    let address = server.address;
+    wait_until("not ready", || {
+        Client::once(address, &Request::get("/readyz")).status == 200
+    });
+    let process = server.child.pid.to_string();
+    let before = status(&process, "VmRSS:");
+    let head = "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
+                Accept: application/json, text/event-stream\r\nContent-Length: 2000000\r\n\r\n";
+    let part = [head.as_bytes(), &vec![b' '; 1_900_000]].concat();
+    let mut peers: Vec<TcpStream> = Vec::new();
+    for _ in 0..PEERS {
+        let mut peer = TcpStream::connect(address).unwrap();
+        peer.write_all(&part).unwrap();
+        peers.push(peer);
+    }
+    let held = || status(&process, "VmRSS:").saturating_sub(before);
+    wait_until("the server holds no bodies", || held() > PEERS * MIB);
+    drop(peers);
+    wait_until("memory is left", || held() < 48 * MIB);
 }
 
 /// Has all peers send a request at once, read nothing and disconnect. Returns the

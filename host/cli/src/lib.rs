@@ -75,6 +75,7 @@ enum Verb {
 /// `skillhost` has none.
 pub fn run(observer: Option<Arc<dyn Observer>>) -> ExitCode {
     skillhost_confine::note_inherited();
+    skillhost_confine::ignore_file_size_limit();
     panic::install_hook();
     let first = env::args_os().nth(1).unwrap_or_default();
     if let Some(end) = process::compile_for_parent(&first) {
@@ -95,7 +96,7 @@ pub fn run(observer: Option<Arc<dyn Observer>>) -> ExitCode {
         return end_child(warm::start_successor());
     }
     let is_successor = first == warm::SUCCESSOR;
-    if is_successor && !warm::server_ended_early() {
+    if is_successor && !warm::has_work_left() {
         return Exit::Ok.into();
     }
     let mut words: Vec<OsString> = env::args_os().collect();

@@ -2,12 +2,16 @@
 //! process that compiles what a server over stdio leaves when its client ends it early.
 
 use std::env;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::{self, IsTerminal as _, Read as _, Write as _};
 use std::process::{ChildStdin, Command, Stdio};
 
 use anyhow::{Context as _, bail};
 use clap::Args;
-use skillhost::HostBuilder;
+use rustix::fs::{FlockOperation, Mode, OFlags, flock, openat};
+use rustix::io::Errno;
+use skillhost::internal::own_folder;
+use skillhost::{HostBuilder, Trust};
 
 use crate::wall::{self, Needs, WallArguments};
 use skillhost_program::exit::Exit;
@@ -129,8 +133,27 @@ pub(crate) fn start_successor() -> anyhow::Result<()> {
 }
 
 /// Waits until the server has loaded all components or has ended. Returns whether
-/// something may be left to compile.
-pub(crate) fn server_ended_early() -> bool {
+/// something may be left to compile that no other successor compiles.
+pub(crate) fn has_work_left() -> bool {
     let mut done = [0];
-    !matches!(io::stdin().read(&mut done), Ok(1))
+    !matches!(io::stdin().read(&mut done), Ok(1)) && is_only_successor().unwrap_or(true)
+}
+
+/// Returns whether no other successor does the work of this one, until this process ends.
+/// Clients may start and end a server many times while one compiles.
+fn is_only_successor() -> anyhow::Result<bool> {
+    let cache = options::cache_folder().context("there is no cache folder")?;
+    let folder = own_folder(&cache, &Trust::new())?;
+    let mut of = DefaultHasher::new();
+    (env::current_dir()?, env::args_os().collect::<Vec<_>>()).hash(&mut of);
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let name = format!("successor-{:016x}.lock", of.finish());
+    let file = openat(folder, name, flags, Mode::RUSR | Mode::WUSR)?;
+    let is_only = match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Err(Errno::WOULDBLOCK) => false,
+        locked => locked.map(|()| true)?,
+    };
+    // Until the end of the process.
+    std::mem::forget(file);
+    Ok(is_only)
 }

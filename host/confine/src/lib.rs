@@ -25,7 +25,7 @@ use rustix::thread::{CapabilitySet, CapabilitySets};
 
 pub use descriptors::{close_inherited, note_inherited};
 pub use filter::Profile;
-pub use signals::ignore_end_of_server;
+pub use signals::{ignore_end_of_server, ignore_file_size_limit};
 pub use socket_file::SocketFile;
 
 /// Most entries that are looked at for symlinks. Guards against: a tree of millions of

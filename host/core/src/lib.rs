@@ -143,5 +143,5 @@ pub mod internal {
     pub use crate::tool::arguments::{BoundedValidator, Misfit, check_arguments};
     pub use crate::tool::audit::chain;
     pub use crate::tool::audit::open_audit_log;
-    pub use crate::trust::own_folder;
+    pub use crate::trust::{is_own_user, own_folder};
 }

@@ -14,6 +14,7 @@ use anyhow::{Context as _, bail, ensure};
 use rustix::fs::{Mode, OFlags};
 
 use crate::delegate::opened_or_asked;
+use crate::trust::is_own_user;
 
 /// The flags for a file of unknown kind: opening a FIFO must not wait for a writer, and a
 /// terminal must not become this process's own.
@@ -67,7 +68,7 @@ fn open_own(path: &Path) -> anyhow::Result<(File, u32)> {
     let file = open(path)?;
     let metadata = file.metadata()?;
     let owner = metadata.uid();
-    if owner != rustix::process::geteuid().as_raw() && owner != 0 {
+    if owner != 0 && !is_own_user(owner) {
         bail!("it belongs to another user");
     }
     Ok((file, metadata.mode()))

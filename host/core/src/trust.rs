@@ -23,6 +23,7 @@ use walk::PathWalk;
 pub use error::TrustError;
 pub(crate) use own_folder::is_ours_alone;
 pub use own_folder::own_folder;
+pub use walk::is_own_user;
 pub(crate) use walk::overflow_user;
 
 /// The users and groups who may change the files that the host trusts, besides root
@@ -86,7 +87,7 @@ impl Trust {
     pub(crate) fn has_user(&self, user: u32) -> bool {
         user == 0
             || self.has_everyone()
-            || user == rustix::process::geteuid().as_raw()
+            || is_own_user(user)
             || self.principals.contains(&Principal::User(user))
     }
 

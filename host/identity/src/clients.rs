@@ -7,6 +7,7 @@ use std::time::SystemTime;
 
 use anyhow::{Context as _, ensure};
 use skillhost::config::{ClientConfig, IssuerConfig};
+use skillhost::internal::is_own_user;
 
 use crate::access_token;
 use crate::client::{Client, Identified};
@@ -204,7 +205,7 @@ impl Clients {
     ///
     /// If it is another one.
     pub fn check_own_user(user: u32) -> Result<(), Refusal> {
-        match [0, rustix::process::geteuid().as_raw()].contains(&user) {
+        match user == 0 || is_own_user(user) {
             true => Ok(()),
             false => Err(Refusal::User(user)),
         }

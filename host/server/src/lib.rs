@@ -48,6 +48,7 @@ use rmcp::ServerHandler;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio::runtime::Handle;
+use tokio::sync::Notify;
 use tokio::sync::watch::Receiver;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -231,6 +232,13 @@ impl Server {
     pub fn changes(mut self, changes: Receiver<Changes>) -> Self {
         self.changes = Some(changes);
         self
+    }
+
+    /// Returns what is notified when most of many connections have ended: an allocator may
+    /// then give their memory back to the system.
+    #[must_use]
+    pub fn quiet(&self) -> Arc<Notify> {
+        Arc::clone(&self.places.quiet)
     }
 
     /// Serves until the end is requested, and then until the requests in flight

@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use anyhow::Context as _;
 use skillhost::Peer;
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::client::ClientKey;
@@ -27,6 +28,10 @@ const RESERVED_PART: usize = 4;
 /// Guards against: one peer that takes all places.
 const SHARED_PART: usize = 2;
 
+/// The connections that are many: when most of them have ended, their memory is given
+/// back.
+const MANY: usize = 16;
+
 /// The leading bits of an IPv6 address that count as one peer: a host chooses the
 /// others freely.
 const IPV6_BITS: u8 = 64;
@@ -36,12 +41,16 @@ pub(crate) struct Places {
     most: usize,
     trusted: Vec<Network>,
     table: Mutex<PlaceTable>,
+    /// Notified when most of many connections have ended.
+    pub(crate) quiet: Arc<Notify>,
 }
 
 struct PlaceTable {
     /// Counts events, to order connections by age.
     events: u64,
     connections: HashMap<u64, PlaceEntry>,
+    /// The most connections since it was last quiet.
+    peak: usize,
     protected: usize,
     /// Unprotected connections, the first to be evicted first: of all, and of each
     /// peer that has a share.
@@ -110,11 +119,13 @@ impl Places {
             table: Mutex::new(PlaceTable {
                 events: 0,
                 connections: HashMap::new(),
+                peak: 0,
                 protected: 0,
                 order: BTreeMap::new(),
                 shares: HashMap::new(),
                 clients: ClientShares::new(most - reserve(most), clients),
             }),
+            quiet: Arc::default(),
         }))
     }
 
@@ -144,6 +155,7 @@ impl Places {
             evicted: evicted.clone(),
         };
         table.insert(id, entry);
+        table.peak = table.peak.max(table.connections.len());
         drop(table);
         Some(ConnectionPlace {
             places: Arc::clone(self),
@@ -318,6 +330,11 @@ impl Drop for ConnectionPlace {
         let mut table = self.places.table();
         if let Some(client) = table.remove(self.id).and_then(|entry| entry.admitted) {
             table.clients.give_back(&client, 1);
+        }
+        let open = table.connections.len();
+        if table.peak >= MANY && open <= table.peak / 4 {
+            table.peak = open;
+            self.places.quiet.notify_one();
         }
     }
 }

@@ -255,6 +255,7 @@ impl ReadyHttp {
         } = self;
         let server = Server::on(sockets, options).await?;
         memory::give_back_large_blocks();
+        tokio::spawn(memory::give_back_when_quiet(server.quiet()));
         let live = Arc::new(LiveHost::new(builder));
         let _watching = live
             .watch()

@@ -8,15 +8,16 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::{self, Read as _, Seek as _, Write as _};
-use std::os::fd::AsRawFd as _;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt as _};
-use rustix::fs::{FileType, Mode, OFlags};
+use rustix::fs::{FileType, FlockOperation, Mode, OFlags, flock};
+use rustix::io::Errno;
 use wasmtime::component::Component;
 
 use crate::sandbox::engine::EpochEngine;
@@ -55,6 +56,13 @@ const PAGE: usize = 4096;
 /// The age from which on an unfinished entry has nobody who finishes it.
 const UNFINISHED: Duration = Duration::from_secs(60 * 60);
 
+/// The longest wait for another process that compiles. Guards against: one that was
+/// stopped.
+const LOCK_TIME: Duration = Duration::from_secs(10 * 60);
+
+/// The pause between looks at a lock.
+const LOCK_PAUSE: Duration = Duration::from_millis(20);
+
 /// The time after which an entry that nothing has read is removed. Guards against: a disk
 /// that fills with each build of a component.
 const UNUSED: Duration = Duration::from_secs(30 * 24 * 60 * 60);
@@ -85,6 +93,35 @@ impl ComponentCache {
     pub(crate) fn has_code(&self, key: &CodeKey) -> bool {
         let mut folders = self.folders.iter();
         folders.any(|folder| folder.open_entry(&key.0, MAX_BYTES).is_ok())
+    }
+
+    /// Waits while another process, or another thread, compiles a component into this
+    /// cache. Then nobody else does until the lock is dropped. `None` if it cannot be
+    /// taken: two may then compile the same.
+    pub(crate) fn lock(&self, key: &CodeKey) -> Option<CompileLock<'_>> {
+        let folder = &self.folders.first()?.handle;
+        let name = format!("{}.lock", key.0);
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let start = Instant::now();
+        loop {
+            let opened = rustix::fs::openat(folder, &name, flags, Mode::RUSR | Mode::WUSR);
+            let file = opened
+                .inspect_err(|error| tracing::debug!("cannot lock a cache entry: {error}"))
+                .ok()?;
+            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => {
+                    return Some(CompileLock {
+                        folder,
+                        name,
+                        _file: file,
+                    });
+                }
+                Err(Errno::WOULDBLOCK) if start.elapsed() < LOCK_TIME => {
+                    std::thread::sleep(LOCK_PAUSE);
+                }
+                Err(_) => return None,
+            }
+        }
     }
 
     /// Returns the stored definitions of a component if they are here and whole.
@@ -123,6 +160,20 @@ impl ComponentCache {
                 folder.path.display()
             );
         }
+    }
+}
+
+/// A lock on the compilation of one component.
+pub(crate) struct CompileLock<'a> {
+    folder: &'a Dir,
+    name: String,
+    _file: OwnedFd,
+}
+
+impl Drop for CompileLock<'_> {
+    fn drop(&mut self) {
+        // Whoever waits for it has the file open, or makes another one.
+        let _ = self.folder.remove_file(&self.name);
     }
 }
 
@@ -228,7 +279,7 @@ impl CacheFolder {
             let entry = entry?;
             let name = entry.file_name();
             let most = match Path::new(&name).extension().and_then(OsStr::to_str) {
-                Some("part") => UNFINISHED,
+                Some("part" | "lock") => UNFINISHED,
                 Some("cwasm" | "tools" | "index") => UNUSED,
                 _ => continue,
             };

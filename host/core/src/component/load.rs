@@ -110,14 +110,24 @@ impl Loader {
             }
         };
         report(Compilation::Started);
-        let component = match is_built_in {
-            true => Component::from_binary(&self.engine.engine, bytes).map_err(Into::into),
-            false => check_header(bytes).and_then(|()| self.compiler.compile(&self.engine, bytes)),
+        // A client that starts its server again and again must not have each of them, and
+        // of their successors, compile the same.
+        let key = CodeKey::new(&self.engine, digest);
+        let _lock = self.cache.as_ref().and_then(|cache| cache.lock(&key));
+        let component = match self.cached_code(digest) {
+            Some(component) => {
+                report(Compilation::Ended);
+                return Ok(component);
+            }
+            None if is_built_in => {
+                Component::from_binary(&self.engine.engine, bytes).map_err(Into::into)
+            }
+            None => check_header(bytes).and_then(|()| self.compiler.compile(&self.engine, bytes)),
         };
         report(Compilation::Ended);
         let component = component?;
         if let Some(cache) = &self.cache {
-            cache.put_code(&CodeKey::new(&self.engine, digest), &component);
+            cache.put_code(&key, &component);
         }
         Ok(component)
     }

@@ -9,7 +9,7 @@ use anyhow::{Context as _, ensure};
 use rustix::fs::{Mode, OFlags, Stat, fstat, mkdirat, openat};
 use rustix::io::Errno;
 
-use super::Trust;
+use super::{Trust, is_own_user};
 
 /// The flags for a step whose owner is not known yet. `PATH` needs no right that a confined
 /// process lacks.
@@ -52,7 +52,7 @@ pub fn own_folder(path: &Path, trust: &Trust) -> anyhow::Result<OwnedFd> {
 
 /// Returns whether a file or folder belongs to this user, and nobody else may write it.
 pub(crate) fn is_ours_alone(found: &Stat) -> bool {
-    found.st_uid == rustix::process::geteuid().as_raw() && found.st_mode & 0o022 == 0
+    is_own_user(found.st_uid) && found.st_mode & 0o022 == 0
 }
 
 fn check(found: &Stat) -> anyhow::Result<()> {

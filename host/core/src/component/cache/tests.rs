@@ -173,3 +173,24 @@ fn writes_new_entries_into_a_folder_that_only_those_read_who_name_it() {
     fs::write(path("cache/new").join(key().0), b"damaged").unwrap();
     assert_eq!(other().definitions(&key()).unwrap(), b"whole");
 }
+
+#[test]
+fn one_compiles_and_others_wait() {
+    let (_folder, cache) = cache();
+    let key = |name: &str| CodeKey(name.to_owned());
+    let lock = cache.lock(&key("a")).unwrap();
+    assert!(cache.lock(&key("b")).is_some(), "another component");
+    let (sender, ended) = std::sync::mpsc::channel();
+    std::thread::scope(|threads| {
+        threads.spawn(|| {
+            let lock = cache.lock(&key("a"));
+            sender.send(lock.is_some()).unwrap();
+        });
+        let early = ended.recv_timeout(Duration::from_millis(100));
+        assert!(early.is_err(), "it compiles the same");
+        drop(lock);
+        assert_eq!(ended.recv_timeout(Duration::from_secs(10)), Ok(true));
+    });
+    let left = fs::read_dir(&cache.folders[0].path).unwrap();
+    assert_eq!(left.count(), 0);
+}

@@ -24,6 +24,8 @@ fn says_which_folder_was_meant() {
     write(&folders, "far/1/2/3/4/f");
     folders.write("odd/g/Skill.md", "# Title\n");
     folders.write("empty/README.md", "x");
+    fs::create_dir(folders.root.join("links")).unwrap();
+    symlink("nowhere", folders.root.join("links/a")).unwrap();
     let advice = |path: &str, depth| {
         let root = folders.root.join(path);
         let root = SkillsRoot {
@@ -44,6 +46,12 @@ fn says_which_folder_was_meant() {
             1,
             "there are no skills in `ROOT/repo`, but 3 folders below hold a SKILL.md: did you \
              mean `ROOT/repo/skills`, or `depth = 2`?",
+        ),
+        (
+            "links",
+            1,
+            "no skills were found in `ROOT/links`: skipped `ROOT/links/a`: it is a symlink; \
+             `follow_root_links = true` on its folder follows it",
         ),
         (
             "plugins",

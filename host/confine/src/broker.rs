@@ -267,17 +267,24 @@ impl Broker {
         descriptors: &[BorrowedFd<'_>],
     ) -> io::Result<(i32, Option<OwnedFd>)> {
         let message = serde_json::to_vec(request)?;
+        let ended = |error: io::Error| match Errno::from_io_error(&error) {
+            Some(Errno::PIPE | Errno::CONNRESET) => has_ended(),
+            _ => error,
+        };
         let socket = self.socket.lock().unwrap_or_else(PoisonError::into_inner);
-        send(socket.as_fd(), &message, descriptors)?;
-        let (answer, mut opened) = receive(socket.as_fd())?;
+        send(socket.as_fd(), &message, descriptors).map_err(ended)?;
+        let (answer, mut opened) = receive(socket.as_fd()).map_err(ended)?;
         match <[u8; 4]>::try_from(&*answer).map(i32::from_le_bytes) {
             Ok(number @ 0..) => Ok((number, opened.pop())),
             Ok(code) => Err(io::Error::from_raw_os_error(-code)),
-            Err(_) => Err(io::Error::other(
-                "the process outside of the wall has ended",
-            )),
+            Err(_) => Err(has_ended()),
         }
     }
+}
+
+/// Returns the error of a process whose broker is gone.
+fn has_ended() -> io::Error {
+    io::Error::other("the broker process has ended; restart skillhost")
 }
 
 impl BrokeredChild {
@@ -294,9 +301,7 @@ impl BrokeredChild {
         match rustix::net::recv(control, &mut status, RecvFlags::DONTWAIT) {
             Ok((_, 4)) => Ok(Some(ExitStatus::from_raw(i32::from_le_bytes(status)))),
             Err(Errno::AGAIN | Errno::INTR) => Ok(None),
-            Ok(_) => Err(io::Error::other(
-                "the process outside of the wall has ended",
-            )),
+            Ok(_) => Err(has_ended()),
             Err(error) => Err(error.into()),
         }
     }
@@ -338,4 +343,20 @@ fn receive(socket: BorrowedFd<'_>) -> io::Result<(Vec<u8>, Vec<OwnedFd>)> {
     }
     bytes.truncate(received.bytes);
     Ok((bytes, descriptors))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_broker_that_has_ended() {
+        let (kind, flags) = (SocketType::SEQPACKET, SocketFlags::CLOEXEC);
+        let (ours, its) = rustix::net::socketpair(AddressFamily::UNIX, kind, flags, None).unwrap();
+        drop(its);
+        let socket = Mutex::new(ours);
+        let broker = Broker { socket };
+        let error = broker.open_log().unwrap_err().to_string();
+        assert!(error.contains("the broker process has ended"), "{error}");
+    }
 }

@@ -75,11 +75,13 @@ impl Root {
             hidden: true,
             ..SearchBounds::of(&self.base)
         };
-        let found = Search::new(&self.base, bounds).run().skills;
+        let search = Search::new(&self.base, bounds).run();
+        let found = search.skills;
         let Some(first) = found.first() else {
-            return Some(format!(
-                "there are no skills in `{root}`: no folder in it has a SKILL.md"
-            ));
+            return Some(match search.problems.first() {
+                Some(problem) => format!("no skills were found in `{root}`: {problem}"),
+                None => format!("there are no skills in `{root}`: no folder in it has a SKILL.md"),
+            });
         };
         let count = match found.len() {
             1 => "1 folder below holds".to_owned(),

@@ -61,7 +61,7 @@ pub(in crate::skill::catalog) struct Search<'a> {
     entries: usize,
     /// The paths of the skills so far.
     pub(in crate::skill::catalog) skills: Vec<String>,
-    problems: Vec<String>,
+    pub(in crate::skill::catalog) problems: Vec<String>,
     more_problems: usize,
 }
 

@@ -67,6 +67,8 @@ mod text;
 
 mod delegate;
 
+mod own_user;
+
 #[doc(hidden)]
 pub mod named_file;
 
@@ -134,6 +136,7 @@ pub mod internal {
     pub use crate::delegate::{
         ChildHandle, Delegate, opened_or_asked, set as set_delegate, watched_or_asked,
     };
+    pub use crate::own_user::is_own_user;
     pub use crate::sandbox::engine::{look_at_machine, processors};
     pub use crate::skill::skill_md::is_skill_md;
     pub use crate::text::digest::hex;
@@ -143,5 +146,5 @@ pub mod internal {
     pub use crate::tool::arguments::{BoundedValidator, Misfit, check_arguments};
     pub use crate::tool::audit::chain;
     pub use crate::tool::audit::open_audit_log;
-    pub use crate::trust::{is_own_user, own_folder};
+    pub use crate::trust::own_folder;
 }

@@ -14,7 +14,7 @@ use anyhow::{Context as _, bail, ensure};
 use rustix::fs::{Mode, OFlags};
 
 use crate::delegate::opened_or_asked;
-use crate::trust::is_own_user;
+use crate::own_user::is_own_user;
 
 /// The flags for a file of unknown kind: opening a FIFO must not wait for a writer, and a
 /// terminal must not become this process's own.

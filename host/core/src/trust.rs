@@ -17,14 +17,13 @@ mod walk;
 use std::path::Path;
 use std::str::FromStr;
 
+use crate::own_user::is_own_user;
 use accounts::Accounts;
 use walk::PathWalk;
 
 pub use error::TrustError;
 pub(crate) use own_folder::is_ours_alone;
 pub use own_folder::own_folder;
-pub use walk::is_own_user;
-pub(crate) use walk::overflow_user;
 
 /// The users and groups who may change the files that the host trusts, besides root
 /// and the user who runs it.

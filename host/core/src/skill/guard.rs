@@ -220,10 +220,15 @@ impl Folder {
     }
 
     /// Returns the path of an open file inside this folder, without symlinks. `None` if
-    /// it was moved away meanwhile.
+    /// it was moved away or replaced meanwhile.
     pub(crate) fn path_of(&self, file: &File) -> Option<PathBuf> {
-        let (folder, file) = (host_path(self.folder.as_fd())?, host_path(file.as_fd())?);
-        file.strip_prefix(folder).ok().map(Path::to_owned)
+        let (folder, open) = (host_path(self.folder.as_fd())?, host_path(file.as_fd())?);
+        let path = open.strip_prefix(folder).ok()?.to_owned();
+        let (open, named) = (
+            FileStatus::of(file).ok()?,
+            self.status_at(&path, false).ok()?,
+        );
+        open.is_same_file(&named).then_some(path)
     }
 
     /// Opens a regular file for reading.

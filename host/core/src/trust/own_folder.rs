@@ -9,7 +9,8 @@ use anyhow::{Context as _, ensure};
 use rustix::fs::{Mode, OFlags, Stat, fstat, mkdirat, openat};
 use rustix::io::Errno;
 
-use super::{Trust, is_own_user};
+use super::Trust;
+use crate::own_user::is_own_user;
 
 /// The flags for a step whose owner is not known yet. `PATH` needs no right that a confined
 /// process lacks.

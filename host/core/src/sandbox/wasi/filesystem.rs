@@ -24,7 +24,6 @@ use wasmtime_wasi_io::streams::{DynInputStream, DynOutputStream};
 
 use super::ImportState;
 use super::file::FileStream;
-use super::scripts::path_on_disk;
 use crate::sandbox::open_file::OpenFile;
 use crate::sandbox::view::NodeStatus;
 use crate::skill::descriptors::DescriptorPermit;
@@ -175,7 +174,9 @@ impl HostDescriptor for &mut ImportState {
             }
             PathTarget::File(seen) => {
                 let file = OpenFile::new(seen.open()?, permit);
-                self.note_opened(&path, &file, |root| path_on_disk(root, &file))?;
+                self.note_opened(&path, &file, |root| {
+                    root.path_of(file.file()).ok_or(Code::Busy)
+                })?;
                 Descriptor::File(Arc::new(file))
             }
         };

@@ -132,7 +132,7 @@ impl ImportState {
         };
         let permit = self.permit()?;
         let open = OpenFile::new(seen.open().map_err(error_code)?, permit);
-        let path = path_on_disk(&folder, &open)?;
+        let path = folder.path_of(open.file()).ok_or(Code::Busy)?;
         Ok(self.keep_module(&path, &open)?.to_vec())
     }
 
@@ -182,17 +182,6 @@ impl ImportState {
         gate.modules.insert(path.to_owned(), bytes.clone());
         file.pin(bytes.clone());
         Ok(bytes)
-    }
-}
-
-/// Returns the path of an open file in the skill, without symlinks. An error if it has
-/// been replaced since it was opened: what has its path now is another module.
-pub(super) fn path_on_disk(folder: &Folder, file: &OpenFile) -> Result<PathBuf, Code> {
-    let path = folder.path_of(file.file()).ok_or(Code::Busy)?;
-    let (open, named) = (file.status(), folder.status_at(&path, false));
-    match (open, named) {
-        (Ok(open), Ok(named)) if open.is_same_file(&named) => Ok(path),
-        _ => Err(Code::Busy),
     }
 }
 
@@ -433,15 +422,15 @@ mod tests {
             OpenFile::new(file, imports.permit().unwrap())
         };
         let before = open();
-        assert_eq!(path_on_disk(root, &before), Ok(PathBuf::from("part.py")));
+        assert_eq!(root.path_of(before.file()), Some(PathBuf::from("part.py")));
         fs::rename(folder.path().join("run.py"), folder.path().join("part.py")).unwrap();
-        assert_eq!(path_on_disk(root, &before), Err(Code::Busy));
-        assert_eq!(path_on_disk(root, &open()), Ok(PathBuf::from("part.py")));
+        assert_eq!(root.path_of(before.file()), None);
+        assert_eq!(root.path_of(open().file()), Some(PathBuf::from("part.py")));
         fs::rename(
             folder.path().join("part.py"),
             folder.path().join("moved.py"),
         )
         .unwrap();
-        assert_eq!(path_on_disk(root, &before), Err(Code::Busy));
+        assert_eq!(root.path_of(before.file()), None);
     }
 }

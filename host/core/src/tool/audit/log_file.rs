@@ -303,7 +303,7 @@ impl LogFile {
         let event = to_json(&EventRecord::after_gap(outcome, gap, &digest))?;
         batch.add(event, Link::seal);
         // It vouches for the file to processes that have not read the one before it.
-        if let Some(signer) = self.signer.as_ref().filter(|_| is_new) {
+        if let Some(signer) = self.signer.as_ref().filter(|_| is_first) {
             batch.sign(signer)?;
         }
         Ok(batch)

@@ -398,21 +398,18 @@ fn overflow_user_is_not_own_user_in_user_namespace() {
     let call: Vec<&str> = options.split(' ').chain(call.split(' ')).collect();
     let run = program.run(&call);
     assert_eq!(run.code, 0, "{run:?}");
-    // There, every user whom the namespace does not have is the overflow user.
+    // Inside, every unmapped user has the id of the overflow user.
     let inside = "exec unshare --user --map-user=65534 --map-group=65534 -- \"$0\" \"$@\"";
     let run = program.run_after_with(inside, &call, "");
     if run.stderr.contains("Operation not permitted") || run.stderr.contains("unshare: ") {
-        eprintln!(
-            "this machine lets nobody make user namespaces: {}",
-            run.stderr
-        );
+        eprintln!("this machine forbids user namespaces: {}", run.stderr);
         return;
     }
     assert_ne!(run.code, 0, "{run:?}");
     let why = "belongs to a user that this process cannot name";
     assert!(run.stderr.contains(why), "{run:?}");
     assert_eq!(run.stdout, "");
-    // What nobody needs to trust still works.
+    // Calls that need no trusted file still work.
     let read = ["--skills", "skills", "call", "read_skill", "skill_name=a"];
     let run = program.run_after_with(inside, &read, "");
     assert_eq!((run.code, run.stdout.as_str()), (0, "# A\n"), "{run:?}");

@@ -19,8 +19,8 @@ pub struct Report {
     /// The number of records before the first of their chain: no file that is given has
     /// them. Nobody can tell an old file that was removed from one that an attacker removed.
     pub missing_before: u64,
-    /// The number of calls before the first checkpoint of their chain. A host signs what it
-    /// finds when it starts, so somebody else may have written them.
+    /// The number of calls before the first checkpoint of their chain. A host signs the
+    /// records that it finds at its start, so their writer is unknown.
     pub before_checkpoint: u64,
     /// The number of checkpoints whose signature is right.
     pub checkpoints: u64,

@@ -282,7 +282,7 @@ impl Broker {
     }
 }
 
-/// Returns the error of a process whose broker is gone.
+/// Returns the error for requests after the broker has ended.
 fn has_ended() -> io::Error {
     io::Error::other("the broker process has ended; restart skillhost")
 }

@@ -1,11 +1,10 @@
-//! The user of this process, and the number that stands for users whom a user namespace
-//! does not have.
+//! The user of this process, and the overflow user, which stands for all users that a user
+//! namespace does not map.
 
 use std::sync::LazyLock;
 
-/// Returns whether a number is that of the user of this process, and of nobody else. In a
-/// user namespace the number of every user outside of it is the overflow user's, so one
-/// with that number may be anybody.
+/// Returns whether a user id is that of this process. It is not if it may be anybody's: in
+/// a user namespace every unmapped user has the id of the overflow user.
 pub fn is_own_user(user: u32) -> bool {
     /// Read once: a confined process cannot read it.
     static IS_SHARED: LazyLock<bool> = LazyLock::new(|| {

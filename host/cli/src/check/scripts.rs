@@ -20,7 +20,7 @@ pub(super) struct ScriptChecker {
 /// The tool's answer on the scripts of a skill.
 pub(super) struct ScriptReport(Value);
 
-/// What the tool says of a script.
+/// The tool's verdict on a script.
 #[derive(Deserialize)]
 struct JudgedScript {
     script: String,

@@ -16,8 +16,8 @@ use tokio::sync::Notify;
 const LARGE: std::ffi::c_int = 4 << 20;
 
 /// The pause before memory is given back, in which the last peers' is freed, and the pause
-/// after it. Guards against: peers that come and go, and each time make the server fetch
-/// its memory anew.
+/// after it. Guards against: peers that come and go, so that the server allocates the same
+/// memory again and again.
 const SETTLING: Duration = Duration::from_millis(100);
 const PAUSE: Duration = Duration::from_secs(5);
 

@@ -398,7 +398,7 @@ mod tests {
                         assert_eq!(read.0, text[..1]);
                     }
                 }
-                // What it was before is no trace of what ran.
+                // Restoring the text leaves the digests of what was read.
                 files
                     .write(Resource::new_borrow(file), AUTHORS.to_vec(), 0)
                     .unwrap();

@@ -212,9 +212,9 @@ impl LogFile {
     }
 
     /// Reads what others appended to the file's chain. It counts if it follows the last
-    /// record that this process knows of. If that is not here, something else must vouch
-    /// for the file: see [`Self::vouches`]. Otherwise the chain goes on where it was, so
-    /// that the change shows.
+    /// record that this process knows of. If the file does not have that record, another
+    /// one must vouch for the file: see [`Self::vouches`]. Otherwise this process continues
+    /// its own chain, so that `verify` finds the change.
     fn learn(&mut self, size: u64) -> io::Result<FileEnd> {
         let mut end = end::read(&self.file, size)?;
         let own = self.next;
@@ -250,9 +250,8 @@ impl LogFile {
         Ok(end)
     }
 
-    /// Returns whether a record shows that the chain of its file goes on from the last
-    /// record that this process knows of, which is elsewhere in the file, or in another
-    /// file.
+    /// Returns whether this process may continue the chain of a file behind this record,
+    /// although the last record that it knows of is not where it wrote it.
     fn vouches(&self, line: &[u8], link: Link, is_first: bool) -> bool {
         let (own, after) = (self.next, link.after(line));
         // Another process began the file, or somebody copied it.
@@ -319,8 +318,8 @@ impl LogFile {
         Ok(signer.has_signed(&record))
     }
 
-    /// Writes lines at the end of the file. If that fails, nobody knows how many bytes
-    /// were written.
+    /// Writes lines at the end of the file. If that fails, the number of written bytes is
+    /// unknown.
     fn write(&mut self, batch: Batch) -> io::Result<()> {
         self.size = UNKNOWN;
         self.file.write_all(&batch.bytes)?;

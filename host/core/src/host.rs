@@ -34,6 +34,7 @@ use crate::tool::{CallError, Caller, Definition, Failure, FolderRule, Help, Outp
 pub use builder::HostBuilder;
 use components::LoadedComponent;
 use definitions::Description;
+pub use script_note::JudgedScript;
 
 /// Skills and tools, ready to answer calls. It is cheap to clone; all clones are
 /// the same host, and so is what a caller with a [scope](Host::in_scope) sees of it.

@@ -136,6 +136,7 @@ pub mod internal {
     pub use crate::delegate::{
         ChildHandle, Delegate, opened_or_asked, set as set_delegate, watched_or_asked,
     };
+    pub use crate::host::JudgedScript;
     pub use crate::own_user::is_own_user;
     pub use crate::sandbox::engine::{look_at_machine, processors};
     pub use crate::skill::skill_md::is_skill_md;

@@ -1,9 +1,10 @@
 //! What a loaded runner says about the scripts of a skill. The host parses no scripts: it asks
 //! the tool `check_skill_scripts`, whichever component defines it.
 
-use serde::Deserialize;
+use serde::Deserialize as _;
 use serde_json::{Value, json};
 use skillhost::config::Config;
+use skillhost::internal::JudgedScript;
 use skillhost::{Host, Line};
 
 use skillhost_program::options::CommonOptions;
@@ -19,27 +20,6 @@ pub(super) struct ScriptChecker {
 
 /// The tool's answer on the scripts of a skill.
 pub(super) struct ScriptReport(Value);
-
-/// The tool's verdict on a script.
-#[derive(Deserialize)]
-struct JudgedScript {
-    script: String,
-    #[serde(default)]
-    description: String,
-    verdict: String,
-    #[serde(default)]
-    reasons: Vec<Reason>,
-}
-
-/// Why a script may not run.
-#[derive(Deserialize)]
-struct Reason {
-    #[serde(default)]
-    path: String,
-    line: Option<u64>,
-    needs: String,
-    instead: Option<String>,
-}
 
 impl ScriptChecker {
     /// Loads the configured components. Returns none if there are none, none has the tool, or

@@ -29,19 +29,33 @@ struct Judgement {
     scripts: Vec<JudgedScript>,
 }
 
+/// A runner's verdict on a script.
 #[derive(Deserialize)]
-struct JudgedScript {
-    script: String,
+pub struct JudgedScript {
+    /// Its path in the skill.
+    pub script: String,
+    /// What it is for, in its own words.
     #[serde(default)]
-    description: String,
-    verdict: String,
+    pub description: String,
+    /// The verdict.
+    pub verdict: String,
+    /// Why it may not run.
     #[serde(default)]
-    reasons: Vec<Reason>,
+    pub reasons: Vec<Reason>,
 }
 
+/// Why a script may not run.
 #[derive(Deserialize)]
-struct Reason {
-    needs: String,
+pub struct Reason {
+    /// The file, in the skill.
+    #[serde(default)]
+    pub path: String,
+    /// The line.
+    pub line: Option<u64>,
+    /// The import or the call.
+    pub needs: String,
+    /// Why it fails, and what would do.
+    pub instead: Option<String>,
 }
 
 impl Host {

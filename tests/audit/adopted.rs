@@ -13,7 +13,7 @@ use crate::support::build;
 
 const FORGED: &str = "nobody_called_this";
 
-/// Returns records that nobody signed, and the link of the next one.
+/// Returns unsigned records, and the link of the next one.
 fn forged(mut link: Link, records: usize, more: usize) -> (String, Link) {
     let mut text = String::new();
     for number in 0..records {

@@ -97,7 +97,7 @@ impl ComponentCache {
 
     /// Waits while another process, or another thread, compiles a component into this
     /// cache. Then keeps others from it until the lock is dropped. Returns `None` if there
-    /// is no lock to take; two processes may then compile the same component.
+    /// is no lock to take: two processes may then compile the component.
     pub(crate) fn lock(&self, key: &CodeKey) -> Option<CompileLock<'_>> {
         let folder = &self.folders.first()?.handle;
         let name = format!("{}.lock", key.0);

@@ -34,7 +34,7 @@ struct Judgement {
 pub struct JudgedScript {
     /// Its path in the skill.
     pub script: String,
-    /// What it is for, in its own words.
+    /// The purpose of the script, in its own words.
     #[serde(default)]
     pub description: String,
     /// The verdict.

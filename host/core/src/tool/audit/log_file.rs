@@ -254,7 +254,7 @@ impl LogFile {
     /// although the last record that it knows of is not where it wrote it.
     fn vouches(&self, line: &[u8], link: Link, is_first: bool) -> bool {
         let (own, after) = (self.next, link.after(line));
-        // Another process began the file, or somebody copied it.
+        // Another process began the file, or it is a copy.
         if is_first && link == own || after == own {
             return true;
         }

@@ -142,6 +142,7 @@ pub mod internal {
     pub use crate::skill::skill_md::is_skill_md;
     pub use crate::text::digest::hex;
     pub use crate::text::digest::sha256_hex;
+    pub use crate::text::json_string::push as push_json_string;
     pub use crate::text::media_type;
     pub use crate::text::suggest::nearest;
     pub use crate::tool::arguments::{BoundedValidator, Misfit, check_arguments};

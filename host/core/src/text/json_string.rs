@@ -60,8 +60,8 @@ pub(crate) fn room(text: &str) -> usize {
     text.len() + text.len() / 16 + text.len().min(CHUNK) + BLOCK
 }
 
-/// Writes a text, with its quotation marks.
-pub(crate) fn push(json: &mut Vec<u8>, text: &str) {
+/// Appends a text as a JSON string, with its quotation marks.
+pub fn push(json: &mut Vec<u8>, text: &str) {
     json.push(b'"');
     let mut rest = text.as_bytes();
     // A copy of a block's length starts anywhere in a block, so another one follows.

@@ -1,11 +1,14 @@
 //! Writes messages one after the other, and each of them whole.
 
-use std::io;
+use std::io::{self, Write as _};
+use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use rmcp::model::{ContentBlock, ErrorData, JsonRpcMessage, ServerJsonRpcMessage, ServerResult};
+use serde::ser;
+use skillhost::internal::push_json_string;
 use tokio::sync::Mutex;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
@@ -125,10 +128,16 @@ impl MessageWriter {
 
 impl Line {
     /// Becomes the line of a message, or of the error in place of one that is too large.
-    fn set(&mut self, message: ServerJsonRpcMessage) -> serde_json::Result<()> {
+    fn set(&mut self, mut message: ServerJsonRpcMessage) -> serde_json::Result<()> {
         self.bytes.clear();
         self.bytes.shrink_to(BUFFER_BYTES);
-        match serde_json::to_writer(&mut *self, &message) {
+        let text = take_first_text(&mut message);
+        let written = serde_json::to_writer(&mut *self, &message);
+        let written = match text {
+            Some(text) => written.and_then(|()| self.insert_first_text(&text)),
+            None => written,
+        };
+        match written {
             Err(error) if error.is_io() => {
                 self.bytes.clear();
                 let error = too_large(message, self.most);
@@ -139,12 +148,39 @@ impl Line {
         self.bytes.push(b'\n');
         Ok(())
     }
+
+    /// Writes the text that was taken from a message into its place: the first empty
+    /// member `text` of the line. Within a string the quotation marks would be escaped.
+    fn insert_first_text(&mut self, text: &str) -> serde_json::Result<()> {
+        const EMPTY: &[u8] = br#""text":"""#;
+        let mut members = self.bytes.windows(EMPTY.len());
+        let Some(at) = members.position(|bytes| bytes == EMPTY) else {
+            return Err(ser::Error::custom("the text of an answer has no place"));
+        };
+        let end = at + EMPTY.len();
+        let rest = self.bytes.split_off(end);
+        self.bytes.truncate(end - b"\"\"".len());
+        push_json_string(&mut self.bytes, text);
+        self.write_all(&rest).map_err(serde_json::Error::io)
+    }
+}
+
+/// Takes the first text out of the answer to a call. It may have a mebibyte, which serde_json
+/// escapes byte by byte: that is half of what a call over stdio takes.
+fn take_first_text(message: &mut ServerJsonRpcMessage) -> Option<String> {
+    if let JsonRpcMessage::Response(response) = message
+        && let ServerResult::CallToolResult(result) = &mut response.result
+        && let Some(ContentBlock::Text(block)) = result.content.first_mut()
+    {
+        return Some(mem::take(&mut block.text));
+    }
+    None
 }
 
 impl io::Write for Line {
     /// Fails if there is no room for the bytes and the line's end.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if bytes.len() >= self.most - self.bytes.len() {
+        if bytes.len() >= self.most.saturating_sub(self.bytes.len()) {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
         self.bytes.extend_from_slice(bytes);
@@ -186,6 +222,9 @@ mod tests {
     use std::io::{PipeReader, Read as _, pipe};
     use std::thread;
 
+    use rmcp::model::{CallToolResult, RequestId};
+    use serde_json::{Value, json};
+
     use super::*;
 
     const MOST: usize = 2 << 20;
@@ -199,7 +238,7 @@ mod tests {
         let mut lines = String::new();
         reader.read_to_string(&mut lines).unwrap();
         let text = |line| {
-            let message: serde_json::Value = serde_json::from_str(line).unwrap();
+            let message: Value = serde_json::from_str(line).unwrap();
             message["error"]["message"].as_str().unwrap().to_owned()
         };
         lines.lines().map(text).collect()
@@ -241,9 +280,56 @@ mod tests {
         ] {
             line.set(message(&text)).unwrap();
             let written = line.bytes.strip_suffix(b"\n").unwrap();
-            let written: serde_json::Value = serde_json::from_slice(written).unwrap();
+            let written: Value = serde_json::from_slice(written).unwrap();
             assert_eq!(written["error"]["message"] == *text, fits);
             assert_eq!(line.bytes.len() == MOST, fits);
+        }
+    }
+
+    fn answer(text: &str) -> ServerJsonRpcMessage {
+        let content = vec![ContentBlock::text(text), ContentBlock::text("")];
+        let mut result = CallToolResult::success(content);
+        result.structured_content = Some(json!({"text": ""}));
+        let id = RequestId::String(r#""text":"""#.into());
+        ServerJsonRpcMessage::response(ServerResult::CallToolResult(result), id)
+    }
+
+    #[test]
+    fn an_answer_is_written_as_serde_json_does() {
+        for text in [
+            "",
+            "short",
+            r#""text":"""#,
+            &"a \"line\"\n\u{1}".repeat(9000),
+        ] {
+            let mut line = Line {
+                bytes: Vec::new(),
+                most: MOST,
+            };
+            line.set(answer(text)).unwrap();
+            let written = line.bytes.strip_suffix(b"\n").unwrap();
+            assert!(written == serde_json::to_vec(&answer(text)).unwrap());
+        }
+    }
+
+    #[test]
+    fn bounds_an_answer_with_what_follows_its_text() {
+        let mut line = Line {
+            bytes: Vec::new(),
+            most: MOST,
+        };
+        line.set(answer("")).unwrap();
+        let room = MOST - line.bytes.len();
+        for (length, fits) in [
+            (room, true),
+            (room + 1, false),
+            (room + 30, false),
+            (MOST + 1, false),
+        ] {
+            line.set(answer(&"x".repeat(length))).unwrap();
+            assert_eq!(line.bytes.len() == MOST, fits);
+            let written: Value = serde_json::from_slice(&line.bytes).unwrap();
+            assert_eq!(written["result"]["isError"] == true, !fits);
         }
     }
 

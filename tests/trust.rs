@@ -351,6 +351,20 @@ fn takes_no_cache_from_the_current_folder() {
         assert_eq!(run.code, 0, "{run:?}");
         assert_eq!(base.join(".cache").exists(), has_cache, "{home}");
     }
+    for relative in [".", "cache", "../repository/cache"] {
+        for arguments in [
+            &["call", "list_skills"][..],
+            &["serve"],
+            &["skills"],
+            &["warm"],
+        ] {
+            let mut command = program.command(arguments);
+            command.current_dir(&base).env("SKILLHOST_CACHE", relative);
+            let run = crate::support::program::finish(command, "");
+            let said = "`SKILLHOST_CACHE` must be `off` or an absolute path";
+            assert_eq!((run.code, run.stderr.contains(said)), (4, true), "{run:?}");
+        }
+    }
 }
 
 #[test]

@@ -14,7 +14,7 @@ const FROM_CACHE: &str = "the index begins with those in the cache skills=120";
 fn search(program: &Program, query: &str) -> Run {
     let query = format!("query={query}");
     let mut command = program.command(&["call", "--log", "debug", "find_skills", &query]);
-    command.env("SKILLHOST_CACHE", "cache");
+    command.env("SKILLHOST_CACHE", program.folder.path().join("cache"));
     let run = finish(command, "");
     assert_eq!(run.code, 0, "{}", run.stderr);
     run

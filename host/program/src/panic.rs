@@ -12,8 +12,16 @@ pub fn install_hook() {
     panic::set_hook(Box::new(|info| terminal::say(&report(info))));
 }
 
+/// The start of what tokio says of a thread that it cannot start.
+const NO_THREAD: &str = "OS can't spawn worker thread";
+
 fn report(info: &PanicHookInfo<'_>) -> Line {
     let message = info.payload_as_str().unwrap_or("no message");
+    if message.starts_with(NO_THREAD) {
+        return format_line!(
+            "skillhost: cannot start another thread: raise the limit of processes (`ulimit -u`)"
+        );
+    }
     let place = info.location().map(ToString::to_string);
     format_line!(
         "skillhost: internal error: {} (at {}); please report it",
@@ -34,19 +42,31 @@ mod tests {
 
     #[test]
     fn a_panic_prints_one_escaped_line_without_a_backtrace_and_exits_with_101() {
-        if env::var_os(PANIC).is_some() {
+        if let Some(message) = env::var_os(PANIC) {
             install_hook();
-            panic!("a\nb \u{1b}[31m{}", "\u{200b}".repeat(1 << 20));
+            panic!(
+                "{}{}",
+                message.to_str().unwrap(),
+                "\u{200b}".repeat(1 << 20)
+            );
         }
-        let test = "a_panic_prints_one_escaped_line_without_a_backtrace_and_exits_with_101";
-        let output = Command::new(env::current_exe().unwrap())
-            .args(["--exact", &format!("panic::tests::{test}"), "--nocapture"])
-            .env(PANIC, "1")
-            .env("RUST_BACKTRACE", "full")
-            .output()
-            .unwrap();
-        assert_eq!(output.status.code(), Some(101));
-        let stderr = String::from_utf8(output.stderr).unwrap();
+        let panicked = |message| {
+            let test = "a_panic_prints_one_escaped_line_without_a_backtrace_and_exits_with_101";
+            let output = Command::new(env::current_exe().unwrap())
+                .args(["--exact", &format!("panic::tests::{test}"), "--nocapture"])
+                .env(PANIC, message)
+                .env("RUST_BACKTRACE", "full")
+                .output()
+                .unwrap();
+            assert_eq!(output.status.code(), Some(101));
+            String::from_utf8(output.stderr).unwrap()
+        };
+        let no_thread = panicked("OS can't spawn worker thread: Resource temporarily unavailable");
+        assert_eq!(
+            no_thread,
+            "skillhost: cannot start another thread: raise the limit of processes (`ulimit -u`)\n"
+        );
+        let stderr = panicked("a\nb \u{1b}[31m");
         assert_eq!(stderr.matches('\n').count(), 1, "{stderr:.400}");
         let start = "skillhost: internal error: a\\nb \\u{1b}[31m\\u{200b}";
         assert!(stderr.starts_with(start), "{stderr:.400}");

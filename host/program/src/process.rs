@@ -10,19 +10,20 @@ use skillhost::Line;
 use skillhost::internal::compile_component_confined;
 
 use crate::exit::Exit;
-use crate::terminal;
+use crate::{options, terminal};
 
 /// Parses a command line. Prints the help or the error if there is nothing to run; `tip` may
 /// add a tip to an error.
 ///
 /// # Errors
 ///
-/// The exit code of a process that has nothing to run.
+/// The exit code of a process that has nothing to run, or that finds a relative path in
+/// `SKILLHOST_CACHE`: compiled code would come from the author of the current folder.
 pub fn parse<T: Parser>(
     words: Vec<OsString>,
     tip: impl FnOnce(&mut clap::Error),
 ) -> Result<T, Exit> {
-    T::try_parse_from(&words).map_err(|error| {
+    let parsed = T::try_parse_from(&words).map_err(|error| {
         // An agent may have chosen the words, so the error quotes them escaped.
         let words = words.iter();
         let words = words.map(|word| Line::new(word.to_string_lossy()).to_string());
@@ -35,7 +36,12 @@ pub fn parse<T: Parser>(
         } else {
             Exit::Ok
         }
-    })
+    })?;
+    if options::cache_folder().is_some_and(|folder| folder.is_relative()) {
+        terminal::complain("`SKILLHOST_CACHE` must be `off` or an absolute path");
+        return Err(Exit::Setup);
+    }
+    Ok(parsed)
 }
 
 /// Raises the limit of file descriptors to its maximum, because each call needs

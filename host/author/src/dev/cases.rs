@@ -9,7 +9,6 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 use skillhost::Line;
 
-use skillhost_program::options;
 use skillhost_program::terminal::format_line;
 
 /// The outcomes of cases.
@@ -55,9 +54,6 @@ fn test(folder: &Path, component: &Path) -> Result<Value, String> {
             .args(["--output", "json"]);
         if folder.join("cases").is_dir() {
             command.args(["--cases", "cases"]);
-        }
-        if let Some(cache) = options::cache_folder() {
-            command.env("SKILLHOST_CACHE", std::path::absolute(cache)?);
         }
         command.stdin(Stdio::null()).output()
     };

@@ -10,7 +10,10 @@ const CONFIG: &str = "tools = [\"tools\"]\ngrants.\"n.wasm\".skills = [\"*\"]\n"
 
 fn run(program: &Program, arguments: &[&str], cache: &str) -> Run {
     let mut command = program.command(arguments);
-    command.env("SKILLHOST_CACHE", cache);
+    match cache {
+        "off" => command.env("SKILLHOST_CACHE", cache),
+        folder => command.env("SKILLHOST_CACHE", program.folder.path().join(folder)),
+    };
     finish(command, "")
 }
 

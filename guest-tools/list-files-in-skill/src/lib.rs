@@ -13,7 +13,7 @@ use alloc::string::{String, ToString as _};
 use alloc::vec::Vec;
 
 mod description;
-#[path = "../../../host/core/src/text/hidden.rs"]
+#[path = "../../../host/skills/src/text/hidden.rs"]
 #[allow(unreachable_pub, reason = "public in the host, which exports it")]
 mod hidden;
 mod listing;

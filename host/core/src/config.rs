@@ -23,13 +23,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
-use crate::skill::catalog::SkillsRoot;
-use crate::skill::search::SearchOffer;
 use crate::tool::audit::AuditMode;
 use crate::tool::grant::Grant;
 use crate::tool::limits::{CompileLimits, Limits, Load};
 use crate::tool::offer::{ToolSet, Wording};
-use crate::trust::Trust;
+use skillhost_skills::catalog::SkillsRoot;
+use skillhost_skills::search::SearchOffer;
+use skillhost_skills::trust::Trust;
 use source::{Reach, Source};
 
 pub use audit::{CheckpointLimits, Checkpoints};

@@ -22,14 +22,14 @@ use crate::component::embedded::SKILL_RESOURCES;
 use crate::sandbox::engine::{CallQuota, EpochEngine};
 use crate::sandbox::granted_skills::GrantedSkills;
 use crate::sandbox::{RunOutcome, SandboxCall};
-use crate::skill::catalog::{CallFolder, Catalog, FolderError, Skill};
-use crate::skill::search::{SearchOffer, SkillIndex};
-use crate::text::suggest;
 use crate::tool::arguments::parse_arguments;
 use crate::tool::audit::{Audit, AuditEntry, CallSubject};
 use crate::tool::grant::{Scope, Terms};
 use crate::tool::observer::{Observation, Observer, Occupancy};
 use crate::tool::{CallError, Caller, Definition, Failure, FolderRule, Help, Output, Stop};
+use skillhost_skills::catalog::{CallFolder, Catalog, FolderError, Skill};
+use skillhost_skills::search::{SearchOffer, SkillIndex};
+use skillhost_skills::text::suggest;
 
 pub use builder::HostBuilder;
 use components::LoadedComponent;

@@ -63,19 +63,6 @@ compile_error!("skillhost runs on Linux: its guard opens files through /proc and
 // The layers, lowest first: a module uses those above it in this list, and no
 // other. `cargo xtask layers` holds it.
 
-mod text;
-
-mod delegate;
-
-mod own_user;
-
-#[doc(hidden)]
-pub mod named_file;
-
-mod trust;
-
-mod skill;
-
 mod tool;
 
 mod sandbox;
@@ -93,11 +80,11 @@ pub use component::compile::{COMPILE_ARGUMENT, Compilation, compile_component};
 pub use component::embedded::SKILL_RESOURCES;
 pub use config::Config;
 pub use host::{Host, HostBuilder};
+pub use skillhost_skills::trust::{Principal, Trust, TrustError};
 pub use tool::audit::{AuditMode, CheckpointSigner};
 pub use tool::grant::{FolderAccess, Grant, PatternError, Scope};
 pub use tool::limits::{self, Limits, Load};
 pub use tool::offer::{DescriptionSource, ToolSet, Wording};
-pub use trust::{Principal, Trust, TrustError};
 
 // Listing tools and calling them.
 pub use tool::arguments::{MAX_ARGUMENTS, parse_arguments};
@@ -118,12 +105,19 @@ pub use host::resources::{
     Contents, Directory, DirectoryEntry, EntryKind, LeftOut, OverLimit, ResourceError, SkillFile,
     SkillFiles, SkillResources,
 };
-pub use skill::catalog::{Catalog, Document, DocumentStamp, Listing, MAX_DEPTH, Skill, SkillsRoot};
-pub use skill::search::{Coverage, IndexStorage, SearchHit, SearchOffer, SearchResult, SkillIndex};
-pub use skill::{check, frontmatter, prompt};
+pub use skillhost_skills::catalog::{
+    Catalog, Document, DocumentStamp, Listing, MAX_DEPTH, Skill, SkillsRoot,
+};
+pub use skillhost_skills::search::{
+    Coverage, IndexStorage, SearchHit, SearchOffer, SearchResult, SkillIndex,
+};
+pub use skillhost_skills::{check, frontmatter, prompt};
 
 // Text for people.
-pub use text::line::{self, Line};
+pub use skillhost_skills::text::line::{self, Line};
+
+#[doc(hidden)]
+pub use skillhost_skills::named_file;
 
 /// The parts that the other crates of this project share with this one. They may
 /// change at any time.
@@ -133,20 +127,20 @@ pub mod internal {
     pub use crate::component::compile::{EXPLICIT_CHECKS, compile_component_confined};
     pub use crate::component::embedded::names as built_in_names;
     pub use crate::component::read as read_component;
-    pub use crate::delegate::{
-        ChildHandle, Delegate, opened_or_asked, set as set_delegate, watched_or_asked,
-    };
     pub use crate::host::JudgedScript;
-    pub use crate::own_user::is_own_user;
     pub use crate::sandbox::engine::{look_at_machine, processors};
-    pub use crate::skill::skill_md::is_skill_md;
-    pub use crate::text::digest::hex;
-    pub use crate::text::digest::sha256_hex;
-    pub use crate::text::json_string::push as push_json_string;
-    pub use crate::text::media_type;
-    pub use crate::text::suggest::nearest;
     pub use crate::tool::arguments::{BoundedValidator, Misfit, check_arguments};
     pub use crate::tool::audit::chain;
     pub use crate::tool::audit::open_audit_log;
-    pub use crate::trust::own_folder;
+    pub use skillhost_skills::delegate::{
+        ChildHandle, Delegate, opened_or_asked, set as set_delegate, watched_or_asked,
+    };
+    pub use skillhost_skills::own_user::is_own_user;
+    pub use skillhost_skills::skill_md::is_skill_md;
+    pub use skillhost_skills::text::digest::hex;
+    pub use skillhost_skills::text::digest::sha256_hex;
+    pub use skillhost_skills::text::json_string::push as push_json_string;
+    pub use skillhost_skills::text::media_type;
+    pub use skillhost_skills::text::suggest::nearest;
+    pub use skillhost_skills::trust::own_folder;
 }

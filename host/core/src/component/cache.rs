@@ -21,10 +21,10 @@ use rustix::io::Errno;
 use wasmtime::component::Component;
 
 use crate::sandbox::engine::EpochEngine;
-use crate::skill::catalog::SkillsRoot;
-use crate::skill::search::IndexStorage;
 use crate::tool::limits::Limits;
-use crate::trust::{Trust, is_ours_alone, own_folder};
+use skillhost_skills::catalog::SkillsRoot;
+use skillhost_skills::search::IndexStorage;
+use skillhost_skills::trust::{Trust, is_ours_alone, own_folder};
 
 /// A cache: a folder, or one that is only read and one for new entries.
 #[derive(Debug)]

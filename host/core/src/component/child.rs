@@ -14,7 +14,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use rustix::process::{Resource, Rlimit, Signal};
 
-use crate::delegate::{self, ChildHandle};
+use skillhost_skills::delegate::{self, ChildHandle};
 
 /// The address space of such a process. Compiling an honest component made from Python
 /// takes a quarter of it.

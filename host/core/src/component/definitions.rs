@@ -11,10 +11,10 @@ use serde_json::{Map, Value};
 
 use crate::component::file::read_bounded;
 use crate::sandbox::{RawDefinition, RawForm, Sandbox};
-use crate::text::line::Line;
 use crate::tool::arguments::{Schema, number_of_values};
 use crate::tool::limits::{self, Limits};
 use crate::tool::{Definition, FolderRule, Form, Stop};
+use skillhost_skills::text::line::Line;
 
 /// The largest file of definitions beside a component. The escapes of JSON take a part.
 const TOOLS_FILE_BYTES: u64 = 2 * limits::DEFINITIONS_BYTES as u64;

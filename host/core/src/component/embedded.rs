@@ -74,7 +74,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::text::digest::sha256_hex;
+    use skillhost_skills::text::digest::sha256_hex;
 
     /// The variable that makes the test rewrite the stored definitions.
     const REWRITE: &str = "SKILLHOST_REWRITE_DEFINITIONS";

@@ -8,7 +8,7 @@ use anyhow::{Context as _, bail};
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 
-use crate::skill::guard::{Folder, HardLinks};
+use skillhost_skills::guard::{Folder, HardLinks};
 
 /// The largest component that is read. Guards against: a file that fills the
 /// memory before anything is known about it. One made from Python has 18 MB.

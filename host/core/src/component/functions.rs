@@ -17,7 +17,7 @@ use std::sync::{Mutex, PoisonError};
 
 use wasmtime::CacheStore;
 
-use crate::named_file;
+use skillhost_skills::named_file;
 
 /// The start of a file, with the version of its format.
 const HEADER: &[u8] = b"skillhost functions 1\n";

@@ -15,10 +15,10 @@ use crate::component::{Loader, definitions, read};
 use crate::sandbox::engine::EpochEngine;
 use crate::sandbox::versions;
 use crate::sandbox::{Sandbox, is_granted};
-use crate::text::digest::sha256_hex;
 use crate::tool::Definition;
 use crate::tool::limits::{CompileLimits, Limits, Load};
-use crate::trust::Trust;
+use skillhost_skills::text::digest::sha256_hex;
+use skillhost_skills::trust::Trust;
 
 /// The facts about a component.
 #[derive(Debug, Clone)]

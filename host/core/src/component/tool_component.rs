@@ -13,10 +13,10 @@ use crate::component::definitions;
 use crate::component::file::read;
 use crate::component::load::{Loader, cannot_load};
 use crate::sandbox::Sandbox;
-use crate::text::digest::sha256_hex;
 use crate::tool::arguments::Schema;
 use crate::tool::limits::Limits;
 use crate::tool::{Definition, Stop};
+use skillhost_skills::text::digest::sha256_hex;
 
 /// A tool that can be called.
 pub(crate) struct Tool {

@@ -16,10 +16,10 @@ use super::ConfiguredPath;
 use super::issuers::OneOrMore;
 use super::limits;
 use super::source::{Source, table_in};
-use crate::own_user::overflow_user;
 use crate::tool::grant::Scope;
 use crate::tool::limits::declare;
-use crate::trust::Principal;
+use skillhost_skills::own_user::overflow_user;
+use skillhost_skills::trust::Principal;
 
 /// The most characters of a client's name. Guards against: a name that fills records.
 const NAME_CHARACTERS: usize = 64;

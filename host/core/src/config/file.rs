@@ -7,8 +7,8 @@ use anyhow::{Context as _, bail};
 use super::Config;
 use super::parse::parse;
 use super::source::{Reach, Source, beyond, lies_within};
-use crate::named_file;
-use crate::trust::Trust;
+use skillhost_skills::named_file;
+use skillhost_skills::trust::Trust;
 
 /// The largest file that is read.
 const MAX_BYTES: u64 = 1 << 20;

@@ -8,9 +8,9 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use crate::component::embedded;
-use crate::text::suggest;
 use crate::tool::grant::{FolderAccess, Grant, PatternError};
 use crate::tool::limits::Limits;
+use skillhost_skills::text::suggest;
 
 /// The keys of a grant, as they are written.
 #[derive(Deserialize, Default)]

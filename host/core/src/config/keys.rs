@@ -17,8 +17,8 @@ use super::prompt::{PromptLimits, RawSearch};
 use super::raw::RawConfig;
 use super::source::{Reach, Source, beyond, kind};
 use super::stdio::StdioLimits;
-use crate::text::suggest;
 use crate::tool::limits::{CompileLimits, LimitSet, Limits, Load};
+use skillhost_skills::text::suggest;
 
 /// Stands for names of the operator's choice.
 const ANY: &str = "*";

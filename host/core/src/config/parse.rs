@@ -12,9 +12,9 @@ use super::source::{Reach, Source, beyond, lies_within, real_path, table_in};
 use super::{
     Config, ConfiguredPath, ConfiguredRoot, PromptLimits, StdioLimits, audit, grants, keys, limits,
 };
-use crate::skill::catalog::{MAX_DEPTH, SkillsRoot};
 use crate::tool::limits::{CompileLimits, LimitSet as _, Limits, Load};
 use crate::tool::offer::{ToolSet, Wording};
+use skillhost_skills::catalog::{MAX_DEPTH, SkillsRoot};
 
 /// Parses a configuration.
 pub(super) fn parse(source: &Source<'_>) -> anyhow::Result<Config> {

@@ -3,8 +3,8 @@
 
 use serde::Deserialize;
 
-use crate::skill::search::SearchOffer;
 use crate::tool::limits::declare;
+use skillhost_skills::search::SearchOffer;
 
 declare! {
     /// The limits of the section of a system prompt that lists the skills.

@@ -4,9 +4,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::*;
-use crate::skill::guard::HardLinks;
 use crate::tool::grant::{Defaults, FolderAccess, Grant};
 use crate::tool::limits::LimitSet;
+use skillhost_skills::guard::HardLinks;
 
 fn parse(text: &str) -> Result<Config, String> {
     Config::parse(text, "skillhost.toml", Path::new("/etc")).map_err(|e| format!("{e:#}"))

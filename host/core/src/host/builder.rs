@@ -25,15 +25,15 @@ use crate::component::{Loader, Tool};
 use crate::config::PromptLimits;
 use crate::sandbox::engine::{self, EpochEngine};
 use crate::sandbox::granted_skills::GrantedSkills;
-use crate::skill::catalog::{Catalog, SkillsRoot};
-use crate::skill::entries::EntryCursor;
-use crate::skill::guard;
-use crate::skill::search::{SearchOffer, SkillIndex};
 use crate::tool::grant::{Defaults, Grant};
 use crate::tool::limits::{CompileLimits, Limits, Load};
 use crate::tool::observer::Observer;
 use crate::tool::offer::{ToolSet, Wording};
-use crate::trust::Trust;
+use skillhost_skills::catalog::{Catalog, SkillsRoot};
+use skillhost_skills::entries::EntryCursor;
+use skillhost_skills::guard;
+use skillhost_skills::search::{SearchOffer, SkillIndex};
+use skillhost_skills::trust::Trust;
 
 /// The bytes of an answer that say how the file in it is encoded, and a little more.
 const ENCODING_NOTE: usize = 256;

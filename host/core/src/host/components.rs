@@ -20,10 +20,10 @@ use crate::component::{
     ComponentSource, Loader, Tool, ToolComponent, cannot_load, check_header, read,
 };
 use crate::sandbox::engine::processors;
-use crate::text::digest::sha256_hex;
 use crate::tool::Definition;
 use crate::tool::grant::Grant;
-use crate::trust::Trust;
+use skillhost_skills::text::digest::sha256_hex;
+use skillhost_skills::trust::Trust;
 
 /// Most files that are compiled at once while a host is loaded. A process behind a wall
 /// can start twice as many others.

@@ -8,11 +8,11 @@ use serde_json::{Map, Value};
 
 use super::{Host, ServedTool};
 use crate::component::embedded::FIND_SKILLS;
-use crate::skill::catalog::Freshness;
-use crate::skill::prompt;
-use crate::skill::search::SearchOffer;
 use crate::tool::Definition;
 use crate::tool::offer::DescriptionSource;
+use skillhost_skills::catalog::Freshness;
+use skillhost_skills::prompt;
+use skillhost_skills::search::SearchOffer;
 
 /// The most skills that a schema lists, and the most bytes that their names take in
 /// it. Guards against: a list of tools that fills a model's context.

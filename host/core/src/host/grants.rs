@@ -4,9 +4,9 @@
 use super::components::tools_of;
 use super::{Host, ServedTool};
 use crate::component::embedded::SKILL_RESOURCES;
-use crate::skill::guard::HardLinks;
 use crate::tool::grant::EffectiveGrant;
 use crate::tool::offer::DescriptionSource;
+use skillhost_skills::guard::HardLinks;
 
 impl Host {
     /// Returns what each tool may do, with every default filled in.

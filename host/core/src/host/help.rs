@@ -8,13 +8,13 @@
 use serde_json::{Map, Value};
 
 use super::{Host, ServedTool, string};
-use crate::skill::catalog::{CallFolder, Catalog, FolderError, Freshness};
-use crate::skill::guard::PathTarget;
-use crate::skill::neighbours::{self, WayOut};
-use crate::skill::skill_md;
-use crate::text::line::escape_json;
-use crate::text::suggest;
 use crate::tool::{CallError, FailureKind, FolderRule, Help, Stop};
+use skillhost_skills::catalog::{CallFolder, Catalog, FolderError, Freshness};
+use skillhost_skills::guard::PathTarget;
+use skillhost_skills::neighbours::{self, WayOut};
+use skillhost_skills::skill_md;
+use skillhost_skills::text::line::escape_json;
+use skillhost_skills::text::suggest;
 
 /// Bytes of help. Guards against: file names that fill a model's memory.
 const MOST_BYTES: usize = 1024;

@@ -10,8 +10,8 @@ mod answer;
 use serde_json::{Value, json};
 
 use crate::host::Host;
-use crate::skill::catalog::Freshness;
 use crate::tool::{CallError, Caller, Failure, Output, Stop};
+use skillhost_skills::catalog::Freshness;
 
 /// A reader of skills' files; see [`Host::skill_resources`]. It is cheap to clone.
 #[derive(Clone)]

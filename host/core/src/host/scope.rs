@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::{Host, ResourceReader, ServedTool};
 use crate::component::embedded::SKILL_RESOURCES;
-use crate::skill::catalog::Skill;
 use crate::tool::grant::{Scope, Terms};
+use skillhost_skills::catalog::Skill;
 
 impl Host {
     /// Returns the host as a caller with this scope sees it. Its calls, definitions,

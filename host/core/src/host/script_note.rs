@@ -8,9 +8,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Host, ServedTool};
-use crate::skill::neighbours;
-use crate::text::line::{Line, escape_json};
 use crate::tool::Caller;
+use skillhost_skills::neighbours;
+use skillhost_skills::text::line::{Line, escape_json};
 
 /// The tools that a note stands beside.
 const NOTED: [&str; 2] = ["read_skill", "list_files_in_skill"];

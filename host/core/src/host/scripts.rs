@@ -9,10 +9,10 @@ use tokio::sync::oneshot;
 use crate::sandbox::engine::CallSlot;
 use crate::sandbox::view::View;
 use crate::sandbox::wasi::ScriptGate;
-use crate::skill::catalog::{CallFolder, FolderError};
 use crate::tool::grant::Terms;
 use crate::tool::limits::Limits;
 use crate::tool::{OutputFiles, Stop};
+use skillhost_skills::catalog::{CallFolder, FolderError};
 
 /// Returns the scripts that a call may start: those of a skill, if its grant allows
 /// some.
@@ -75,8 +75,8 @@ mod tests {
     use super::*;
     use crate::sandbox::engine::EpochEngine;
     use crate::sandbox::view::OpenMode;
-    use crate::skill::guard::{Folder, HardLinks};
     use crate::tool::limits::Load;
+    use skillhost_skills::guard::{Folder, HardLinks};
 
     /// A view with one new file, and the slot of its call.
     struct Fixture {

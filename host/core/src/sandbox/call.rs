@@ -19,10 +19,10 @@ use crate::sandbox::granted_skills::GrantedSkills;
 use crate::sandbox::versions;
 use crate::sandbox::view::View;
 use crate::sandbox::wasi::{ImportState, ScriptGate};
-use crate::skill::catalog::{CallFolder, FolderError};
 use crate::tool::grant::{FolderAccess, Terms};
 use crate::tool::limits::Limits;
 use crate::tool::{CallError, CallTrace, Stop};
+use skillhost_skills::catalog::{CallFolder, FolderError};
 
 pub(crate) use answer::{GuestAnswer, GuestFailure};
 use entry_point::EntryPoint;

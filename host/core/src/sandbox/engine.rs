@@ -20,10 +20,10 @@ use wasmtime::{
     CacheStore, Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig,
 };
 
-use crate::skill::descriptors::{DescriptorBudget, DescriptorShare};
-use crate::skill::guard;
 use crate::tool::limits::{self, Load};
 use crate::tool::observer::Occupancy;
+use skillhost_skills::descriptors::{DescriptorBudget, DescriptorShare};
+use skillhost_skills::guard;
 
 pub use machine::processors;
 pub(crate) use memory::CallMemory;

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::skill::catalog::{Catalog, Freshness, ScanStep, Skill};
-use crate::skill::search::{Coverage, SkillIndex};
 use crate::tool::Stop;
 use crate::tool::grant::{Scope, Skills};
 use crate::tool::limits::Limits;
+use skillhost_skills::catalog::{Catalog, Freshness, ScanStep, Skill};
+use skillhost_skills::search::{Coverage, SkillIndex};
 
 /// The longest time that a scan runs before it lets others run. Guards against: a
 /// catalog of a million folders, and a call that is past its deadline.
@@ -226,9 +226,9 @@ mod tests {
     use std::sync::Mutex;
 
     use super::*;
-    use crate::skill::catalog::SkillsRoot;
-    use crate::skill::search::{SearchHit, SearchResult};
     use crate::tool::grant::Grant;
+    use skillhost_skills::catalog::SkillsRoot;
+    use skillhost_skills::search::{SearchHit, SearchResult};
 
     /// Returns three skills of a catalog of four, each with 10 bytes of name and
     /// description, and the folder that they are in.

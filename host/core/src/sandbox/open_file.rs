@@ -8,8 +8,8 @@ use std::sync::OnceLock;
 use bytes::Bytes;
 use rustix::io::{pread, retry_on_intr};
 
-use crate::skill::descriptors::DescriptorPermit;
-use crate::skill::guard::FileStatus;
+use skillhost_skills::descriptors::DescriptorPermit;
+use skillhost_skills::guard::FileStatus;
 
 /// A file that stays open while a handle or a stream needs it.
 pub(crate) struct OpenFile {

@@ -7,7 +7,7 @@ use semver::{Version, VersionReq};
 use wasmtime::component::Component;
 use wasmtime::{Engine, Result, bail};
 
-use crate::text::suggest;
+use skillhost_skills::text::suggest;
 
 /// The package, which comes before an interface's name.
 const PACKAGE: &str = "skillhost:tool";

@@ -30,9 +30,9 @@ use std::sync::Arc;
 use rustix::io::Errno;
 
 use crate::sandbox::engine::CallQuota;
-use crate::skill::descriptors::{DescriptorPermit, DescriptorShare};
-use crate::skill::guard::Folder;
 use crate::tool::limits::Limits;
+use skillhost_skills::descriptors::{DescriptorPermit, DescriptorShare};
+use skillhost_skills::guard::Folder;
 
 use budget::ViewBudget;
 pub(crate) use file::FileHandle;

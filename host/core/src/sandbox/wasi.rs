@@ -43,11 +43,11 @@ use wasmtime_wasi_io::bindings::wasi::io as io_bindings;
 
 use crate::sandbox::engine::{CallMemory, CallQuota};
 use crate::sandbox::view::View;
-use crate::skill::descriptors::DescriptorShare;
-use crate::skill::guard::Folder;
 use crate::tool::Stop;
 use crate::tool::grant::FolderAccess;
 use crate::tool::limits::{self, Limits};
+use skillhost_skills::descriptors::DescriptorShare;
+use skillhost_skills::guard::Folder;
 
 use environment::FixedClock;
 use log::GuestLog;

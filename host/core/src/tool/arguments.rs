@@ -12,11 +12,11 @@ use std::sync::OnceLock;
 
 use serde_json::{Map, Value};
 
-use crate::text::suggest;
 use crate::tool::CallError;
 use bounds::SchemaSize;
 use normalize::{drop_absent, make_integers, takes_null};
 use plain::PlainProperties;
+use skillhost_skills::text::suggest;
 use words::{in_words, short};
 
 pub(crate) use bounds::number_of_values;

@@ -21,13 +21,13 @@ use anyhow::Context as _;
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::Value;
 
-use crate::text::digest::hex;
 use crate::tool::script::ScriptLog;
 use crate::tool::{CallError, CallOutcome, Caller, Output, Stop};
-use crate::trust::Trust;
 use digest::DigestKey;
 use log_file::{LogFile, Signer, cannot_use};
 use record::{LONGEST, Record, to_json, truncate};
+use skillhost_skills::text::digest::hex;
+use skillhost_skills::trust::Trust;
 
 pub use checkpoint::CheckpointSigner;
 pub use log_file::open_audit_log;

@@ -7,10 +7,10 @@ mod scope;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::skill::guard::HardLinks;
 use crate::tool::limits::Limits;
 use crate::tool::offer::DescriptionSource;
 use pattern::{PathPattern, Pattern};
+use skillhost_skills::guard::HardLinks;
 
 pub use pattern::PatternError;
 pub use scope::Scope;

@@ -3,9 +3,9 @@
 
 use serde_json::{Value, json};
 
-use crate::text::line::Line;
 use crate::tool::record;
 use crate::tool::{CallError, Definition, Output};
+use skillhost_skills::text::line::Line;
 
 /// Returns the tool message that answers a model's call: `role`, `tool_call_id`,
 /// `name`, `content`.

@@ -3,12 +3,12 @@
 
 use serde_json::Value;
 
-use crate::text::suggest::did_you_mean;
 use crate::tool::definition::Form;
 use crate::tool::help::Help;
 use crate::tool::output_files::OutputFiles;
 use crate::tool::record;
 use crate::tool::stop::{Stop, StopKind};
+use skillhost_skills::text::suggest::did_you_mean;
 
 /// A successful answer.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -11,12 +11,12 @@ use serde::Serialize;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-use crate::text::digest::hex;
-use crate::text::line::escape_json;
-use crate::text::media_type;
 use crate::tool::Changes;
 use crate::tool::limits::Limits;
 use crate::tool::record;
+use skillhost_skills::text::digest::hex;
+use skillhost_skills::text::line::escape_json;
+use skillhost_skills::text::media_type;
 
 /// The largest text of a file that stands in a record. Guards against: a report that
 /// fills the context of a model that reads records.
@@ -236,7 +236,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::text::digest::sha256_hex;
+    use skillhost_skills::text::digest::sha256_hex;
 
     fn files(changed: &[(&str, &[u8])], removed: &[&str], limits: &Limits) -> OutputFiles {
         let mut changes = Changes::new(limits.output_files);

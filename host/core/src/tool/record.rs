@@ -9,7 +9,7 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::ser::Formatter;
 use serde_json::value::RawValue;
 
-use crate::text::json_string;
+use skillhost_skills::text::json_string;
 
 /// The most properties of a tool's own record. Guards against: millions of them, which take
 /// twenty times their size as pairs.

@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use crate::text::digest::sha256_hex;
+use skillhost_skills::text::digest::sha256_hex;
 
 /// The extensions of scripts and modules, by language. A module may have another one than
 /// the script that imports it.

@@ -4,8 +4,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::text::toml::toml_key;
 use crate::tool::limits::{self, LimitSet};
+use skillhost_skills::text::toml::toml_key;
 
 /// Declares the reasons from the table of limits.
 macro_rules! stops {

@@ -7,7 +7,7 @@ use anyhow::bail;
 
 use super::HostBuilder;
 use crate::tool::audit::{Audit, AuditMode, CheckpointSigner, STDERR};
-use crate::trust::Trust;
+use skillhost_skills::trust::Trust;
 
 /// The audit log of a builder.
 #[derive(Clone, Default)]

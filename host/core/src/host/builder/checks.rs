@@ -9,12 +9,12 @@ use anyhow::bail;
 use super::HostBuilder;
 use crate::component::embedded::SKILL_RESOURCES;
 use crate::host::components::{LoadedComponent, tools_of};
-use crate::skill::catalog::Catalog;
-use crate::text::suggest;
-use crate::text::toml::toml_key;
 use crate::tool::grant::{Grant, Skills};
 use crate::tool::limits::Limits;
 use crate::tool::offer::{ToolSet, check_description};
+use skillhost_skills::catalog::Catalog;
+use skillhost_skills::text::suggest;
+use skillhost_skills::text::toml::toml_key;
 
 impl HostBuilder {
     /// Refuses a limit on a call's memory above what all calls have together.

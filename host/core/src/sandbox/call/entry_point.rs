@@ -9,8 +9,8 @@ use super::types::{RawDefinition, RawFolderRule, RawForm};
 use super::{GuestAnswer, GuestFailure};
 use crate::sandbox::typed::{FunctionAnswer, FunctionDefinition, TypedFunction, TypedFunctions};
 use crate::sandbox::versions::{self, SupportedVersion};
-use crate::skill::catalog::FolderError;
 use crate::tool::{CallError, FailureKind, Stop};
+use skillhost_skills::catalog::FolderError;
 
 /// The exports through which a component is called.
 pub(super) enum EntryPoint {

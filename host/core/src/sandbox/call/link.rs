@@ -9,9 +9,9 @@ use super::types::{RawSearchResult, RawSkill, RawSkillPage};
 use crate::sandbox::granted_skills::GrantedSkills;
 use crate::sandbox::versions::{self, SupportedVersion};
 use crate::sandbox::wasi::{self, ImportState};
-use crate::skill::catalog::Skill;
 use crate::tool::Stop;
 use crate::tool::grant::FolderAccess;
+use skillhost_skills::catalog::Skill;
 
 /// Returns a linker with the interfaces of a version. The error names an import
 /// that is not granted.

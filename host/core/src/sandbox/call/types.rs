@@ -3,10 +3,10 @@
 use wasmtime::component::{ComponentType, Lift, Lower};
 
 use crate::sandbox::granted_skills::{FoundSkills, SkillPage};
-use crate::skill::catalog::{CallFolder, FolderError, Skill};
-use crate::skill::guard::Folder;
-use crate::skill::search::Coverage;
 use crate::tool::FailureKind;
+use skillhost_skills::catalog::{CallFolder, FolderError, Skill};
+use skillhost_skills::guard::Folder;
+use skillhost_skills::search::Coverage;
 
 /// A definition from a component, not checked yet.
 #[derive(ComponentType, Lift)]

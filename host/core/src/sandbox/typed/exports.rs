@@ -9,8 +9,8 @@ use wasmtime::component::{Component, ComponentExportIndex};
 
 use super::names::FunctionPath;
 use super::shape::{Label, Shape, ShapeBudget, ShapeReader};
-use crate::text::line::Line;
 use crate::tool::limits;
+use skillhost_skills::text::line::Line;
 
 /// The parameter that names the skill whose folder a call may read.
 pub(super) const SKILL: &str = "skill-name";

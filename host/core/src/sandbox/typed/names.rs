@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context as _, bail};
 
-use crate::text::line::Line;
+use skillhost_skills::text::line::Line;
 
 /// The length of the longest name of a tool.
 const MAX_NAME: usize = 64;

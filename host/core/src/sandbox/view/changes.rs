@@ -10,9 +10,9 @@ use rustix::fs::FileType;
 
 use super::View;
 use super::folder::{FolderNode, Node};
-use crate::skill::entries::EntryCursor;
-use crate::skill::guard::PathTarget;
 use crate::tool::Changes;
+use skillhost_skills::entries::EntryCursor;
+use skillhost_skills::guard::PathTarget;
 
 /// A walk through a view that gathers what has changed. Its steps return `None` once
 /// the call is over. Guards against: a guest that ends after it made as much as its

@@ -11,9 +11,9 @@ use rustix::io::Errno;
 use super::budget::{BudgetCharge, ViewBudget};
 use super::node::{NodeId, NodeStatus, Times, Timestamp, lock};
 use crate::sandbox::open_file::{OpenFile, part};
-use crate::skill::guard::FileStatus;
 use crate::tool::limits::SCRIPT_BYTES;
 use crate::tool::script::ScriptLog;
+use skillhost_skills::guard::FileStatus;
 
 /// A file.
 pub(super) struct FileNode {

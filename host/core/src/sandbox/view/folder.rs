@@ -13,9 +13,9 @@ use super::budget::{BudgetCharge, ViewBudget};
 use super::file::{FileNode, errno};
 use super::link::LinkNode;
 use super::node::{NodeId, NodeStatus, Times, Timestamp, lock};
-use crate::skill::descriptors::DescriptorPermit;
-use crate::skill::entries::EntryCursor;
-use crate::skill::guard::FileStatus;
+use skillhost_skills::descriptors::DescriptorPermit;
+use skillhost_skills::entries::EntryCursor;
+use skillhost_skills::guard::FileStatus;
 
 /// A file, folder or link of a view.
 #[derive(Clone)]

@@ -7,7 +7,7 @@ use rustix::io::Errno;
 
 use super::budget::BudgetCharge;
 use super::node::{NodeId, NodeStatus, Times, Timestamp, lock};
-use crate::skill::guard::FileStatus;
+use skillhost_skills::guard::FileStatus;
 
 /// A symlink.
 pub(super) struct LinkNode {

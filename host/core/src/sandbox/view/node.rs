@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::fs::FileType;
 
-use crate::skill::guard::FileStatus;
+use skillhost_skills::guard::FileStatus;
 
 /// The identity of a file, folder or link in its call. No guest may learn it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

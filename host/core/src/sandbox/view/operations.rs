@@ -12,9 +12,9 @@ use super::link::LinkNode;
 use super::node::{NodeStatus, Timestamp};
 use super::resolve::{FoundEntry, LastLink, PathEnd, PathEntry};
 use crate::sandbox::open_file::OpenFile;
-use crate::skill::entries::EntryCursor;
-use crate::skill::guard::PathTarget;
 use crate::tool::script::ScriptLog;
+use skillhost_skills::entries::EntryCursor;
+use skillhost_skills::guard::PathTarget;
 
 /// A handle of a file or folder.
 pub(crate) enum ViewHandle {

@@ -11,7 +11,7 @@ use super::View;
 use super::file::{FileNode, errno};
 use super::folder::{FolderNode, Node};
 use super::link::LinkNode;
-use crate::skill::guard::FileStatus;
+use skillhost_skills::guard::FileStatus;
 
 /// The most symlinks of one path, as in Linux. Guards against: links that lead to
 /// one another.

@@ -15,8 +15,8 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::sandbox::engine::EpochEngine;
-use crate::skill::guard::HardLinks;
 use crate::tool::limits::Load;
+use skillhost_skills::guard::HardLinks;
 
 /// A folder, its view, and the quota that the view counts in.
 struct Fixture {

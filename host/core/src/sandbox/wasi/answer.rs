@@ -12,7 +12,7 @@ use wasmtime_wasi::p2::bindings::filesystem::types::ErrorCode as Code;
 use super::ImportState;
 use super::filesystem::{error_code, valid_path};
 use crate::sandbox::view::View;
-use crate::skill::guard::PathTarget;
+use skillhost_skills::guard::PathTarget;
 
 /// The reason why a file cannot be the text, as `wit/` defines it.
 #[derive(ComponentType, Lower, Clone, Copy)]

@@ -26,11 +26,11 @@ use super::ImportState;
 use super::file::FileStream;
 use crate::sandbox::open_file::OpenFile;
 use crate::sandbox::view::NodeStatus;
-use crate::skill::descriptors::DescriptorPermit;
-use crate::skill::entries::EntryCursor;
-use crate::skill::guard::{FileStatus, Folder, PathTarget};
 use crate::tool::Stop;
 use crate::tool::limits;
+use skillhost_skills::descriptors::DescriptorPermit;
+use skillhost_skills::entries::EntryCursor;
+use skillhost_skills::guard::{FileStatus, Folder, PathTarget};
 
 /// A handle of a guest.
 pub(super) enum Descriptor {

@@ -7,8 +7,8 @@ use cap_std::fs::Dir;
 
 use super::ImportState;
 use crate::sandbox::engine::EpochEngine;
-use crate::skill::guard::{Folder, HardLinks};
 use crate::tool::limits::{Limits, Load};
+use skillhost_skills::guard::{Folder, HardLinks};
 
 pub(crate) fn engine() -> EpochEngine {
     EpochEngine::new(&Load::default(), 1 << 20, true).unwrap()

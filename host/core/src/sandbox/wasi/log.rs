@@ -11,7 +11,7 @@ use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
 use wasmtime_wasi_io::poll::Pollable;
 use wasmtime_wasi_io::streams::{OutputStream, StreamResult};
 
-use crate::text::line::Line;
+use skillhost_skills::text::line::Line;
 
 /// The most bytes that a guest may write at once.
 const MAX_WRITE: usize = 64 << 10;

@@ -16,10 +16,10 @@ use super::ImportState;
 use super::answer::{read, reason_of_code};
 use super::filesystem::{error_code, valid_path};
 use crate::sandbox::open_file::OpenFile;
-use crate::skill::guard::{Folder, PathTarget};
 use crate::tool::grant::Scripts;
 use crate::tool::limits::SCRIPT_BYTES;
 use crate::tool::script::ScriptLog;
+use skillhost_skills::guard::{Folder, PathTarget};
 
 /// The scripts of a skill that a call may start, and what it runs of them.
 pub(crate) struct ScriptGate {
@@ -219,10 +219,10 @@ mod tests {
     use super::super::fixture;
     use super::super::view_files::ViewFiles;
     use super::*;
-    use crate::text::digest::sha256_hex;
     use crate::tool::Stop;
     use crate::tool::grant::Grant;
     use crate::tool::limits::Limits;
+    use skillhost_skills::text::digest::sha256_hex;
 
     const AUTHORS: &[u8] = b"PART = 1\n";
     const REWRITTEN: &[u8] = b"PART = 'another one, and longer'\n";

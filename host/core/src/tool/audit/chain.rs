@@ -7,7 +7,7 @@
 use serde::de::IgnoredAny;
 use sha2::{Digest as _, Sha256};
 
-use crate::text::digest::hex;
+use skillhost_skills::text::digest::hex;
 
 /// The outcome of a record that says that what is before it is torn.
 pub const TORN: &str = "torn";

@@ -9,8 +9,8 @@ use serde::Serialize;
 use serde_json::Value;
 use sha2::Sha256;
 
-use crate::text::digest::{hex, sha256_hex};
 use crate::tool::{CallError, Form, Output};
+use skillhost_skills::text::digest::{hex, sha256_hex};
 
 /// The key of the digests of one log: HMAC-SHA-256.
 #[derive(Clone)]

@@ -24,8 +24,8 @@ use super::chain::{CONTINUED, Link, Signed, TORN};
 use super::checkpoint::CheckpointSigner;
 use super::end::{self, FileEnd, LastRecord, LogEnd};
 use super::record::{EventRecord, to_json};
-use crate::trust::Trust;
-use crate::{delegate, named_file};
+use skillhost_skills::trust::Trust;
+use skillhost_skills::{delegate, named_file};
 
 /// The longest wait for another process that writes to the log. Guards against: one
 /// that was stopped in between.

@@ -9,9 +9,9 @@ use serde_json::ser::Formatter;
 
 use super::chain::CHECKPOINT;
 use super::digest::KeyedDigest;
-use crate::text::digest::hex;
 use crate::tool::Caller;
 use crate::tool::script::ScriptRecord;
+use skillhost_skills::text::digest::hex;
 
 /// The longest value that a record carries, in characters. Guards against: a caller
 /// that fills the disk with names.

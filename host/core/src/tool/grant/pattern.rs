@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use crate::skill::catalog::Skill;
+use skillhost_skills::catalog::Skill;
 
 /// A name in which `*` stands for any characters and `?` for any one.
 #[derive(Debug, Clone, PartialEq, Eq)]

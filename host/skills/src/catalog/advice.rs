@@ -1,0 +1,113 @@
+//! Advice for an operator whose roots have no skills: the folder that was meant is often
+//! the one above or below. Nothing here is needed for a call.
+
+use std::os::fd::AsFd as _;
+use std::path::Path;
+
+use super::Catalog;
+use super::root::Root;
+use super::root_folder::MAX_DEPTH;
+use super::tree::{Search, SearchBounds};
+use crate::skill_md;
+
+/// How many folders deeper than its skills may lie a root is searched for those that
+/// were meant. Enough for `plugins/NAME/skills/SKILL`.
+const DEEPER: usize = 4;
+
+/// Most folders that are searched. Guards against: a start that takes seconds because a
+/// home folder was named.
+const MAX_FOLDERS: usize = 5_000;
+
+impl Catalog {
+    /// Returns what is wrong with roots in which no folder has a SKILL.md, for the
+    /// operator: the folders below that have one, or that the root is a skill itself.
+    /// Costs next to nothing for a root that has skills.
+    pub fn advice(&self) -> Vec<String> {
+        if self.roots.is_empty() {
+            return vec![
+                "there are no skills: no folder of skills is named, by `--skills DIR` or by \
+                 `skills` in a configuration"
+                    .to_owned(),
+            ];
+        }
+        self.roots.iter().filter_map(Root::advice).collect()
+    }
+
+    /// Returns whether a root has a folder with a SKILL.md.
+    pub fn has_skills(&self) -> bool {
+        self.roots.iter().any(Root::has_skills)
+    }
+
+    /// Returns whether the first root is itself a skill.
+    pub fn is_skill(&self) -> bool {
+        self.roots.first().is_some_and(Root::is_skill)
+    }
+}
+
+impl Root {
+    /// Returns whether a folder in the root has a SKILL.md.
+    fn has_skills(&self) -> bool {
+        let mut search = Search::new(&self.base, SearchBounds::of(&self.base));
+        while search.skills.is_empty() && search.step() {}
+        !search.skills.is_empty()
+    }
+
+    fn is_skill(&self) -> bool {
+        let folder = self.base.folder.handle();
+        skill_md::is_at(folder.as_fd(), ".") || skill_md::is_in(folder, &mut 0, MAX_FOLDERS)
+    }
+
+    fn advice(&self) -> Option<String> {
+        if self.has_skills() {
+            return None;
+        }
+        let root = self.base.path.display();
+        if self.is_skill() {
+            let above = self.base.path.join("..").canonicalize();
+            let above = above.as_deref().unwrap_or(Path::new("..")).display();
+            return Some(format!(
+                "`{root}` has no skills in it: it is a skill itself; did you mean `{above}`?"
+            ));
+        }
+        let bounds = SearchBounds {
+            depth: (self.base.depth + DEEPER).min(MAX_DEPTH),
+            folders: MAX_FOLDERS,
+            hidden: true,
+            ..SearchBounds::of(&self.base)
+        };
+        let search = Search::new(&self.base, bounds).run();
+        let found = search.skills;
+        let Some(first) = found.first() else {
+            return Some(match search.problems.first() {
+                Some(problem) => format!("no skills were found in `{root}`: {problem}"),
+                None => format!("there are no skills in `{root}`: no folder in it has a SKILL.md"),
+            });
+        };
+        let count = match found.len() {
+            1 => "1 folder below holds".to_owned(),
+            many => format!("{many} folders below hold"),
+        };
+        // The folder with most of them, the first of several.
+        let above = |path: &str| {
+            path.rsplit_once('/')
+                .map_or("", |(above, _)| above)
+                .to_owned()
+        };
+        let in_folder = |folder: &str| found.iter().filter(|path| above(path) == folder).count();
+        let mut folders: Vec<String> = found.iter().map(|path| above(path)).collect();
+        folders.dedup();
+        let best = folders.iter().rev().max_by_key(|folder| in_folder(folder));
+        let best = best.cloned().unwrap_or_else(|| above(first));
+        let depth = |path: &String| path.split('/').count();
+        let visible = found
+            .iter()
+            .filter(|path| !path.split('/').any(|step| step.starts_with('.')));
+        let depth = visible.map(depth).max();
+        let depth = depth.map_or_else(String::new, |depth| format!(", or `depth = {depth}`"));
+        Some(format!(
+            "there are no skills in `{root}`, but {count} a SKILL.md: did you mean \
+             `{}`{depth}?",
+            self.base.path.join(best).display()
+        ))
+    }
+}

@@ -1,0 +1,81 @@
+//! Describing a skill for a listing: it reads the start of the SKILL.md.
+
+use std::io::{self, Read as _};
+use std::os::fd::OwnedFd;
+
+use super::Skill;
+use crate::check::{MAX_DESCRIPTION_CHARS, Severity, check_frontmatter};
+use crate::frontmatter;
+use crate::guard::{Folder, HardLinks};
+use crate::paragraph;
+use crate::skill_md;
+
+/// Most bytes of a SKILL.md that a listing reads: the limit on frontmatter and some
+/// more.
+const FRONTMATTER_BYTES: u64 = frontmatter::MAX_FRONTMATTER_BYTES as u64 + 1024;
+
+/// Reads the skill of this name in an open folder, whose own name may be another.
+pub(super) fn describe(
+    name: String,
+    folder_name: &str,
+    handle: OwnedFd,
+    hard_links: HardLinks,
+) -> Skill {
+    let mut skill = Skill {
+        name,
+        description: String::new(),
+        file: None,
+        problems: Vec::new(),
+    };
+    let folder = match Folder::new(handle, hard_links) {
+        Ok(folder) => folder,
+        Err(error) => {
+            skill.problems.push(unreadable(&error.into()));
+            return skill;
+        }
+    };
+    match read_start(&folder) {
+        Ok(Some((file, text))) => {
+            let reading = frontmatter::read(&text);
+            skill.file = Some(file);
+            skill.problems = check_frontmatter(folder_name, &reading)
+                .into_iter()
+                .filter(|finding| finding.severity == Severity::Error)
+                .map(|finding| finding.message)
+                .collect();
+            let description = reading.frontmatter.description.as_ref();
+            let description = description.map(|found| found.value.as_str());
+            let description = description.filter(|found| !found.is_empty());
+            skill.description = match description {
+                Some(found) => found.chars().take(MAX_DESCRIPTION_CHARS).collect(),
+                None => paragraph::first(reading.split.body).unwrap_or_default(),
+            };
+        }
+        Ok(None) => {
+            let fault = skill_md::link_fault(&folder);
+            let fault = fault.unwrap_or_else(|| "there is no `SKILL.md`".to_owned());
+            skill.problems.push(fault);
+        }
+        Err(error) => {
+            let fault = skill_md::link_fault(&folder);
+            skill
+                .problems
+                .push(fault.unwrap_or_else(|| unreadable(&error)));
+        }
+    }
+    skill
+}
+
+/// Reads the start of a folder's SKILL.md, as much as a listing needs.
+fn read_start(folder: &Folder) -> io::Result<Option<(String, String)>> {
+    let Some((name, file)) = skill_md::open(folder)? else {
+        return Ok(None);
+    };
+    let mut bytes = Vec::new();
+    file.take(FRONTMATTER_BYTES).read_to_end(&mut bytes)?;
+    Ok(Some((name, String::from_utf8_lossy(&bytes).into_owned())))
+}
+
+fn unreadable(error: &io::Error) -> String {
+    format!("cannot read `SKILL.md`: {error}")
+}

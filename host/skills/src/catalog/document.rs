@@ -1,0 +1,162 @@
+//! Reading SKILL.md files for an index: their text up to a bound, and a stamp that tells
+//! whether a file has changed. Not here: what a call reads, which goes through the
+//! guest.
+
+use std::fs::File;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::io::{self, Read as _};
+use std::time::{Duration, SystemTime};
+
+use serde::{Deserialize, Serialize};
+
+use super::Catalog;
+use crate::guard::{FileStatus, Folder};
+use crate::skill_md;
+
+/// The start of a skill's SKILL.md.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Document {
+    /// The text. Bytes that are not UTF-8 are replaced.
+    pub text: String,
+    /// The size of the whole file in bytes.
+    pub size: u64,
+    /// The stamp of the file at the time of reading.
+    pub stamp: DocumentStamp,
+}
+
+/// The time in which a file may change twice and keep its stamp: file systems count in ticks
+/// of the clock, some in seconds.
+const TICK: Duration = Duration::from_secs(2);
+
+/// The state of a file: another one means that the file may have another text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DocumentStamp {
+    size: u64,
+    modified: (i64, u32),
+    changed: (i64, u32),
+    file: u64,
+}
+
+impl DocumentStamp {
+    fn of(file: &File) -> io::Result<Self> {
+        let status = FileStatus::of(file)?;
+        let mut hasher = DefaultHasher::new();
+        status.unique_id().hash(&mut hasher);
+        Ok(Self {
+            size: status.size,
+            modified: status.modified,
+            changed: status.changed(),
+            file: hasher.finish(),
+        })
+    }
+
+    /// Returns whether every change of the file from now on gives it another stamp: its last
+    /// one was not just now.
+    pub fn is_settled(&self, now: SystemTime) -> bool {
+        let (seconds, _) = self.changed;
+        let changed = u64::try_from(seconds).map(Duration::from_secs);
+        let now = now.duration_since(SystemTime::UNIX_EPOCH);
+        matches!((changed, now), (Ok(changed), Ok(now)) if changed.saturating_add(TICK) < now)
+    }
+}
+
+impl Catalog {
+    /// Returns the stamp of a skill's SKILL.md. `None` if there is no such file.
+    pub fn document_stamp(&self, name: &str) -> io::Result<Option<DocumentStamp>> {
+        let file = self.open_document(name)?;
+        file.map(|file| DocumentStamp::of(&file)).transpose()
+    }
+
+    /// Reads at most this many bytes of a skill's SKILL.md. `None` if there is no such
+    /// file.
+    pub fn document(&self, name: &str, most: u64) -> io::Result<Option<Document>> {
+        let Some(file) = self.open_document(name)? else {
+            return Ok(None);
+        };
+        let stamp = DocumentStamp::of(&file)?;
+        let mut bytes = Vec::new();
+        file.take(most).read_to_end(&mut bytes)?;
+        Ok(Some(Document {
+            text: String::from_utf8_lossy(&bytes).into_owned(),
+            size: stamp.size,
+            stamp,
+        }))
+    }
+
+    /// Opens the SKILL.md of a skill.
+    fn open_document(&self, name: &str) -> io::Result<Option<File>> {
+        let Some((handle, _)) = self.open_uncached(name) else {
+            return Ok(None);
+        };
+        let folder = Folder::new(handle, self.hard_links)?;
+        Ok(skill_md::open(&folder)?.map(|(_, file)| file))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::catalog::SkillsRoot;
+
+    fn catalog(path: &std::path::Path) -> Catalog {
+        Catalog::open(&[SkillsRoot::new(path)], None).unwrap()
+    }
+
+    #[test]
+    fn reads_a_document_up_to_its_bound_and_says_its_size() {
+        let place = tempfile::tempdir().unwrap();
+        let skill = place.path().join("tea");
+        fs::create_dir(&skill).unwrap();
+        let catalog = catalog(place.path());
+        assert_eq!(catalog.document("tea", 4).unwrap(), None);
+        assert_eq!(catalog.document("coffee", 4).unwrap(), None);
+        assert_eq!(catalog.document("../tea", 4).unwrap(), None);
+        fs::write(skill.join("SKILL.md"), "Brew it").unwrap();
+        for (most, text) in [(4, "Brew"), (7, "Brew it"), (1000, "Brew it")] {
+            let document = catalog.document("tea", most).unwrap().unwrap();
+            assert_eq!((document.text.as_str(), document.size), (text, 7));
+        }
+    }
+
+    #[test]
+    fn a_document_that_changes_gets_another_stamp() {
+        let place = tempfile::tempdir().unwrap();
+        let skill = place.path().join("tea");
+        fs::create_dir(&skill).unwrap();
+        fs::write(skill.join("SKILL.md"), "one").unwrap();
+        let catalog = catalog(place.path());
+        let stamp = || catalog.document_stamp("tea").unwrap();
+        let first = stamp();
+        assert_eq!(first, stamp());
+        let now = SystemTime::now();
+        for (later, is_settled) in [(0, false), (60, true)] {
+            let later = now + Duration::from_secs(later);
+            assert_eq!(first.unwrap().is_settled(later), is_settled);
+        }
+        let read = catalog.document("tea", 9).unwrap().unwrap();
+        assert_eq!(first, Some(read.stamp));
+        // Another file of the same size takes its place.
+        fs::write(skill.join("new"), "two").unwrap();
+        fs::rename(skill.join("new"), skill.join("SKILL.md")).unwrap();
+        assert_ne!(first, stamp());
+        fs::remove_file(skill.join("SKILL.md")).unwrap();
+        assert_eq!(stamp(), None);
+    }
+
+    #[test]
+    fn reads_no_document_with_several_hard_links_unless_that_is_allowed() {
+        let place = tempfile::tempdir().unwrap();
+        let skill = place.path().join("tea");
+        fs::create_dir(&skill).unwrap();
+        fs::write(place.path().join("elsewhere"), "Brew it").unwrap();
+        fs::hard_link(place.path().join("elsewhere"), skill.join("SKILL.md")).unwrap();
+        let catalog = catalog(place.path());
+        assert!(catalog.document("tea", 4).is_err());
+        assert!(catalog.document_stamp("tea").is_err());
+        let catalog = catalog.hard_links(true);
+        assert_eq!(catalog.document("tea", 4).unwrap().unwrap().text, "Brew");
+        assert!(catalog.document_stamp("tea").unwrap().is_some());
+    }
+}

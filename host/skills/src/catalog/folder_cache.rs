@@ -1,0 +1,111 @@
+//! A cache of open skill folders. Checking that a name still leads to a folder takes
+//! less time than opening it again. The caller makes that check.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard};
+
+use crate::guard::Folder;
+
+/// Most folders in the cache. Each takes a file descriptor, and keeps a removed folder
+/// alive.
+const FOLDERS: usize = 8;
+
+/// The cache takes at most one in this number of the process's file descriptors.
+const SHARE: usize = 32;
+
+/// The folders that were used last, newest first.
+#[derive(Debug)]
+pub(super) struct FolderCache {
+    most: usize,
+    folders: Mutex<VecDeque<CachedFolder>>,
+}
+
+/// A folder, with its root and its name at the time of opening.
+#[derive(Debug)]
+struct CachedFolder {
+    root: usize,
+    name: String,
+    folder: Folder,
+}
+
+impl CachedFolder {
+    fn is(&self, root: usize, name: &str) -> bool {
+        self.root == root && self.name == name
+    }
+}
+
+impl FolderCache {
+    /// Makes a cache for a process that may have this number of file descriptors.
+    pub(super) fn new(descriptors: usize) -> Self {
+        Self {
+            most: FOLDERS.min(descriptors / SHARE),
+            folders: Mutex::default(),
+        }
+    }
+
+    /// Returns the folder that had this name in this root when it was opened.
+    pub(super) fn get(&self, root: usize, name: &str) -> Option<Folder> {
+        let mut folders = self.folders();
+        let at = folders.iter().position(|cached| cached.is(root, name))?;
+        let found = folders.remove(at)?;
+        let folder = found.folder.clone();
+        folders.push_front(found);
+        Some(folder)
+    }
+
+    /// Adds a folder. It replaces one of the same name, or the least recently used one
+    /// if the cache is full.
+    pub(super) fn insert(&self, root: usize, name: &str, folder: Folder) {
+        let Some(others) = self.most.checked_sub(1) else {
+            return;
+        };
+        let mut folders = self.folders();
+        folders.retain(|cached| !cached.is(root, name));
+        folders.truncate(others);
+        folders.push_front(CachedFolder {
+            root,
+            name: name.to_owned(),
+            folder,
+        });
+    }
+
+    fn folders(&self) -> MutexGuard<'_, VecDeque<CachedFolder>> {
+        self.folders
+            .lock()
+            .unwrap_or_else(|broken| broken.into_inner())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cap_std::ambient_authority;
+    use cap_std::fs::Dir;
+
+    use super::*;
+    use crate::guard::HardLinks;
+
+    #[test]
+    fn holds_the_folders_that_were_used_last_up_to_its_bound() {
+        let place = tempfile::tempdir().unwrap();
+        let insert = |cache: &FolderCache, root, name: &str| {
+            let folder = Dir::open_ambient_dir(&place, ambient_authority()).unwrap();
+            let folder = Folder::new(folder.into_std_file().into(), HardLinks::Refused);
+            cache.insert(root, name, folder.unwrap());
+        };
+        for (descriptors, most) in [(0, 0), (31, 0), (64, 2), (1024, 8), (usize::MAX, 8)] {
+            let cache = FolderCache::new(descriptors);
+            let has = |root, name: &str| cache.get(root, name).is_some();
+            for number in 0..20 {
+                insert(&cache, 0, &number.to_string());
+                insert(&cache, 0, &number.to_string());
+                assert!(!has(1, &number.to_string()), "{number}");
+                assert_eq!(has(0, "0"), most > 1 || number < most, "{number}");
+            }
+            for number in 1..20 {
+                let last = most > 0 && (number == 19 || number > 20 - most);
+                assert_eq!(has(0, &number.to_string()), last, "{number} of {most}");
+            }
+            assert_eq!(cache.folders().len(), most);
+        }
+    }
+}

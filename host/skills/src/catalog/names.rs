@@ -1,0 +1,285 @@
+//! The names of the skills. A root's are listed again when its folder has changed: to ask
+//! for the time of its last change takes less time than to read ten thousand entries.
+//! Not here: how a root is listed or searched.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use super::freshness::{Freshness, MAX_AGE, is_recent};
+use super::tree::TreeNames;
+use crate::guard::Folder;
+
+/// Most names that are kept. Guards against: a root of millions of folders.
+const MAX_KEPT: usize = 100_000;
+
+/// Seconds after a change of a folder in which a second one may get the same time.
+const SAME_TIME: u64 = 2;
+
+/// The names of a root's skills.
+#[derive(Debug, Clone)]
+pub(super) enum RootNames {
+    Listed(Arc<Vec<String>>),
+    Searched(Arc<TreeNames>),
+}
+
+impl RootNames {
+    fn is(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Listed(one), Self::Listed(other)) => Arc::ptr_eq(one, other),
+            (Self::Searched(one), Self::Searched(other)) => Arc::ptr_eq(one, other),
+            _ => false,
+        }
+    }
+
+    fn add_to(&self, names: &mut Vec<String>) {
+        match self {
+            Self::Listed(listed) => names.extend_from_slice(listed),
+            Self::Searched(tree) => names.extend(tree.names().map(str::to_owned)),
+        }
+    }
+}
+
+/// The names in a root's folder, as they were last listed.
+#[derive(Debug, Default)]
+pub(super) struct FolderNames(Mutex<Option<ListedNames>>);
+
+#[derive(Debug)]
+struct ListedNames {
+    names: Arc<Vec<String>>,
+    stamp: Stamp,
+    /// True if other names mean another stamp.
+    is_settled: bool,
+    start: Instant,
+    took: Duration,
+}
+
+/// The times of a folder's last change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Stamp {
+    modified: (i64, u32),
+    changed: (i64, u32),
+}
+
+impl Stamp {
+    fn of(folder: &Folder) -> Option<Self> {
+        let status = folder.status().ok()?;
+        Some(Self {
+            modified: status.modified,
+            changed: status.changed(),
+        })
+    }
+
+    /// Returns whether a change from `now` on leads to another stamp.
+    fn is_settled(self, now: SystemTime) -> bool {
+        let now = now.duration_since(UNIX_EPOCH);
+        let last = u64::try_from(self.modified.0.max(self.changed.0)).unwrap_or(u64::MAX);
+        now.is_ok_and(|now| last.saturating_add(SAME_TIME) < now.as_secs())
+    }
+}
+
+impl FolderNames {
+    /// Returns the sorted names in a folder at this time. `list` lists them, and says
+    /// whether they depend on the folder alone.
+    pub(super) fn get(
+        &self,
+        folder: &Folder,
+        now: SystemTime,
+        freshness: Freshness,
+        list: impl FnOnce() -> (Vec<String>, bool),
+    ) -> Arc<Vec<String>> {
+        // Before the listing: a change in between shows at the next one.
+        let stamp = Stamp::of(folder);
+        let start = Instant::now();
+        if let (Some(kept), Some(stamp)) = (&*lock(&self.0), stamp)
+            && kept.stamp == stamp
+            && let age = kept.start.elapsed()
+            && match kept.is_settled {
+                true => age < MAX_AGE,
+                false => freshness == Freshness::Recent && is_recent(age, kept.took),
+            }
+        {
+            return Arc::clone(&kept.names);
+        }
+        let is_settled = stamp.is_some_and(|stamp| stamp.is_settled(now));
+        let (mut names, of_folder) = list();
+        names.sort_unstable();
+        let names = Arc::new(names);
+        *lock(&self.0) = stamp
+            .filter(|_| names.len() <= MAX_KEPT)
+            .map(|stamp| ListedNames {
+                names: Arc::clone(&names),
+                stamp,
+                is_settled: is_settled && of_folder,
+                start,
+                took: start.elapsed(),
+            });
+        names
+    }
+}
+
+/// The names of all roots together, as they were last asked for.
+#[derive(Debug, Default)]
+pub(super) struct CatalogNames(Mutex<Option<MergedNames>>);
+
+#[derive(Debug)]
+struct MergedNames {
+    roots: Vec<RootNames>,
+    names: Arc<Vec<String>>,
+}
+
+impl CatalogNames {
+    /// Returns the names of roots together, sorted.
+    pub(super) fn merge(&self, roots: Vec<RootNames>) -> Arc<Vec<String>> {
+        if let [RootNames::Listed(names)] = roots.as_slice() {
+            return Arc::clone(names);
+        }
+        if let Some(merged) = &*lock(&self.0)
+            && merged
+                .roots
+                .iter()
+                .zip(&roots)
+                .all(|(one, other)| one.is(other))
+        {
+            return Arc::clone(&merged.names);
+        }
+        let mut names = Vec::new();
+        for root in &roots {
+            root.add_to(&mut names);
+        }
+        names.sort_unstable();
+        names.dedup();
+        let names = Arc::new(names);
+        *lock(&self.0) = (names.len() <= MAX_KEPT).then(|| MergedNames {
+            roots,
+            names: Arc::clone(&names),
+        });
+        names
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|broken| broken.into_inner())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+    use std::path::Path;
+
+    use super::*;
+    use crate::catalog::{Catalog, SkillsRoot};
+
+    fn root(place: &Path, depth: usize) -> Catalog {
+        let root = SkillsRoot {
+            follow_links: true,
+            depth,
+            ..SkillsRoot::new(place)
+        };
+        Catalog::open(&[root], None).unwrap()
+    }
+
+    #[test]
+    fn a_stamp_is_settled_once_no_change_can_have_it() {
+        let at = |seconds| UNIX_EPOCH + Duration::from_millis(seconds * 1000 + 900);
+        for (modified, changed) in [(100, 90), (90, 100)] {
+            let stamp = Stamp {
+                modified: (modified, 0),
+                changed: (changed, 0),
+            };
+            assert!(!stamp.is_settled(at(90)));
+            assert!(!stamp.is_settled(at(100 + SAME_TIME)));
+            assert!(stamp.is_settled(at(101 + SAME_TIME)));
+        }
+    }
+
+    #[test]
+    fn a_change_of_a_root_shows_in_the_next_names() {
+        let place = tempfile::tempdir().unwrap();
+        let other = tempfile::tempdir().unwrap();
+        let skill = |name: &str| {
+            fs::create_dir(place.path().join(name)).unwrap();
+            fs::write(place.path().join(name).join("SKILL.md"), "x").unwrap();
+        };
+        for depth in [1, 2] {
+            let catalog = root(place.path(), depth);
+            for number in 0..50 {
+                let name = format!("{depth}-{number:02}");
+                skill(&name);
+                assert_eq!(catalog.names().last(), Some(&name));
+                fs::rename(place.path().join(&name), other.path().join(&name)).unwrap();
+                assert_ne!(catalog.names().last(), Some(&name));
+            }
+        }
+    }
+
+    #[test]
+    fn lists_a_folder_again_if_it_has_changed_or_was_changing() {
+        let place = tempfile::tempdir().unwrap();
+        let (names, folder) = (FolderNames::default(), root(place.path(), 1));
+        let folder = &folder.roots[0].base.folder;
+        let listed = |now, freshness, of_folder| {
+            let mut listed = false;
+            names.get(folder, now, freshness, || {
+                listed = true;
+                (Vec::new(), of_folder)
+            });
+            listed
+        };
+        // The names took a second to list, and are so old.
+        let kept = |age: Duration| {
+            let mut kept = lock(&names.0);
+            let kept = kept.as_mut().unwrap();
+            (kept.start, kept.took) = (Instant::now().checked_sub(age).unwrap(), MAX_AGE);
+        };
+        let now = SystemTime::now();
+        let later = now + Duration::from_secs(3600);
+        assert!(listed(now, Freshness::Now, true));
+        kept(Duration::ZERO);
+        assert!(!listed(now, Freshness::Recent, true));
+        // It was made just now: another change may have the same time.
+        assert!(listed(now, Freshness::Now, true));
+        kept(Duration::ZERO);
+        fs::create_dir(place.path().join("tea")).unwrap();
+        assert!(listed(later, Freshness::Recent, true));
+        kept(MAX_AGE / 2);
+        assert!(!listed(later, Freshness::Now, true));
+        kept(MAX_AGE);
+        assert!(listed(later, Freshness::Recent, false));
+        kept(Duration::ZERO);
+        // What links lead to may change, and the folder does not.
+        assert!(!listed(later, Freshness::Recent, false));
+        assert!(listed(later, Freshness::Now, false));
+        kept(MAX_AGE);
+        assert!(listed(later, Freshness::Recent, false));
+    }
+
+    #[test]
+    fn a_link_that_leads_elsewhere_shows_in_the_next_names() {
+        let place = tempfile::tempdir().unwrap();
+        let target = tempfile::tempdir().unwrap();
+        symlink(target.path().join("tea"), place.path().join("tea")).unwrap();
+        let catalog = root(place.path(), 1);
+        std::thread::sleep(Duration::from_secs(SAME_TIME + 1));
+        assert!(catalog.names().is_empty());
+        fs::create_dir(target.path().join("tea")).unwrap();
+        assert_eq!(catalog.names(), ["tea"]);
+    }
+
+    #[test]
+    fn names_of_several_roots_are_sorted_and_come_once() {
+        let places = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+        for (place, names) in places.iter().zip([["c", "a"], ["b", "a"]]) {
+            for name in names {
+                fs::create_dir(place.path().join(name)).unwrap();
+            }
+        }
+        let roots = places.each_ref().map(|place| SkillsRoot::new(place.path()));
+        let catalog = Catalog::open(&roots, None).unwrap();
+        for _ in 0..2 {
+            assert_eq!(catalog.names(), ["a", "b", "c"]);
+        }
+        fs::remove_dir(places[1].path().join("b")).unwrap();
+        assert_eq!(catalog.names(), ["a", "c"]);
+    }
+}

@@ -1,0 +1,228 @@
+//! A configured root and its skills by name. Not here: the order of several roots,
+//! which is the catalog's.
+
+use std::borrow::Cow;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use rustix::fs::FileType;
+use rustix::io::Errno;
+
+use super::freshness::Freshness;
+use super::names::{FolderNames, RootNames};
+use super::root_folder::{RootFolder, skill_name_of};
+use super::tree::SkillTree;
+use super::{FolderError, Skill, SkillsRoot};
+use crate::entries::EntryCursor;
+
+impl SkillsRoot {
+    /// Creates a root whose skills are the folders in it. No symlink is one.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self {
+            path: path.into(),
+            follow_links: false,
+            depth: 1,
+            within: None,
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Root {
+    pub(super) base: RootFolder,
+    /// The path without symlinks, to find a caller's absolute path in it.
+    real: PathBuf,
+    /// The skills by name, if they may lie deeper than in the root itself.
+    tree: Option<SkillTree>,
+    /// The names of the skills in the root itself, if it has no tree.
+    listed: FolderNames,
+}
+
+impl Root {
+    pub(super) fn open(root: &SkillsRoot) -> io::Result<Self> {
+        let base = RootFolder::open(root)?;
+        Ok(Self {
+            tree: (base.depth > 1).then(|| SkillTree::of(&base)),
+            real: std::fs::canonicalize(&root.path)?,
+            listed: FolderNames::default(),
+            base,
+        })
+    }
+
+    /// Returns the skills by name, if the root looks deeper than into itself.
+    pub(super) fn tree(&self) -> Option<&SkillTree> {
+        self.tree.as_ref()
+    }
+
+    /// Returns the path in this root of the skill of a name. In a root without depth
+    /// it is the name, whether the skill exists or not.
+    pub(super) fn path_of<'n>(&self, name: &'n str) -> Option<SkillPath<'n>> {
+        match &self.tree {
+            None => Some(SkillPath::Name(name)),
+            Some(tree) => tree.names().path_of(name).map(SkillPath::Deep),
+        }
+    }
+
+    /// Opens a skill's folder by its name in the root.
+    pub(super) fn open_skill(&self, name: &str) -> Result<OwnedFd, Errno> {
+        self.base
+            .open_path(&self.path_of(name).ok_or(Errno::NOENT)?)
+    }
+
+    /// Returns whether the root has a skill of this name.
+    pub(super) fn has(&self, name: &str) -> bool {
+        // One that cannot be opened is there, and hides those of later roots.
+        let opened = self.open_skill(name).map_err(FolderError::from);
+        !matches!(opened, Err(FolderError::Unknown))
+    }
+
+    /// Returns the skill that an absolute path lies in, and the rest of the path in
+    /// it, if the path starts with this root's.
+    pub(super) fn skill_at<'p>(
+        &self,
+        path: &'p str,
+        sees: impl Fn(&str) -> bool,
+    ) -> Option<SkillPlace<'p>> {
+        let inside = self.inside(path)?;
+        let Some(tree) = &self.tree else {
+            let (name, rest) = inside.split_once('/').unwrap_or((inside, "."));
+            return Skill::is_name(name).then_some(SkillPlace {
+                name: Cow::Borrowed(name),
+                path: SkillPath::Name(name),
+                rest,
+            });
+        };
+        let names = tree.names();
+        let ends = inside.match_indices('/').map(|(end, _)| end);
+        ends.chain([inside.len()]).find_map(|end| {
+            let (name, path) = names
+                .name_of(&inside[..end])
+                .filter(|(name, _)| sees(name))?;
+            let rest = inside[end..].trim_start_matches('/');
+            Some(SkillPlace {
+                name: Cow::Owned(name),
+                path: SkillPath::Deep(path),
+                rest: if rest.is_empty() { "." } else { rest },
+            })
+        })
+    }
+
+    /// Returns the rest of an absolute path that starts with this root's path.
+    pub(super) fn inside<'a>(&self, path: &'a str) -> Option<&'a str> {
+        [&self.base.path, &self.real].into_iter().find_map(|root| {
+            let rest = path.strip_prefix(root.to_str()?.trim_end_matches('/'))?;
+            match rest {
+                "" => Some("."),
+                rest => rest.strip_prefix('/'),
+            }
+        })
+    }
+
+    /// Returns the names of the skills. Reads no skill.
+    pub(super) fn names(&self, freshness: Freshness) -> RootNames {
+        match &self.tree {
+            Some(tree) => RootNames::Searched(tree.names_as_of(&self.base, freshness)),
+            None => {
+                let list = || self.list();
+                let (folder, now) = (&self.base.folder, SystemTime::now());
+                RootNames::Listed(self.listed.get(folder, now, freshness, list))
+            }
+        }
+    }
+
+    /// Lists the names in the folder, in no order. Returns whether they depend on that
+    /// folder alone.
+    fn list(&self) -> (Vec<String>, bool) {
+        let entries = EntryCursor::of(self.base.folder.handle());
+        let entries = entries.into_iter().flatten().flatten();
+        let mut of_folder = true;
+        let names = entries.filter_map(|entry| {
+            let name = skill_name_of(&entry.name).ok().flatten()?;
+            let is_skill = match entry.kind {
+                FileType::Directory => true,
+                FileType::RegularFile => false,
+                // A symlink, or a file system that does not say.
+                _ => {
+                    of_folder &= !self.base.follow_links;
+                    self.has(&name)
+                }
+            };
+            is_skill.then_some(name)
+        });
+        (names.collect(), of_folder)
+    }
+}
+
+/// The path of a skill in its root.
+#[derive(Debug)]
+pub(super) enum SkillPath<'n> {
+    /// The skill's name.
+    Name(&'n str),
+    /// Several names with `/` between them.
+    Deep(Arc<str>),
+}
+
+impl std::ops::Deref for SkillPath<'_> {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        match self {
+            Self::Name(name) => name,
+            Self::Deep(path) => path,
+        }
+    }
+}
+
+/// A skill that an absolute path lies in.
+pub(super) struct SkillPlace<'p> {
+    /// The skill's name in its root.
+    pub(super) name: Cow<'p, str>,
+    /// The skill's path in its root.
+    pub(super) path: SkillPath<'p>,
+    /// The rest of the path, in the skill.
+    pub(super) rest: &'p str,
+}
+
+/// Removes doubled separators and `.` from an absolute path, but not `..`.
+pub(super) fn without_dots(path: &str) -> String {
+    let parts = path.split('/').filter(|part| !matches!(*part, "" | "."));
+    parts.flat_map(|part| ["/", part]).collect()
+}
+
+/// Returns the error of a root that cannot be opened.
+pub(super) fn cannot_open(what: &str, path: &Path) -> String {
+    format!("cannot open the {what} `{}`", path.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn the_names_depend_on_the_folder_alone_unless_a_link_may_be_a_skill() {
+        let place = tempfile::tempdir().unwrap();
+        fs::create_dir(place.path().join("a")).unwrap();
+        fs::write(place.path().join("file"), "x").unwrap();
+        let list = |follow_links| {
+            let root = SkillsRoot {
+                follow_links,
+                ..SkillsRoot::new(place.path())
+            };
+            let (mut names, of_folder) = Root::open(&root).unwrap().list();
+            names.sort();
+            (names.join(" "), of_folder)
+        };
+        for follow_links in [false, true] {
+            assert_eq!(list(follow_links), ("a".to_owned(), true));
+        }
+        symlink("a", place.path().join("b")).unwrap();
+        assert_eq!(list(false), ("a".to_owned(), true));
+        assert_eq!(list(true), ("a b".to_owned(), false));
+    }
+}

@@ -1,0 +1,246 @@
+//! The folder of a configured root: what may be a skill in it, and opening a skill by
+//! its path, step by step. Not here: names, which are `root.rs`'s and `tree.rs`'s.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+
+use cap_std::ambient_authority;
+use cap_std::fs::Dir;
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, StatxFlags};
+use rustix::io::Errno;
+
+use super::{Skill, SkillsRoot};
+use crate::entries::ListedEntry;
+use crate::guard::{Folder, HardLinks};
+
+/// The deepest that a root looks for skills. Guards against: a search of all folders
+/// of a machine.
+pub const MAX_DEPTH: usize = 8;
+
+#[derive(Debug)]
+pub(super) struct RootFolder {
+    pub(super) folder: Folder,
+    pub(super) follow_links: bool,
+    pub(super) depth: usize,
+    /// The configured path, for the operator.
+    pub(super) path: PathBuf,
+}
+
+impl RootFolder {
+    /// Opens the folder. The file system's ambient authority enters here.
+    pub(super) fn open(root: &SkillsRoot) -> io::Result<Self> {
+        let folder = Dir::open_ambient_dir(&root.path, ambient_authority())?;
+        let folder = Folder::new(folder.into_std_file().into(), HardLinks::Refused)?;
+        if let Some(within) = &root.within
+            && !folder.real_path().is_some_and(|it| it.starts_with(within))
+        {
+            return Err(io::Error::other(format!(
+                "it leads out of `{}`",
+                within.display()
+            )));
+        }
+        Ok(Self {
+            folder,
+            follow_links: root.follow_links,
+            depth: root.depth.clamp(1, MAX_DEPTH),
+            path: root.path.clone(),
+        })
+    }
+
+    /// Opens a skill's folder by its path in the root. It follows a symlink only as
+    /// the last step, and only if the root's configuration says so.
+    pub(super) fn open_path(&self, path: &str) -> Result<OwnedFd, Errno> {
+        self.at_parent(path, |parent, name| {
+            open_folder(parent, name, self.follow_links)
+        })
+    }
+
+    /// Returns whether a path in the root still leads to a folder that was opened by
+    /// it.
+    pub(super) fn leads_to(&self, path: &str, folder: &Folder) -> bool {
+        let is_unchanged = |parent: BorrowedFd<'_>, name: &str| {
+            Ok(folder.is_unchanged(parent, name, self.follow_links))
+        };
+        self.at_parent(path, is_unchanged) == Ok(true)
+    }
+
+    /// Looks up a path's last name in the folder before it, which no symlink leads to.
+    fn at_parent<T>(
+        &self,
+        path: &str,
+        look_up: impl FnOnce(BorrowedFd<'_>, &str) -> Result<T, Errno>,
+    ) -> Result<T, Errno> {
+        let root = self.folder.handle().as_fd();
+        let Some((above, name)) = path.rsplit_once('/') else {
+            return look_up(root, path);
+        };
+        let mut parent: Option<OwnedFd> = None;
+        for step in above.split('/') {
+            let from = parent.as_ref().map_or(root, |parent| parent.as_fd());
+            parent = Some(open_folder(from, step, false)?);
+        }
+        look_up(parent.as_ref().map_or(root, |parent| parent.as_fd()), name)
+    }
+
+    /// Returns the name of an entry that can be a skill, or the reason why an entry
+    /// that looks like a skill cannot be one. `folder` has the entry, and `above` is its
+    /// path in the root.
+    pub(super) fn name_of(
+        &self,
+        entry: &ListedEntry,
+        folder: &Dir,
+        above: &str,
+    ) -> Result<Option<String>, String> {
+        if entry.kind.is_file() {
+            return Ok(None);
+        }
+        let left_out = |why: &str| {
+            let path = self.path.join(above).join(&entry.name);
+            format!("skipped `{}`: {why}", path.display())
+        };
+        if !self.follow_links && entry.kind.is_symlink() {
+            if leads_to_a_file(folder, &entry.name) {
+                return Ok(None);
+            }
+            return Err(left_out(
+                "it is a symlink; `follow_root_links = true` on its folder follows it",
+            ));
+        }
+        skill_name_of(&entry.name).map_err(left_out)
+    }
+
+    pub(super) fn cannot_list(&self, above: &str, error: &io::Error) -> String {
+        format!("cannot list `{}`: {error}", self.path.join(above).display())
+    }
+}
+
+/// Returns whether a symlink leads to something that is no folder, and so no skill.
+fn leads_to_a_file(folder: &Dir, name: &OsStr) -> bool {
+    let found = rustix::fs::statx(folder, name, AtFlags::empty(), StatxFlags::TYPE);
+    found.is_ok_and(|found| {
+        FileType::from_raw_mode(u32::from(found.stx_mode)) != FileType::Directory
+    })
+}
+
+/// Opens a folder by its name.
+fn open_folder(parent: BorrowedFd<'_>, name: &str, follow: bool) -> Result<OwnedFd, Errno> {
+    let mut flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    if !follow {
+        flags |= OFlags::NOFOLLOW;
+    }
+    rustix::fs::openat(parent, name, flags, Mode::empty())
+}
+
+/// Returns a folder's name as the name of a skill. `None` for a hidden folder.
+pub(super) fn skill_name_of(name: &OsStr) -> Result<Option<String>, &'static str> {
+    let Some(name) = name.to_str() else {
+        return Err("its name is not UTF-8");
+    };
+    if name.starts_with('.') {
+        return Ok(None);
+    }
+    if !Skill::is_name(name) {
+        return Err("its name contains `..`, a backslash or a control character");
+    }
+    Ok(Some(name.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use rustix::fs::CWD;
+
+    use crate::catalog::{Catalog, SkillsRoot};
+
+    use super::*;
+
+    #[test]
+    fn opens_only_what_leads_into_folder_that_was_given() {
+        let place = tempfile::tempdir().unwrap();
+        let path = |name: &str| place.path().canonicalize().unwrap().join(name);
+        for name in ["here/skills/a", "here/other/b", "elsewhere/c"] {
+            fs::create_dir_all(path(name)).unwrap();
+        }
+        symlink("other", path("here/inside")).unwrap();
+        symlink("../elsewhere", path("here/outside")).unwrap();
+        for (name, within, is_opened) in [
+            ("here/skills", Some("here"), true),
+            ("here/inside", Some("here"), true),
+            ("here/outside", Some("here"), false),
+            ("elsewhere", Some("here"), false),
+            ("here/outside", None, true),
+        ] {
+            let root = SkillsRoot {
+                within: within.map(path),
+                ..SkillsRoot::new(path(name))
+            };
+            assert_eq!(RootFolder::open(&root).is_ok(), is_opened, "{name}");
+        }
+    }
+
+    #[test]
+    fn names_links_that_may_be_skills_and_no_files() {
+        let place = tempfile::tempdir().unwrap();
+        let path = |name: &str| place.path().join(name);
+        fs::create_dir(path("a")).unwrap();
+        fs::write(path("file"), "x").unwrap();
+        symlink("a", path("to-folder")).unwrap();
+        symlink("file", path("to-file")).unwrap();
+        symlink("nothing", path("to-nothing")).unwrap();
+        let names = |follow_links| {
+            let root = SkillsRoot {
+                follow_links,
+                ..SkillsRoot::new(place.path())
+            };
+            let catalog = Catalog::open(&[root], None).unwrap();
+            (catalog.names(), catalog.problems())
+        };
+        let (skills, mut problems) = names(false);
+        assert_eq!(skills, ["a"]);
+        problems.sort();
+        let skipped = ["to-folder", "to-nothing"].map(|name| {
+            format!(
+                "skipped `{}`: it is a symlink; `follow_root_links = true` on its folder follows it",
+                path(name).display()
+            )
+        });
+        assert_eq!(problems, skipped);
+        let (skills, problems) = names(true);
+        assert_eq!(skills, ["a", "to-folder"]);
+        assert!(problems.is_empty(), "{problems:?}");
+    }
+
+    #[test]
+    fn says_which_file_or_folder_cannot_be_read() {
+        let place = tempfile::tempdir().unwrap();
+        fs::create_dir(place.path().join("a")).unwrap();
+        let fifo = place.path().join("a/SKILL.md");
+        let mode = Mode::from_raw_mode(0o600);
+        rustix::fs::mknodat(CWD, fifo, FileType::Fifo, mode, 0).unwrap();
+        let catalog = Catalog::open(&[SkillsRoot::new(place.path())], None).unwrap();
+        let problems = catalog.read("a").unwrap().problems;
+        assert!(
+            problems[0].starts_with("cannot read `SKILL.md`: "),
+            "{problems:?}"
+        );
+        let none = place.path().join("none");
+        let why = |roots: &[SkillsRoot], home| Catalog::open(roots, home).unwrap_err().to_string();
+        assert_eq!(
+            why(&[SkillsRoot::new(&none)], None),
+            format!("cannot open the skills folder `{}`", none.display())
+        );
+        assert_eq!(
+            why(&[], Some(&none)),
+            format!("cannot open the home folder `{}`", none.display())
+        );
+        let error = io::Error::from(Errno::IO);
+        assert_eq!(
+            catalog.roots[0].base.cannot_list("a", &error),
+            format!("cannot list `{}/a`: {error}", place.path().display())
+        );
+    }
+}

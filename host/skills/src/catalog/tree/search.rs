@@ -1,0 +1,376 @@
+//! The search of a root's folders for skills, in steps of one directory entry, so that
+//! the caller may let other tasks run. It is bounded, and says where it stopped.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::AsFd as _;
+use std::vec;
+
+use cap_std::fs::Dir;
+
+use super::TreeNames;
+use crate::catalog::root_folder::RootFolder;
+use crate::entries::{EntryCursor, open_to_list};
+use crate::skill_md;
+
+/// Most folders that a search looks into. Guards against: a tree of a million folders,
+/// such as a home folder that was named by mistake.
+const MAX_FOLDERS: usize = 50_000;
+
+/// Most directory entries of a search. Guards against: a folder of millions of files.
+const MAX_ENTRIES: usize = 1_000_000;
+
+/// Most problems of a search that are described. Guards against: a line for each of
+/// 50,000 symlinks.
+const MAX_PROBLEMS: usize = 100;
+
+/// The bounds of a search.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::catalog) struct SearchBounds {
+    /// The deepest that a skill may lie. The folders of the root have depth 1.
+    pub(in crate::catalog) depth: usize,
+    /// Most folders to look into.
+    pub(in crate::catalog) folders: usize,
+    /// Most directory entries to read.
+    pub(in crate::catalog) entries: usize,
+    /// True if hidden folders are searched.
+    pub(in crate::catalog) hidden: bool,
+}
+
+impl SearchBounds {
+    pub(in crate::catalog) fn of(root: &RootFolder) -> Self {
+        Self {
+            depth: root.depth,
+            folders: MAX_FOLDERS,
+            entries: MAX_ENTRIES,
+            hidden: false,
+        }
+    }
+}
+
+/// A search of a root. Folders near the root come first, those of one depth in the
+/// order of their paths. A skill is not searched for others, and a symlink is followed
+/// only if it leads to a skill itself.
+pub(in crate::catalog) struct Search<'a> {
+    root: &'a RootFolder,
+    bounds: SearchBounds,
+    /// The folders to list: their paths and depths.
+    folders: VecDeque<(String, usize)>,
+    state: SearchState,
+    looked_into: usize,
+    entries: usize,
+    /// The paths of the skills so far.
+    pub(in crate::catalog) skills: Vec<String>,
+    pub(in crate::catalog) problems: Vec<String>,
+    more_problems: usize,
+}
+
+enum SearchState {
+    BetweenFolders,
+    Listing(ListedFolder, EntryCursor),
+    Looking(ListedFolder, vec::IntoIter<String>),
+    Ended,
+}
+
+/// A folder that is being searched.
+struct ListedFolder {
+    path: String,
+    depth: usize,
+    handle: Dir,
+    /// The names of the folders in it.
+    names: Vec<String>,
+}
+
+impl<'a> Search<'a> {
+    pub(in crate::catalog) fn new(root: &'a RootFolder, bounds: SearchBounds) -> Self {
+        Self {
+            root,
+            bounds,
+            folders: VecDeque::from([(String::new(), 0)]),
+            state: SearchState::BetweenFolders,
+            looked_into: 0,
+            entries: 0,
+            skills: Vec::new(),
+            problems: Vec::new(),
+            more_problems: 0,
+        }
+    }
+
+    /// Makes all steps.
+    pub(in crate::catalog) fn run(mut self) -> Self {
+        while self.step() {}
+        self
+    }
+
+    /// Returns the names of the skills that were found.
+    pub(super) fn into_names(mut self) -> TreeNames {
+        if self.more_problems > 0 {
+            let more = format!(
+                "skipped {} more folders in `{}`",
+                self.more_problems,
+                self.root.path.display()
+            );
+            self.problems.push(more);
+        }
+        TreeNames::new(self.root, self.skills, self.problems)
+    }
+
+    /// Makes one step. Returns false at the end.
+    pub(in crate::catalog) fn step(&mut self) -> bool {
+        match std::mem::replace(&mut self.state, SearchState::Ended) {
+            SearchState::BetweenFolders => {
+                let Some((path, depth)) = self.folders.pop_front() else {
+                    return false;
+                };
+                match self.open(path, depth) {
+                    Ok((folder, entries)) => self.state = SearchState::Listing(folder, entries),
+                    Err(problem) => {
+                        self.add_problem(problem);
+                        self.state = SearchState::BetweenFolders;
+                    }
+                }
+            }
+            SearchState::Listing(mut folder, mut entries) => match entries.next() {
+                Some(Ok(entry)) => {
+                    self.entries += 1;
+                    if self.entries > self.bounds.entries {
+                        return self.stop(&folder.path, self.bounds.entries, "files and folders");
+                    }
+                    if self.bounds.hidden {
+                        // A search for advice takes hidden folders too, and `.git` holds none.
+                        let name = entry.name.to_str().unwrap_or_default();
+                        let is_folder = entry.kind.is_dir();
+                        if is_folder && name.starts_with('.') && name != ".git" {
+                            folder.names.push(name.to_owned());
+                        }
+                    }
+                    match self.root.name_of(&entry, &folder.handle, &folder.path) {
+                        Ok(Some(name)) => folder.names.push(name),
+                        Ok(None) => {}
+                        Err(problem) => self.add_problem(problem),
+                    }
+                    self.state = SearchState::Listing(folder, entries);
+                }
+                end => {
+                    if let Some(Err(error)) = end {
+                        self.add_problem(self.root.cannot_list(&folder.path, &error));
+                    }
+                    let mut names = std::mem::take(&mut folder.names);
+                    names.sort_unstable();
+                    self.state = SearchState::Looking(folder, names.into_iter());
+                }
+            },
+            SearchState::Looking(folder, mut names) => match names.next() {
+                Some(name) => {
+                    if self.looked_into == self.bounds.folders {
+                        return self.stop(&folder.path, self.bounds.folders, "folders");
+                    }
+                    self.looked_into += 1;
+                    self.look_into(&folder, &name);
+                    if self.entries > self.bounds.entries {
+                        return self.stop(&folder.path, self.bounds.entries, "files and folders");
+                    }
+                    self.state = SearchState::Looking(folder, names);
+                }
+                None => self.state = SearchState::BetweenFolders,
+            },
+            SearchState::Ended => return false,
+        }
+        true
+    }
+
+    fn open(&self, path: String, depth: usize) -> Result<(ListedFolder, EntryCursor), String> {
+        let handle = match path.is_empty() {
+            true => self.root.folder.handle().try_clone(),
+            false => self
+                .root
+                .open_path(&path)
+                .map(|handle| Dir::from_std_file(handle.into()))
+                .map_err(io::Error::from),
+        };
+        let listed = handle.and_then(|handle| Ok((EntryCursor::of(&handle)?, handle)));
+        let (entries, handle) = listed.map_err(|error| self.root.cannot_list(&path, &error))?;
+        let folder = ListedFolder {
+            path,
+            depth,
+            handle,
+            names: Vec::new(),
+        };
+        Ok((folder, entries))
+    }
+
+    /// Looks whether a folder is a skill, or a folder to search.
+    fn look_into(&mut self, folder: &ListedFolder, name: &str) {
+        let path = match folder.path.is_empty() {
+            true => name.to_owned(),
+            false => format!("{}/{name}", folder.path),
+        };
+        let parent = folder.handle.as_fd();
+        if skill_md::is_at(parent, name) {
+            self.skills.push(path);
+            return;
+        }
+        // A symlink is followed no further than to a skill.
+        let Ok(handle) = open_to_list(parent, name) else {
+            return;
+        };
+        let handle = Dir::from_std_file(handle.into());
+        if skill_md::is_in(&handle, &mut self.entries, self.bounds.entries) {
+            self.skills.push(path);
+        } else if folder.depth + 1 < self.bounds.depth {
+            self.folders.push_back((path, folder.depth + 1));
+        }
+    }
+
+    /// Ends the search at a bound. Always returns false.
+    fn stop(&mut self, path: &str, most: usize, of: &str) -> bool {
+        let place = self.root.path.join(path);
+        self.folders.clear();
+        self.problems.push(format!(
+            "`{}` has more than {most} {of} down to depth {}, and skills from `{}` on are left \
+             out; a lower `depth` or a folder below it leaves out less",
+            self.root.path.display(),
+            self.bounds.depth,
+            place.display()
+        ));
+        false
+    }
+
+    fn add_problem(&mut self, problem: String) {
+        if self.problems.len() < MAX_PROBLEMS {
+            self.problems.push(problem);
+        } else {
+            self.more_problems += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+    use crate::catalog::SkillsRoot;
+
+    fn search(path: &Path, folders: usize) -> TreeNames {
+        search_entries(path, folders, MAX_ENTRIES)
+    }
+
+    fn search_entries(path: &Path, folders: usize, entries: usize) -> TreeNames {
+        let root = RootFolder::open(&SkillsRoot::new(path)).unwrap();
+        let bounds = SearchBounds {
+            depth: 3,
+            folders,
+            entries,
+            hidden: false,
+        };
+        Search::new(&root, bounds).run().into_names()
+    }
+
+    #[test]
+    fn stops_at_its_bound_and_says_where() {
+        let place = tempfile::tempdir().unwrap();
+        for author in ["a", "b", "c"] {
+            for number in 0..10 {
+                let skill = place.path().join(format!("{author}/{author}{number}"));
+                fs::create_dir_all(&skill).unwrap();
+                fs::write(skill.join("SKILL.md"), "x").unwrap();
+            }
+        }
+        for (folders, found) in [(33, 30), (32, 29), (15, 12), (3, 0), (2, 0)] {
+            let names = search(place.path(), folders);
+            assert_eq!(names.names().count(), found, "{folders}");
+            let problem = names.problems.join("; ");
+            let stopped = problem.contains(&format!("more than {folders} folders"));
+            assert_eq!(stopped, folders < 33, "{folders}: {problem}");
+        }
+        assert!(search(place.path(), 15).problems[0].contains("/b` on are left out"));
+    }
+
+    #[test]
+    fn stops_at_the_most_entries_and_says_so() {
+        let place = tempfile::tempdir().unwrap();
+        for skill in ["a", "b"] {
+            let skill = place.path().join(skill);
+            fs::create_dir(&skill).unwrap();
+            fs::write(skill.join("SKILL.md"), "x").unwrap();
+        }
+        for number in 0..8 {
+            fs::write(place.path().join(number.to_string()), "x").unwrap();
+        }
+        // The root has ten. The folders with a SKILL.md are not listed.
+        for (entries, found) in [(10, 2), (9, 0), (1, 0)] {
+            let names = search_entries(place.path(), 100, entries);
+            assert_eq!(names.names().count(), found, "{entries}");
+            let problem = names.problems.join("; ");
+            let stopped = problem.contains(&format!("more than {entries} files and folders"));
+            assert_eq!(stopped, found == 0, "{entries}: {problem}");
+        }
+    }
+
+    #[test]
+    fn describes_a_bounded_number_of_problems() {
+        let place = tempfile::tempdir().unwrap();
+        let link = |number: usize| {
+            let link = place.path().join(number.to_string());
+            std::os::unix::fs::symlink("/", link).unwrap();
+        };
+        (0..MAX_PROBLEMS).for_each(link);
+        assert_eq!(search(place.path(), 1000).problems.len(), MAX_PROBLEMS);
+        (MAX_PROBLEMS..MAX_PROBLEMS + 50).for_each(link);
+        let problems = search(place.path(), 1000).problems;
+        assert_eq!(problems.len(), MAX_PROBLEMS + 1);
+        assert!(
+            problems[MAX_PROBLEMS].starts_with("skipped 50 more "),
+            "{problems:?}"
+        );
+    }
+
+    #[test]
+    fn the_entries_of_all_folders_count_together() {
+        let place = tempfile::tempdir().unwrap();
+        for folder in ["a", "b", "c"] {
+            let folder = place.path().join(folder);
+            fs::create_dir(&folder).unwrap();
+            for number in 0..5 {
+                fs::write(folder.join(number.to_string()), "x").unwrap();
+            }
+        }
+        // Three folders, whose files are read twice: once to see that no skill lies
+        // there, and once to look for folders.
+        for (entries, stops) in [(33, false), (32, true), (18, true), (12, true)] {
+            let problem = search_entries(place.path(), 100, entries)
+                .problems
+                .join("; ");
+            let says = problem.contains(&format!("more than {entries} files and folders"));
+            assert_eq!(says, stops, "{entries}: {problem}");
+        }
+    }
+
+    #[test]
+    fn says_so_too_if_the_bound_is_met_in_the_lowest_folders() {
+        let place = tempfile::tempdir().unwrap();
+        for folder in ["a", "b"] {
+            let folder = place.path().join("x/y").join(folder);
+            fs::create_dir_all(&folder).unwrap();
+            for number in 0..5 {
+                fs::write(folder.join(number.to_string()), "x").unwrap();
+            }
+        }
+        let zoo = place.path().join("x/y/zoo");
+        fs::create_dir(&zoo).unwrap();
+        // A spelling that only a look at all names finds.
+        fs::write(zoo.join("Skill.mD"), "x").unwrap();
+        for (entries, found) in [(25, 1), (15, 0)] {
+            let names = search_entries(place.path(), 100, entries);
+            assert_eq!(names.names().count(), found, "{entries}");
+            assert_eq!(
+                names.problems.is_empty(),
+                found == 1,
+                "{:?}",
+                names.problems
+            );
+        }
+    }
+}

@@ -1,0 +1,473 @@
+//! Checking a skill by the Agent Skills specification.
+//!
+//! Lives here: the rules for the SKILL.md file, and the findings. `check/name.rs` has
+//! the rules for a name, `check/disputes.rs` says which of the two
+//! decides, `check/hidden.rs` has those for what a person does not see,
+//! `check/links.rs` and `check/code_paths.rs` find the files that a body refers to, and
+//! `check/folder.rs` looks for them in the skill's folder. Not here: reading the
+//! frontmatter, which `frontmatter` does.
+//!
+//! An error is what the specification or its reference validator (`skills-ref`) refuses.
+//! A warning is what they recommend against, or what misleads a reader. Where the two
+//! disagree, the message says which text decides.
+
+mod code_paths;
+mod disputes;
+mod folder;
+mod hidden;
+mod links;
+mod name;
+
+use crate::frontmatter::{self, Field, Frontmatter, Problem, ProblemKind, Reading, Split, quoted};
+
+use disputes::{BY_SPECIFICATION, BY_VALIDATOR};
+pub use folder::check_folder;
+pub(crate) use folder::check_open;
+pub use links::{Reference, references};
+
+/// Most characters of a `description`, from the specification.
+pub const MAX_DESCRIPTION_CHARS: usize = 1024;
+
+/// Most characters of `compatibility`, from the specification.
+pub const MAX_COMPATIBILITY_CHARS: usize = 500;
+
+/// The number of lines that a SKILL.md should stay under, from the specification: an
+/// agent loads the whole file into its context.
+pub const RECOMMENDED_LINES: usize = 500;
+
+/// The number of tokens that a body should stay under, from the specification.
+pub const RECOMMENDED_TOKENS: usize = 5000;
+
+/// Characters of a token, for an estimate: about right for English prose, too many for
+/// code and for most other scripts.
+const CHARS_PER_TOKEN: usize = 4;
+
+/// The severity of a finding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Severity {
+    /// Recommended against.
+    Warning,
+    /// Refused.
+    Error,
+}
+
+/// A fault of a skill.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// The severity.
+    pub severity: Severity,
+    /// The 1-based line of the SKILL.md, if the fault has one.
+    pub line: Option<u32>,
+    /// The rule's id, which does not change between releases.
+    pub rule: &'static str,
+    /// The fault and its fix.
+    pub message: String,
+}
+
+impl Finding {
+    fn error(rule: &'static str, line: Option<u32>, message: String) -> Self {
+        let severity = Severity::Error;
+        Self {
+            severity,
+            line,
+            rule,
+            message,
+        }
+    }
+
+    fn warning(rule: &'static str, line: Option<u32>, message: String) -> Self {
+        let severity = Severity::Warning;
+        Self {
+            severity,
+            line,
+            rule,
+            message,
+        }
+    }
+}
+
+/// Checks a skill: its folder's name, its documentation file's name, and that file's
+/// text. Returns the findings in the order of their lines. Those about the whole file
+/// come first.
+pub fn check(folder_name: &str, file_name: &str, text: &str) -> Vec<Finding> {
+    let reading = frontmatter::read(text);
+    let mut findings = Vec::new();
+    findings.extend(file_name_finding(file_name));
+    findings.extend(check_frontmatter(folder_name, &reading));
+    hidden::findings(&reading, &mut findings);
+    findings.extend(disputes::findings(text, &reading));
+    findings.extend(lines_finding(text));
+    findings.extend(body_finding(&reading.split));
+    findings.extend(links::findings(&reading.split));
+    findings.sort_by_key(|finding| finding.line);
+    findings
+}
+
+/// Checks only the frontmatter. This is much cheaper than a full check: a listing of many
+/// skills uses it.
+pub fn check_frontmatter(folder_name: &str, reading: &Reading<'_>) -> Vec<Finding> {
+    let mut findings: Vec<_> = reading.problems.iter().map(from_problem).collect();
+    if reading.split.yaml.is_none() {
+        // Unclosed frontmatter is already among the problems.
+        findings.extend((!reading.split.unclosed).then(no_frontmatter));
+        return findings;
+    }
+    let unread = |problem: &Problem| problem.kind == ProblemKind::TooLarge;
+    if reading.problems.iter().any(unread) {
+        return findings;
+    }
+    let frontmatter = &reading.frontmatter;
+    name::findings(folder_name, frontmatter.name.as_ref(), &mut findings);
+    findings.extend(description_finding(frontmatter.description.as_ref()));
+    findings.extend(compatibility_finding(frontmatter.compatibility.as_ref()));
+    findings.extend(tools_finding(frontmatter.allowed_tools.as_ref()));
+    findings.extend(unknown_findings(frontmatter));
+    findings
+}
+
+/// Returns the finding for a [`Reference`] whose file the caller did not find.
+pub fn missing_reference(line: u32, path: &str) -> Finding {
+    let message = format!(
+        "the body refers to {}, but the skill has no such file",
+        quoted(path)
+    );
+    Finding::warning("reference-missing", Some(line), message)
+}
+
+fn from_problem(problem: &Problem) -> Finding {
+    let (severity, rule) = match problem.kind {
+        ProblemKind::Unclosed => (Severity::Error, "frontmatter-unclosed"),
+        ProblemKind::TooLarge => (Severity::Error, "frontmatter-too-large"),
+        ProblemKind::NotYaml => (Severity::Error, "yaml-invalid"),
+        ProblemKind::DuplicateKey => (Severity::Error, "key-duplicate"),
+        ProblemKind::WrongType => (Severity::Error, "value-type"),
+        // The reference validator reads every scalar as text.
+        ProblemKind::NotText => (Severity::Warning, "value-not-text"),
+        // The specification wants one text; its validator does not check.
+        ProblemKind::ToolList => (Severity::Warning, "allowed-tools-list"),
+        // The validator refuses braces; the specification does not mention them.
+        ProblemKind::Braces => (Severity::Warning, "yaml-braces"),
+    };
+    let decides = disputes::decides(problem);
+    Finding {
+        severity,
+        line: Some(problem.line),
+        rule,
+        message: format!("{} {decides}", problem.message)
+            .trim_end()
+            .to_owned(),
+    }
+}
+
+fn no_frontmatter() -> Finding {
+    let message = "there is no frontmatter: the first line must be `---`, \
+                   with `name` and `description` below it";
+    Finding::error("frontmatter-required", Some(1), message.to_owned())
+}
+
+fn file_name_finding(file_name: &str) -> Option<Finding> {
+    let rule = "file-name";
+    let message = || {
+        format!(
+            "the file is named {}: `SKILL.md` is expected",
+            quoted(file_name)
+        )
+    };
+    match file_name {
+        "SKILL.md" => None,
+        // The reference validator also accepts this spelling.
+        "skill.md" => Some(Finding::warning(
+            rule,
+            None,
+            format!("{} {BY_SPECIFICATION}", message()),
+        )),
+        _ => Some(Finding::error(rule, None, message())),
+    }
+}
+
+fn description_finding(field: Option<&Field<String>>) -> Option<Finding> {
+    let rule = "description-required";
+    let Some(field) = field else {
+        let message = "`description` is missing: say what the skill does and when to use it";
+        return Some(Finding::error(rule, None, message.to_owned()));
+    };
+    if field.value.is_empty() {
+        let message = "`description` is empty: say what the skill does and when to use it";
+        return Some(Finding::error(rule, Some(field.line), message.to_owned()));
+    }
+    too_long(
+        "description",
+        field,
+        MAX_DESCRIPTION_CHARS,
+        "description-length",
+    )
+}
+
+fn compatibility_finding(field: Option<&Field<String>>) -> Option<Finding> {
+    let field = field?;
+    let rule = "compatibility-length";
+    if field.value.is_empty() {
+        let message = "`compatibility` is empty: name what the skill needs, or leave it out";
+        let message = format!("{message} {BY_SPECIFICATION}");
+        return Some(Finding::error(rule, Some(field.line), message));
+    }
+    too_long("compatibility", field, MAX_COMPATIBILITY_CHARS, rule)
+}
+
+fn too_long(key: &str, field: &Field<String>, most: usize, rule: &'static str) -> Option<Finding> {
+    let chars = field.value.chars().count();
+    (chars > most).then(|| {
+        let message = format!("`{key}` has {chars} characters: at most {most} are allowed");
+        Finding::error(rule, Some(field.line), message)
+    })
+}
+
+/// Returns a finding for commas between tools, a habit from before the specification. A
+/// comma inside parentheses belongs to the tool.
+fn tools_finding(field: Option<&Field<String>>) -> Option<Finding> {
+    let field = field?;
+    let mut depth: usize = 0;
+    let separates = |char| {
+        match char {
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        char == ',' && depth == 0
+    };
+    field.value.chars().any(separates).then(|| {
+        let message =
+            format!("`allowed-tools` has commas between the tools: use blanks {BY_SPECIFICATION}");
+        Finding::warning("allowed-tools-commas", Some(field.line), message)
+    })
+}
+
+fn unknown_findings(frontmatter: &Frontmatter) -> impl Iterator<Item = Finding> {
+    frontmatter.unknown.iter().map(|pair| {
+        let allowed = frontmatter::KEYS.map(|key| format!("`{key}`")).join(", ");
+        let message = format!(
+            "{} is not a key of the format, which has {allowed}: put it under `metadata` {BY_VALIDATOR}",
+            quoted(&pair.key)
+        );
+        Finding::error("key-unknown", Some(pair.line), message)
+    })
+}
+
+fn lines_finding(text: &str) -> Option<Finding> {
+    let lines = text.lines().count();
+    (lines >= RECOMMENDED_LINES).then(|| {
+        let message = format!(
+            "the file has {lines} lines: keep it below {RECOMMENDED_LINES}, and put details \
+             into other files"
+        );
+        Finding::warning("file-lines", None, message)
+    })
+}
+
+fn body_finding(split: &Split<'_>) -> Option<Finding> {
+    let line = Some(split.body_line);
+    if split.body.trim().is_empty() {
+        let message = "the body is empty: write the instructions after the frontmatter";
+        return Some(Finding::warning("body-empty", line, message.to_owned()));
+    }
+    let tokens = split.body.chars().count() / CHARS_PER_TOKEN;
+    (tokens >= RECOMMENDED_TOKENS).then(|| {
+        let message = format!(
+            "the body has about {tokens} tokens (an estimate: characters divided by \
+             {CHARS_PER_TOKEN}): keep it below {RECOMMENDED_TOKENS}"
+        );
+        Finding::warning("body-tokens", line, message)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns findings as text, one a line.
+    fn shown(findings: &[Finding]) -> String {
+        let shown = findings.iter().map(|finding| {
+            let severity = match finding.severity {
+                Severity::Error => "error",
+                Severity::Warning => "warning",
+            };
+            let line = finding.line.map_or("-".to_owned(), |line| line.to_string());
+            format!("{line} {severity} {}: {}\n", finding.rule, finding.message)
+        });
+        shown.collect()
+    }
+
+    #[test]
+    fn checks_a_skill() {
+        let good = "---\nname: a\ndescription: Adds.\n---\n# A\n";
+        let cases = [
+            ("good", "SKILL.md", good.to_owned(), ""),
+            (
+                "everything that is allowed",
+                "SKILL.md",
+                "---\nname: a\ndescription: Adds.\nlicense: MIT\ncompatibility: git\nmetadata:\n  \
+                 version: \"1\"\nallowed-tools: Read Bash(a, b)\n---\nSee [x](docs/x.md).\n"
+                    .to_owned(),
+                "",
+            ),
+            (
+                "file in lower case",
+                "skill.md",
+                good.to_owned(),
+                "- warning file-name: the file is named `skill.md`: `SKILL.md` is expected (by the specification; its reference validator accepts it)\n",
+            ),
+            (
+                "file in upper case",
+                "SKILL.MD",
+                good.to_owned(),
+                "- error file-name: the file is named `SKILL.MD`: `SKILL.md` is expected\n",
+            ),
+            (
+                "no frontmatter",
+                "SKILL.md",
+                "# A\n".to_owned(),
+                "1 error frontmatter-required: there is no frontmatter: the first line must be `---`, with `name` and `description` below it\n",
+            ),
+            (
+                "unclosed frontmatter",
+                "SKILL.md",
+                "---\nname: a\n".to_owned(),
+                "1 error frontmatter-unclosed: the frontmatter is not closed: a second line `---` is missing\n",
+            ),
+            (
+                "nothing in it",
+                "SKILL.md",
+                "---\n---\n".to_owned(),
+                "- error name-required: `name` is missing: `a`, the folder's name, is expected\n\
+                 - error description-required: `description` is missing: say what the skill does and when to use it\n\
+                 3 warning body-empty: the body is empty: write the instructions after the frontmatter\n",
+            ),
+            (
+                "empty values",
+                "SKILL.md",
+                "---\nname: \"\"\ndescription:\ncompatibility: ' '\nmetadata:\n---\nx".to_owned(),
+                "2 error name-required: `name` is empty: `a`, the folder's name, is expected\n\
+                 3 error description-required: `description` is empty: say what the skill does and when to use it\n\
+                 4 error compatibility-length: `compatibility` is empty: name what the skill needs, or leave it out (by the specification; its reference validator accepts it)\n",
+            ),
+            (
+                "too long",
+                "SKILL.md",
+                format!(
+                    "---\nname: a\ndescription: {}\ncompatibility: {}\n---\nx",
+                    "é".repeat(1025),
+                    "é".repeat(501)
+                ),
+                "3 error description-length: `description` has 1025 characters: at most 1024 are allowed\n\
+                 4 error compatibility-length: `compatibility` has 501 characters: at most 500 are allowed\n",
+            ),
+            (
+                "just short enough",
+                "SKILL.md",
+                format!(
+                    "---\nname: a\ndescription: {}\ncompatibility: {}\n---\nx",
+                    "é".repeat(1024),
+                    "é".repeat(500)
+                ),
+                "",
+            ),
+            (
+                "problems of reading, in the order of the lines",
+                "SKILL.md",
+                "---\nname: a\nallowed-tools: [Read]\nmetadata: {v: 1}\nversion: 1\nname: a\ndescription: b\n---\nx".to_owned(),
+                "3 warning allowed-tools-list: `allowed-tools` is a list: write one text, with blanks between the tools (by the specification; its reference validator accepts a list on several lines)\n\
+                 4 warning yaml-braces: `metadata` is in braces, which the reference validator refuses: put each key on its own line (by the reference validator; the specification does not say)\n\
+                 4 warning value-not-text: `metadata.v` is a number, `1`, not text: put it in quotes (by the specification; its reference validator accepts it)\n\
+                 5 error key-unknown: `version` is not a key of the format, which has `name`, `description`, `license`, `compatibility`, `metadata`, `allowed-tools`: put it under `metadata` (by the reference validator; the specification does not say)\n\
+                 6 error key-duplicate: `name` occurs twice: the one on line 2 counts (by the reference validator; the specification does not say)\n",
+            ),
+            (
+                "tools with commas",
+                "SKILL.md",
+                "---\nname: a\ndescription: b\nallowed-tools: Read, Grep\n---\nx".to_owned(),
+                "4 warning allowed-tools-commas: `allowed-tools` has commas between the tools: use blanks (by the specification; its reference validator accepts it)\n",
+            ),
+            (
+                "many lines",
+                "SKILL.md",
+                good.to_owned() + &"x\n".repeat(495),
+                "- warning file-lines: the file has 500 lines: keep it below 500, and put details into other files\n",
+            ),
+            ("not quite many lines", "SKILL.md", good.to_owned() + &"x\n".repeat(494), ""),
+            (
+                "many tokens",
+                "SKILL.md",
+                good.to_owned() + &"x".repeat(20_000),
+                "5 warning body-tokens: the body has about 5001 tokens (an estimate: characters divided by 4): keep it below 5000\n",
+            ),
+            (
+                "references deep and outside",
+                "SKILL.md",
+                good.to_owned() + "[a](b/c/d.md)\n[e](../f.md)\n",
+                "6 warning reference-depth: the body refers to `b/c/d.md`: files at most one folder deep are recommended\n\
+                 7 warning reference-outside: the body refers to `../f.md`, which is outside the skill's folder\n",
+            ),
+        ];
+        for (name, file_name, text, want) in cases {
+            assert_eq!(shown(&check("a", file_name, &text)), want, "{name}");
+        }
+    }
+
+    #[test]
+    fn unread_frontmatter_is_one_finding() {
+        let text = format!(
+            "---\nx: {}\n---\nx",
+            "y".repeat(frontmatter::MAX_FRONTMATTER_BYTES)
+        );
+        let findings = check("a", "SKILL.md", &text);
+        let rules: Vec<_> = findings.iter().map(|finding| finding.rule).collect();
+        assert_eq!(rules, ["frontmatter-too-large"]);
+    }
+
+    #[test]
+    fn hostile_texts_do_not_break_the_check() {
+        for text in frontmatter::hostile::texts(4_000) {
+            let last_line = 1 + text.bytes().filter(|&byte| byte == b'\n').count();
+            let in_file = |line: u32| (1..=last_line).contains(&(line as usize));
+            for finding in check("a", "SKILL.md", &text) {
+                assert!(finding.line.is_none_or(in_file), "{finding:?}: {text:?}");
+                assert!(finding.message.len() < 1000, "{finding:?}");
+                assert!(!finding.message.contains(char::is_control), "{finding:?}");
+            }
+            let split = frontmatter::split(&text);
+            for reference in references(split.body, split.body_line) {
+                assert!(in_file(reference.line), "{reference:?}: {text:?}");
+                assert!(!reference.path.is_empty(), "{reference:?}: {text:?}");
+                assert!(
+                    !reference.path.starts_with(['/', '\\']),
+                    "{reference:?}: {text:?}"
+                );
+            }
+        }
+    }
+
+    /// Bodies of one megabyte, each the worst of its kind. `frontmatter` has a similar
+    /// test.
+    #[test]
+    fn hostile_bodies_take_little_time() {
+        let runs: String = (1..150).map(|length| "`".repeat(length) + " ").collect();
+        let worst = "](¦](a ¦](<¦](<a>¦(¦)¦`¦` ¦\\¦[a]: ¦[a]:\n¦```\n¦~~~~¦%¦](%¦](a/¦](../¦\n¦a¦\
+        [a](b)\n¦[¦]:";
+        for piece in worst.split('¦').chain([&*runs]) {
+            for line in [16 * 1024 - 1, 1 << 20] {
+                let line = piece.repeat(line / piece.len()) + "\n";
+                let body = line.repeat((1 << 20) / line.len());
+                let start = frontmatter::hostile::processor_time();
+                check("a", "SKILL.md", &body);
+                let took = frontmatter::hostile::processor_time() - start;
+                assert!(took.as_secs() < 4, "{piece:?} took {took:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_missing_reference_is_a_warning() {
+        let want = "7 warning reference-missing: the body refers to `docs/a.md`, but the skill has no such file\n";
+        assert_eq!(shown(&[missing_reference(7, "docs/a.md")]), want);
+    }
+}

@@ -1,0 +1,80 @@
+//! Checking a skill in its folder: its SKILL.md, and whether the files exist that
+//! the body refers to. It reads everything through the folder's handle and the
+//! guard, because the skill may be a stranger's.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read as _};
+use std::path::Path;
+
+use cap_std::ambient_authority;
+use cap_std::fs::Dir;
+
+use super::code_paths::code_paths;
+use super::{Finding, check, missing_reference, references};
+use crate::frontmatter;
+use crate::guard::{Folder, HardLinks};
+use crate::skill_md;
+
+/// Most bytes of a SKILL.md that is checked. The tools' own limit is lower.
+const MAX_BYTES: u64 = 16 << 20;
+
+/// Checks the skill in a folder. Returns an error if the folder is unreadable.
+pub fn check_folder(path: &Path) -> io::Result<Vec<Finding>> {
+    let folder = Dir::open_ambient_dir(path, ambient_authority())?;
+    let folder = Folder::new(folder.into_std_file().into(), HardLinks::Allowed)?;
+    // The path may be `.`, which has a name too.
+    let real = std::fs::canonicalize(path)?;
+    let name = real.file_name().unwrap_or_default().to_string_lossy();
+    check_open(&name, &folder)
+}
+
+/// Checks the skill of this name in an open folder.
+pub(crate) fn check_open(name: &str, folder: &Folder) -> io::Result<Vec<Finding>> {
+    let (file_name, file) = match skill_md::open(folder) {
+        Ok(Some(found)) => found,
+        found => {
+            if let Some(fault) = skill_md::link_fault(folder) {
+                return Ok(vec![Finding::error("file-link", None, fault)]);
+            }
+            found?;
+            let message = "there is no `SKILL.md`".to_owned();
+            return Ok(vec![Finding::error("file-missing", None, message)]);
+        }
+    };
+    let mut bytes = Vec::new();
+    file.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MAX_BYTES {
+        let message = format!("`{file_name}` is larger than {MAX_BYTES} bytes");
+        return Ok(vec![Finding::error("file-size", None, message)]);
+    }
+    let text = match String::from_utf8(bytes) {
+        Ok(text) => text,
+        Err(error) => {
+            let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+            let line = valid.iter().filter(|byte| **byte == b'\n').count() + 1;
+            let message = format!("`{file_name}` is not valid UTF-8");
+            let line = u32::try_from(line).ok();
+            return Ok(vec![Finding::error("file-encoding", line, message)]);
+        }
+    };
+    let mut findings = check(name, &file_name, &text);
+    let split = frontmatter::split(&text);
+    let references = references(split.body, split.body_line);
+    let references = references.chain(code_paths(split.body, split.body_line));
+    let mut missing: BTreeMap<String, u32> = BTreeMap::new();
+    for reference in references {
+        if folder.lookup(Path::new(&*reference.path), true).is_err() {
+            let first = missing.entry(reference.path.into_owned());
+            first
+                .and_modify(|line| *line = reference.line.min(*line))
+                .or_insert(reference.line);
+        }
+    }
+    findings.extend(
+        missing
+            .iter()
+            .map(|(path, line)| missing_reference(*line, path)),
+    );
+    findings.sort_by_key(|finding| finding.line);
+    Ok(findings)
+}

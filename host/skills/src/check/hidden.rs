@@ -1,0 +1,193 @@
+//! Texts that a person reads in another way than a model or a search does: hidden
+//! characters, and descriptions that repeat a word.
+
+use std::collections::HashMap;
+
+use super::Finding;
+use crate::frontmatter::{Field, Reading, quoted};
+use crate::paragraph;
+use crate::text::line::is_hidden;
+
+/// Most times that a description may have one word. In 1,353 public skills the most is
+/// 12.
+const MAX_REPEATS: usize = 15;
+
+/// The fewest times of a word that a description may not consist of to a third.
+const FEW_REPEATS: usize = 6;
+
+/// Adds the findings for a name, and for a description or what stands for it.
+pub(super) fn findings(reading: &Reading<'_>, into: &mut Vec<Finding>) {
+    let frontmatter = &reading.frontmatter;
+    if let Some(name) = &frontmatter.name {
+        into.extend(hidden_finding("`name`", name));
+    }
+    let description = frontmatter.description.as_ref();
+    let description = description.filter(|field| !field.value.is_empty());
+    let (what, field) = match description {
+        Some(field) => ("`description`", field.clone()),
+        None => {
+            let Some(value) = paragraph::first(reading.split.body) else {
+                return;
+            };
+            let line = reading.split.body_line;
+            let what = "the text that stands for the missing description";
+            (what, Field { value, line })
+        }
+    };
+    into.extend(hidden_finding(what, &field));
+    into.extend(repeats_finding(what, &field));
+}
+
+fn hidden_finding(what: &str, field: &Field<String>) -> Option<Finding> {
+    let hidden = hidden(&field.value);
+    let first = hidden.first()?;
+    let count = match hidden.len() {
+        1 => "a hidden character".to_owned(),
+        many => format!("{many} hidden characters"),
+    };
+    let message = format!(
+        "{what} has {count}, U+{:04X} first: a person does not see what a model reads",
+        u32::from(*first)
+    );
+    Some(Finding::warning("text-hidden", Some(field.line), message))
+}
+
+/// Returns the hidden characters of a text. It omits those that writing needs: line
+/// breaks, the selector after an emoji, and the joiner between two letters of a script
+/// that joins them, or between two emoji.
+fn hidden(text: &str) -> Vec<char> {
+    let is_visible = |c: Option<char>| c.is_some_and(|c| !c.is_ascii() && !is_hidden(c));
+    let mut found = Vec::new();
+    let mut before = None;
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        let is_needed = match c {
+            '\n' | '\r' | '\t' => true,
+            // Between an emoji and its joiner there may be a selector.
+            '\u{fe0e}' | '\u{fe0f}' => {
+                is_visible(before) || before.is_some_and(|c| c.is_ascii_digit() || "#*".contains(c))
+            }
+            '\u{200c}' | '\u{200d}' => {
+                (is_visible(before) || before == Some('\u{fe0f}'))
+                    && is_visible(chars.peek().copied())
+            }
+            _ => false,
+        };
+        if is_hidden(c) && !is_needed {
+            found.push(c);
+        }
+        before = Some(c);
+    }
+    found
+}
+
+fn repeats_finding(what: &str, field: &Field<String>) -> Option<Finding> {
+    let text = field.value.to_lowercase();
+    let words = text.split(|c: char| !c.is_alphanumeric());
+    let mut counts: HashMap<&str, usize> = HashMap::new();
+    let mut all = 0;
+    for word in words.filter(|word| word.chars().nth(2).is_some()) {
+        *counts.entry(word).or_default() += 1;
+        all += 1;
+    }
+    // Of several, the same one in each run.
+    let (word, count) = counts
+        .into_iter()
+        .max_by_key(|(word, count)| (*count, std::cmp::Reverse(*word)))?;
+    let is_too_many = count > MAX_REPEATS || count >= FEW_REPEATS && count * 3 >= all;
+    is_too_many.then(|| {
+        let message = format!(
+            "{what} has {} {count} times in {all} words: at most {MAX_REPEATS} times, \
+             and less than a third of the words, are expected; repeating a word to be found \
+             first misleads a model",
+            quoted(word)
+        );
+        Finding::warning("description-repeats", Some(field.line), message)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frontmatter;
+
+    fn rules(name: &str, description: &str) -> Vec<&'static str> {
+        let mut reading = frontmatter::read("");
+        let field = |value: &str| {
+            Some(Field {
+                value: value.to_owned(),
+                line: 2,
+            })
+        };
+        reading.frontmatter.name = field(name);
+        reading.frontmatter.description = field(description);
+        let mut found = Vec::new();
+        findings(&reading, &mut found);
+        found.into_iter().map(|finding| finding.rule).collect()
+    }
+
+    #[test]
+    fn shows_hidden_characters_and_not_those_that_writing_needs() {
+        let hidden = ["text-hidden"];
+        for (description, expected) in [
+            ("Reads PDF\nfiles.\t数据 café", &[][..]),
+            ("Warns ⚠️ 👩\u{200d}💻 1️⃣ 🏳️\u{200d}🌈", &[]),
+            ("می\u{200c}خواهم क\u{94d}\u{200d}ष", &[]),
+            ("a\u{200b}b", &hidden),
+            ("a\u{200d}b", &hidden),
+            ("a\u{fe0f}", &hidden),
+            ("⚠\u{fe0f}\u{fe0f}", &hidden),
+            ("a\u{202e}b", &hidden),
+            ("a\u{e0041}\u{e0042}", &hidden),
+            ("a\u{ad}b\u{feff}", &hidden),
+            ("a\u{1b}[2J", &hidden),
+        ] {
+            assert_eq!(rules("a", description), expected, "{description:?}");
+        }
+        assert_eq!(rules("a\u{200b}", "x"), hidden);
+        let field = Field {
+            value: "a\u{e0041}\u{200b}".to_owned(),
+            line: 3,
+        };
+        let finding = hidden_finding("`description`", &field).unwrap();
+        let message = "`description` has 2 hidden characters, U+E0041 first";
+        assert!(finding.message.starts_with(message), "{}", finding.message);
+    }
+
+    #[test]
+    fn shows_them_in_the_text_that_stands_for_a_description() {
+        for (frontmatter, expected) in [
+            ("name: a\ndescription: Adds.", None),
+            ("name: a", Some(4)),
+            ("name: a\ndescription: \"\"", Some(5)),
+        ] {
+            let text = format!("---\n{frontmatter}\n---\n# A\n\nAdds\u{e0041} numbers.\n");
+            let reading = frontmatter::read(&text);
+            let mut found = Vec::new();
+            findings(&reading, &mut found);
+            let found = found.first().map(|finding| {
+                assert!(finding.message.contains("U+E0041"), "{}", finding.message);
+                finding.line.unwrap()
+            });
+            assert_eq!(found, expected, "{frontmatter}");
+        }
+    }
+
+    #[test]
+    fn shows_a_description_that_repeats_a_word() {
+        let prose: String = (0..60).map(|word| format!("w{word:02} ")).collect();
+        for (description, expected) in [
+            ("PDF ".repeat(5), &[][..]),
+            ("PDF pdf ".repeat(3), &["description-repeats"]),
+            (format!("{prose}{}", "pdf ".repeat(15)), &[]),
+            (
+                format!("{prose}{}", "pdf ".repeat(16)),
+                &["description-repeats"],
+            ),
+            ("a an to of ".repeat(50), &[]),
+            ("数据".repeat(100), &[]),
+        ] {
+            assert_eq!(rules("a", &description), expected, "{description}");
+        }
+    }
+}

@@ -1,0 +1,378 @@
+//! The files that a skill's body refers to: relative Markdown links, images, and link
+//! definitions.
+//!
+//! Not here: checking that a file exists, which needs the folder's handle. This is not a
+//! Markdown parser: it reads one line at a time, skips code, and rather misses a link
+//! than reports a false one.
+
+use std::borrow::Cow;
+
+use super::Finding;
+use crate::frontmatter::{Split, quoted};
+
+/// Most bytes of a line that is searched. Guards against: a line of megabytes, because
+/// matching its backticks takes more than linear time.
+pub(super) const MAX_LINE_BYTES: usize = 16 * 1024;
+
+/// Most references of one body. Guards against: a body of links, each of which costs the
+/// caller a look-up and the operator a line to read.
+pub(super) const MAX_REFERENCES: usize = 1000;
+
+/// A file of the skill that its body refers to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reference<'a> {
+    /// The 1-based line of the file.
+    pub line: u32,
+    /// The path, relative to the skill's folder, without a leading `./` and an anchor,
+    /// and with escapes such as `%20` resolved. No `..` in it leads out of the folder,
+    /// but a symlink still may.
+    pub path: Cow<'a, str>,
+}
+
+/// Finds the files of the skill that `body` refers to. `body_line` is the line of the
+/// file on which `body` starts: [`Split::body_line`].
+///
+/// It omits URLs, anchors, absolute paths and anything in code. It also omits paths that
+/// lead out of the folder, which [`super::check`] reports.
+pub fn references(body: &str, body_line: u32) -> impl Iterator<Item = Reference<'_>> {
+    relative_links(body, body_line).filter(|reference| depth(&reference.path).is_some())
+}
+
+/// Returns the findings about references that need no look at the files.
+pub(super) fn findings(split: &Split<'_>) -> impl Iterator<Item = Finding> {
+    relative_links(split.body, split.body_line).filter_map(|Reference { line, path }| {
+        let shown = quoted(&path);
+        let (rule, message) = match depth(&path) {
+            None => (
+                "reference-outside",
+                format!("the body refers to {shown}, which is outside the skill's folder"),
+            ),
+            Some(0..=1) => return None,
+            Some(_) => (
+                "reference-depth",
+                format!(
+                    "the body refers to {shown}: files at most one folder deep are recommended"
+                ),
+            ),
+        };
+        Some(Finding::warning(rule, Some(line), message))
+    })
+}
+
+/// Returns the number of folders that a path goes down. `None` if it leads out on the way.
+fn depth(path: &str) -> Option<usize> {
+    let (folders, _) = path
+        .trim_end_matches('/')
+        .rsplit_once('/')
+        .unwrap_or_default();
+    let mut depth: usize = 0;
+    for part in folders.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => depth = depth.checked_sub(1)?,
+            _ => depth += 1,
+        }
+    }
+    let last_is_up = path.trim_end_matches('/').rsplit('/').next() == Some("..");
+    if last_is_up && depth == 0 {
+        None
+    } else {
+        Some(depth)
+    }
+}
+
+fn relative_links(body: &str, body_line: u32) -> impl Iterator<Item = Reference<'_>> {
+    let mut fence = None;
+    let lines = body.lines().zip(body_line..);
+    let found = lines.flat_map(move |(text, line)| {
+        let in_code = step(&mut fence, text) || text.len() > MAX_LINE_BYTES;
+        let destinations = if in_code {
+            Vec::new()
+        } else {
+            destinations(text)
+        };
+        let paths = destinations.into_iter().filter_map(relative_path);
+        paths.map(move |path| Reference { line, path })
+    });
+    found.take(MAX_REFERENCES)
+}
+
+/// A run of backticks or tildes that opened a code block.
+#[derive(Clone, Copy)]
+pub(super) struct Fence {
+    mark: u8,
+    length: usize,
+}
+
+/// Moves past a line, and returns whether it is a fence or inside a code block.
+pub(super) fn step(open: &mut Option<Fence>, line: &str) -> bool {
+    let text = line.trim_start();
+    let mark = text.bytes().next().unwrap_or(b' ');
+    let info = text.trim_start_matches(char::from(mark));
+    let length = text.len() - info.len();
+    let is_fence = matches!(mark, b'`' | b'~') && length >= 3;
+    match *open {
+        Some(fence) => {
+            let closes = is_fence && mark == fence.mark && length >= fence.length;
+            if closes && info.trim().is_empty() {
+                *open = None;
+            }
+            true
+        }
+        // A backtick after the run makes it code within a line.
+        None if is_fence && !(mark == b'`' && info.contains('`')) => {
+            *open = Some(Fence { mark, length });
+            true
+        }
+        None => false,
+    }
+}
+
+/// Returns the destinations of a line's links, as they are written.
+fn destinations(line: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    found.extend(definition(line));
+    let bytes = line.as_bytes();
+    let mut at = 0;
+    while at < bytes.len() {
+        match bytes[at] {
+            b'\\' => at += 2,
+            b'`' => at = after_code(bytes, at),
+            b']' if bytes.get(at + 1) == Some(&b'(') => {
+                let (destination, end) = destination(line, at + 2);
+                found.extend(destination);
+                // Never back: a line of `](` would otherwise take quadratic time.
+                at = end;
+            }
+            _ => at += 1,
+        }
+    }
+    found
+}
+
+/// Returns the end of the code that starts with the backticks at `at`: after the closing
+/// run of the same length, or after the opening run if it is not closed.
+pub(super) fn after_code(bytes: &[u8], at: usize) -> usize {
+    let run = |at: usize| bytes[at..].iter().take_while(|&&byte| byte == b'`').count();
+    let length = run(at);
+    let mut next = at + length;
+    while next < bytes.len() {
+        match run(next) {
+            0 => next += 1,
+            other if other == length => return next + other,
+            other => next += other,
+        }
+    }
+    at + length
+}
+
+/// Returns the destination of a line `[label]: destination`.
+fn definition(line: &str) -> Option<&str> {
+    let (label, rest) = line.trim_start().strip_prefix('[')?.split_once("]:")?;
+    // A footnote is not a link.
+    if label.starts_with('^') || label.contains(']') {
+        return None;
+    }
+    let rest = rest.trim_start();
+    let bracketed = rest.strip_prefix('<').and_then(|rest| rest.split_once('>'));
+    bracketed
+        .map(|(destination, _)| destination)
+        .or_else(|| rest.split_whitespace().next())
+}
+
+/// Returns the destination that starts at `start`, after `](`, and its end.
+fn destination(line: &str, start: usize) -> (Option<&str>, usize) {
+    let rest = &line[start..];
+    if let Some(inner) = rest.strip_prefix('<') {
+        return match inner.split_once('>') {
+            Some((destination, _)) => (Some(destination), start + destination.len() + 2),
+            None => (None, line.len()),
+        };
+    }
+    let mut depth: usize = 0;
+    for (at, byte) in rest.bytes().enumerate() {
+        match byte {
+            b'(' => depth += 1,
+            b')' if depth == 0 => return (Some(&rest[..at]), start + at + 1),
+            b')' => depth -= 1,
+            // A title may follow: `[a](b.md "c")`.
+            b' ' | b'\t' => return (Some(&rest[..at]), start + at),
+            _ => {}
+        }
+    }
+    (None, line.len())
+}
+
+/// Returns a destination as a path in the skill's folder, if it is one. It resolves
+/// escapes first, because they can hide a scheme or a leading slash.
+fn relative_path(destination: &str) -> Option<Cow<'_, str>> {
+    let path = destination.split(['#', '?']).next().unwrap_or("");
+    let mut path = path.trim();
+    while let Some(rest) = path.strip_prefix("./") {
+        path = rest.trim_start_matches('/');
+    }
+    let path = decoded(path);
+    let is_file = !path.is_empty() && path != ".";
+    let is_absolute = path.starts_with(['/', '~']) || has_scheme(&path);
+    // The value of a template is unknown, and a backslash is a separator to some programs
+    // and a letter to others.
+    let is_odd = |char: char| char.is_control() || "{}$*<>\\".contains(char);
+    (is_file && !is_absolute && !path.contains(is_odd)).then_some(path)
+}
+
+/// Returns whether a destination starts like a URL, or like a Windows path with a drive.
+fn has_scheme(path: &str) -> bool {
+    path.split_once(':').is_some_and(|(scheme, _)| {
+        scheme.starts_with(|char: char| char.is_ascii_alphabetic())
+            && scheme
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || b"+.-".contains(&byte))
+    })
+}
+
+/// Resolves the percent escapes of a path. Returns the path unchanged if the result is not text.
+fn decoded(path: &str) -> Cow<'_, str> {
+    if !path.contains('%') {
+        return Cow::Borrowed(path);
+    }
+    let mut bytes = Vec::with_capacity(path.len());
+    let mut rest = path.as_bytes();
+    while let Some((&byte, after)) = rest.split_first() {
+        let escaped = (byte == b'%').then(|| hex_byte(after)).flatten();
+        bytes.push(escaped.unwrap_or(byte));
+        rest = if escaped.is_some() {
+            &after[2..]
+        } else {
+            after
+        };
+    }
+    String::from_utf8(bytes).map_or(Cow::Borrowed(path), Cow::Owned)
+}
+
+/// Returns the byte of two hexadecimal digits at the start.
+fn hex_byte(digits: &[u8]) -> Option<u8> {
+    let digit = |at: usize| char::from(*digits.get(at)?).to_digit(16);
+    u8::try_from(digit(0)? * 16 + digit(1)?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finds_relative_links() {
+        let cases = [
+            ("link", "see [x](docs/a.md).", &["docs/a.md"][..]),
+            ("two links", "[x](a.md) and [y](b.md)", &["a.md", "b.md"]),
+            ("link with a title", "[x](a.md \"title\")", &["a.md"]),
+            ("anchor behind the path", "[x](a.md#top)", &["a.md"]),
+            (
+                "leading dot",
+                "[x](./a.md) [y](././/b.md)",
+                &["a.md", "b.md"],
+            ),
+            ("image", "![x](img/a.png)", &["img/a.png"]),
+            ("image in a link", "[![x](a.png)](b.md)", &["a.png", "b.md"]),
+            ("angle brackets", "[x](<a b.md>)", &["a b.md"]),
+            ("escaped blank", "[x](a%20b.md)", &["a b.md"]),
+            (
+                "escapes that make no text",
+                "[x](a%ff%zz%2)",
+                &["a%ff%zz%2"],
+            ),
+            ("escaped non-ascii", "[x](%C3%A9.md)", &["é.md"]),
+            ("parentheses", "[x](a_(b).md)", &["a_(b).md"]),
+            ("folder", "[x](references/)", &["references/"]),
+            ("definition", "[x]: docs/a.md \"title\"", &["docs/a.md"]),
+            (
+                "definition in angle brackets",
+                "  [x]: <a b.md>",
+                &["a b.md"],
+            ),
+            ("up and back", "[x](docs/../a.md)", &["docs/../a.md"]),
+            ("url", "[x](https://a.b/c.md) [y](mailto:a@b)", &[]),
+            ("scheme in an image", "![x](data:image/png;base64,AA)", &[]),
+            ("anchor", "[x](#top)", &[]),
+            (
+                "absolute",
+                "[x](/etc/passwd) [y](\\\\a) [z](C:\\a) [~](~/a)",
+                &[],
+            ),
+            ("outside", "[x](../a.md) [y](a/../../b) [z](..)", &[]),
+            (
+                "escaped way out",
+                "[x](%2e%2e/a.md) [y](%2Fetc/passwd) [z](a%00)",
+                &[],
+            ),
+            ("template", "[x]({baseDir}/a.md) [y](<$DIR/a>)", &[]),
+            ("empty", "[x]() [y](<>) [z](.)", &[]),
+            (
+                "code in the line",
+                "`[x](a.md)` and ``[y](`b.md)`` [z](c.md)",
+                &["c.md"],
+            ),
+            ("lone backtick", "a ` b [x](c.md)", &["c.md"]),
+            ("escaped bracket", "[x\\](a.md)", &[]),
+            ("footnote", "[^1]: see a.md", &[]),
+            ("not closed", "[x](a.md", &[]),
+            ("no link", "[x] (a.md) x](", &[]),
+            ("code block", "```md\n[x](a.md)\n```\n[y](b.md)", &["b.md"]),
+            (
+                "longer fence",
+                "````\n```\n[x](a.md)\n````\n[y](b.md)",
+                &["b.md"],
+            ),
+            ("tildes", "~~~\n```\n[x](a.md)\n~~~\n[y](b.md)", &["b.md"]),
+            ("block that is not closed", "```\n[x](a.md)", &[]),
+            ("fence on one line", "``` x ``` [y](b.md)", &["b.md"]),
+            ("crlf", "[x](a.md)\r\n[y]: b.md\r\n", &["a.md", "b.md"]),
+        ];
+        for (name, body, want) in cases {
+            let got: Vec<_> = references(body, 1)
+                .map(|reference| reference.path)
+                .collect();
+            assert_eq!(got, want, "{name}");
+        }
+    }
+
+    #[test]
+    fn counts_lines_from_the_start_of_the_file() {
+        let body = "a\n[x](a.md)\n\n[y](b.md) [z](c.md)\n";
+        let lines: Vec<_> = references(body, 10)
+            .map(|reference| reference.line)
+            .collect();
+        assert_eq!(lines, [11, 13, 13]);
+    }
+
+    #[test]
+    fn depth_counts_folders_and_refuses_paths_that_lead_out() {
+        for (path, want) in [
+            ("a", Some(0)),
+            ("a/", Some(0)),
+            ("a/b", Some(1)),
+            ("a//b", Some(1)),
+            ("a/b/c", Some(2)),
+            ("a/../b", Some(0)),
+            ("a/..", Some(1)),
+            ("..", None),
+            ("../", None),
+            ("../a", None),
+            ("a/../../b/c", None),
+        ] {
+            assert_eq!(depth(path), want, "{path}");
+        }
+    }
+
+    #[test]
+    fn ignores_references_beyond_the_limit() {
+        let body = "[x](a.md)\n".repeat(MAX_REFERENCES + 1);
+        assert_eq!(references(&body, 1).count(), MAX_REFERENCES);
+    }
+
+    #[test]
+    fn does_not_search_long_lines() {
+        let line = "x".repeat(MAX_LINE_BYTES);
+        let body = format!("{line} [x](a.md)\n[y](b.md)");
+        assert_eq!(references(&body, 1).count(), 1);
+    }
+}

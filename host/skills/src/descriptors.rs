@@ -1,0 +1,133 @@
+//! The budget of file descriptors for all guests, so that the rest of the process
+//! has its own. Each call has a few reserved ones, whatever others hold. Calls take
+//! the others first come, first served.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use rustix::process::Resource;
+
+/// Most descriptors that are reserved for each call: a tool that reads a file has
+/// one or two open at a time.
+const RESERVED: usize = 8;
+
+/// The descriptors of all calls.
+#[derive(Debug)]
+pub struct DescriptorBudget {
+    /// The number that is reserved for each call.
+    reserved: usize,
+    /// The number that is left for any call.
+    left: AtomicUsize,
+}
+
+/// The descriptors of one call.
+#[derive(Debug)]
+pub struct DescriptorShare {
+    budget: Arc<DescriptorBudget>,
+    held: AtomicUsize,
+}
+
+/// One descriptor of a call. Dropping it gives the descriptor back.
+#[derive(Debug)]
+pub struct DescriptorPermit {
+    share: Arc<DescriptorShare>,
+    is_reserved: bool,
+}
+
+/// Returns the number of descriptors that the process may have.
+pub(crate) fn process_limit() -> usize {
+    let limit = rustix::process::getrlimit(Resource::Nofile).current;
+    limit.map_or(usize::MAX, |limit| {
+        usize::try_from(limit).unwrap_or(usize::MAX)
+    })
+}
+
+impl DescriptorBudget {
+    /// Gives half of the process's descriptors to this number of calls.
+    pub fn of_process(calls: u32) -> Self {
+        Self::new(process_limit() / 2, calls as usize)
+    }
+
+    fn new(all: usize, calls: usize) -> Self {
+        let reserved = (all / 2 / calls.max(1)).clamp(1, RESERVED);
+        Self {
+            reserved,
+            left: AtomicUsize::new(all.saturating_sub(reserved.saturating_mul(calls))),
+        }
+    }
+}
+
+impl DescriptorShare {
+    /// Makes the share of a call, which holds nothing yet.
+    pub fn new(budget: Arc<DescriptorBudget>) -> Arc<Self> {
+        Arc::new(Self {
+            budget,
+            held: AtomicUsize::new(0),
+        })
+    }
+
+    /// Takes a descriptor, if there is one for this call.
+    pub fn take(self: &Arc<Self>) -> Option<DescriptorPermit> {
+        let order = Ordering::Relaxed;
+        let is_reserved = self.held.fetch_add(1, order) < self.budget.reserved;
+        let one_less = |left: usize| left.checked_sub(1);
+        if !is_reserved
+            && self
+                .budget
+                .left
+                .fetch_update(order, order, one_less)
+                .is_err()
+        {
+            self.held.fetch_sub(1, order);
+            return None;
+        }
+        Some(DescriptorPermit {
+            share: Arc::clone(self),
+            is_reserved,
+        })
+    }
+}
+
+impl Drop for DescriptorPermit {
+    fn drop(&mut self) {
+        self.share.held.fetch_sub(1, Ordering::Relaxed);
+        if !self.is_reserved {
+            self.share.budget.left.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn take(share: &Arc<DescriptorShare>, wanted: usize) -> Vec<DescriptorPermit> {
+        (0..wanted).map_while(|_| share.take()).collect()
+    }
+
+    #[test]
+    fn a_greedy_call_leaves_others_their_reserved_descriptors() {
+        // 4 calls have 5 each, and 20 are left for any call.
+        let budget = Arc::new(DescriptorBudget::new(40, 4));
+        let (greedy, other) = (
+            DescriptorShare::new(Arc::clone(&budget)),
+            DescriptorShare::new(budget),
+        );
+        let all = take(&greedy, 1000);
+        assert_eq!(all.len(), 5 + 20);
+        let few = take(&other, 1000);
+        assert_eq!(few.len(), 5);
+        drop(all);
+        assert_eq!(take(&other, 1000).len(), 20);
+        drop(few);
+        assert_eq!(take(&greedy, 1000).len(), 5 + 20, "all came back");
+    }
+
+    #[test]
+    fn each_call_has_a_descriptor_even_if_the_process_has_few() {
+        for (all, calls, reserved) in [(0, 64, 1), (512, 64, 4), (500_000, 64, 8), (512, 1, 8)] {
+            let share = DescriptorShare::new(Arc::new(DescriptorBudget::new(all, calls)));
+            assert!(take(&share, 1000).len() >= reserved, "{all} {calls}");
+        }
+    }
+}

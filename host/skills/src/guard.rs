@@ -1,0 +1,413 @@
+//! The guard: it looks at a path before it opens it, and opens only what a skill may
+//! hold. Opening a FIFO would block, opening a device may have an effect, and another
+//! mount or a hard link may hold somebody else's file.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use anyhow::Context as _;
+use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt as _};
+use rustix::fs::{
+    AtFlags, FileType, Mode, OFlags, PROC_SUPER_MAGIC, ResolveFlags, Stat, Statx, StatxFlags,
+};
+use rustix::io::Errno;
+use rustix::path::DecInt;
+
+use crate::delegate;
+
+/// A folder, and the rules for everything below it.
+#[derive(Debug, Clone)]
+pub struct Folder {
+    folder: Arc<Dir>,
+    identity: FileIdentity,
+    hard_links: HardLinks,
+}
+
+/// The rule for files with several hard links. One link may lie outside the folder,
+/// and its maker need not have the right to read the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum HardLinks {
+    /// They are not opened.
+    #[default]
+    Refused,
+    /// They are opened like any other.
+    Allowed,
+}
+
+impl From<bool> for HardLinks {
+    fn from(allowed: bool) -> Self {
+        if allowed {
+            Self::Allowed
+        } else {
+            Self::Refused
+        }
+    }
+}
+
+/// The file or folder at a path.
+#[derive(Debug)]
+pub enum PathTarget {
+    /// A regular file.
+    File(UnopenedFile),
+    /// A folder, open.
+    Folder(Folder),
+}
+
+/// A regular file that is not open for reading yet.
+#[derive(Debug)]
+pub struct UnopenedFile {
+    handle: OwnedFd,
+    /// Its size in bytes at the look-up.
+    pub size: u64,
+}
+
+/// The identity of a file or folder. It includes the time of the last change,
+/// because a file system may reuse the inode number of a deleted file.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct FileIdentity {
+    mount: Mount,
+    inode: u64,
+    changed: (i64, u32),
+}
+
+/// The mount that holds a file. The id distinguishes bind mounts of one device, and
+/// is the same for all files of an overlay, whose devices differ. A kernel before 5.8
+/// has no id.
+#[derive(Debug, Clone, Copy)]
+struct Mount {
+    device: (u32, u32),
+    id: Option<u64>,
+}
+
+impl PartialEq for Mount {
+    fn eq(&self, other: &Self) -> bool {
+        match (self.id, other.id) {
+            (Some(one), Some(other)) => one == other,
+            _ => self.device == other.device,
+        }
+    }
+}
+
+impl Folder {
+    /// Makes a folder of its handle. Mounts below it are not part of it.
+    pub fn new(handle: OwnedFd, hard_links: HardLinks) -> Result<Self, Errno> {
+        let identity = status_of(handle.as_fd())?.identity;
+        Ok(Self {
+            folder: Arc::new(Dir::from_std_file(handle.into())),
+            identity,
+            hard_links,
+        })
+    }
+
+    /// Returns the same folder with another rule for hard links.
+    pub(crate) fn with(&self, hard_links: HardLinks) -> Self {
+        Self {
+            hard_links,
+            ..self.clone()
+        }
+    }
+
+    /// Returns whether a name in another folder still leads to this one, and this one
+    /// has not changed since it was opened.
+    pub(crate) fn is_unchanged(&self, parent: BorrowedFd<'_>, name: &str, follow: bool) -> bool {
+        let flags = match follow {
+            true => AtFlags::empty(),
+            false => AtFlags::SYMLINK_NOFOLLOW,
+        };
+        rustix::fs::statx(parent, name, flags, STATX_FIELDS)
+            .is_ok_and(|found| FileStatus::from(found).identity == self.identity)
+    }
+
+    /// Returns whether the same mount holds both.
+    pub(crate) fn shares_mount(&self, other: &Self) -> bool {
+        self.identity.mount == other.identity.mount
+    }
+
+    /// Returns the folder's handle, for listing.
+    pub fn handle(&self) -> &Dir {
+        &self.folder
+    }
+
+    /// Returns an `O_PATH` handle to a path. cap-std resolves the path in this folder:
+    /// a step or symlink that leads outside is `EPERM`. A file on another mount is
+    /// `EXDEV`.
+    fn handle_at(&self, path: &Path, follow: bool) -> io::Result<(OwnedFd, FileStatus)> {
+        let handle = match last_name(path) {
+            Some((before, name)) if !follow => {
+                let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+                let open =
+                    |folder: BorrowedFd<'_>| rustix::fs::openat(folder, name, flags, Mode::empty());
+                match before.is_empty() {
+                    true => open(self.folder.as_fd())?,
+                    false => open(self.resolve(Path::new(before))?.as_fd())?,
+                }
+            }
+            _ => self.resolve(path)?,
+        };
+        let status = status_of(handle.as_fd())?;
+        match status.identity.mount == self.identity.mount {
+            true => Ok((handle, status)),
+            false => Err(Errno::XDEV.into()),
+        }
+    }
+
+    fn resolve(&self, path: &Path) -> io::Result<OwnedFd> {
+        let mut options = OpenOptions::new();
+        let flags = OFlags::PATH.bits().cast_signed();
+        options.read(true).custom_flags(flags);
+        let handle = self.folder.open_with(path, &options)?;
+        Ok(handle.into_std().into())
+    }
+
+    /// Looks up the file or folder at a path, so that it can be opened. Besides the
+    /// errors of [`Self::handle_at`] there are `ENOTSUP` for anything but a file or
+    /// folder, `ELOOP` for a symlink that is not followed, and `EMLINK` for a file
+    /// with several hard links.
+    pub fn lookup(&self, path: &Path, follow: bool) -> io::Result<PathTarget> {
+        let (handle, status) = self.handle_at(path, follow)?;
+        match status.kind {
+            FileType::Directory => Ok(PathTarget::Folder(Self {
+                folder: Arc::new(Dir::from_std_file(handle.into())),
+                identity: status.identity,
+                hard_links: self.hard_links,
+            })),
+            FileType::RegularFile if status.links > 1 && self.hard_links == HardLinks::Refused => {
+                Err(Errno::MLINK.into())
+            }
+            FileType::RegularFile => Ok(PathTarget::File(UnopenedFile {
+                handle,
+                size: status.size,
+            })),
+            FileType::Symlink => Err(Errno::LOOP.into()),
+            _ => Err(Errno::NOTSUP.into()),
+        }
+    }
+
+    /// Returns the status of a path's target, of any kind.
+    pub fn status_at(&self, path: &Path, follow: bool) -> io::Result<FileStatus> {
+        Ok(self.handle_at(path, follow)?.1)
+    }
+
+    /// Returns the present status of this folder.
+    pub fn status(&self) -> io::Result<FileStatus> {
+        Ok(status_of(self.folder.as_fd())?)
+    }
+
+    /// Returns the target of a symlink, for a guest. An absolute target is refused: it
+    /// is a path of the host.
+    pub fn read_link(&self, path: &Path) -> io::Result<PathBuf> {
+        let target = self.link_target(path)?;
+        match target.has_root() {
+            true => Err(Errno::PERM.into()),
+            false => Ok(target),
+        }
+    }
+
+    /// Returns the target of a symlink, for the host alone.
+    pub(crate) fn link_target(&self, path: &Path) -> io::Result<PathBuf> {
+        let (link, status) = self.handle_at(path, false)?;
+        if status.kind != FileType::Symlink {
+            return Err(Errno::INVAL.into());
+        }
+        let target = rustix::fs::readlinkat(&link, "", Vec::new())?;
+        Ok(PathBuf::from(OsString::from_vec(target.into_bytes())))
+    }
+
+    /// Returns the path of this folder at this moment, without symlinks.
+    pub(crate) fn real_path(&self) -> Option<PathBuf> {
+        host_path(self.folder.as_fd())
+    }
+
+    /// Returns the path of an open file inside this folder, without symlinks. `None` if
+    /// it was moved away or replaced meanwhile.
+    pub fn path_of(&self, file: &File) -> Option<PathBuf> {
+        let (folder, open) = (host_path(self.folder.as_fd())?, host_path(file.as_fd())?);
+        let path = open.strip_prefix(folder).ok()?.to_owned();
+        let (open, named) = (
+            FileStatus::of(file).ok()?,
+            self.status_at(&path, false).ok()?,
+        );
+        open.is_same_file(&named).then_some(path)
+    }
+
+    /// Opens a regular file for reading.
+    pub fn open_file(&self, path: &Path) -> io::Result<File> {
+        match self.lookup(path, true)? {
+            PathTarget::File(file) => file.open(),
+            PathTarget::Folder(_) => Err(Errno::ISDIR.into()),
+        }
+    }
+}
+
+/// Splits a path before its last name. `None` if it ends in a slash or in dots: it
+/// then names a folder.
+fn last_name(path: &Path) -> Option<(&OsStr, &OsStr)> {
+    let path = path.as_os_str().as_bytes();
+    let start = path.iter().rposition(|byte| *byte == b'/');
+    let (before, name) = path.split_at(start.map_or(0, |slash| slash + 1));
+    match name {
+        b"" | b"." | b".." => None,
+        name => Some((OsStr::from_bytes(before), OsStr::from_bytes(name))),
+    }
+}
+
+/// Returns the folder of this process's descriptors. Guards against: another file
+/// system, or another mount, in its place.
+fn descriptors() -> io::Result<BorrowedFd<'static>> {
+    static DESCRIPTORS: OnceLock<OwnedFd> = OnceLock::new();
+    if let Some(folder) = DESCRIPTORS.get() {
+        return Ok(folder.as_fd());
+    }
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let proc = rustix::fs::openat(rustix::fs::CWD, "/proc", flags, Mode::empty())?;
+    let within = ResolveFlags::BENEATH | ResolveFlags::NO_XDEV;
+    let folder = match rustix::fs::openat2(&proc, "self/fd", flags, Mode::empty(), within) {
+        // A kernel before 5.6, or a filter of system calls. This lists all processes.
+        Err(Errno::NOSYS | Errno::PERM) => return Ok(rustix_linux_procfs::proc_self_fd()?),
+        opened => opened?,
+    };
+    if rustix::fs::fstatfs(&folder)?.f_type != PROC_SUPER_MAGIC {
+        return Err(io::ErrorKind::Unsupported.into());
+    }
+    Ok(DESCRIPTORS.get_or_init(|| folder).as_fd())
+}
+
+/// Returns the path of an open file on the host.
+fn host_path(file: BorrowedFd<'_>) -> Option<PathBuf> {
+    let path =
+        rustix::fs::readlinkat(descriptors().ok()?, DecInt::from_fd(file), Vec::new()).ok()?;
+    Some(PathBuf::from(OsString::from_vec(path.into_bytes())))
+}
+
+impl UnopenedFile {
+    /// Opens the file for reading, by its descriptor: by its path, somebody could put
+    /// another file in its place.
+    pub fn open(self) -> io::Result<File> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
+        let name = DecInt::from_fd(self.handle.as_fd());
+        let opened = rustix::fs::openat(descriptors()?, name, flags, Mode::empty());
+        let opened = delegate::opened_or_asked(opened, || Ok(self.handle))?;
+        Ok(File::from(opened))
+    }
+}
+
+/// The status of a file or folder, of any kind.
+pub struct FileStatus {
+    /// Its type.
+    pub kind: FileType,
+    /// The number of its hard links.
+    pub links: u64,
+    /// Its size in bytes.
+    pub size: u64,
+    /// Seconds and nanoseconds, as in [`FileStatus::changed`].
+    pub accessed: (i64, u32),
+    /// Seconds and nanoseconds, as in [`FileStatus::changed`].
+    pub modified: (i64, u32),
+    identity: FileIdentity,
+}
+
+impl FileStatus {
+    /// Returns the status of an open file.
+    pub fn of(file: &File) -> io::Result<Self> {
+        Ok(status_of(file.as_fd())?)
+    }
+
+    /// Returns the time of the last change, including changes of the status.
+    pub fn changed(&self) -> (i64, u32) {
+        self.identity.changed
+    }
+
+    /// Returns whether both are the same file, even if it has changed.
+    pub fn is_same_file(&self, other: &Self) -> bool {
+        let (one, other) = (&self.identity, &other.identity);
+        one.mount == other.mount && one.inode == other.inode
+    }
+
+    /// Returns the file's unique id on this machine. No guest may learn it.
+    pub fn unique_id(&self) -> ((u32, u32), u64) {
+        (self.identity.mount.device, self.identity.inode)
+    }
+}
+
+/// The fields that the kernel is asked for.
+const STATX_FIELDS: StatxFlags = StatxFlags::TYPE
+    .union(StatxFlags::NLINK)
+    .union(StatxFlags::SIZE)
+    .union(StatxFlags::INO)
+    .union(StatxFlags::ATIME)
+    .union(StatxFlags::MTIME)
+    .union(StatxFlags::CTIME)
+    .union(StatxFlags::MNT_ID);
+
+impl From<Statx> for FileStatus {
+    fn from(found: Statx) -> Self {
+        Self {
+            kind: FileType::from_raw_mode(u32::from(found.stx_mode)),
+            links: u64::from(found.stx_nlink),
+            size: found.stx_size,
+            accessed: (found.stx_atime.tv_sec, found.stx_atime.tv_nsec),
+            modified: (found.stx_mtime.tv_sec, found.stx_mtime.tv_nsec),
+            identity: FileIdentity {
+                mount: Mount {
+                    device: (found.stx_dev_major, found.stx_dev_minor),
+                    id: StatxFlags::from_bits_retain(found.stx_mask)
+                        .contains(StatxFlags::MNT_ID)
+                        .then_some(found.stx_mnt_id),
+                },
+                inode: found.stx_ino,
+                changed: (found.stx_ctime.tv_sec, found.stx_ctime.tv_nsec),
+            },
+        }
+    }
+}
+
+impl From<Stat> for FileStatus {
+    fn from(found: Stat) -> Self {
+        Self {
+            kind: FileType::from_raw_mode(found.st_mode),
+            links: found.st_nlink,
+            size: found.st_size.cast_unsigned(),
+            accessed: (found.st_atime, nanoseconds(found.st_atime_nsec)),
+            modified: (found.st_mtime, nanoseconds(found.st_mtime_nsec)),
+            identity: FileIdentity {
+                mount: Mount {
+                    device: (
+                        rustix::fs::major(found.st_dev),
+                        rustix::fs::minor(found.st_dev),
+                    ),
+                    id: None,
+                },
+                inode: found.st_ino,
+                changed: (found.st_ctime, nanoseconds(found.st_ctime_nsec)),
+            },
+        }
+    }
+}
+
+fn status_of(handle: BorrowedFd<'_>) -> Result<FileStatus, Errno> {
+    match rustix::fs::statx(handle, "", AtFlags::EMPTY_PATH, STATX_FIELDS) {
+        Ok(found) => Ok(found.into()),
+        // Some sandboxes do not allow `statx`.
+        Err(Errno::NOSYS | Errno::PERM) => Ok(rustix::fs::fstat(handle)?.into()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Converts the nanoseconds of a time: their type in `fstat` differs between targets.
+fn nanoseconds(of: impl TryInto<u32>) -> u32 {
+    of.try_into().unwrap_or_default()
+}
+
+/// Checks that `/proc` is mounted: [`UnopenedFile::open`] needs it.
+pub fn check_machine() -> anyhow::Result<()> {
+    descriptors().context("`/proc` is not mounted; skillhost needs it to open files safely")?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,43 @@
+//! Skills: folders that are found, read and checked. Also here: files that an operator
+//! names, users that are trusted, and text for people. Nothing here knows tools.
+//!
+//! This crate belongs to [skillhost](https://crates.io/crates/skillhost), which shows what of
+//! it an embedder uses. The rest may change at any time.
+
+#[cfg(not(target_os = "linux"))]
+compile_error!("skillhost runs on Linux: its guard opens files through /proc and O_PATH");
+
+// The layers, lowest first: a module uses those above it in this list, and no
+// other. `cargo xtask layers` checks it.
+
+pub mod text;
+
+pub mod delegate;
+
+pub mod own_user;
+
+pub mod named_file;
+
+pub mod trust;
+
+pub mod paragraph;
+
+pub mod frontmatter;
+
+pub mod descriptors;
+
+pub mod guard;
+
+pub mod entries;
+
+pub mod skill_md;
+
+pub mod neighbours;
+
+pub mod check;
+
+pub mod catalog;
+
+pub mod search;
+
+pub mod prompt;

@@ -1,0 +1,397 @@
+//! The neighbours of a wrong path: paths like it, the entries of a folder, and the
+//! place that a path leads to if it leaves the folder. It reads names and links
+//! through the folder's handle and the guard, and no file.
+//!
+//! Not here: what a call may know of, and the words for a model.
+
+use std::collections::VecDeque;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use crate::entries::EntryCursor;
+use crate::guard::{Folder, PathTarget};
+
+/// Names that a search looks through. Guards against: a failure that takes much
+/// longer because the folder is large.
+const MOST_NAMES: usize = 2_000;
+/// Folders in folders that a search opens. Guards against: a chain of folders.
+const MOST_DEPTH: usize = 8;
+/// The time after which a search opens no further folder. Guards against: a file
+/// system that is slow.
+const MOST_TIME: Duration = Duration::from_millis(10);
+/// Bytes of a path that is compared. Guards against: a path from a caller that takes
+/// long to compare, because the time is quadratic.
+const LONGEST: usize = 512;
+/// Links that a path may lead through, as many as in Linux. Guards against: a link
+/// to itself.
+const MOST_LINKS: usize = 40;
+/// The entries of a folder that are named. Guards against: a failure of many tokens.
+const MOST_ENTRIES: usize = 12;
+/// The number of paths that a search offers.
+const OFFERED: usize = 3;
+/// The least likeness of a path that a search offers, from 0 to 1.
+const ALIKE: f64 = 0.85;
+
+/// The first entries of a folder, sorted. The names of folders end in a slash.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Entries {
+    /// The names.
+    pub names: Vec<String>,
+    /// The number of further names, whatever they lead to.
+    pub more: usize,
+}
+
+/// The place that a path leads to, if it leaves the folder.
+#[derive(Debug, PartialEq, Eq)]
+pub enum WayOut {
+    /// A path in the folder that holds this one.
+    Beside(String),
+    /// An absolute path.
+    Absolute(String),
+}
+
+/// Returns the entries of a folder in this one, if the path leads to one. It names
+/// only those that the guard lets through.
+pub fn entries(folder: &Folder, path: &str) -> Option<Entries> {
+    let opened = open(folder, path)?;
+    let mut names: Vec<String> = names_of(&opened, MOST_NAMES)
+        .map(|(name, _)| name)
+        .collect();
+    names.sort();
+    let (mut named, mut looked_at) = (Vec::new(), 0);
+    while named.len() < MOST_ENTRIES
+        && let Some(name) = names.get(looked_at)
+    {
+        looked_at += 1;
+        named.extend(readable(&opened, name));
+    }
+    Some(Entries {
+        more: names.len() - looked_at,
+        names: named,
+    })
+}
+
+/// Returns the paths in a folder that are most like this one, best first. It offers
+/// only those that the guard lets through.
+pub fn nearest(folder: &Folder, wanted: &str) -> Vec<String> {
+    let wanted = plain(wanted).to_lowercase();
+    if wanted.is_empty() || wanted.len() > LONGEST {
+        return Vec::new();
+    }
+    let mut like: Vec<(f64, String)> = paths(folder)
+        .into_iter()
+        .map(|path| (likeness(&wanted, &path.to_lowercase()), path))
+        .filter(|(likeness, _)| *likeness >= ALIKE)
+        .collect();
+    like.sort_by(|one, other| other.0.total_cmp(&one.0).then(one.1.cmp(&other.1)));
+    let like = like.iter().filter_map(|(_, path)| readable(folder, path));
+    like.take(OFFERED).collect()
+}
+
+/// Returns the place that a path leads to if it leaves the folder: itself, or by a
+/// link on the way. It goes by the text of links.
+pub fn way_out(folder: &Folder, path: &str) -> Option<WayOut> {
+    let mut rest: VecDeque<String> = VecDeque::new();
+    let mut at: Vec<String> = Vec::new();
+    let mut target = path.to_owned();
+    for _ in 0..=MOST_LINKS {
+        if target.len() > LONGEST {
+            return None;
+        }
+        if target.starts_with('/') {
+            let rest: Vec<String> = std::iter::once(target).chain(rest).collect();
+            return Some(WayOut::Absolute(rest.join("/")));
+        }
+        for part in target.rsplit('/') {
+            rest.push_front(part.to_owned());
+        }
+        target = loop {
+            let part = rest.pop_front()?;
+            match part.as_str() {
+                "" | "." => {}
+                ".." => {
+                    if at.pop().is_none() {
+                        let rest: Vec<String> = rest.into();
+                        return Some(WayOut::Beside(rest.join("/")));
+                    }
+                }
+                _ => {
+                    at.push(part);
+                    if let Ok(target) = folder.link_target(Path::new(&at.join("/"))) {
+                        at.pop();
+                        break target.into_os_string().into_string().ok()?;
+                    }
+                }
+            }
+        };
+    }
+    None
+}
+
+/// Returns a path's names with `/` between them, as far as they can be names: it
+/// reads a backslash as a separator and leaves out dots, and the scheme of a URI.
+pub fn plain(path: &str) -> String {
+    let path = path.split_once("://").map_or(path, |(_, rest)| rest);
+    let path: String = path.chars().filter(|c| !c.is_control()).collect();
+    let names = path.split(['/', '\\']).map(str::trim);
+    let names: Vec<&str> = names
+        .filter(|name| !matches!(*name, "" | "." | ".."))
+        .collect();
+    names.join("/")
+}
+
+/// Returns a path as it can be named, a folder with a slash behind it, if the guard
+/// lets it through.
+fn readable(folder: &Folder, path: &str) -> Option<String> {
+    match folder.lookup(Path::new(path), true).ok()? {
+        PathTarget::File(_) => Some(path.to_owned()),
+        PathTarget::Folder(_) => Some(format!("{path}/")),
+    }
+}
+
+fn open(folder: &Folder, path: &str) -> Option<Folder> {
+    match folder.lookup(Path::new(path), true).ok()? {
+        PathTarget::Folder(opened) => Some(opened),
+        PathTarget::File(_) => None,
+    }
+}
+
+/// Returns the names in a folder that a call can give, and whether each is known to
+/// be a folder. A link is not.
+fn names_of(folder: &Folder, most: usize) -> impl Iterator<Item = (String, bool)> {
+    let entries = EntryCursor::of(folder.handle())
+        .into_iter()
+        .flatten()
+        .flatten();
+    entries.take(most).filter_map(|entry| {
+        let name = entry.name.into_string().ok()?;
+        let can_be_named = !name.contains(|c: char| c == '\\' || c.is_control());
+        let is_folder = entry.kind.is_dir();
+        can_be_named.then_some((name, is_folder))
+    })
+}
+
+/// Returns the paths in a folder, level by level, up to the bounds. It opens no
+/// hidden folder.
+pub fn paths(folder: &Folder) -> Vec<String> {
+    let start = Instant::now();
+    let mut found: Vec<String> = Vec::new();
+    let mut level = vec![String::new()];
+    for _ in 0..MOST_DEPTH {
+        let mut next = Vec::new();
+        for above in std::mem::take(&mut level) {
+            if found.len() >= MOST_NAMES || start.elapsed() > MOST_TIME {
+                return found;
+            }
+            let opened = match above.as_str() {
+                "" => Some(folder.clone()),
+                above => open(folder, above),
+            };
+            let Some(opened) = opened else { continue };
+            let mut names: Vec<_> = names_of(&opened, MOST_NAMES - found.len()).collect();
+            names.sort();
+            for (name, is_folder) in names {
+                let is_hidden = name.starts_with('.');
+                let path = match above.as_str() {
+                    "" => name,
+                    above => format!("{above}/{name}"),
+                };
+                if is_folder && !is_hidden {
+                    next.push(path.clone());
+                }
+                found.push(path);
+            }
+        }
+        level = next;
+    }
+    found
+}
+
+/// Returns how like two paths in lower case are, from 0 to 1. The name counts for
+/// more than the folders.
+fn likeness(wanted: &str, path: &str) -> f64 {
+    let ends_with = |long: &str, short: &str| {
+        let before = long.strip_suffix(short);
+        before.is_some_and(|before| before.is_empty() || before.ends_with('/'))
+    };
+    let (wanted_name, path_name) = (name_of(wanted), name_of(path));
+    let (wanted_stem, path_stem) = (stem_of(wanted_name), stem_of(path_name));
+    let holds = |long: &str, short: &str| short.len() > 2 && long.contains(short);
+    // Paths in one folder come before those in others.
+    let same_folder = wanted.strip_suffix(wanted_name) == path.strip_suffix(path_name);
+    let nearer = if same_folder { 0.02 } else { 0.0 };
+    if wanted == path {
+        1.0
+    } else if ends_with(wanted, path) {
+        0.99
+    } else if ends_with(path, wanted) {
+        0.98
+    } else if wanted_name == path_name {
+        0.97
+    } else if wanted_stem == path_stem {
+        0.94 + nearer
+    } else if holds(path_stem, wanted_stem) || holds(wanted_stem, path_stem) {
+        0.88 + nearer
+    } else {
+        strsim::jaro_winkler(wanted_stem, path_stem).min(0.9) + nearer
+    }
+}
+
+fn name_of(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or_default()
+}
+
+fn stem_of(name: &str) -> &str {
+    match name.rsplit_once('.') {
+        Some((stem, _)) if !stem.is_empty() => stem,
+        _ => name,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use cap_std::ambient_authority;
+    use cap_std::fs::Dir;
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::guard::HardLinks;
+
+    fn skill(files: &[&str], links: &[(&str, &str)]) -> (TempDir, Folder) {
+        let root = tempfile::tempdir().unwrap();
+        for file in files {
+            let path = root.path().join(file);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, "x").unwrap();
+        }
+        for (link, target) in links {
+            symlink(target, root.path().join(link)).unwrap();
+        }
+        let folder = Dir::open_ambient_dir(root.path(), ambient_authority()).unwrap();
+        let folder = Folder::new(folder.into_std_file().into(), HardLinks::Refused).unwrap();
+        (root, folder)
+    }
+
+    #[test]
+    fn finds_the_path_that_was_meant() {
+        let files = [
+            "SKILL.md",
+            "docs/api_reference.md",
+            "docs/setup.md",
+            "scripts/convert.py",
+            "scripts/lib/images.py",
+            "assets/logo.svg",
+        ];
+        let (_root, folder) = skill(&files, &[]);
+        for (wanted, meant) in [
+            ("docs/API_Reference.md", "docs/api_reference.md"),
+            ("docs/api-reference.md", "docs/api_reference.md"),
+            ("docs/api_referense.md", "docs/api_reference.md"),
+            ("docs/api.md", "docs/api_reference.md"),
+            ("api_reference.md", "docs/api_reference.md"),
+            ("weather/docs/setup.md", "docs/setup.md"),
+            ("docs\\setup.md", "docs/setup.md"),
+            ("skill://weather/docs/setup.md", "docs/setup.md"),
+            ("/docs/setup.md", "docs/setup.md"),
+            ("docs/setup.md\n", "docs/setup.md"),
+            ("docs/setup.txt", "docs/setup.md"),
+            ("references/setup.md", "docs/setup.md"),
+            ("convert.sh", "scripts/convert.py"),
+            ("script/convert.py", "scripts/convert.py"),
+            ("scripts/images.py", "scripts/lib/images.py"),
+            ("asset", "assets/"),
+            ("skill.md", "SKILL.md"),
+        ] {
+            let found = nearest(&folder, wanted);
+            assert_eq!(found.first().map(String::as_str), Some(meant), "{wanted}");
+        }
+        for wanted in ["", "zzz", "unrelated/thing.rs", &"a/".repeat(10_000)] {
+            assert!(nearest(&folder, wanted).is_empty(), "{wanted:.20}");
+        }
+    }
+
+    #[test]
+    fn names_no_entry_that_the_guard_refuses() {
+        let (root, folder) = skill(
+            &["a.md", "b.md", "dir/c.md", "one.md"],
+            &[("b2.md", "/etc/passwd"), ("d.md", "../x"), ("e.md", "a.md")],
+        );
+        std::fs::hard_link(root.path().join("one.md"), root.path().join("one2.md")).unwrap();
+        let found = entries(&folder, ".").unwrap();
+        assert_eq!(found.names, ["a.md", "b.md", "dir/", "e.md"]);
+        assert_eq!(nearest(&folder, "b3.md").first().unwrap(), "b.md");
+        for wanted in ["one.txt", "d.txt"] {
+            let found = nearest(&folder, wanted);
+            assert!(
+                !found
+                    .iter()
+                    .any(|path| path.starts_with("one") || path == "d.md"),
+                "{found:?}"
+            );
+        }
+        assert_eq!(entries(&folder, "a.md"), None);
+        assert_eq!(entries(&folder, "d.md"), None);
+    }
+
+    #[test]
+    fn says_where_a_path_leaves_the_folder() {
+        let (_root, folder) = skill(
+            &["a.md", "docs/b.md"],
+            &[
+                ("docs/out", "../../weather/docs"),
+                ("hop", "docs/out/api.md"),
+                ("inside", "docs/b.md"),
+                ("absolute", "/skills/weather"),
+                ("loop", "loop"),
+            ],
+        );
+        let beside = |path: &str| Some(WayOut::Beside(path.to_owned()));
+        for (path, way) in [
+            ("a.md", None),
+            ("docs/../a.md", None),
+            ("inside", None),
+            ("loop", None),
+            ("none/at/all", None),
+            ("../weather/SKILL.md", beside("weather/SKILL.md")),
+            ("docs/../../x", beside("x")),
+            ("../../y", beside("../y")),
+            ("docs/out/api.md", beside("weather/docs/api.md")),
+            ("hop", beside("weather/docs/api.md")),
+            (
+                "absolute/a.md",
+                Some(WayOut::Absolute("/skills/weather/a.md".to_owned())),
+            ),
+            ("/etc", Some(WayOut::Absolute("/etc".to_owned()))),
+        ] {
+            assert_eq!(way_out(&folder, path), way, "{path}");
+        }
+    }
+
+    #[test]
+    fn looks_through_a_bounded_number_of_names() {
+        let (root, folder) = skill(&[], &[]);
+        let many = root.path().join("many");
+        std::fs::create_dir(&many).unwrap();
+        for index in 0..MOST_NAMES + 500 {
+            std::fs::write(many.join(format!("{index}.md")), "").unwrap();
+        }
+        assert_eq!(paths(&folder).len(), MOST_NAMES);
+        let found = entries(&folder, "many").unwrap();
+        assert_eq!(
+            (found.names.len(), found.more),
+            (MOST_ENTRIES, MOST_NAMES - MOST_ENTRIES)
+        );
+    }
+
+    #[test]
+    fn looks_into_no_hidden_folder() {
+        let hidden = [".git/objects/setup.md", "docs/.cache/setup.md"];
+        let (_root, folder) = skill(&[&hidden[..], &["docs/setup.md"]].concat(), &[]);
+        assert_eq!(nearest(&folder, "setup.txt"), ["docs/setup.md"]);
+        let mut paths = paths(&folder);
+        paths.sort();
+        assert_eq!(paths, [".git", "docs", "docs/.cache", "docs/setup.md"]);
+    }
+}

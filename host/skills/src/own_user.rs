@@ -1,0 +1,48 @@
+//! The user of this process, and the overflow user, which stands for all users that a user
+//! namespace does not map.
+
+use std::sync::LazyLock;
+
+/// Returns whether a user id is that of this process. It is not if it may be anybody's: in
+/// a user namespace every unmapped user has the id of the overflow user.
+pub fn is_own_user(user: u32) -> bool {
+    /// Read once: a confined process cannot read it.
+    static IS_SHARED: LazyLock<bool> = LazyLock::new(|| {
+        let own = rustix::process::geteuid().as_raw();
+        let map = || std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+        own == overflow_user() && !maps_all_users(&map())
+    });
+    let is_shared = *IS_SHARED;
+    user == rustix::process::geteuid().as_raw() && !is_shared
+}
+
+/// Returns whether a user namespace has all users of the machine under their own numbers:
+/// the first namespace does.
+fn maps_all_users(map: &str) -> bool {
+    map.split_whitespace().eq(["0", "0", "4294967295"])
+}
+
+/// Returns the number that stands for every user outside the user namespace.
+pub fn overflow_user() -> u32 {
+    let number = std::fs::read_to_string("/proc/sys/kernel/overflowuid");
+    let number = number.ok().and_then(|text| text.trim().parse().ok());
+    number.unwrap_or(65_534)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn first_namespace_has_all_users() {
+        for (map, expected) in [
+            ("         0          0 4294967295\n", true),
+            ("     65534          0          1\n", false),
+            ("         0     100000      65536\n", false),
+            ("0 0 1\n1 1 4294967294\n", false),
+            ("", false),
+        ] {
+            assert_eq!(maps_all_users(map), expected, "{map}");
+        }
+    }
+}

@@ -1,0 +1,387 @@
+//! The section of a system prompt that lists the skills for a model, within a budget
+//! of tokens. Lives here: the wording, the count of tokens, and what is shortened and
+//! left out in a large catalog. Not here: the search for what was left out.
+
+use std::fmt::Write as _;
+
+use crate::catalog::{Catalog, Skill};
+
+/// Most characters of a description in a prompt, as in the Agent Skills specification.
+/// Guards against: a skill that fills the model's context.
+const MAX_DESCRIPTION: usize = 1024;
+
+/// Fewest characters that a description is cut to: enough to tell skills apart. A
+/// section that has no room for them leaves skills out.
+const MIN_DESCRIPTION: usize = 40;
+
+/// Most bytes of a name that is the cursor in a note: a name by the specification has 64.
+/// Guards against: a name of apostrophes, each of which takes seven bytes in XML.
+const MAX_CURSOR: usize = 64;
+
+/// The forms of the section.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Style {
+    /// A line for each skill, with how to load it.
+    #[default]
+    List,
+    /// An `<available_skills>` element.
+    Xml,
+}
+
+/// The tool by which a model gets at skills that the section leaves out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Onward {
+    /// `find_skills`.
+    Find,
+    /// `list_skills`.
+    List,
+    /// No tool.
+    Nothing,
+}
+
+impl Onward {
+    /// Returns the best tool of those that are offered.
+    pub fn of(is_offered: impl Fn(&str) -> bool) -> Self {
+        match () {
+            () if is_offered("find_skills") => Self::Find,
+            () if is_offered("list_skills") => Self::List,
+            () => Self::Nothing,
+        }
+    }
+}
+
+/// A section, and what is not in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Section {
+    /// The section.
+    pub text: String,
+    /// The number of skills in it.
+    pub listed: usize,
+    /// The number of skills that it leaves out.
+    pub left_out: usize,
+    /// The characters that longer descriptions are cut to. `None` if the section is
+    /// whole.
+    pub cut_at: Option<usize>,
+    /// The tokens that it may take.
+    pub budget: usize,
+}
+
+impl Section {
+    /// Returns whether there are no skills.
+    pub fn is_empty(&self) -> bool {
+        self.listed == 0 && self.left_out == 0
+    }
+
+    /// Returns what the operator should know: what did not fit, in figures.
+    pub fn warning(&self) -> Option<String> {
+        let cut_at = self.cut_at?;
+        let all = self.listed + self.left_out;
+        let left_out = match self.left_out {
+            0 => String::new(),
+            some => format!(" and leaves {some} out"),
+        };
+        Some(format!(
+            "the {all} skills do not fit the {} tokens of a prompt: it cuts descriptions to \
+             {cut_at} characters{left_out}; `budget` in `[prompt]` changes that",
+            self.budget
+        ))
+    }
+}
+
+/// Returns the section for the present skills. A section that does not fit the budget
+/// says each thing once, then cuts descriptions to a common length, and then leaves
+/// out the last skills by name. The section itself says how many, and what to call.
+pub fn section(catalog: &Catalog, style: Style, budget: usize, onward: Onward) -> Section {
+    section_of(catalog, catalog.names(), style, budget, onward)
+}
+
+/// Returns the section for the skills of these names, sorted.
+pub fn section_of(
+    catalog: &Catalog,
+    names: Vec<String>,
+    style: Style,
+    budget: usize,
+    onward: Onward,
+) -> Section {
+    let mut names = names.into_iter();
+    let mut skills = Vec::new();
+    let mut least = cost(style.frame().0) + cost(style.frame().1);
+    let mut next = None;
+    for name in names.by_ref() {
+        let skill = catalog.read(&name).filter(|skill| skill.file.is_some());
+        let Some(skill) = skill else { continue };
+        least += cost(&style.line(&skill, Some(MIN_DESCRIPTION)));
+        if least > units(budget) {
+            next = Some(name);
+            break;
+        }
+        skills.push(skill);
+    }
+    let fits = |text: &str| cost(text) <= units(budget);
+    let mut left_out = names.len() + usize::from(next.is_some());
+    let (text, cut_at) = if left_out == 0
+        && let whole = style.render(&skills, None, "")
+        && fits(&whole)
+    {
+        (whole, None)
+    } else {
+        let render = |skills: &[Skill], cut, left_out, next: &Option<String>| {
+            let note = style.note(left_out, next.as_deref(), onward);
+            style.render(skills, Some(cut), &note)
+        };
+        // The sentence on what is left out takes room itself.
+        while !fits(&render(&skills, MIN_DESCRIPTION, left_out, &next))
+            && let Some(last) = skills.pop()
+        {
+            left_out += 1;
+            next = Some(last.name);
+        }
+        let (mut cut, mut too_long) = (MIN_DESCRIPTION, MAX_DESCRIPTION + 1);
+        while cut + 1 < too_long {
+            let middle = cut.midpoint(too_long);
+            match fits(&render(&skills, middle, left_out, &next)) {
+                true => cut = middle,
+                false => too_long = middle,
+            }
+        }
+        (render(&skills, cut, left_out, &next), Some(cut))
+    };
+    Section {
+        text,
+        listed: skills.len(),
+        left_out,
+        cut_at,
+        budget,
+    }
+}
+
+/// Returns whether all skills fit a section with nothing cut. Reads no more of them
+/// than fit, and none if the names alone do not.
+pub fn fits(catalog: &Catalog, names: &[String], budget: usize) -> bool {
+    let style = Style::List;
+    let frame = cost(style.frame().0);
+    let bare = names.iter().map(|name| cost(&list_line(name, "", None)));
+    let mut left = units(budget).checked_sub(frame);
+    if left.is_none_or(|left| bare.sum::<usize>() > left) {
+        return false;
+    }
+    for skill in names.iter().filter_map(|name| catalog.read(name)) {
+        if skill.file.is_some() {
+            let line = cost(&style.line(&skill, None));
+            left = left.and_then(|left| left.checked_sub(line));
+        }
+        if left.is_none() {
+            return false;
+        }
+    }
+    true
+}
+
+/// Returns the number of tokens that a text is counted as: a token is four bytes, or
+/// one Chinese, Japanese or Korean character.
+pub fn tokens(text: &str) -> usize {
+    cost(text).div_ceil(UNITS)
+}
+
+/// The units that a token is counted in.
+const UNITS: usize = 4;
+
+fn units(tokens: usize) -> usize {
+    tokens.saturating_mul(UNITS)
+}
+
+fn cost(text: &str) -> usize {
+    let cost = |c: char| match is_cjk(c) {
+        true => UNITS,
+        false => c.len_utf8(),
+    };
+    text.chars().map(cost).sum()
+}
+
+/// Returns whether a character is Chinese, Japanese or Korean, or in the full width
+/// that goes with them.
+fn is_cjk(c: char) -> bool {
+    matches!(
+        c,
+        '\u{1100}'..='\u{11ff}'
+            | '\u{2e80}'..='\u{9fff}'
+            | '\u{a960}'..='\u{a97f}'
+            | '\u{ac00}'..='\u{d7ff}'
+            | '\u{f900}'..='\u{faff}'
+            | '\u{fe30}'..='\u{fe4f}'
+            | '\u{ff00}'..='\u{ffef}'
+            | '\u{20000}'..='\u{3ffff}'
+    )
+}
+
+/// Returns a list with a line for each skill: how and when to call `read_skill` for it.
+pub fn list(skills: &[Skill]) -> String {
+    Style::List.whole(skills)
+}
+
+/// Returns an `<available_skills>` element with each skill's name, description, and
+/// location in the catalog.
+pub fn xml(skills: &[Skill]) -> String {
+    Style::Xml.whole(skills)
+}
+
+impl Style {
+    /// Returns what stands around the skills.
+    fn frame(self) -> (&'static str, &'static str) {
+        match self {
+            Self::List => (
+                "# Skills\n\n\
+                 When the user's request matches a skill's purpose, call \
+                 read_skill(skill_name='<name>') first to load its instructions, then follow \
+                 them.\n\n\
+                 Available skills:\n",
+                "",
+            ),
+            Self::Xml => ("<available_skills>\n", "</available_skills>\n"),
+        }
+    }
+
+    fn whole(self, skills: &[Skill]) -> String {
+        self.render(loadable(skills), None, "")
+    }
+
+    /// Returns a section with all these skills, and a note after them.
+    fn render<'s>(
+        self,
+        skills: impl IntoIterator<Item = &'s Skill>,
+        cut: Option<usize>,
+        note: &str,
+    ) -> String {
+        let (start, end) = self.frame();
+        let mut section = start.to_owned();
+        for skill in skills {
+            section.push_str(&self.line(skill, cut));
+        }
+        section + note + end
+    }
+
+    /// Returns a skill's part, with its description cut to so many characters.
+    fn line(self, skill: &Skill, cut: Option<usize>) -> String {
+        match self {
+            Self::List => list_line(&skill.name, &skill.description, cut),
+            Self::Xml => {
+                let file = skill.file.as_deref().unwrap_or_default();
+                let description = shortened(&skill.description, cut.unwrap_or(MAX_DESCRIPTION));
+                format!(
+                    "  <skill>\n    <name>{}</name>\n    <description>{}</description>\n    \
+                     <location>{}</location>\n  </skill>\n",
+                    escape(&one_line(&skill.name)),
+                    escape(&description),
+                    escape(&one_line(&format!("{}/{file}", skill.name))),
+                )
+            }
+        }
+    }
+
+    /// Returns the note on skills that are left out, the first of which is `next`.
+    fn note(self, left_out: usize, next: Option<&str>, onward: Onward) -> String {
+        let Some(next) = next else {
+            return String::new();
+        };
+        let how = match onward {
+            Onward::Find => {
+                ": call find_skills(query='<what the task needs>') to find the right one".to_owned()
+            }
+            Onward::List if is_short_line(next) => {
+                let next = quoted(next);
+                format!(": call list_skills(cursor='{next}') to list them")
+            }
+            Onward::List => ": call list_skills() to list all".to_owned(),
+            Onward::Nothing => String::new(),
+        };
+        let plural = if left_out == 1 { "" } else { "s" };
+        let note = format!("{left_out} more skill{plural}, last by name, did not fit{how}.");
+        match self {
+            Self::List => format!("{note}\n"),
+            Self::Xml => format!("  <note>{}</note>\n", escape(&note)),
+        }
+    }
+}
+
+/// Returns the line of a skill. Where lines are cut, they do not repeat how to load
+/// it, which stands above them.
+fn list_line(name: &str, description: &str, cut: Option<usize>) -> String {
+    let name = one_line(name);
+    let description = shortened(description, cut.unwrap_or(MAX_DESCRIPTION));
+    let separator = if description.is_empty() { "" } else { ": " };
+    let mut line = format!("  - {name}{separator}{description}");
+    if cut.is_none() {
+        let _ = write!(
+            line,
+            " — call read_skill(skill_name='{}') to load instructions when relevant",
+            quoted(&name),
+        );
+    }
+    line.push('\n');
+    line
+}
+
+/// Returns whether a name can stand in a note as it is, within the least budget. Any
+/// other cursor is no name of a skill, and could skip one.
+fn is_short_line(name: &str) -> bool {
+    name.len() <= MAX_CURSOR && one_line(name) == name
+}
+
+/// Returns a name as it stands between single quotes.
+fn quoted(name: &str) -> String {
+    name.replace('\\', "\\\\").replace('\'', "\\'")
+}
+
+/// Returns whether a prompt would name any of these skills.
+pub fn has_any(skills: &[Skill]) -> bool {
+    loadable(skills).next().is_some()
+}
+
+/// Returns the skills with a SKILL.md: the others have nothing to load.
+fn loadable(skills: &[Skill]) -> impl Iterator<Item = &Skill> {
+    skills.iter().filter(|skill| skill.file.is_some())
+}
+
+/// Makes a stranger's text fit into a line: without line breaks and control characters,
+/// and of a bounded length.
+fn one_line(text: &str) -> String {
+    shortened(text, MAX_DESCRIPTION)
+}
+
+/// Makes a stranger's text fit into a line of at most this many characters.
+fn shortened(text: &str, most: usize) -> String {
+    let mut line = String::new();
+    let mut words = text.split(|c: char| c.is_whitespace() || c.is_control());
+    if let Some(first) = words.next() {
+        line.push_str(first);
+    }
+    for word in words.filter(|word| !word.is_empty()) {
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    match line.char_indices().nth(most) {
+        None => line,
+        Some((end, _)) => format!("{}…", line[..end].trim_end()),
+    }
+}
+
+fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&apos;"),
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests;

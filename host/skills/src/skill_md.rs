@@ -1,0 +1,181 @@
+//! Finding the SKILL.md of a folder.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::path::Path;
+
+use cap_std::fs::Dir;
+use rustix::fs::{AtFlags, FileType, StatxFlags};
+use rustix::io::Errno;
+
+use crate::entries::EntryCursor;
+use crate::guard::Folder;
+
+/// The spellings that are tried by name, best first.
+const SPELLINGS: [&str; 2] = ["SKILL.md", "SKILL.MD"];
+
+/// The spellings that are looked for before a folder is listed.
+const COMMON_SPELLINGS: [&str; 3] = ["SKILL.md", "SKILL.MD", "skill.md"];
+
+/// The entries of a folder that are listed for another spelling. In a larger folder each
+/// spelling is tried. Guards against: a folder of a million files, which every list of
+/// skills would read.
+const MAX_LISTED: usize = 1_000;
+
+/// Returns whether a file of this name is the documentation file of the folder that it
+/// lies in: each spelling by case counts.
+pub fn is_skill_md(name: &OsStr) -> bool {
+    name.eq_ignore_ascii_case(SPELLINGS[0])
+}
+
+/// Opens the documentation file of a skill, and returns its name: `SKILL.md`, else
+/// `SKILL.MD`, else the first other spelling by case. `None` if there is no such file.
+pub fn open(folder: &Folder) -> io::Result<Option<(String, File)>> {
+    let found = open_first(folder, SPELLINGS.map(str::to_owned))?;
+    if found.is_some() {
+        return Ok(found);
+    }
+    let mut entries = EntryCursor::of(folder.handle())?;
+    let mut listed: Vec<String> = entries
+        .by_ref()
+        .take(MAX_LISTED)
+        .filter_map(|entry| entry.ok()?.name.into_string().ok())
+        .filter(|name| is_skill_md(name.as_ref()))
+        .collect();
+    if entries.next().is_some() {
+        return open_first(folder, all_spellings());
+    }
+    listed.sort();
+    open_first(folder, listed.into_iter().take(1))
+}
+
+/// Opens the first of these files that is there.
+fn open_first(
+    folder: &Folder,
+    names: impl IntoIterator<Item = String>,
+) -> io::Result<Option<(String, File)>> {
+    for name in names {
+        match folder.open_file(Path::new(&name)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            found => return found.map(|file| Some((name, file))),
+        }
+    }
+    Ok(None)
+}
+
+/// Returns each spelling by case, sorted.
+fn all_spellings() -> impl Iterator<Item = String> {
+    let upper = SPELLINGS[1];
+    let letters = upper.bytes().filter(u8::is_ascii_alphabetic).count();
+    (0..1_u32 << letters).map(move |lower| {
+        let mut left = letters;
+        let spelled = upper.chars().map(|letter| {
+            left -= usize::from(letter.is_ascii_alphabetic());
+            match lower >> left & 1 == 1 {
+                true => letter.to_ascii_lowercase(),
+                false => letter,
+            }
+        });
+        spelled.collect()
+    })
+}
+
+/// Returns the fault of a documentation file that is a symlink and cannot be read.
+pub(crate) fn link_fault(folder: &Folder) -> Option<String> {
+    let (name, path) = COMMON_SPELLINGS
+        .map(|name| (name, Path::new(name)))
+        .into_iter()
+        .find(|(_, path)| {
+            let status = folder.status_at(path, false);
+            status.is_ok_and(|status| status.kind == FileType::Symlink)
+        })?;
+    let where_to = match folder.lookup(path, true) {
+        Ok(_) => return None,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => "to nothing",
+        // The guard's own refusal, and the kernel's, of another mount.
+        Err(error)
+            if error
+                .raw_os_error()
+                .is_none_or(|code| code == Errno::XDEV.raw_os_error()) =>
+        {
+            "out of the skill's folder, and no tool follows it"
+        }
+        Err(_) => return None,
+    };
+    Some(format!(
+        "`{name}` is a symlink that leads {where_to}: put the file itself there"
+    ))
+}
+
+/// Returns whether a folder in another has a documentation file under a common spelling.
+/// Opens nothing. A symlink counts, wherever it leads: a listing then says that it cannot
+/// be read.
+pub(crate) fn is_at(parent: BorrowedFd<'_>, folder: &str) -> bool {
+    COMMON_SPELLINGS.iter().any(|name| {
+        let path = format!("{folder}/{name}");
+        let flags = AtFlags::SYMLINK_NOFOLLOW;
+        rustix::fs::statx(parent, path, flags, StatxFlags::TYPE).is_ok_and(|found| {
+            FileType::from_raw_mode(u32::from(found.stx_mode)) != FileType::Directory
+        })
+    })
+}
+
+/// Returns whether a folder has a documentation file under any spelling by case. Counts
+/// the entries that it looks at, and stops at the most.
+pub(crate) fn is_in(folder: &Dir, entries: &mut usize, most: usize) -> bool {
+    let found = EntryCursor::of(folder)
+        .into_iter()
+        .flatten()
+        .map_while(|entry| {
+            *entries += 1;
+            (*entries <= most).then_some(entry)
+        });
+    found
+        .flatten()
+        .any(|entry| is_skill_md(&entry.name) && !entry.kind.is_dir())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::guard::HardLinks;
+
+    #[test]
+    fn tries_each_spelling_once_and_in_order() {
+        let all: Vec<String> = all_spellings().collect();
+        assert_eq!(
+            (all.len(), &*all[0], &*all[127]),
+            (128, "SKILL.MD", "skill.md")
+        );
+        assert!(all.is_sorted_by(|one, next| one < next));
+        assert!(all.iter().all(|name| is_skill_md(name.as_ref())));
+    }
+
+    #[test]
+    fn finds_the_first_spelling_in_folders_of_any_size() {
+        let place = tempfile::tempdir().unwrap();
+        let at = |name: &str| place.path().join(name);
+        let found = || {
+            let folder = fs::File::open(place.path()).unwrap();
+            let folder = Folder::new(folder.into(), HardLinks::Refused).unwrap();
+            open(&folder).unwrap().map(|(name, _)| name)
+        };
+        for files in [0, MAX_LISTED - 2, MAX_LISTED + 100] {
+            for number in 0..files {
+                fs::write(at(&format!("{number}")), "").unwrap();
+            }
+            assert_eq!(found(), None, "{files}");
+            for name in ["skill.md", "sKILL.mD", "SKILL.MD", "SKILL.md"] {
+                fs::write(at(name), "").unwrap();
+                assert_eq!(found().as_deref(), Some(name), "{files}");
+            }
+            for name in ["skill.md", "sKILL.mD", "SKILL.MD", "SKILL.md"] {
+                fs::remove_file(at(name)).unwrap();
+            }
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! Text that people or programs read: similar names, JSON strings, TOML keys, digests,
+//! media types, and lines without hidden characters.
+
+pub mod digest;
+pub mod hidden;
+pub mod json_string;
+pub mod line;
+pub mod media_type;
+pub mod suggest;
+pub mod toml;

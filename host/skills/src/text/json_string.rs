@@ -1,0 +1,198 @@
+//! Writes a text as a JSON string, byte for byte as serde_json does. A text can be a
+//! mebibyte, and to look at each byte takes longer than all else that the process does
+//! with it. This looks at blocks, in a way that compiles to a few instructions.
+
+/// The bytes of a block: one for each bit of a word.
+const BLOCK: usize = 64;
+
+/// The bytes for which room is made at a time.
+const CHUNK: usize = 64 * BLOCK;
+
+const DIGITS: &[u8; 16] = b"0123456789abcdef";
+
+/// The escapes of all bytes.
+static ESCAPES: [EscapedByte; 256] = escapes();
+
+#[derive(Clone, Copy)]
+struct EscapedByte {
+    bytes: [u8; 2],
+    length: usize,
+    /// True for an escape of six bytes, which is not in the table.
+    long: bool,
+}
+
+const fn escapes() -> [EscapedByte; 256] {
+    let as_it_is = EscapedByte {
+        bytes: [0, 0],
+        length: 1,
+        long: false,
+    };
+    let mut all = [as_it_is; 256];
+    let mut byte: u8 = 0;
+    loop {
+        let short = match byte {
+            b'"' | b'\\' => byte,
+            b'\n' => b'n',
+            b'\r' => b'r',
+            b'\t' => b't',
+            0x08 => b'b',
+            0x0c => b'f',
+            _ => 0,
+        };
+        let entry = &mut all[byte as usize];
+        if short == 0 {
+            entry.bytes[0] = byte;
+            entry.long = byte < 0x20;
+        } else {
+            entry.bytes = [b'\\', short];
+            entry.length = 2;
+        }
+        if byte == u8::MAX {
+            return all;
+        }
+        byte += 1;
+    }
+}
+
+/// Returns the bytes to reserve for a text: one byte in sixteen is escaped, and the
+/// last block has room to spare.
+pub fn room(text: &str) -> usize {
+    text.len() + text.len() / 16 + text.len().min(CHUNK) + BLOCK
+}
+
+/// Appends a text as a JSON string, with its quotation marks.
+pub fn push(json: &mut Vec<u8>, text: &str) {
+    json.push(b'"');
+    let mut rest = text.as_bytes();
+    // A copy of a block's length starts anywhere in a block, so another one follows.
+    let mut end = json.len();
+    while rest.len() >= 2 * BLOCK {
+        let length = (rest.len() - BLOCK).min(CHUNK) / BLOCK * BLOCK;
+        // The room that a chunk leaves is room for the next one.
+        json.resize(json.len().max(end + 2 * length + BLOCK), 0);
+        match write_blocks(&mut json[end..], rest, length) {
+            Some(written) => end += written,
+            None => {
+                json.truncate(end);
+                push_bytes(json, &rest[..length]);
+                end = json.len();
+            }
+        }
+        rest = &rest[length..];
+    }
+    json.truncate(end);
+    push_bytes(json, rest);
+    json.push(b'"');
+}
+
+/// Writes the blocks in the first `length` bytes of a text, and returns how many bytes
+/// they take. None if a byte of them takes six.
+fn write_blocks(to: &mut [u8], text: &[u8], length: usize) -> Option<usize> {
+    let mut at = 0;
+    let mut long = false;
+    for start in (0..length).step_by(BLOCK) {
+        let text = &text[start..];
+        let block = text.first_chunk()?;
+        let mut escaped = escaped(block);
+        let mut done = 0;
+        loop {
+            // A whole block is copied faster than a part of one. The excess is
+            // overwritten.
+            let plain = text[done..].first_chunk::<BLOCK>()?;
+            *to[at..].first_chunk_mut()? = *plain;
+            if escaped == 0 {
+                break;
+            }
+            let next = escaped.trailing_zeros() as usize;
+            escaped &= escaped - 1;
+            let escape = &ESCAPES[usize::from(block[next])];
+            long |= escape.long;
+            at += next - done;
+            *to[at..].first_chunk_mut()? = escape.bytes;
+            at += 2;
+            done = next + 1;
+        }
+        at += BLOCK - done;
+    }
+    (!long).then_some(at)
+}
+
+/// Returns a bit for each byte of a block that is escaped.
+fn escaped(block: &[u8; BLOCK]) -> u64 {
+    let flags = block.map(|byte| u8::from((byte < 0x20) | (byte == b'"') | (byte == b'\\')));
+    let (words, _) = flags.as_chunks::<8>();
+    // The product has the lowest bits of the eight bytes in its highest byte.
+    let bits = words
+        .iter()
+        .map(|word| u64::from_le_bytes(*word).wrapping_mul(0x0102_0408_1020_4080) >> 56);
+    bits.rev().fold(0, |all, bits| all << 8 | bits)
+}
+
+fn push_bytes(json: &mut Vec<u8>, text: &[u8]) {
+    for &byte in text {
+        let escape = &ESCAPES[usize::from(byte)];
+        if escape.long {
+            let digit = |bits: u8| DIGITS[usize::from(bits)];
+            json.extend_from_slice(b"\\u00");
+            json.extend_from_slice(&[digit(byte >> 4), digit(byte & 0xf)]);
+        } else {
+            json.extend_from_slice(&escape.bytes[..escape.length]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn check(text: &str) {
+        let mut json = b"before".to_vec();
+        push(&mut json, text);
+        let expected = format!("before{}", serde_json::to_string(text).unwrap());
+        assert!(json == expected.as_bytes(), "{text:?}");
+    }
+
+    #[test]
+    fn every_character_is_written_as_serde_json_does_wherever_it_stands() {
+        let escaped = (0..=0x7f).map(char::from);
+        for character in escaped.chain(['\u{80}', 'é', '\u{2028}', '€', '\u{10ffff}']) {
+            for before in (0..3 * BLOCK).chain([CHUNK - 1, CHUNK, CHUNK + BLOCK]) {
+                let text = format!("{}{character}{}", "x".repeat(before), "y".repeat(BLOCK));
+                check(&text);
+            }
+        }
+    }
+
+    #[test]
+    fn texts_of_every_length_are_written_whole() {
+        for length in (0..4 * BLOCK).chain([CHUNK, CHUNK + BLOCK, CHUNK + 2 * BLOCK, 3 * CHUNK + 7])
+        {
+            check(&"a".repeat(length));
+            check(&"\"".repeat(length));
+            check(&"\u{1}".repeat(length));
+        }
+    }
+
+    #[test]
+    fn room_is_made_once() {
+        let line = "A line of \"ordinary\" text, as the files of skills have them.\n";
+        for times in [0, 1, 3, 100, 20_000] {
+            let text = line.repeat(times);
+            let mut json = Vec::with_capacity(room(&text));
+            let capacity = json.capacity();
+            push(&mut json, &text);
+            assert_eq!(json.capacity(), capacity, "{times}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_written_as_serde_json_does(
+            parts in prop::collection::vec("[ -~\n\t\\\\\"]{0,90}|\\PC{0,30}|[\u{0}-\u{1f}]{1,3}", 0..90),
+        ) {
+            check(&parts.concat());
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! The known names that are most similar to an unknown one, for messages.
+
+use std::fmt::Display;
+
+/// The number of names that a message offers.
+const OFFERED: usize = 3;
+/// The least similarity of a name that a message offers, from 0 to 1.
+const SIMILAR: f64 = 0.7;
+/// Most bytes of a name that is compared. Guards against: a name from outside that
+/// takes long to compare, because the time is quadratic.
+const LONGEST: usize = 128;
+
+/// Returns the names most similar to `wanted`, best first.
+pub fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Vec<String> {
+    if wanted.len() > LONGEST {
+        return Vec::new();
+    }
+    let folded = wanted.to_lowercase();
+    let mut similar: Vec<(f64, &str)> = names
+        .filter(|name| name.len() <= LONGEST)
+        .map(|name| (strsim::jaro_winkler(&folded, &name.to_lowercase()), name))
+        .filter(|(similarity, _)| *similarity >= SIMILAR)
+        .collect();
+    similar.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
+    similar.truncate(OFFERED);
+    let names = similar.into_iter();
+    names.map(|(_, name)| name.to_owned()).collect()
+}
+
+/// Returns `; did you mean 'a' or 'b'?` for names and their quotation mark, or
+/// nothing for no name.
+pub fn did_you_mean(names: impl IntoIterator<Item = impl Display>, quote: char) -> String {
+    let names = names.into_iter();
+    let quoted: Vec<String> = names.map(|name| format!("{quote}{name}{quote}")).collect();
+    match quoted.as_slice() {
+        [] => String::new(),
+        quoted => format!("; did you mean {}?", quoted.join(" or ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_typo_finds_the_intended_name_first() {
+        let names = [
+            "calculator",
+            "weather",
+            "data_analysis",
+            "test_data_factory",
+        ];
+        for (wanted, meant) in [
+            ("calculater", "calculator"),
+            ("Weather", "weather"),
+            ("data-analysis", "data_analysis"),
+        ] {
+            assert_eq!(
+                nearest(wanted, names.into_iter())
+                    .first()
+                    .map(String::as_str),
+                Some(meant)
+            );
+        }
+        assert!(nearest("zzz", names.into_iter()).is_empty());
+        assert!(nearest(&"a".repeat(1 << 20), names.into_iter()).is_empty());
+    }
+}

@@ -1,0 +1,10 @@
+//! Keys of `skillhost.toml`, as messages to the operator write them.
+
+/// Returns a name as a TOML key, in quotes if TOML needs them.
+pub fn toml_key(name: &str) -> String {
+    let is_bare = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+    match name.bytes().all(is_bare) {
+        true => name.to_owned(),
+        false => format!("\"{}\"", name.escape_debug()),
+    }
+}

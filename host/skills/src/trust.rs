@@ -1,0 +1,123 @@
+//! Trust in the files that hold code and rules: configurations, tools folders,
+//! components and audit logs. The host trusts them if nobody can change them but
+//! root, the user who runs the host, and those whom the operator names. Skills are
+//! data, and may belong to anyone.
+//!
+//! Lives here: whom the operator trusts. `trust/walk.rs` checks each step of a path,
+//! `trust/error.rs` describes a step that fails, `trust/accounts.rs` reads users and
+//! groups, and `trust/own_folder.rs` opens what no other user writes.
+
+mod accounts;
+mod error;
+mod own_folder;
+#[cfg(test)]
+mod tests;
+mod walk;
+
+use std::path::Path;
+use std::str::FromStr;
+
+use crate::own_user::is_own_user;
+use accounts::Accounts;
+use walk::PathWalk;
+
+pub use error::TrustError;
+pub use own_folder::is_ours_alone;
+pub use own_folder::own_folder;
+
+/// The users and groups who may change the files that the host trusts, besides root
+/// and the user who runs it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Trust {
+    principals: Vec<Principal>,
+}
+
+/// A user or a group whose files are trusted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Principal {
+    /// Every user: for a file system without owners and modes of its own.
+    Everyone,
+    /// A user, by number.
+    User(u32),
+    /// Every member of a group, by number.
+    Group(u32),
+}
+
+impl Trust {
+    /// Trusts nobody but root and the user who runs the host.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Trusts files of this user or group as well.
+    #[must_use]
+    pub fn and(mut self, principal: Principal) -> Self {
+        self.principals.push(principal);
+        self
+    }
+
+    /// Checks a file or folder, which must exist. Returns its owner.
+    ///
+    /// # Errors
+    ///
+    /// If somebody else can change a step of its path, or a step cannot be read.
+    pub fn check(&self, path: &Path) -> Result<u32, TrustError> {
+        let accounts = Accounts::read();
+        PathWalk::new(self, &accounts).to(path, false)
+    }
+
+    /// Checks the folder of a file, which need not exist.
+    pub fn check_parent(&self, path: &Path) -> Result<(), TrustError> {
+        let parent = match path.parent() {
+            Some(parent) if parent != Path::new("") => parent,
+            _ => Path::new("."),
+        };
+        self.check_folder_of_new(parent)
+    }
+
+    /// Checks a folder in which something is made. A sticky folder such as `/tmp` keeps others
+    /// from replacing that.
+    fn check_folder_of_new(&self, folder: &Path) -> Result<(), TrustError> {
+        let accounts = Accounts::read();
+        PathWalk::new(self, &accounts).to(folder, true).map(drop)
+    }
+
+    /// Returns whether a user's files are trusted.
+    pub fn has_user(&self, user: u32) -> bool {
+        user == 0
+            || self.has_everyone()
+            || is_own_user(user)
+            || self.principals.contains(&Principal::User(user))
+    }
+
+    fn has_everyone(&self) -> bool {
+        self.principals.contains(&Principal::Everyone)
+    }
+
+    fn has_group(&self, group: u32, accounts: &Accounts) -> bool {
+        self.principals.contains(&Principal::Group(group))
+            || accounts
+                .members(group)
+                .is_some_and(|members| members.iter().all(|user| self.has_user(*user)))
+    }
+}
+
+impl FromStr for Principal {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "everyone" {
+            return Ok(Self::Everyone);
+        }
+        let (kind, name) = text
+            .split_once(':')
+            .ok_or("expected user:NAME or group:NAME, with a name or a number, or everyone")?;
+        let accounts = Accounts::read();
+        let unknown = || format!("unknown {kind} `{name}`; a number is always accepted");
+        match kind {
+            "user" => accounts.user_id(name).map(Self::User).ok_or_else(unknown),
+            "group" => accounts.group_id(name).map(Self::Group).ok_or_else(unknown),
+            _ => Err(format!("expected user:… or group:…, not `{kind}:…`")),
+        }
+    }
+}

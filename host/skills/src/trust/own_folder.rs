@@ -1,0 +1,121 @@
+//! A folder that only the user of this process writes, such as that of the cache. It is checked
+//! before anything is made in it.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Component, Path};
+
+use anyhow::{Context as _, ensure};
+use rustix::fs::{Mode, OFlags, Stat, fstat, mkdirat, openat};
+use rustix::io::Errno;
+
+use super::Trust;
+use crate::own_user::is_own_user;
+
+/// The flags for a step whose owner is not known yet. `PATH` needs no right that a confined
+/// process lacks.
+const STEP: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+
+/// Opens a folder that nobody else can write or replace. Makes it, and those above it, for this
+/// user alone, if they are missing.
+///
+/// # Errors
+///
+/// If somebody else can change a step of the path, or the system refuses. Nothing is made in a
+/// folder that others can change, unless its sticky bit keeps them from replacing what is made.
+pub fn own_folder(path: &Path, trust: &Trust) -> anyhow::Result<OwnedFd> {
+    let path = std::path::absolute(path)?;
+    let there = path.ancestors().find(|step| !is_missing(step));
+    let there = there.unwrap_or(Path::new("/"));
+    let missing = path.strip_prefix(there)?;
+    if missing != Path::new("") {
+        trust.check_folder_of_new(there)?;
+    }
+    let cannot = |step: &Path| format!("cannot open `{}`", step.display());
+    let opened = rustix::fs::open(there, STEP, Mode::empty()).map_err(io::Error::from);
+    let mut folder = opened.with_context(|| cannot(there))?;
+    for step in missing.components() {
+        let Component::Normal(name) = step else {
+            continue;
+        };
+        match mkdirat(&folder, name, Mode::RWXU) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(error) => return Err(io::Error::from(error)).context("cannot make it"),
+        }
+        folder = openat(&folder, name, STEP | OFlags::NOFOLLOW, Mode::empty())?;
+        check(&fstat(&folder)?)?;
+    }
+    check(&fstat(&folder)?)?;
+    trust.check(&path)?;
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(openat(&folder, ".", flags, Mode::empty())?)
+}
+
+/// Returns whether a file or folder belongs to this user, and nobody else may write it.
+pub fn is_ours_alone(found: &Stat) -> bool {
+    is_own_user(found.st_uid) && found.st_mode & 0o022 == 0
+}
+
+fn check(found: &Stat) -> anyhow::Result<()> {
+    ensure!(
+        is_ours_alone(found),
+        "it must belong to the user who runs skillhost, and nobody else may write in it (mode 0700)"
+    );
+    Ok(())
+}
+
+fn is_missing(path: &Path) -> bool {
+    let found = path.symlink_metadata();
+    found.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    use super::*;
+
+    #[test]
+    fn makes_nothing_in_folders_that_others_can_change() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |path: &str| folder.path().join(path);
+        let set = |path: &str, mode| {
+            fs::set_permissions(at(path), Permissions::from_mode(mode)).unwrap();
+        };
+        for (name, mode, may_make) in [
+            ("own", 0o700, true),
+            ("seen", 0o755, true),
+            ("sticky", 0o1777, true),
+            ("open", 0o777, false),
+        ] {
+            fs::create_dir(at(name)).unwrap();
+            set(name, mode);
+            for path in ["deep/er", "direct"] {
+                let path = at(name).join(path);
+                let made = own_folder(&path, &Trust::new());
+                assert_eq!(made.is_ok(), may_make, "{path:?}: {made:?}");
+                assert_eq!(path.exists(), may_make, "{path:?}");
+                // It is there by now.
+                assert_eq!(own_folder(&path, &Trust::new()).is_ok(), may_make);
+            }
+            assert_eq!(
+                fs::read_dir(at(name)).unwrap().count() > 0,
+                may_make,
+                "{name}"
+            );
+        }
+        // Others can put another folder into its place.
+        fs::create_dir(at("open/there")).unwrap();
+        set("open/there", 0o700);
+        assert!(own_folder(&at("open/there"), &Trust::new()).is_err());
+        // What somebody has put there before is not followed.
+        symlink(at("own"), at("sticky/link")).unwrap();
+        set("own", 0o777);
+        assert!(own_folder(&at("sticky/link"), &Trust::new()).is_err());
+        assert!(own_folder(&at("sticky/link/new"), &Trust::new()).is_err());
+        assert!(!at("own/new").exists());
+        set("own", 0o700);
+        assert!(own_folder(&at("sticky/link/new"), &Trust::new()).is_ok());
+    }
+}

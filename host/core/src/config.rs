@@ -23,10 +23,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
-use crate::tool::audit::AuditMode;
-use crate::tool::grant::Grant;
-use crate::tool::limits::{CompileLimits, Limits, Load};
-use crate::tool::offer::{ToolSet, Wording};
+use skillhost_sandbox::tool::audit::AuditMode;
+use skillhost_sandbox::tool::grant::Grant;
+use skillhost_sandbox::tool::limits::{CompileLimits, Limits, Load};
+use skillhost_sandbox::tool::offer::{ToolSet, Wording};
 use skillhost_skills::catalog::SkillsRoot;
 use skillhost_skills::search::SearchOffer;
 use skillhost_skills::trust::Trust;

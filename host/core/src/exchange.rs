@@ -44,7 +44,7 @@ mod strict;
 use serde_json::{Map, Value};
 
 use crate::host::Host;
-use crate::tool::Definition;
+use skillhost_sandbox::tool::Definition;
 
 pub use mcp::mcp_tools;
 pub use running::{run, run_from};
@@ -252,7 +252,7 @@ impl Format {
         let tools = definitions
             .iter()
             .map(|definition| {
-                let schema = strict::schema(definition);
+                let schema = strict::schema(&definition.name, &definition.input_schema);
                 let schema = schema.map_err(|reason| not_strict.push(reason));
                 tool(definition, schema.ok())
             })

@@ -4,12 +4,11 @@ mod admission;
 mod builder;
 mod components;
 mod definitions;
-mod grants;
+pub(crate) mod grants;
 mod help;
 pub(crate) mod resources;
 mod scope;
 mod script_note;
-mod scripts;
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -17,16 +16,19 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use crate::component::Tool;
-use crate::component::embedded::SKILL_RESOURCES;
-use crate::sandbox::engine::{CallQuota, EpochEngine};
-use crate::sandbox::granted_skills::GrantedSkills;
-use crate::sandbox::{RunOutcome, SandboxCall};
-use crate::tool::arguments::parse_arguments;
-use crate::tool::audit::{Audit, AuditEntry, CallSubject};
-use crate::tool::grant::{Scope, Terms};
-use crate::tool::observer::{Observation, Observer, Occupancy};
-use crate::tool::{CallError, Caller, Definition, Failure, FolderRule, Help, Output, Stop};
+use skillhost_sandbox::call::{RunOutcome, SandboxCall};
+use skillhost_sandbox::component::Tool;
+use skillhost_sandbox::component::embedded::SKILL_RESOURCES;
+use skillhost_sandbox::engine::{CallQuota, EpochEngine};
+use skillhost_sandbox::granted_skills::GrantedSkills;
+use skillhost_sandbox::scripts;
+use skillhost_sandbox::tool::arguments::parse_arguments;
+use skillhost_sandbox::tool::audit::{Audit, AuditEntry, CallSubject};
+use skillhost_sandbox::tool::grant::{Scope, Terms};
+use skillhost_sandbox::tool::observer::{Observation, Observer, Occupancy};
+use skillhost_sandbox::tool::{
+    CallError, Caller, Definition, Failure, FolderRule, Help, Output, Stop,
+};
 use skillhost_skills::catalog::{CallFolder, Catalog, FolderError, Skill};
 use skillhost_skills::search::{SearchOffer, SkillIndex};
 use skillhost_skills::text::suggest;
@@ -147,10 +149,9 @@ impl Host {
     /// Returns what the host has in hand now: calls that run and wait, and the
     /// memory of their sandboxes.
     pub fn occupancy(&self) -> Occupancy {
-        Occupancy {
-            refused_components: self.0.refused_components,
-            ..self.0.runtime.engine.occupancy()
-        }
+        let mut occupancy = self.0.runtime.engine.occupancy();
+        occupancy.refused_components = self.0.refused_components;
+        occupancy
     }
 
     /// Returns the number of calls that run at a time:
@@ -418,23 +419,19 @@ impl Host {
         match result {
             Ok(Ok(answer)) => {
                 let files = scripts::changed_files(view, &terms.limits, slot, deadline).await;
-                Ok(Output {
-                    files: files.map_err(|stop| stop_error(tool, stop))?,
-                    text: answer.text,
-                    details: answer.details,
-                    text_property: tool.definition.text_property.clone(),
-                    model_reads,
-                })
+                let mut output = Output::new(answer.text, answer.details, model_reads);
+                output.text_property = tool.definition.text_property.clone();
+                output.files = files.map_err(|stop| stop_error(tool, stop))?;
+                Ok(output)
             }
-            Ok(Err(refusal)) => Err(CallError::Failed(Failure {
-                kind: refusal.kind,
-                message: refusal.message,
-                details: refusal.details,
-                met: met.map(Box::new),
-                unknown_skill,
-                model_reads,
-                help: Help::default(),
-            })),
+            Ok(Err(refusal)) => {
+                let mut failure = Failure::new(refusal.kind, refusal.message);
+                failure.details = refusal.details;
+                failure.met = met.map(Box::new);
+                failure.unknown_skill = unknown_skill;
+                failure.model_reads = model_reads;
+                Err(CallError::Failed(failure))
+            }
             Err(stop) => Err(stop_error(tool, stop)),
         }
     }

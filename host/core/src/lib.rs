@@ -63,12 +63,6 @@ compile_error!("skillhost runs on Linux: its guard opens files through /proc and
 // The layers, lowest first: a module uses those above it in this list, and no
 // other. `cargo xtask layers` holds it.
 
-mod tool;
-
-mod sandbox;
-
-mod component;
-
 pub mod config;
 
 mod host;
@@ -76,29 +70,31 @@ mod host;
 pub mod exchange;
 
 // Building a host.
-pub use component::compile::{COMPILE_ARGUMENT, Compilation, compile_component};
-pub use component::embedded::SKILL_RESOURCES;
 pub use config::Config;
 pub use host::{Host, HostBuilder};
+pub use skillhost_sandbox::component::compile::{COMPILE_ARGUMENT, Compilation, compile_component};
+pub use skillhost_sandbox::component::embedded::SKILL_RESOURCES;
+pub use skillhost_sandbox::tool::audit::{AuditMode, CheckpointSigner};
+pub use skillhost_sandbox::tool::grant::{FolderAccess, Grant, PatternError, Scope};
+pub use skillhost_sandbox::tool::limits::{self, Limits, Load};
+pub use skillhost_sandbox::tool::offer::{DescriptionSource, ToolSet, Wording};
 pub use skillhost_skills::trust::{Principal, Trust, TrustError};
-pub use tool::audit::{AuditMode, CheckpointSigner};
-pub use tool::grant::{FolderAccess, Grant, PatternError, Scope};
-pub use tool::limits::{self, Limits, Load};
-pub use tool::offer::{DescriptionSource, ToolSet, Wording};
 
 // Listing tools and calling them.
-pub use tool::arguments::{MAX_ARGUMENTS, parse_arguments};
-pub use tool::{
+pub use skillhost_sandbox::tool::arguments::{MAX_ARGUMENTS, parse_arguments};
+pub use skillhost_sandbox::tool::{
     CallError, Caller, Definition, Failure, FailureKind, FolderRule, Form, Help, Output,
     OutputFile, OutputFiles, Peer, Stop, TraceId, Transport, message,
 };
 
 // Observing calls, and inspecting hosts and components.
-pub use component::inspect::{Import, Inspection, Inspector, StartSize, inspect};
-pub use component::metadata::ComponentMetadata;
-pub use tool::grant::EffectiveGrant;
-pub use tool::observer::{CallEnd, Observer, Occupancy};
-pub use tool::{CallOutcome, CallTrace, RefusalKind, StopKind, TraceFrame};
+pub use host::grants::EffectiveGrant;
+pub use skillhost_sandbox::component::inspect::{
+    Import, Inspection, Inspector, StartSize, inspect,
+};
+pub use skillhost_sandbox::component::metadata::ComponentMetadata;
+pub use skillhost_sandbox::tool::observer::{CallEnd, Observer, Occupancy};
+pub use skillhost_sandbox::tool::{CallOutcome, CallTrace, RefusalKind, StopKind, TraceFrame};
 
 // Skills and their files.
 pub use host::resources::{
@@ -123,15 +119,15 @@ pub use skillhost_skills::named_file;
 /// change at any time.
 #[doc(hidden)]
 pub mod internal {
-    pub use crate::component::child::{ChildProcess, limit_this_process};
-    pub use crate::component::compile::{EXPLICIT_CHECKS, compile_component_confined};
-    pub use crate::component::embedded::names as built_in_names;
-    pub use crate::component::read as read_component;
     pub use crate::host::JudgedScript;
-    pub use crate::sandbox::engine::{look_at_machine, processors};
-    pub use crate::tool::arguments::{BoundedValidator, Misfit, check_arguments};
-    pub use crate::tool::audit::chain;
-    pub use crate::tool::audit::open_audit_log;
+    pub use skillhost_sandbox::component::child::{ChildProcess, limit_this_process};
+    pub use skillhost_sandbox::component::compile::{EXPLICIT_CHECKS, compile_component_confined};
+    pub use skillhost_sandbox::component::embedded::names as built_in_names;
+    pub use skillhost_sandbox::component::read as read_component;
+    pub use skillhost_sandbox::engine::{look_at_machine, processors};
+    pub use skillhost_sandbox::tool::arguments::{BoundedValidator, Misfit, check_arguments};
+    pub use skillhost_sandbox::tool::audit::chain;
+    pub use skillhost_sandbox::tool::audit::open_audit_log;
     pub use skillhost_skills::delegate::{
         ChildHandle, Delegate, opened_or_asked, set as set_delegate, watched_or_asked,
     };

@@ -34,6 +34,7 @@ const GROUPS: &[(&str, &str, &str, &str)] = &[
     ("attempts", "--test=attempts", "attempts", "test"),
     ("confine", "--lib", "skillhost_confine", "lib"),
     ("core", "--lib", "skillhost", "lib"),
+    ("sandbox", "--lib", "skillhost_sandbox", "lib"),
     ("skills", "--lib", "skillhost_skills", "lib"),
     ("conformance", "--lib", "skillhost_conformance", "lib"),
     ("identity", "--lib", "skillhost_identity", "lib"),

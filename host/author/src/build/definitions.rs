@@ -281,7 +281,7 @@ mod tests {
     /// What the kits and the built-in tools say of themselves has no slip.
     #[test]
     fn accepts_the_definitions_of_built_in_tools_under_other_names() {
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../core/components");
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../sandbox/components");
         let mut checked = 0;
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();

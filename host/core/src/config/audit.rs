@@ -13,8 +13,9 @@ use toml::Spanned;
 
 use super::ConfiguredPath;
 use super::source::Source;
-use crate::tool::audit::AuditMode;
-use crate::tool::limits::{DAY, declare};
+use skillhost_sandbox::declare_limits;
+use skillhost_sandbox::tool::audit::AuditMode;
+use skillhost_sandbox::tool::limits::DAY;
 
 /// The name of the table.
 pub(super) const KEY: &str = "audit";
@@ -34,7 +35,7 @@ pub struct Checkpoints {
     pub limits: CheckpointLimits,
 }
 
-declare! {
+declare_limits! {
     /// The limits of what stands in the audit log without a signature after it.
     CheckpointLimits in "audit", "most of the log would be signatures" {
         /// Records after which there is a checkpoint.

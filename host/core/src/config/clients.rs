@@ -16,8 +16,8 @@ use super::ConfiguredPath;
 use super::issuers::OneOrMore;
 use super::limits;
 use super::source::{Source, table_in};
-use crate::tool::grant::Scope;
-use crate::tool::limits::declare;
+use skillhost_sandbox::declare_limits;
+use skillhost_sandbox::tool::grant::Scope;
 use skillhost_skills::own_user::overflow_user;
 use skillhost_skills::trust::Principal;
 
@@ -54,7 +54,7 @@ pub struct ClientConfig {
     pub limits: ClientLimits,
 }
 
-declare! {
+declare_limits! {
     /// The share that one client has of the server.
     ClientLimits in "clients.*", "no request would be answered" {
         /// Requests of the client that are worked on at a time. Its others wait.

@@ -7,9 +7,9 @@ use anyhow::bail;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use crate::component::embedded;
-use crate::tool::grant::{FolderAccess, Grant, PatternError};
-use crate::tool::limits::Limits;
+use skillhost_sandbox::component::embedded;
+use skillhost_sandbox::tool::grant::{FolderAccess, Grant, PatternError};
+use skillhost_sandbox::tool::limits::Limits;
 use skillhost_skills::text::suggest;
 
 /// The keys of a grant, as they are written.

@@ -11,7 +11,8 @@ use toml::Spanned;
 use super::ConfiguredPath;
 use super::issuers::check_address;
 use super::source::Source;
-use crate::tool::limits::{DAY, MAX_MEMORY, declare};
+use skillhost_sandbox::declare_limits;
+use skillhost_sandbox::tool::limits::{DAY, MAX_MEMORY};
 
 /// The settings of a server over HTTP.
 #[derive(Debug, Clone, Default)]
@@ -78,7 +79,7 @@ impl TryFrom<String> for SocketMode {
     }
 }
 
-declare! {
+declare_limits! {
     /// The limits of what peers may take of the server.
     HttpLimits in "http", "the server would not send its lists" {
         /// Bytes of a request's body.

@@ -17,7 +17,7 @@ use super::prompt::{PromptLimits, RawSearch};
 use super::raw::RawConfig;
 use super::source::{Reach, Source, beyond, kind};
 use super::stdio::StdioLimits;
-use crate::tool::limits::{CompileLimits, LimitSet, Limits, Load};
+use skillhost_sandbox::tool::limits::{CompileLimits, LimitSet, Limits, Load};
 use skillhost_skills::text::suggest;
 
 /// Stands for names of the operator's choice.

@@ -3,7 +3,7 @@
 use toml::de::{DeTable, DeValue};
 
 use super::source::{Source, kind, table_in};
-use crate::tool::limits::{LimitSet, Unit};
+use skillhost_sandbox::tool::limits::{LimitSet, Unit};
 
 /// Reads the limits that stand in a table, over others.
 pub(super) fn read<S: LimitSet>(

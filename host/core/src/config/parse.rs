@@ -12,8 +12,8 @@ use super::source::{Reach, Source, beyond, lies_within, real_path, table_in};
 use super::{
     Config, ConfiguredPath, ConfiguredRoot, PromptLimits, StdioLimits, audit, grants, keys, limits,
 };
-use crate::tool::limits::{CompileLimits, LimitSet as _, Limits, Load};
-use crate::tool::offer::{ToolSet, Wording};
+use skillhost_sandbox::tool::limits::{CompileLimits, LimitSet as _, Limits, Load};
+use skillhost_sandbox::tool::offer::{ToolSet, Wording};
 use skillhost_skills::catalog::{MAX_DEPTH, SkillsRoot};
 
 /// Parses a configuration.

@@ -3,10 +3,10 @@
 
 use serde::Deserialize;
 
-use crate::tool::limits::declare;
+use skillhost_sandbox::declare_limits;
 use skillhost_skills::search::SearchOffer;
 
-declare! {
+declare_limits! {
     /// The limits of the section of a system prompt that lists the skills.
     PromptLimits in "prompt", "it would hold hardly more than its own words" {
         /// Tokens of the section: a token is four bytes, or one Chinese, Japanese

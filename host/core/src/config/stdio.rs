@@ -1,9 +1,10 @@
 //! The table `[stdio]`: the limits of a server on stdin and stdout. The server itself is the
 //! crate `skillhost-mcp`.
 
-use crate::tool::limits::{MAX_MEMORY, declare};
+use skillhost_sandbox::declare_limits;
+use skillhost_sandbox::tool::limits::MAX_MEMORY;
 
-declare! {
+declare_limits! {
     /// The limits of a server on stdin and stdout.
     StdioLimits in "stdio", "the server would not send its lists" {
         /// Bytes of a message to the client, with its line feed. A client sees an error in

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::*;
-use crate::tool::grant::{Defaults, FolderAccess, Grant};
-use crate::tool::limits::LimitSet;
+use skillhost_sandbox::tool::grant::{Defaults, FolderAccess, Grant};
+use skillhost_sandbox::tool::limits::LimitSet;
 use skillhost_skills::guard::HardLinks;
 
 fn parse(text: &str) -> Result<Config, String> {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::parse::{call, is_array, is_string, parse, required, shape};
 use super::schema::root_object;
 use super::{Answer, Call, MessageError};
-use crate::tool::Definition;
+use skillhost_sandbox::tool::Definition;
 
 #[derive(Deserialize)]
 #[serde(expecting = "an assistant message or its content")]

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use super::parse::{call, only, parse, shape};
 use super::schema::{gemini_subset, root_object};
 use super::{Answer, Call, MessageError};
-use crate::tool::Definition;
+use skillhost_sandbox::tool::Definition;
 
 #[derive(Deserialize)]
 #[serde(expecting = "a response or the content of its candidate")]

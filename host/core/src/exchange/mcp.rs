@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::tool::Definition;
+use skillhost_sandbox::tool::Definition;
 
 /// Returns the definitions, as `tools/list` gives them.
 pub fn mcp_tools(definitions: &[Definition]) -> Value {

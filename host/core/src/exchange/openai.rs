@@ -8,8 +8,8 @@ use serde_json::{Map, Value, json};
 use super::parse::{arguments_in_string, call, only, parse, required, shape};
 use super::schema::root_object;
 use super::{Answer, Call, MessageError};
-use crate::tool::Definition;
-use crate::tool::message;
+use skillhost_sandbox::tool::Definition;
+use skillhost_sandbox::tool::message;
 
 #[derive(Deserialize)]
 #[serde(expecting = "a chat completion or its assistant message")]

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::parse::{arguments_in_string, call, is_array, parse, required, shape};
 use super::schema::root_object;
 use super::{Answer, Call, MessageError};
-use crate::tool::Definition;
+use skillhost_sandbox::tool::Definition;
 
 #[derive(Deserialize)]
 #[serde(expecting = "a response, its output, or an item of it")]

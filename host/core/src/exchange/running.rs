@@ -7,7 +7,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::{Answer, Call};
 use crate::host::Host;
-use crate::tool::{CallError, Caller, message};
+use skillhost_sandbox::tool::{CallError, Caller, message};
 
 /// Calls of a message that run at a time, or as many as one tool may. Guards against:
 /// a message that finds the host busy with its own calls or keeps it busy for others,

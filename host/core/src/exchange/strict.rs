@@ -7,7 +7,6 @@ use std::fmt;
 use serde_json::{Map, Value};
 
 use super::schema::{kinds, names};
-use crate::tool::Definition;
 
 /// Keywords that strict mode takes and that stay as they are.
 const KEYWORDS: [&str; 10] = [
@@ -74,9 +73,12 @@ impl fmt::Display for NotStrict {
     }
 }
 
-/// Returns a tool's schema for strict mode.
-pub(super) fn schema(definition: &Definition) -> Result<Map<String, Value>, NotStrict> {
-    let mut schema = definition.input_schema.clone();
+/// Returns the schema of a tool's arguments for strict mode.
+pub(super) fn schema(
+    tool: &str,
+    schema: &Map<String, Value>,
+) -> Result<Map<String, Value>, NotStrict> {
+    let mut schema = schema.clone();
     schema.insert("type".to_owned(), "object".into());
     let properties = schema.entry("properties");
     properties.or_insert_with(|| Map::new().into());
@@ -95,7 +97,7 @@ pub(super) fn schema(definition: &Definition) -> Result<Map<String, Value>, NotS
         .map_or(Ok(()), |choice| Err(format!("it has `{choice}`")))
         .and_then(|()| strict.schema(&schema, top))
         .map_err(|reason| NotStrict {
-            tool: definition.name.clone(),
+            tool: tool.to_owned(),
             reason,
         })
 }
@@ -291,23 +293,12 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::tool::Form;
 
     fn strict(input_schema: Value) -> Result<Value, String> {
         let Value::Object(input_schema) = input_schema else {
             panic!("not an object")
         };
-        let definition = Definition {
-            name: "t".to_owned(),
-            title: String::new(),
-            description: String::new(),
-            input_schema,
-            output_schema: None,
-            folder: None,
-            text_property: None,
-            model_reads: Form::Text,
-        };
-        match schema(&definition) {
+        match schema("t", &input_schema) {
             Ok(schema) => Ok(schema.into()),
             Err(not_strict) => Err(not_strict.to_string()),
         }

@@ -4,7 +4,7 @@
 //! operator names, else to nobody. The order of files decides nothing. Guards
 //! against: a file that is put beside a granted component and takes its name.
 
-use crate::component::cannot_load;
+use skillhost_sandbox::component::cannot_load;
 
 /// A component that is admitted, or asks to be.
 #[derive(Debug, Clone)]

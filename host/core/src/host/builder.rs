@@ -18,17 +18,17 @@ use audit::AuditSettings;
 
 use super::components::{ComponentIntake, IntakeRules, Stage};
 use super::{Host, Inner, ResourceReader, Runtime, ServedTool};
-use crate::component::cache::{ComponentCache, IndexEntry};
-use crate::component::compile::{Compilation, Compiler, ProgressCallback};
-use crate::component::embedded::SKILL_RESOURCES;
-use crate::component::{Loader, Tool};
 use crate::config::PromptLimits;
-use crate::sandbox::engine::{self, EpochEngine};
-use crate::sandbox::granted_skills::GrantedSkills;
-use crate::tool::grant::{Defaults, Grant};
-use crate::tool::limits::{CompileLimits, Limits, Load};
-use crate::tool::observer::Observer;
-use crate::tool::offer::{ToolSet, Wording};
+use skillhost_sandbox::component::cache::{ComponentCache, IndexEntry};
+use skillhost_sandbox::component::compile::{Compilation, Compiler, ProgressCallback};
+use skillhost_sandbox::component::embedded::SKILL_RESOURCES;
+use skillhost_sandbox::component::{Loader, Tool};
+use skillhost_sandbox::engine::{self, EpochEngine};
+use skillhost_sandbox::granted_skills::GrantedSkills;
+use skillhost_sandbox::tool::grant::{Defaults, Grant};
+use skillhost_sandbox::tool::limits::{CompileLimits, Limits, Load};
+use skillhost_sandbox::tool::observer::Observer;
+use skillhost_sandbox::tool::offer::{ToolSet, Wording};
 use skillhost_skills::catalog::{Catalog, SkillsRoot};
 use skillhost_skills::entries::EntryCursor;
 use skillhost_skills::guard;
@@ -364,10 +364,8 @@ impl HostBuilder {
             functions: None,
         };
         // A component may need what its tools are granted.
-        let loading = Limits {
-            memory: self.most_memory(),
-            ..self.defaults.limits.clone()
-        };
+        let mut loading = self.defaults.limits.clone();
+        loading.memory = self.most_memory();
         let loader = Loader {
             compiler,
             engine: runtime.engine.clone(),

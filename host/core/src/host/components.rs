@@ -14,14 +14,14 @@ use anyhow::{Context as _, bail};
 use wasmtime::component::Component;
 
 use super::admission::{Candidate, Claim, refusals};
-use crate::component::definitions::{read_beside, tools_file};
-use crate::component::embedded::EMBEDDED;
-use crate::component::{
+use skillhost_sandbox::component::definitions::{read_beside, tools_file};
+use skillhost_sandbox::component::embedded::EMBEDDED;
+use skillhost_sandbox::component::{
     ComponentSource, Loader, Tool, ToolComponent, cannot_load, check_header, read,
 };
-use crate::sandbox::engine::processors;
-use crate::tool::Definition;
-use crate::tool::grant::Grant;
+use skillhost_sandbox::engine::processors;
+use skillhost_sandbox::tool::Definition;
+use skillhost_sandbox::tool::grant::Grant;
 use skillhost_skills::text::digest::sha256_hex;
 use skillhost_skills::trust::Trust;
 

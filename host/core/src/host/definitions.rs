@@ -7,9 +7,9 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::{Host, ServedTool};
-use crate::component::embedded::FIND_SKILLS;
-use crate::tool::Definition;
-use crate::tool::offer::DescriptionSource;
+use skillhost_sandbox::component::embedded::FIND_SKILLS;
+use skillhost_sandbox::tool::Definition;
+use skillhost_sandbox::tool::offer::DescriptionSource;
 use skillhost_skills::catalog::Freshness;
 use skillhost_skills::prompt;
 use skillhost_skills::search::SearchOffer;

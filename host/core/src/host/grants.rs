@@ -1,12 +1,44 @@
 //! What an operator sees of a host's tools: what each may do, and which are left
 //! out.
 
+use skillhost_sandbox::component::embedded::SKILL_RESOURCES;
+use skillhost_sandbox::tool::grant::FolderAccess;
+use skillhost_sandbox::tool::limits::Limits;
+use skillhost_sandbox::tool::offer::DescriptionSource;
+use skillhost_skills::guard::HardLinks;
+
 use super::components::tools_of;
 use super::{Host, ServedTool};
-use crate::component::embedded::SKILL_RESOURCES;
-use crate::tool::grant::EffectiveGrant;
-use crate::tool::offer::DescriptionSource;
-use skillhost_skills::guard::HardLinks;
+
+/// The rights and limits of a tool, as the operator reads them.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct EffectiveGrant {
+    /// The tool.
+    pub tool: String,
+    /// The component that defines it.
+    pub origin: String,
+    /// SHA-256 of that component, in hex.
+    pub digest: String,
+    /// The names and patterns of the skills that it may read.
+    pub skills: String,
+    /// The skills of the catalog that it may read.
+    pub allowed: Vec<String>,
+    /// The skills of the catalog that it may not read.
+    pub refused: Vec<String>,
+    /// True if calls that name no skill may read the home folder.
+    pub home: bool,
+    /// True if files with several hard links may be read.
+    pub hard_links: bool,
+    /// The patterns of the scripts that it may run.
+    pub scripts: String,
+    /// What calls may do in their folder.
+    pub view: FolderAccess,
+    /// The limits of a call.
+    pub limits: Limits,
+    /// The source of the description that agents see.
+    pub description: DescriptionSource,
+}
 
 impl Host {
     /// Returns what each tool may do, with every default filled in.

@@ -8,7 +8,7 @@
 use serde_json::{Map, Value};
 
 use super::{Host, ServedTool, string};
-use crate::tool::{CallError, FailureKind, FolderRule, Help, Stop};
+use skillhost_sandbox::tool::{CallError, FailureKind, FolderRule, Help, Stop};
 use skillhost_skills::catalog::{CallFolder, Catalog, FolderError, Freshness};
 use skillhost_skills::guard::PathTarget;
 use skillhost_skills::neighbours::{self, WayOut};

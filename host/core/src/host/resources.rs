@@ -10,7 +10,7 @@ mod answer;
 use serde_json::{Value, json};
 
 use crate::host::Host;
-use crate::tool::{CallError, Caller, Failure, Output, Stop};
+use skillhost_sandbox::tool::{CallError, Caller, Failure, Output, Stop};
 use skillhost_skills::catalog::Freshness;
 
 /// A reader of skills' files; see [`Host::skill_resources`]. It is cheap to clone.
@@ -260,9 +260,7 @@ impl SkillResources {
             } => ResourceError::NotGranted,
             CallError::Stopped { stop, .. } => ResourceError::Stopped(stop),
             // The host's own arguments, to a tool of its own.
-            error @ (CallError::UnknownTool { .. } | CallError::Arguments(_)) => {
-                ResourceError::Stopped(Stop::Trap(error.to_string()))
-            }
+            error => ResourceError::Stopped(Stop::Trap(error.to_string())),
         }
     }
 

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use super::{Host, ResourceReader, ServedTool};
-use crate::component::embedded::SKILL_RESOURCES;
-use crate::tool::grant::{Scope, Terms};
+use skillhost_sandbox::component::embedded::SKILL_RESOURCES;
+use skillhost_sandbox::tool::grant::{Scope, Terms};
 use skillhost_skills::catalog::Skill;
 
 impl Host {

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Host, ServedTool};
-use crate::tool::Caller;
+use skillhost_sandbox::tool::Caller;
 use skillhost_skills::neighbours;
 use skillhost_skills::text::line::{Line, escape_json};
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::bail;
 
 use super::HostBuilder;
-use crate::tool::audit::{Audit, AuditMode, CheckpointSigner, STDERR};
+use skillhost_sandbox::tool::audit::{Audit, AuditMode, CheckpointSigner, STDERR};
 use skillhost_skills::trust::Trust;
 
 /// The audit log of a builder.

@@ -7,11 +7,11 @@ use std::path::PathBuf;
 use anyhow::bail;
 
 use super::HostBuilder;
-use crate::component::embedded::SKILL_RESOURCES;
 use crate::host::components::{LoadedComponent, tools_of};
-use crate::tool::grant::{Grant, Skills};
-use crate::tool::limits::Limits;
-use crate::tool::offer::{ToolSet, check_description};
+use skillhost_sandbox::component::embedded::SKILL_RESOURCES;
+use skillhost_sandbox::tool::grant::{Grant, Skills};
+use skillhost_sandbox::tool::limits::Limits;
+use skillhost_sandbox::tool::offer::{ToolSet, check_description};
 use skillhost_skills::catalog::Catalog;
 use skillhost_skills::text::suggest;
 use skillhost_skills::text::toml::toml_key;

@@ -3,7 +3,7 @@
 use super::HostBuilder;
 use super::audit::AuditSettings;
 use crate::config::Config;
-use crate::tool::grant::Defaults;
+use skillhost_sandbox::tool::grant::Defaults;
 
 impl HostBuilder {
     /// Creates a builder with all that a configuration says of a host. Settings of

@@ -1,9 +1,9 @@
 //! The builder's settings of what agents see of the tools.
 
 use super::HostBuilder;
-use crate::component::embedded::SKILL_RESOURCES;
 use crate::host::definitions::Description;
-use crate::tool::offer::{DescriptionSource, ToolSet, Wording};
+use skillhost_sandbox::component::embedded::SKILL_RESOURCES;
+use skillhost_sandbox::tool::offer::{DescriptionSource, ToolSet, Wording};
 
 impl HostBuilder {
     /// Sets the tools that are offered together. The others cannot be called.

@@ -9,7 +9,7 @@ use super::{
     Contents, Directory, DirectoryEntry, EntryKind, LeftOut, OverLimit, ResourceError, SkillFile,
     SkillFiles,
 };
-use crate::tool::{Failure, Output, Stop};
+use skillhost_sandbox::tool::{Failure, Output, Stop};
 
 /// The rule for the digests of files.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -168,7 +168,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::tool::Form;
+    use skillhost_sandbox::tool::Form;
 
     /// The digest of an empty file.
     const DIGEST: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";

@@ -1,0 +1,351 @@
+//! One call in one fresh sandbox: a store whose limits are armed before any guest
+//! code runs, one preopen at most, and nothing that outlives the call.
+
+mod answer;
+mod entry_point;
+mod link;
+mod store;
+mod types;
+
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+use serde_json::{Map, Value};
+use wasmtime::Store;
+use wasmtime::component::{Component, InstancePre};
+
+use crate::engine::{CallQuota, CallSlot, EpochEngine};
+use crate::granted_skills::GrantedSkills;
+use crate::tool::grant::{FolderAccess, Terms};
+use crate::tool::limits::Limits;
+use crate::tool::{CallError, CallTrace, Stop};
+use crate::versions;
+use crate::view::View;
+use crate::wasi::{ImportState, ScriptGate};
+use skillhost_skills::catalog::{CallFolder, FolderError};
+
+pub(crate) use answer::{GuestAnswer, GuestFailure};
+use entry_point::EntryPoint;
+pub(crate) use entry_point::GuestArguments;
+pub(crate) use link::is_granted;
+use store::StoreState;
+#[cfg(test)]
+pub(crate) use types::RawFolderRule;
+use types::{CallParameters, CallResult};
+pub(crate) use types::{RawDefinition, RawForm};
+
+/// A linked component that can run any number of times.
+pub struct Sandbox {
+    engine: EpochEngine,
+    component: InstancePre<StoreState>,
+    /// The same with a file system that can be written, made at the first call that
+    /// has a copy-on-write view.
+    writable: OnceLock<InstancePre<StoreState>>,
+    entry_point: EntryPoint,
+    /// The number of slots that a call takes.
+    weight: u32,
+}
+
+/// One call: its arguments, and what it may use.
+pub struct SandboxCall<'a> {
+    /// The tool's name.
+    pub tool: &'a Arc<str>,
+    /// What the guest gets.
+    pub arguments: GuestArguments,
+    /// The folder that it may read, or why it has none. `None` if the call names none.
+    pub folder: Option<Result<CallFolder, FolderError>>,
+    /// The rights and limits.
+    pub terms: &'a Terms,
+    /// The skills that the guest may list.
+    pub skills: GrantedSkills,
+    /// The scripts of the call's skill that the guest may start.
+    pub scripts: Option<ScriptGate>,
+    /// True if it leaves a trace when it fails.
+    pub is_traced: bool,
+    /// Its slot. The time of the call starts when it has one.
+    pub slot: &'a CallSlot,
+}
+
+/// The tools that a component declares, and whether they can be called.
+pub(crate) struct DeclaredTools {
+    pub(crate) definitions: Vec<RawDefinition>,
+    pub(crate) callable: wasmtime::Result<()>,
+}
+
+/// The outcome of a run, and the most memory that the guest had.
+pub struct RunOutcome<T> {
+    /// The answer, or what stopped the guest.
+    pub result: Result<T, Stop>,
+    /// The most memory that the guest had, in bytes.
+    pub memory: usize,
+    /// The copy-on-write view, if the call had one. No guest has it any more.
+    pub view: Option<Arc<View>>,
+    /// The end of the call's time. `None` if it is too far away for the clock to
+    /// represent.
+    pub deadline: Option<Instant>,
+    /// The limit that the guest met and went on from.
+    pub met: Option<Stop>,
+    /// What it printed and where it broke off, if the call is traced.
+    pub trace: CallTrace,
+}
+
+impl<T> RunOutcome<T> {
+    fn and_then<U>(self, next: impl FnOnce(T) -> Result<U, Stop>) -> RunOutcome<U> {
+        RunOutcome {
+            result: self.result.and_then(next),
+            memory: self.memory,
+            view: self.view,
+            deadline: self.deadline,
+            met: self.met,
+            trace: self.trace,
+        }
+    }
+
+    /// Makes the outcome of a call whose guest did not run.
+    fn without_run(result: Result<T, Stop>) -> Self {
+        Self {
+            result,
+            memory: 0,
+            view: None,
+            deadline: None,
+            met: None,
+            trace: CallTrace::default(),
+        }
+    }
+}
+
+impl Sandbox {
+    /// Links a component. The error names an import that is not granted, or an
+    /// export that is missing.
+    pub(crate) fn new(engine: EpochEngine, component: &Component) -> wasmtime::Result<Self> {
+        let version = versions::exported(component, &engine.engine)?;
+        let linker = link::linker(&engine.engine, component, version, FolderAccess::ReadOnly)?;
+        Ok(Self {
+            component: linker.instantiate_pre(component)?,
+            writable: OnceLock::new(),
+            entry_point: EntryPoint::find(&engine.engine, component, version)?,
+            weight: engine.weight(component),
+            engine,
+        })
+    }
+
+    /// Checks whether its tools are functions with types of their own. Their
+    /// failures have no kind.
+    pub fn exports_functions(&self) -> bool {
+        matches!(self.entry_point, EntryPoint::Functions(_))
+    }
+
+    /// Waits for a slot to run in if the queue has room.
+    pub async fn enter(&self, quota: &Arc<CallQuota>) -> Result<CallSlot, Stop> {
+        let entered = self.engine.enter(quota, self.weight).await;
+        entered.ok_or(Stop::Busy)
+    }
+
+    /// Returns the arguments of a call in the form that the component takes.
+    pub fn arguments(
+        &self,
+        tool: &str,
+        arguments: &Map<String, Value>,
+    ) -> Result<GuestArguments, CallError> {
+        self.entry_point.arguments(tool, arguments)
+    }
+
+    /// Asks the component for its tools. It can list no skills then. `bytes` are
+    /// the component's: functions may carry their documentation in them.
+    pub(crate) async fn declared_tools(
+        &self,
+        origin: &str,
+        bytes: &[u8],
+        limits: &Limits,
+    ) -> Result<DeclaredTools, Stop> {
+        let (definitions, call) = match &self.entry_point {
+            EntryPoint::Tools { definitions, call } => (definitions, call),
+            EntryPoint::Functions(functions) => {
+                let (engine, component) = (&self.engine.engine, self.component.component());
+                return Ok(DeclaredTools {
+                    definitions: entry_point::definitions(functions, engine, component, bytes),
+                    callable: Ok(()),
+                });
+            }
+        };
+        let slot = self
+            .engine
+            .enter_unqueued(self.weight)
+            .await
+            .ok_or(Stop::Busy)?;
+        let imports = ImportState::new(
+            None,
+            Arc::default(),
+            limits,
+            slot.quota(),
+            self.engine.descriptors(),
+            origin.into(),
+        );
+        let state = StoreState::new(imports, GrantedSkills::default(), limits);
+        self.run(&slot, state, async |store| {
+            let instance = self.component.instantiate_async(&mut *store).await?;
+            let definitions =
+                instance.get_typed_func::<(), (Vec<RawDefinition>,)>(&mut *store, definitions)?;
+            let (definitions,) = definitions.call_async(&mut *store, ()).await?;
+            // The type of `call` is checked now, not at the first call.
+            let call = instance.get_typed_func::<CallParameters<'_>, CallResult>(&mut *store, call);
+            Ok(DeclaredTools {
+                definitions,
+                callable: call.map(drop),
+            })
+        })
+        .await
+        .result
+    }
+
+    /// Runs one call.
+    pub async fn call(
+        &self,
+        call: SandboxCall<'_>,
+    ) -> RunOutcome<Result<GuestAnswer, GuestFailure>> {
+        if let (EntryPoint::Functions(_), Some(Err(missing))) = (&self.entry_point, &call.folder) {
+            return RunOutcome::without_run(Ok(Err(entry_point::without_folder(missing))));
+        }
+        let Terms {
+            limits,
+            environment,
+            view,
+            ..
+        } = call.terms;
+        let (preopen, folder) = types::folder_parameter(call.folder);
+        let slot = call.slot;
+        let mut imports = ImportState::new(
+            preopen,
+            Arc::clone(environment),
+            limits,
+            slot.quota(),
+            self.engine.descriptors(),
+            Arc::clone(call.tool),
+        );
+        imports.scripts = call.scripts;
+        imports.is_traced = call.is_traced;
+        let component = match view {
+            FolderAccess::ReadOnly => Ok(&self.component),
+            FolderAccess::CopyOnWrite => imports
+                .make_view(limits, slot.quota())
+                .map_err(wasmtime::Error::from)
+                .and_then(|()| self.writable()),
+        };
+        let component = match component {
+            Ok(component) => component,
+            Err(error) => {
+                return RunOutcome::without_run(Err(Stop::Trap(format!("{error:#}"))));
+            }
+        };
+        let state = StoreState::new(imports, call.skills, limits);
+        match (&self.entry_point, call.arguments) {
+            (EntryPoint::Tools { call: index, .. }, GuestArguments::Json(arguments)) => {
+                let run = self.run(slot, state, async |store| {
+                    let instance = component.instantiate_async(&mut *store).await?;
+                    let function = instance
+                        .get_typed_func::<CallParameters<'_>, CallResult>(&mut *store, index)?;
+                    let parameters = (&**call.tool, &*arguments, folder);
+                    let (result,) = function.call_async(&mut *store, parameters).await?;
+                    let held = store.data_mut().imports.take_text();
+                    Ok(result.map(|output| output.with_text(held)))
+                });
+                let outcome = run.await;
+                outcome.and_then(|result| answer::bounded(result, limits.output))
+            }
+            (EntryPoint::Functions(functions), GuestArguments::Values(values)) => {
+                let run = self.run(slot, state, async |store| {
+                    let missing = || wasmtime::format_err!("its function is missing");
+                    let function = functions.get(call.tool).ok_or_else(missing)?;
+                    let instance = component.instantiate_async(&mut *store).await?;
+                    let export = instance.get_func(&mut *store, function.export);
+                    let export = export.ok_or_else(missing)?;
+                    let mut results = function.results();
+                    export
+                        .call_async(&mut *store, &values, &mut results)
+                        .await?;
+                    Ok((function, results))
+                });
+                let outcome = run.await;
+                outcome.and_then(|(function, results)| {
+                    entry_point::answer(function, &results, limits.output)
+                })
+            }
+            _ => RunOutcome::without_run(Err(Stop::Trap(
+                "its arguments are for another component".to_owned(),
+            ))),
+        }
+    }
+
+    /// Returns the component linked to a file system that can be written.
+    fn writable(&self) -> wasmtime::Result<&InstancePre<StoreState>> {
+        if let Some(linked) = self.writable.get() {
+            return Ok(linked);
+        }
+        let component = self.component.component();
+        let engine = &self.engine.engine;
+        let version = versions::exported(component, engine)?;
+        let linker = link::linker(engine, component, version, FolderAccess::CopyOnWrite)?;
+        let linked = linker.instantiate_pre(component)?;
+        Ok(self.writable.get_or_init(|| linked))
+    }
+
+    /// Makes an instance with all its limits and drops it. This is the cost of a
+    /// call before it does anything.
+    #[cfg(skillhost_measure)]
+    pub(crate) async fn instantiate(
+        &self,
+        quota: &Arc<CallQuota>,
+        limits: &Limits,
+    ) -> Result<(), Stop> {
+        let slot = self.enter(quota).await?;
+        let descriptors = self.engine.descriptors();
+        let none = Arc::default();
+        let imports = ImportState::new(None, none, limits, quota, descriptors, "".into());
+        let state = StoreState::new(imports, GrantedSkills::default(), limits);
+        self.run(&slot, state, async |store| {
+            self.component.instantiate_async(store).await.map(drop)
+        })
+        .await
+        .result
+    }
+
+    /// Runs the guest until it is done, stopped, or out of time. The store is gone
+    /// when this returns, whatever happened.
+    async fn run<T>(
+        &self,
+        slot: &CallSlot,
+        mut state: StoreState,
+        guest: impl AsyncFnOnce(&mut Store<StoreState>) -> wasmtime::Result<T>,
+    ) -> RunOutcome<T> {
+        let time = state.limits.time;
+        state.deadline = Instant::now().checked_add(time);
+        let mut store = store::armed(&self.engine, state);
+        let waited = match self.engine.limited {
+            true => tokio::time::timeout(time, slot.run(guest(&mut store))).await,
+            false => Ok(guest(&mut store).await),
+        };
+        let mut trace = CallTrace::default();
+        let result = match waited {
+            Ok(Ok(done)) => Ok(done),
+            Err(_) => Err(Stop::Time(time)),
+            Ok(Err(error)) => {
+                if store.data().imports.is_traced {
+                    trace.frames = store::frames(&error);
+                }
+                Err(store.data_mut().stop_for(self.engine.stack(), &error))
+            }
+        };
+        let state = store.data_mut();
+        if state.imports.is_traced {
+            trace.output = state.imports.take_output();
+        }
+        RunOutcome {
+            result,
+            memory: state.imports.memory(),
+            view: state.imports.view(),
+            deadline: state.deadline,
+            met: state.imports.stop.take(),
+            trace,
+        }
+    }
+}

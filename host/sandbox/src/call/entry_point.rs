@@ -1,0 +1,164 @@
+//! The entry point of a component: its interface `tools`, or its functions, each a
+//! tool by itself.
+
+use serde_json::{Map, Value};
+use wasmtime::Engine;
+use wasmtime::component::{Component, ComponentExportIndex, Val};
+
+use super::types::{RawDefinition, RawFolderRule, RawForm};
+use super::{GuestAnswer, GuestFailure};
+use crate::tool::{CallError, FailureKind, Stop};
+use crate::typed::{FunctionAnswer, FunctionDefinition, TypedFunction, TypedFunctions};
+use crate::versions::{self, SupportedVersion};
+use skillhost_skills::catalog::FolderError;
+
+/// The exports through which a component is called.
+pub(super) enum EntryPoint {
+    /// Those of its interface `tools`.
+    Tools {
+        definitions: ComponentExportIndex,
+        call: ComponentExportIndex,
+    },
+    /// Its functions, which have types of their own.
+    Functions(TypedFunctions),
+}
+
+/// The arguments of a call in the form that the component takes.
+pub enum GuestArguments {
+    /// JSON.
+    Json(String),
+    /// The values of a function's parameters.
+    Values(Vec<Val>),
+}
+
+impl EntryPoint {
+    /// Finds the entry point of a component that exports the interface of this
+    /// version, or none. The error names the export that is missing.
+    pub(super) fn find(
+        engine: &Engine,
+        component: &Component,
+        version: Option<&SupportedVersion>,
+    ) -> wasmtime::Result<Self> {
+        let none = "it is not a tool component: it does not export";
+        if let Some(SupportedVersion { tools, .. }) = version {
+            let export = |name: &str| {
+                component
+                    .get_export_index(None, tools)
+                    .and_then(|tools| component.get_export_index(Some(&tools), name))
+                    .ok_or_else(|| wasmtime::format_err!("{none} `{tools}`"))
+            };
+            return Ok(Self::Tools {
+                definitions: export("definitions")?,
+                call: export("call")?,
+            });
+        }
+        let functions =
+            TypedFunctions::read(engine, component).map_err(wasmtime::Error::from_anyhow)?;
+        functions.map(Self::Functions).ok_or_else(|| {
+            let tools = versions::newest().tools;
+            wasmtime::format_err!("{none} `{tools}`, nor a function that could be a tool")
+        })
+    }
+
+    /// Returns the arguments of a call of this tool in the component's form.
+    pub(super) fn arguments(
+        &self,
+        tool: &str,
+        arguments: &Map<String, Value>,
+    ) -> Result<GuestArguments, CallError> {
+        let function = match self {
+            Self::Tools { .. } => None,
+            Self::Functions(functions) => functions.get(tool),
+        };
+        match function {
+            Some(function) => function.lower(arguments).map(GuestArguments::Values),
+            None => serde_json::to_string(arguments)
+                .map(GuestArguments::Json)
+                .map_err(|error| CallError::Arguments(error.to_string())),
+        }
+    }
+}
+
+/// Returns the definitions of functions in the form of tools' definitions.
+/// `bytes` are the component's.
+pub(super) fn definitions(
+    functions: &TypedFunctions,
+    engine: &Engine,
+    component: &Component,
+    bytes: &[u8],
+) -> Vec<RawDefinition> {
+    let definitions = functions.definitions(engine, component, bytes).into_iter();
+    definitions.map(RawDefinition::from).collect()
+}
+
+impl From<FunctionDefinition> for RawDefinition {
+    fn from(definition: FunctionDefinition) -> Self {
+        let rule = |skill_property| RawFolderRule {
+            skill_property,
+            enumerate: false,
+            path_property: None,
+            skill_optional: false,
+        };
+        Self {
+            name: definition.name,
+            title: String::new(),
+            description: definition.description,
+            input_schema: Value::Object(definition.input_schema).to_string(),
+            output_schema: Some(Value::Object(definition.output_schema).to_string()),
+            folder: definition.skill_property.map(rule),
+            text_property: definition.text_property,
+            model_reads: match definition.is_record {
+                true => RawForm::Details,
+                false => RawForm::Text,
+            },
+        }
+    }
+}
+
+/// Returns the failure of a function whose folder is missing. The function does
+/// not run: an empty list of preopens could not tell it why.
+pub(super) fn without_folder(folder: &FolderError) -> GuestFailure {
+    let (kind, message) = match folder {
+        FolderError::Unreadable => (
+            FailureKind::Unreadable,
+            "the folder of that skill cannot be read",
+        ),
+        _ => (FailureKind::NotFound, "there is no skill of that name"),
+    };
+    GuestFailure {
+        kind,
+        message: message.to_owned(),
+        details: None,
+    }
+}
+
+/// Returns the results of a function as a tool's answer.
+pub(super) fn answer(
+    function: &TypedFunction,
+    results: &[Val],
+    limit: usize,
+) -> Result<Result<GuestAnswer, GuestFailure>, Stop> {
+    Ok(match function.lift(results, limit)? {
+        Ok(FunctionAnswer { text, details }) => Ok(GuestAnswer { text, details }),
+        Err(FunctionAnswer { text, details }) => Err(GuestFailure {
+            kind: FailureKind::Failed,
+            message: text,
+            details,
+        }),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_function_without_a_folder_fails_as_other_tools_do() {
+        for (folder, kind) in [
+            (FolderError::Unreadable, FailureKind::Unreadable),
+            (FolderError::Unknown, FailureKind::NotFound),
+        ] {
+            assert_eq!(without_folder(&folder).kind, kind);
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! Linking a component to its imports: the granted interfaces, and no others.
+
+use wasmtime::component::types::ComponentItem;
+use wasmtime::component::{Component, Linker};
+use wasmtime::{Engine, StoreContextMut};
+
+use super::store::StoreState;
+use super::types::{RawSearchResult, RawSkill, RawSkillPage};
+use crate::granted_skills::GrantedSkills;
+use crate::tool::Stop;
+use crate::tool::grant::FolderAccess;
+use crate::versions::{self, SupportedVersion};
+use crate::wasi::{self, ImportState};
+use skillhost_skills::catalog::Skill;
+
+/// Returns a linker with the interfaces of a version. The error names an import
+/// that is not granted.
+pub(super) fn linker(
+    engine: &Engine,
+    component: &Component,
+    version: Option<&SupportedVersion>,
+    access: FolderAccess,
+) -> wasmtime::Result<Linker<StoreState>> {
+    let SupportedVersion {
+        skills,
+        answer,
+        scripts,
+        ..
+    } = version.unwrap_or(versions::newest());
+    let imports = component.component_type();
+    for (name, import) in imports.imports(engine) {
+        if !is_granted(engine, name, &import.ty) {
+            wasmtime::bail!(versions::refusal(name));
+        }
+    }
+    let mut linker = Linker::new(engine);
+    wasi::link::<StoreState>(&mut linker, access)?;
+    let mut instance = linker.instance(skills)?;
+    instance.func_wrap_async("list", |store, (): ()| {
+        Box::new(async move {
+            let StoreState { skills, limits, .. } = store.data();
+            let listed = skills.list(limits).await;
+            let raw =
+                |skills: Vec<Skill>| skills.into_iter().map(RawSkill::from).collect::<Vec<_>>();
+            told(store, listed.map(raw))
+        })
+    })?;
+    instance.func_wrap_async("page", |store, (from, limit): (Option<String>, u32)| {
+        Box::new(async move {
+            let StoreState { skills, limits, .. } = store.data();
+            let page = skills.page(from, limit as usize, limits).await;
+            told(store, page.map(RawSkillPage::from))
+        })
+    })?;
+    instance.func_wrap_async("find", |store, (query, limit): (String, u32)| {
+        Box::new(async move {
+            let StoreState { skills, limits, .. } = store.data();
+            let found = skills.find(query, limit as usize, limits).await;
+            told(store, found.map(RawSearchResult::from))
+        })
+    })?;
+    linker.instance(answer)?.func_wrap(
+        "text-from-file",
+        |mut store: StoreContextMut<'_, StoreState>, (path, limit): (String, u64)| {
+            let imports = &mut store.data_mut().imports;
+            let size = imports.text_from_file(&path, limit);
+            unless_busy(imports, size)
+        },
+    )?;
+    let mut instance = linker.instance(scripts)?;
+    instance.func_wrap(
+        "start",
+        |mut store: StoreContextMut<'_, StoreState>, (path,): (String,)| {
+            let state = store.data_mut();
+            let script = state.imports.start_script(&path);
+            if script.is_ok() {
+                // From here on the script may be who asks, and it has one skill.
+                state.skills = GrantedSkills::default();
+            }
+            unless_busy(&state.imports, script)
+        },
+    )?;
+    instance.func_wrap(
+        "load-module",
+        |mut store: StoreContextMut<'_, StoreState>, (path,): (String,)| {
+            let imports = &mut store.data_mut().imports;
+            let module = imports.load_module(&path);
+            unless_busy(imports, module)
+        },
+    )?;
+    instance.func_wrap(
+        "finished",
+        |mut store: StoreContextMut<'_, StoreState>, (exit_code,): (i32,)| {
+            store.data_mut().imports.finish_script(exit_code);
+            Ok(())
+        },
+    )?;
+    Ok(linker)
+}
+
+/// Returns an answer to a guest, or ends its call if no file can be opened any more.
+fn unless_busy<T>(imports: &ImportState, answer: T) -> wasmtime::Result<(T,)> {
+    match imports.stop {
+        Some(Stop::Busy) => wasmtime::bail!("no file can be opened"),
+        _ => Ok((answer,)),
+    }
+}
+
+/// Checks whether a component may import this: an interface that the host has, or
+/// one of types alone, which gives it nothing.
+pub(crate) fn is_granted(engine: &Engine, name: &str, import: &ComponentItem) -> bool {
+    if versions::is_offered(name) || wasi::is_linked(name) {
+        return true;
+    }
+    match import {
+        ComponentItem::ComponentInstance(instance) => {
+            let mut exports = instance.exports(engine).peekable();
+            exports.peek().is_some()
+                && exports.all(|(_, export)| matches!(export.ty, ComponentItem::Type(_)))
+        }
+        _ => false,
+    }
+}
+
+/// Returns what a guest learns about skills, or ends its call.
+fn told<T>(
+    mut store: StoreContextMut<'_, StoreState>,
+    skills: Result<T, Stop>,
+) -> wasmtime::Result<(T,)> {
+    skills.map(|skills| (skills,)).or_else(|stop| {
+        store.data_mut().imports.stop = Some(stop);
+        wasmtime::bail!("there are more skills than the call may list")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tool::limits::Limits;
+    use crate::wasi::fixture;
+
+    #[test]
+    fn grants_types_and_the_interfaces_of_the_host_and_nothing_else() {
+        let engine = fixture::engine();
+        let record = "(type $t (record (field \"a\" u8)))";
+        for (import, granted) in [
+            ("(import \"t\" (type (sub resource)))".to_owned(), false),
+            (
+                format!("(import \"a:b/c\" (instance {record} (export \"t\" (type (eq $t)))))"),
+                true,
+            ),
+            (
+                "(import \"wasi:clocks/monotonic-clock@0.2.0\" (instance))".to_owned(),
+                true,
+            ),
+            ("(import \"a:b/c\" (instance))".to_owned(), false),
+            ("(import \"f\" (func))".to_owned(), false),
+            (
+                "(import \"a:b/c\" (instance (export \"f\" (func))))".to_owned(),
+                false,
+            ),
+        ] {
+            let bytes = wat::parse_str(format!("(component {import})")).unwrap();
+            let component = Component::new(&engine.engine, bytes).unwrap();
+            let imports = component.component_type();
+            let found = imports.imports(&engine.engine).next();
+            let found = found.unwrap_or_else(|| panic!("{import}"));
+            let found = is_granted(&engine.engine, found.0, &found.1.ty);
+            assert_eq!(found, granted, "{import}");
+        }
+    }
+
+    #[test]
+    fn a_call_for_which_no_file_can_be_opened_ends() {
+        let mut imports = fixture::imports(None, &[], &Limits::default());
+        for (stop, ends) in [
+            (None, false),
+            (Some(Stop::DirectoryEntries(1)), false),
+            (Some(Stop::Busy), true),
+        ] {
+            imports.stop = stop;
+            assert_eq!(unless_busy(&imports, ()).is_err(), ends);
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! The store of one call: its state, its limits, and the limit that stopped it.
+
+mod limiter;
+
+use std::time::Instant;
+
+use wasmtime::component::ResourceTableError;
+use wasmtime::{Store, Trap, UpdateDeadline, WasmBacktrace};
+
+use crate::engine::EpochEngine;
+use crate::granted_skills::GrantedSkills;
+use crate::tool::limits::Limits;
+use crate::tool::{Stop, TraceFrame};
+use crate::wasi::{HasImportState, ImportState};
+
+/// The most functions that the cause of a trap names. Guards against: recursion.
+const MAX_NAMES: usize = 5;
+/// The most characters of such a name, which is a stranger's.
+const MAX_NAME: usize = 100;
+
+/// The state of a store.
+pub(crate) struct StoreState {
+    pub(super) imports: ImportState,
+    pub(super) skills: GrantedSkills,
+    /// The elements of all tables of the call.
+    table_elements: usize,
+    /// `None` if it is too far away for the clock to represent.
+    pub(super) deadline: Option<Instant>,
+    pub(super) limits: Limits,
+}
+
+impl StoreState {
+    /// Makes the state that a store begins with.
+    pub(super) fn new(imports: ImportState, skills: GrantedSkills, limits: &Limits) -> Self {
+        Self {
+            imports,
+            skills,
+            table_elements: 0,
+            deadline: None,
+            limits: limits.clone(),
+        }
+    }
+
+    /// Returns why a guest stopped: the limit that it reached, or a trap.
+    pub(super) fn stop_for(&mut self, stack: usize, error: &wasmtime::Error) -> Stop {
+        if let Some(stop) = self.imports.stop.take() {
+            return stop;
+        }
+        let limits = &self.limits;
+        match (error.downcast_ref(), error.downcast_ref()) {
+            (Some(ResourceTableError::Full), _) => return Stop::Handles(limits.handles),
+            (_, Some(Trap::StackOverflow)) => return Stop::Stack(stack),
+            _ => {}
+        }
+        // The runtime reports these limits in words alone.
+        let cause = error.root_cause().to_string();
+        let messages = [
+            ("store handle limit exceeded", Stop::Handles(limits.handles)),
+            ("instance count too high", Stop::Instances(limits.instances)),
+            ("table count too high", Stop::Tables(limits.tables)),
+            (
+                "fuel allocated for hostcalls has been exhausted",
+                Stop::HostcallFuel(limits.hostcall_fuel),
+            ),
+        ];
+        messages
+            .into_iter()
+            .find(|(message, _)| cause.contains(message))
+            .map_or_else(|| Stop::Trap(causes(error)), |(_, stop)| stop)
+    }
+}
+
+/// Returns the causes of a trap, with the names of the functions that the guest was in if
+/// the component has names.
+fn causes(error: &wasmtime::Error) -> String {
+    let backtrace = error.downcast_ref::<WasmBacktrace>();
+    let list = backtrace.map(ToString::to_string);
+    let causes = error.chain().map(ToString::to_string);
+    // The list of functions is one of the causes: addresses, which say nothing here.
+    let causes = causes.filter(|cause| list.as_ref() != Some(cause));
+    let causes = causes.collect::<Vec<_>>().join(": ");
+    let frames = backtrace.map_or(&[][..], WasmBacktrace::frames);
+    let names = frames.iter().filter_map(|frame| frame.func_name());
+    // Compilers' own modules have names that nobody can read.
+    let names = names.filter(|name| !name.starts_with("_R") && !name.starts_with("_Z"));
+    let names = names.take(MAX_NAMES).map(|name| {
+        let name: String = name.chars().take(MAX_NAME).collect();
+        format!("`{name}`")
+    });
+    match names.collect::<Vec<_>>().join(", called by ") {
+        names if names.is_empty() => causes,
+        names => format!("{causes} in {names}"),
+    }
+}
+
+/// Returns the functions that a guest was in when it broke off.
+pub(super) fn frames(error: &wasmtime::Error) -> Vec<TraceFrame> {
+    let backtrace = error.downcast_ref::<WasmBacktrace>();
+    let frames = backtrace.map_or(&[][..], WasmBacktrace::frames);
+    let frame = |frame: &wasmtime::FrameInfo| {
+        Some(TraceFrame {
+            offset: frame.module_offset()? as u64,
+            function: frame.func_name().map(str::to_owned),
+        })
+    };
+    frames.iter().filter_map(frame).collect()
+}
+
+impl HasImportState for StoreState {
+    fn imports(&mut self) -> &mut ImportState {
+        &mut self.imports
+    }
+}
+
+/// Makes a store with all its limits armed and nothing of the guest in it yet.
+pub(super) fn armed(engine: &EpochEngine, state: StoreState) -> Store<StoreState> {
+    let (fuel, handles) = (state.limits.hostcall_fuel, state.limits.handles);
+    let mut store = Store::new(&engine.engine, state);
+    if !engine.limited {
+        return store;
+    }
+    store.limiter(|state| state);
+    store.set_hostcall_fuel(fuel);
+    // This counts handles, and borrows of them during a call of the host. It is
+    // twice the limit, so that the table of the resources is full first: that
+    // error has a type.
+    store.set_max_component_handles(handles.saturating_mul(2));
+    store.set_epoch_deadline(1);
+    store.epoch_deadline_callback(|mut context| {
+        let state = context.data_mut();
+        if state
+            .deadline
+            .is_some_and(|deadline| Instant::now() >= deadline)
+        {
+            state.imports.stop = Some(Stop::Time(state.limits.time));
+            wasmtime::bail!("the call is past its deadline");
+        }
+        // Not `Yield`, which wakes the task at once: while guests compute on every
+        // thread of the runtime, it would not check its timers and sockets for 61
+        // turns, more than half a second.
+        let others = Box::pin(tokio::task::yield_now());
+        Ok(UpdateDeadline::YieldCustom(1, others))
+    });
+    store
+}
+
+#[cfg(test)]
+mod tests {
+    use wasmtime::{Engine, Instance, Module};
+
+    use super::*;
+
+    /// Returns the error of a module's function `f`, which breaks off.
+    fn error(functions: &str) -> wasmtime::Error {
+        let engine = Engine::default();
+        let module = wat::parse_str(format!("(module {functions})")).unwrap();
+        let module = Module::new(&engine, module).unwrap();
+        let mut store = Store::new(&engine, ());
+        let instance = Instance::new(&mut store, &module, &[]).unwrap();
+        let f = instance.get_typed_func::<(), ()>(&mut store, "f").unwrap();
+        f.call(&mut store, ()).unwrap_err()
+    }
+
+    const TRAP: &str = "wasm trap: wasm `unreachable` instruction executed";
+
+    #[test]
+    fn the_cause_of_a_trap_names_the_functions_innermost_first() {
+        let nested = r#"(func $inner unreachable) (func $outer (export "f") call $inner)"#;
+        let long = "x".repeat(101);
+        // Symbols as compilers of Rust and C++ make them.
+        let symbols = format!(
+            r#"(func $_RNvCs_4main unreachable) (func $_ZN4main call $_RNvCs_4main)
+               (func ${long} (export "f") call $_ZN4main)"#
+        );
+        let deep: String = (1..9)
+            .map(|number| format!("(func $f{number} call $f{})", number - 1))
+            .collect();
+        let deep = format!(r#"(func $f0 unreachable) {deep} (export "f" (func $f8))"#);
+        for (functions, expected) in [
+            (r#"(func (export "f") unreachable)"#, String::new()),
+            (nested, " in `inner`, called by `outer`".to_owned()),
+            (&symbols, format!(" in `{}`", "x".repeat(100))),
+            (
+                &deep,
+                " in `f0`, called by `f1`, called by `f2`, called by `f3`, called by `f4`"
+                    .to_owned(),
+            ),
+        ] {
+            let causes = causes(&error(functions));
+            assert_eq!(causes, format!("{TRAP}{expected}"), "{functions}");
+        }
+    }
+
+    #[test]
+    fn the_cause_of_an_error_of_the_host_is_the_chain_of_its_causes() {
+        let error = wasmtime::Error::msg("no such thing").context("cannot begin");
+        assert_eq!(causes(&error), "cannot begin: no such thing");
+        assert_eq!(frames(&error), []);
+    }
+
+    #[test]
+    fn a_trace_has_each_function_with_its_place() {
+        let frames = frames(&error(
+            r#"(func unreachable) (func $outer (export "f") call 0)"#,
+        ));
+        let names = frames.iter().map(|frame| frame.function.as_deref());
+        assert_eq!(names.collect::<Vec<_>>(), [None, Some("outer")]);
+        assert!(frames[0].offset < frames[1].offset);
+    }
+}

@@ -1,0 +1,19 @@
+//! Components: read, compiled, cached, loaded, and inspected before they are
+//! trusted.
+
+pub mod cache;
+pub mod child;
+pub mod compile;
+pub mod definitions;
+pub mod embedded;
+mod file;
+mod functions;
+pub mod inspect;
+mod load;
+pub mod metadata;
+mod tool_component;
+
+pub use file::check_header;
+pub use file::read;
+pub use load::{Loader, cannot_load};
+pub use tool_component::{ComponentSource, Tool, ToolComponent};

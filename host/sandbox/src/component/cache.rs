@@ -1,0 +1,440 @@
+//! What is kept on disk for later processes, in a folder that only its owner can write:
+//! compiled components and their tools' definitions, keyed by engine and content, and
+//! indexes of skills. Entries hold machine code and are trusted, so they are taken from
+//! nobody else: a folder or file of another owner, or one that others may write, is not
+//! used.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::io::{self, Read as _, Seek as _, Write as _};
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail};
+use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt as _};
+use rustix::fs::{FileType, FlockOperation, Mode, OFlags, flock};
+use rustix::io::Errno;
+use wasmtime::component::Component;
+
+use crate::engine::EpochEngine;
+use crate::tool::limits::Limits;
+use skillhost_skills::catalog::SkillsRoot;
+use skillhost_skills::search::IndexStorage;
+use skillhost_skills::trust::{Trust, is_ours_alone, own_folder};
+
+/// A cache: a folder, or one that is only read and one for new entries.
+#[derive(Debug)]
+pub struct ComponentCache {
+    /// The folders, the one for new entries first.
+    folders: Vec<CacheFolder>,
+}
+
+/// A folder of a cache.
+#[derive(Debug)]
+struct CacheFolder {
+    /// The folder that was checked. Entries are reached through it only.
+    handle: Dir,
+    /// Its path, for the operator.
+    path: PathBuf,
+}
+
+/// The largest compiled component, or definitions, that are read back.
+const MAX_BYTES: u64 = 1 << 30;
+
+/// The largest index that is read back. One takes about as much on disk as in memory.
+const MAX_INDEX_BYTES: u64 = 128 << 20;
+
+/// Bytes that are written at a time. Linux keeps in one piece what was written in one,
+/// and maps all of a piece at the first access. After each call it goes through the
+/// mapped pages of a guest's memory: with 17 more of them, a call takes 0.4 µs longer.
+const PAGE: usize = 4096;
+
+/// The age from which on an unfinished entry has nobody who finishes it.
+const UNFINISHED: Duration = Duration::from_secs(60 * 60);
+
+/// The longest wait for another process that compiles. Guards against: one that was
+/// stopped.
+const LOCK_TIME: Duration = Duration::from_secs(10 * 60);
+
+/// The pause between looks at a lock.
+const LOCK_PAUSE: Duration = Duration::from_millis(20);
+
+/// The time after which an entry that nothing has read is removed. Guards against: a disk
+/// that fills with each build of a component.
+const UNUSED: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
+/// The version of the entries' format. Entries of another format have other names.
+const FORMAT: u32 = 4;
+
+impl ComponentCache {
+    /// Opens the cache in `folder`, which is made if it is missing. New entries go into
+    /// the other folder, if there is one.
+    pub fn open(folder: &Path, new_entries: Option<&Path>, trust: &Trust) -> anyhow::Result<Self> {
+        let folders = new_entries.into_iter().chain([folder]);
+        let folders = folders.map(|folder| CacheFolder::open(folder, trust));
+        let folders = folders.collect::<Result<_, _>>()?;
+        Ok(Self { folders })
+    }
+
+    /// Returns the compiled component if it is here and whole.
+    pub(crate) fn code(&self, engine: &EpochEngine, key: &CodeKey) -> Option<Component> {
+        self.find(|folder| folder.map(engine, key))
+    }
+
+    /// Checks whether there is a compiled component that looks whole.
+    pub(crate) fn has_code(&self, key: &CodeKey) -> bool {
+        let mut folders = self.folders.iter();
+        folders.any(|folder| folder.open_entry(&key.0, MAX_BYTES).is_ok())
+    }
+
+    /// Waits while another process, or another thread, compiles a component into this
+    /// cache. Then keeps others from it until the lock is dropped. Returns `None` if there
+    /// is no lock to take: two processes may then compile the component.
+    pub(crate) fn lock(&self, key: &CodeKey) -> Option<CompileLock<'_>> {
+        let folder = &self.folders.first()?.handle;
+        let name = format!("{}.lock", key.0);
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let start = Instant::now();
+        loop {
+            let opened = rustix::fs::openat(folder, &name, flags, Mode::RUSR | Mode::WUSR);
+            let file = opened
+                .inspect_err(|error| tracing::debug!("cannot lock a cache entry: {error}"))
+                .ok()?;
+            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => {
+                    return Some(CompileLock {
+                        folder,
+                        name,
+                        _file: file,
+                    });
+                }
+                Err(Errno::WOULDBLOCK) if start.elapsed() < LOCK_TIME => {
+                    std::thread::sleep(LOCK_PAUSE);
+                }
+                Err(_) => return None,
+            }
+        }
+    }
+
+    /// Returns the stored definitions of a component if they are here and whole.
+    pub(crate) fn definitions(&self, key: &DefinitionsKey) -> Option<Vec<u8>> {
+        self.find(|folder| folder.read(&key.0, MAX_BYTES))
+    }
+
+    fn find<T>(&self, read: impl Fn(&CacheFolder) -> anyhow::Result<T>) -> Option<T> {
+        self.folders.iter().find_map(|folder| {
+            read(folder)
+                .inspect_err(|error| tracing::debug!("not in the cache: {error:#}"))
+                .ok()
+        })
+    }
+
+    /// Writes a compiled component.
+    pub(crate) fn put_code(&self, key: &CodeKey, component: &Component) {
+        let bytes = component.serialize().map_err(io::Error::other);
+        self.put(&key.0, bytes);
+    }
+
+    /// Writes the definitions of a component's tools.
+    pub(crate) fn put_definitions(&self, key: &DefinitionsKey, definitions: Vec<u8>) {
+        self.put(&key.0, Ok(definitions));
+    }
+
+    /// Writes an entry. An error is only logged: a cache that cannot be written
+    /// costs time and nothing else.
+    fn put(&self, name: &str, bytes: io::Result<Vec<u8>>) {
+        let Some(folder) = self.folders.first() else {
+            return;
+        };
+        if let Err(error) = bytes.and_then(|bytes| folder.write(name, &bytes)) {
+            tracing::warn!(
+                "cannot write to the cache `{}`: {error}",
+                folder.path.display()
+            );
+        }
+    }
+}
+
+/// A lock on the compilation of one component.
+pub(crate) struct CompileLock<'a> {
+    folder: &'a Dir,
+    name: String,
+    _file: OwnedFd,
+}
+
+impl Drop for CompileLock<'_> {
+    fn drop(&mut self) {
+        // Whoever waits for it has the file open, or makes another one.
+        let _ = self.folder.remove_file(&self.name);
+    }
+}
+
+impl CacheFolder {
+    fn open(folder: &Path, trust: &Trust) -> anyhow::Result<Self> {
+        let opened = own_folder(folder, trust);
+        let opened = opened
+            .with_context(|| format!("the cache folder `{}` is not used", folder.display()))?;
+        let handle = Dir::from_std_file(opened.into());
+        let folder = Self {
+            handle,
+            path: folder.to_owned(),
+        };
+        // A cache that can only be read is one too.
+        let _ = folder.remove_old();
+        Ok(folder)
+    }
+
+    /// Maps a compiled component from its file, so that only code that runs is read.
+    fn map(&self, engine: &EpochEngine, key: &CodeKey) -> anyhow::Result<Component> {
+        let (mut file, length) = self.open_entry(&key.0, MAX_BYTES)?;
+        verify(&mut file, length)?;
+        // The file that was checked, even if its name now leads elsewhere.
+        let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+        #[allow(
+            unsafe_code,
+            reason = "the bytes were written by this host: the folder and the file are its \
+                      user's alone, the checksum over them matches, and entries are replaced, \
+                      never written into"
+        )]
+        // SAFETY: as above; wasmtime itself checks version and settings.
+        let component = unsafe { Component::deserialize_file(&engine.engine, path) };
+        let Err(error) = component else {
+            return Ok(component?);
+        };
+        // On a mount without `exec`, code cannot be mapped, but its bytes can be
+        // read.
+        tracing::debug!("cannot map a cache entry: {error:#}");
+        file.rewind()?;
+        let bytes = read_body(&mut file, length)?;
+        #[allow(unsafe_code, reason = "as above")]
+        // SAFETY: as above.
+        let component = unsafe { Component::deserialize(&engine.engine, &bytes) };
+        Ok(component?)
+    }
+
+    /// Reads an entry.
+    fn read(&self, name: &str, most: u64) -> anyhow::Result<Vec<u8>> {
+        let (mut file, length) = self.open_entry(name, most)?;
+        verify(&mut file, length)?;
+        file.rewind()?;
+        read_body(&mut file, length)
+    }
+
+    /// Opens an entry that this host can have written, and returns its length
+    /// without the checksum.
+    fn open_entry(&self, name: &str, most: u64) -> anyhow::Result<(File, u64)> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(&self.handle, name, flags, Mode::empty())?;
+        let found = rustix::fs::fstat(&file)?;
+        let size = u64::try_from(found.st_size)?;
+        let regular = FileType::from_raw_mode(found.st_mode) == FileType::RegularFile;
+        if !regular || found.st_nlink != 1 || !is_ours_alone(&found) || size > most {
+            bail!("the file is not one that this host wrote");
+        }
+        let Some(length) = size.checked_sub(CHECKSUM as u64) else {
+            bail!("the file is cut short");
+        };
+        Ok((file.into(), length))
+    }
+
+    fn write(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        // Threads of this process may write the same entry at the same time.
+        static WRITTEN: AtomicU32 = AtomicU32::new(0);
+        let number = WRITTEN.fetch_add(1, Ordering::Relaxed);
+        let unfinished = format!("{name}.{}.{number}.part", std::process::id());
+        // An earlier process with this id may have left one when it was killed.
+        let _ = self.handle.remove_file(&unfinished);
+        let written = self.write_new(&unfinished, bytes);
+        let written = written.and_then(|()| self.handle.rename(&unfinished, &self.handle, name));
+        if written.is_err() {
+            // On a full disk it would take what room is left.
+            let _ = self.handle.remove_file(&unfinished);
+        }
+        written
+    }
+
+    fn write_new(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true).mode(0o600);
+        let mut file = self.handle.open_with(name, &options)?;
+        for page in bytes.chunks(PAGE) {
+            file.write_all(page)?;
+        }
+        file.write_all(&checksum(bytes))
+    }
+
+    /// Removes what processes that were killed have left, and what nothing has read for
+    /// long. The kernel notes once a day that a file is read, unless the mount says not to:
+    /// an entry is then made again in time.
+    fn remove_old(&self) -> io::Result<()> {
+        for entry in self.handle.entries()? {
+            let entry = entry?;
+            let name = entry.file_name();
+            let most = match Path::new(&name).extension().and_then(OsStr::to_str) {
+                Some("part" | "lock") => UNFINISHED,
+                Some("cwasm" | "tools" | "index") => UNUSED,
+                _ => continue,
+            };
+            let found = entry.metadata()?;
+            let used = found.modified()?.max(found.accessed()?);
+            if used.into_std().elapsed().is_ok_and(|age| age > most) {
+                entry.remove_file()?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The name of a compiled component. It depends on the component's bytes and on
+/// the engine's version and settings.
+#[derive(Debug)]
+pub(crate) struct CodeKey(String);
+
+impl CodeKey {
+    pub(crate) fn new(engine: &EpochEngine, digest: &str) -> Self {
+        let mut hasher = DefaultHasher::new();
+        FORMAT.hash(&mut hasher);
+        engine
+            .engine
+            .precompile_compatibility_hash()
+            .hash(&mut hasher);
+        Self(format!("{digest}-{:016x}.cwasm", hasher.finish()))
+    }
+}
+
+/// The name of a component's definitions. They depend on its code and on the
+/// limits under which it was asked: the same limits refuse it again.
+#[derive(Debug)]
+pub(crate) struct DefinitionsKey(String);
+
+impl DefinitionsKey {
+    pub(crate) fn new(engine: &EpochEngine, digest: &str, limits: &Limits) -> Self {
+        let mut hasher = DefaultHasher::new();
+        // A later version may check more about definitions.
+        (FORMAT, env!("CARGO_PKG_VERSION")).hash(&mut hasher);
+        engine
+            .engine
+            .precompile_compatibility_hash()
+            .hash(&mut hasher);
+        engine.stack().hash(&mut hasher);
+        limits.hash(&mut hasher);
+        Self(format!("{digest}-{:016x}.tools", hasher.finish()))
+    }
+}
+
+/// The index of the skills in some folders. Its name only has to differ from those of other
+/// folders: the index compares each skill that it has read with the disk.
+pub struct IndexEntry {
+    cache: Arc<ComponentCache>,
+    name: String,
+}
+
+impl IndexEntry {
+    /// Makes the entry for the skills in these folders.
+    pub fn new(cache: Arc<ComponentCache>, roots: &[SkillsRoot]) -> Self {
+        let mut hasher = DefaultHasher::new();
+        for root in roots {
+            std::path::absolute(&root.path).ok().hash(&mut hasher);
+        }
+        let name = format!("{:016x}.index", hasher.finish());
+        Self { cache, name }
+    }
+}
+
+impl IndexStorage for IndexEntry {
+    fn load(&self) -> Option<Vec<u8>> {
+        self.cache
+            .find(|folder| folder.read(&self.name, MAX_INDEX_BYTES))
+    }
+
+    fn save(&self, index: Vec<u8>) {
+        self.cache.put(&self.name, Ok(index));
+    }
+}
+
+const CHECKSUM: usize = 8;
+
+/// A checksum against damage, not against an attacker: whoever can write here is
+/// trusted already. It runs over a component at its first call, so speed matters:
+/// it takes a tenth of the time of SHA-256. It detects every change of a single
+/// word, and holes.
+struct Checksum([u64; 4]);
+
+impl Checksum {
+    /// Bytes of a block. Only the last block may be shorter.
+    const BLOCK: usize = 32;
+
+    fn new() -> Self {
+        Self([1, 2, 3, 4])
+    }
+
+    fn update(&mut self, bytes: &[u8]) {
+        let mut blocks = bytes.chunks_exact(Self::BLOCK);
+        for block in &mut blocks {
+            self.take(block);
+        }
+        let rest = blocks.remainder();
+        if !rest.is_empty() {
+            let mut block = [0; Self::BLOCK];
+            block[..rest.len()].copy_from_slice(rest);
+            self.take(&block);
+        }
+    }
+
+    fn take(&mut self, block: &[u8]) {
+        let (words, _) = block.as_chunks::<8>();
+        for (lane, word) in self.0.iter_mut().zip(words) {
+            // The factor is odd, so no two values of a lane collide.
+            let mixed = (*lane ^ u64::from_le_bytes(*word)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            *lane = mixed.rotate_left(29);
+        }
+    }
+
+    fn end(mut self, length: u64) -> [u8; CHECKSUM] {
+        let all = self.0;
+        for word in all.into_iter().chain([length]) {
+            self.take(&word.to_le_bytes().repeat(4));
+        }
+        self.0.iter().fold(0, |sum, lane| sum ^ lane).to_le_bytes()
+    }
+}
+
+fn checksum(bytes: &[u8]) -> [u8; CHECKSUM] {
+    let mut sum = Checksum::new();
+    sum.update(bytes);
+    sum.end(bytes.len() as u64)
+}
+
+/// Compares the checksum at a file's end with the bytes before it. After a power
+/// failure, a file can have the right length and holes in it.
+fn verify(file: &mut File, length: u64) -> anyhow::Result<()> {
+    let mut sum = Checksum::new();
+    // Small enough to stay in the processor's cache, and a multiple of a block.
+    let mut buffer = [0; 32 << 10];
+    let mut left = length;
+    while left > 0 {
+        let part = buffer.len().min(usize::try_from(left)?);
+        file.read_exact(&mut buffer[..part])?;
+        sum.update(&buffer[..part]);
+        left -= part as u64;
+    }
+    let mut end = [0; CHECKSUM];
+    file.read_exact(&mut end)?;
+    if sum.end(length) != end {
+        bail!("the file is damaged");
+    }
+    Ok(())
+}
+
+fn read_body(file: &mut File, length: u64) -> anyhow::Result<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(usize::try_from(length)?);
+    file.take(length).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,298 @@
+//! The definitions of a component's tools: asked for in a sandbox, and checked,
+//! because they come from a guest. `json` is their form on disk.
+
+pub(crate) mod json;
+
+use std::iter;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail, ensure};
+use serde_json::{Map, Value};
+
+use crate::call::{RawDefinition, RawForm, Sandbox};
+use crate::component::file::read_bounded;
+use crate::tool::arguments::{Schema, number_of_values};
+use crate::tool::limits::{self, Limits};
+use crate::tool::{Definition, FolderRule, Form, Stop};
+use skillhost_skills::text::line::Line;
+
+/// The largest file of definitions beside a component. The escapes of JSON take a part.
+const TOOLS_FILE_BYTES: u64 = 2 * limits::DEFINITIONS_BYTES as u64;
+
+/// Asks a component for its tools and checks their definitions. `bytes` are the
+/// component's.
+pub(crate) async fn ask(
+    sandbox: &Sandbox,
+    origin: &str,
+    bytes: &[u8],
+    limits: &Limits,
+) -> anyhow::Result<Vec<Definition>> {
+    let declared = sandbox.declared_tools(origin, bytes, limits).await;
+    let declared = declared.map_err(|stop| match stop {
+        Stop::Trap(causes) => anyhow::anyhow!("it trapped when asked for its tools: {causes}"),
+        stop => anyhow::anyhow!("it was stopped when asked for its tools: {stop}"),
+    })?;
+    check_size(&declared.definitions)?;
+    let definition = |raw: RawDefinition| {
+        let name = raw.name.clone();
+        definition(raw).with_context(|| format!("in its tool `{}`", Line::new(name)))
+    };
+    let definitions = declared.definitions.into_iter().map(definition);
+    let definitions = definitions.collect::<anyhow::Result<_>>()?;
+    declared.callable.map_err(anyhow::Error::from)?;
+    Ok(definitions)
+}
+
+/// Returns the path of the file that has the definitions of a component, beside it.
+pub fn tools_file(component: &Path) -> PathBuf {
+    component.with_extension("tools.json")
+}
+
+/// Reads the file beside a component, and checks it as the component's own answer.
+pub fn read_beside(component: &Path, digest: &str) -> anyhow::Result<Vec<Definition>> {
+    let json = read_bounded(&tools_file(component), TOOLS_FILE_BYTES)?;
+    let definitions = json::read_tools_file(&json, digest)?;
+    check_count(definitions.len())?;
+    definitions.iter().try_for_each(check)?;
+    check_schemas(&definitions)?;
+    Ok(definitions)
+}
+
+/// Checks the schemas of all tools together, and compiles the input schema of each, as its
+/// first call would.
+pub(crate) fn check_schemas(definitions: &[Definition]) -> anyhow::Result<()> {
+    let schemas = definitions.iter();
+    let schemas =
+        schemas.flat_map(|tool| iter::once(&tool.input_schema).chain(&tool.output_schema));
+    let all: usize = schemas.flat_map(Map::values).map(number_of_values).sum();
+    ensure!(
+        all <= limits::DEFINITIONS_VALUES,
+        "the schemas of its tools have more than {} values together",
+        limits::DEFINITIONS_VALUES
+    );
+    let mut patterns = 0;
+    for definition in definitions {
+        let mut compile = || {
+            let schema = Schema::checked(&definition.input_schema)?;
+            patterns += schema.patterns();
+            ensure!(
+                patterns <= limits::DEFINITIONS_PATTERNS,
+                "its input schema, with those of other tools, has more than {} patterns",
+                limits::DEFINITIONS_PATTERNS
+            );
+            schema.compile()
+        };
+        compile().with_context(|| format!("in its tool `{}`", definition.name))?;
+    }
+    Ok(())
+}
+
+fn check_count(tools: usize) -> anyhow::Result<()> {
+    ensure!(
+        tools <= limits::DEFINITIONS,
+        "it defines {tools} tools, more than {}",
+        limits::DEFINITIONS
+    );
+    Ok(())
+}
+
+fn check_size(definitions: &[RawDefinition]) -> anyhow::Result<()> {
+    check_count(definitions.len())?;
+    let bytes: usize = definitions.iter().map(size).sum();
+    if bytes > limits::DEFINITIONS_BYTES {
+        bail!(
+            "its definitions are larger than {} bytes",
+            limits::DEFINITIONS_BYTES
+        );
+    }
+    Ok(())
+}
+
+/// Returns the bytes of all texts of a definition.
+fn size(raw: &RawDefinition) -> usize {
+    let texts = [&raw.name, &raw.title, &raw.description, &raw.input_schema];
+    let rule = raw.folder.iter();
+    let rule = rule.flat_map(|rule| iter::once(&rule.skill_property).chain(&rule.path_property));
+    let texts = texts.into_iter().chain(&raw.output_schema);
+    let texts = texts.chain(&raw.text_property).chain(rule);
+    texts.map(String::len).sum()
+}
+
+/// Reads one definition and checks it.
+fn definition(raw: RawDefinition) -> anyhow::Result<Definition> {
+    let input_schema = object(&raw.input_schema).context("its input schema")?;
+    let folder = raw.folder.map(|rule| FolderRule {
+        skill_property: rule.skill_property,
+        enumerate: rule.enumerate,
+        path_property: rule.path_property,
+        skill_optional: rule.skill_optional,
+    });
+    let definition = Definition {
+        title: if raw.title.is_empty() {
+            raw.name.clone()
+        } else {
+            raw.title
+        },
+        name: raw.name,
+        description: raw.description,
+        output_schema: raw
+            .output_schema
+            .map(|schema| object(&schema).context("its output schema"))
+            .transpose()?,
+        input_schema,
+        folder,
+        text_property: raw.text_property,
+        model_reads: match raw.model_reads {
+            RawForm::Text => Form::Text,
+            RawForm::Details => Form::Record,
+        },
+    };
+    check(&definition)?;
+    Ok(definition)
+}
+
+/// Checks one definition by itself.
+fn check(definition: &Definition) -> anyhow::Result<()> {
+    if !is_tool_name(&definition.name) {
+        bail!("a tool's name is 1 to 64 letters, digits, `_` or `-`");
+    }
+    let properties = definition.input_schema.get("properties");
+    let properties = properties.and_then(Value::as_object);
+    let rule = definition.folder.iter();
+    let named = rule.flat_map(|rule| iter::once(&rule.skill_property).chain(&rule.path_property));
+    for named in named {
+        if !properties.is_some_and(|properties| properties.contains_key(named)) {
+            bail!(
+                "its folder rule names the property `{}`, which its input schema does not have",
+                Line::new(named)
+            );
+        }
+    }
+    Ok(())
+}
+
+fn is_tool_name(name: &str) -> bool {
+    (1..=64).contains(&name.len())
+        && name
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
+}
+
+fn object(json: &str) -> anyhow::Result<Map<String, Value>> {
+    match serde_json::from_str(json) {
+        Ok(Value::Object(object)) => Ok(object),
+        Ok(_) => bail!("it is not a JSON object"),
+        Err(error) => Err(error).context("it is not JSON"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::call::RawFolderRule;
+
+    #[test]
+    fn a_tools_name_is_1_to_64_letters_digits_underscores_and_hyphens() {
+        let longest = "x".repeat(64);
+        for name in ["a", "Z", "7", "_", "-", "read_file-2", &longest] {
+            assert!(is_tool_name(name), "{name}");
+        }
+        let longer = "x".repeat(65);
+        for name in ["", "a b", "a.b", "a/b", "\u{e4}", "a\n", &longer] {
+            assert!(!is_tool_name(name), "{name}");
+        }
+    }
+
+    /// Returns a definition whose texts have these lengths.
+    fn of_lengths(lengths: [usize; 8]) -> RawDefinition {
+        let [
+            name,
+            title,
+            description,
+            input_schema,
+            output_schema,
+            text_property,
+            skill_property,
+            path_property,
+        ] = lengths.map(|length| "x".repeat(length));
+        RawDefinition {
+            name,
+            title,
+            description,
+            input_schema,
+            output_schema: Some(output_schema),
+            folder: Some(RawFolderRule {
+                skill_property,
+                enumerate: false,
+                path_property: Some(path_property),
+                skill_optional: false,
+            }),
+            text_property: Some(text_property),
+            model_reads: RawForm::Text,
+        }
+    }
+
+    #[test]
+    fn the_number_and_the_bytes_of_definitions_are_bounded() {
+        let many = |count| {
+            let small = std::iter::repeat_with(|| of_lengths([1; 8]));
+            check_size(&small.take(count).collect::<Vec<_>>())
+        };
+        assert!(many(limits::DEFINITIONS).is_ok());
+        let error = many(limits::DEFINITIONS + 1).unwrap_err();
+        assert_eq!(error.to_string(), "it defines 257 tools, more than 256");
+
+        let most = limits::DEFINITIONS_BYTES;
+        let largest = [most / 8; 8];
+        assert!(check_size(&[of_lengths(largest)]).is_ok());
+        for text in 0..8 {
+            let mut larger = largest;
+            larger[text] += 1;
+            let error = check_size(&[of_lengths(larger)]).unwrap_err();
+            assert_eq!(
+                error.to_string(),
+                "its definitions are larger than 1048576 bytes"
+            );
+        }
+        let halves = [most / 4, most / 4, 0, 0, 0, 0, 0, 0];
+        assert!(check_size(&[of_lengths(halves), of_lengths(halves)]).is_ok());
+        let more = [of_lengths(halves), of_lengths(halves), of_lengths([1; 8])];
+        assert!(check_size(&more).is_err());
+    }
+
+    #[test]
+    fn the_values_and_the_patterns_of_all_tools_together_are_bounded() {
+        let tool = |input: Value, output: Value| {
+            let mut raw = of_lengths([1; 8]);
+            raw.folder = None;
+            raw.input_schema = input.to_string();
+            raw.output_schema = Some(output.to_string());
+            definition(raw).unwrap()
+        };
+        let check = |tools: &[Definition]| match check_schemas(tools) {
+            Ok(()) => String::new(),
+            Err(error) => format!("{error:#}"),
+        };
+        // Each has a hundred values: the list and those in it.
+        let (no, list) = (json!({}), json!({"enum": vec![0; 99]}));
+        let half = limits::DEFINITIONS_VALUES / 200;
+        let mut tools = vec![tool(list.clone(), list); half];
+        assert_eq!(check(&tools), "");
+        tools.push(tool(json!({"a": 1}), no.clone()));
+        let many = "the schemas of its tools have more than 50000 values together";
+        assert_eq!(check(&tools), many);
+        let patterns = |count| {
+            let fields = (0..count).map(|at| (format!("f{at}"), json!({"pattern": "a"})));
+            let fields: Map<String, Value> = fields.collect();
+            tool(json!({"properties": fields}), json!({}))
+        };
+        let mut tools = vec![patterns(limits::DEFINITIONS_PATTERNS / 4); 4];
+        assert_eq!(check(&tools), "");
+        tools.push(patterns(1));
+        let many = "in its tool `x`: its input schema, with those of other tools, has more than \
+                    2000 patterns";
+        assert_eq!(check(&tools), many);
+    }
+}

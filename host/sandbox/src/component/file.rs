@@ -1,0 +1,155 @@
+//! A component file's bytes: read with a bound, refused by their first bytes,
+//! and identified by a digest.
+
+use std::io::{self, Read as _};
+use std::path::Path;
+
+use anyhow::{Context as _, bail};
+use cap_std::ambient_authority;
+use cap_std::fs::Dir;
+
+use skillhost_skills::guard::{Folder, HardLinks};
+
+/// The largest component that is read. Guards against: a file that fills the
+/// memory before anything is known about it. One made from Python has 18 MB.
+pub(crate) const MAX_COMPONENT: u64 = 64 << 20;
+
+/// Reads a component file if it is a regular file of a bounded size.
+pub fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
+    read_bounded(path, MAX_COMPONENT)
+        .map_err(|error| {
+            let kind = error.downcast_ref::<io::Error>().map(io::Error::kind);
+            match kind {
+                _ if path.is_dir() => {
+                    anyhow::anyhow!("it is a folder: name the `.wasm` file in it")
+                }
+                Some(io::ErrorKind::NotFound) => anyhow::anyhow!(
+                    "the file does not exist; `skillhost build` makes one from a tool project"
+                ),
+                Some(io::ErrorKind::PermissionDenied) if path.is_symlink() => {
+                    anyhow::anyhow!(
+                        "it is a symlink that leads out of its folder: put the file there"
+                    )
+                }
+                Some(io::ErrorKind::Unsupported) => {
+                    anyhow::anyhow!("it is no regular file: name a `.wasm` file")
+                }
+                _ => error,
+            }
+        })
+        .with_context(|| format!("cannot read the tool component `{}`", path.display()))
+}
+
+/// Reads a file of a tools folder if it is a regular file of at most `most` bytes.
+pub(crate) fn read_bounded(path: &Path, most: u64) -> anyhow::Result<Vec<u8>> {
+    let folder = match path.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    };
+    let folder = Dir::open_ambient_dir(folder, ambient_authority())?;
+    // The operator decides how many names the file has.
+    let folder = Folder::new(folder.into_std_file().into(), HardLinks::Allowed)?;
+    let file = folder.open_file(Path::new(path.file_name().unwrap_or_default()))?;
+    if file.metadata()?.len() > most {
+        bail!("it is larger than {most} bytes");
+    }
+    let mut bytes = Vec::new();
+    file.take(most).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Refuses bytes that do not begin as a component does. The error tells a core
+/// module, which compilers make first, from what is not WebAssembly at all.
+pub fn check_header(bytes: &[u8]) -> anyhow::Result<()> {
+    if !bytes.starts_with(b"\0asm") {
+        bail!(
+            "it is not WebAssembly, which begins with the bytes `\\0asm`; `skillhost build` makes \
+             a component from a tool project"
+        );
+    }
+    if bytes.starts_with(b"\0asm\x01\0\0\0") {
+        bail!(
+            "it is a core module, not a component: build it for `wasm32-wasip2` or with \
+             `skillhost build`"
+        );
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, File};
+    use std::os::unix::fs::symlink;
+
+    use rustix::fs::{CWD, FileType, Mode};
+
+    use super::*;
+
+    #[test]
+    fn reads_a_file_of_the_current_folder_by_its_name() {
+        // Tests run in the package's folder.
+        assert_eq!(
+            read(Path::new("Cargo.toml")).unwrap(),
+            fs::read("Cargo.toml").unwrap()
+        );
+    }
+
+    #[test]
+    fn reads_a_component_of_the_largest_size_and_none_that_is_larger() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.wasm");
+        let file = File::create(&path).unwrap();
+        file.set_len(MAX_COMPONENT).unwrap();
+        assert_eq!(read(&path).unwrap().len() as u64, MAX_COMPONENT);
+        file.set_len(MAX_COMPONENT + 1).unwrap();
+        let error = format!("{:#}", read(&path).unwrap_err());
+        assert!(
+            error.ends_with("it is larger than 67108864 bytes"),
+            "{error}"
+        );
+    }
+
+    fn why_not(file: &Path) -> String {
+        let error = format!("{:#}", read(file).unwrap_err());
+        let place = format!("cannot read the tool component `{}`: ", file.display());
+        error.strip_prefix(&place).unwrap().to_owned()
+    }
+
+    #[test]
+    fn says_why_a_component_cannot_be_read_and_what_to_do() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        fs::create_dir_all(path("below/folder.wasm")).unwrap();
+        fs::write(path("outside.wasm"), "text").unwrap();
+        symlink("../outside.wasm", path("below/link.wasm")).unwrap();
+        let fifo = Mode::from_raw_mode(0o600);
+        rustix::fs::mknodat(CWD, path("below/fifo.wasm"), FileType::Fifo, fifo, 0).unwrap();
+        for (name, why) in [
+            ("folder", "it is a folder: name the `.wasm` file in it"),
+            (
+                "none",
+                "the file does not exist; `skillhost build` makes one from a tool project",
+            ),
+            (
+                "link",
+                "it is a symlink that leads out of its folder: put the file there",
+            ),
+            ("fifo", "it is no regular file: name a `.wasm` file"),
+        ] {
+            let file = path(&format!("below/{name}.wasm"));
+            assert_eq!(why_not(&file), why);
+        }
+        // Nobody may read it, not even root.
+        let why = why_not(Path::new("/proc/sys/vm/drop_caches"));
+        assert_eq!(why, "Permission denied (os error 13)");
+    }
+
+    #[test]
+    fn tells_a_core_module_from_what_is_not_webassembly() {
+        let why = |bytes: &[u8]| check_header(bytes).unwrap_err().to_string();
+        assert!(why(b"#!/bin/sh").starts_with("it is not WebAssembly"));
+        assert!(why(b"").starts_with("it is not WebAssembly"));
+        assert!(why(b"\0asm\x01\0\0\0").starts_with("it is a core module"));
+        assert!(check_header(b"\0asm\x0d\0\x01\0").is_ok());
+    }
+}

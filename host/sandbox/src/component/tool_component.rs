@@ -1,0 +1,206 @@
+//! A tool component that becomes ready at its first call: its compiled code is
+//! mapped from the cache, or it is compiled, and it is linked. That happens
+//! once, however many calls wait for it.
+
+use std::borrow::Cow;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, OnceLock};
+
+use anyhow::bail;
+use wasmtime::component::Component;
+
+use crate::call::Sandbox;
+use crate::component::definitions;
+use crate::component::file::read;
+use crate::component::load::{Loader, cannot_load};
+use crate::tool::arguments::Schema;
+use crate::tool::limits::Limits;
+use crate::tool::{Definition, Stop};
+use skillhost_skills::text::digest::sha256_hex;
+
+/// A tool that can be called.
+pub struct Tool {
+    /// The definition's name.
+    pub name: Arc<str>,
+    /// The definition.
+    pub definition: Definition,
+    schema: OnceLock<Result<Schema, String>>,
+    /// The component that defines it.
+    pub component: Arc<ToolComponent>,
+}
+
+impl Tool {
+    /// Makes a tool from a definition that was checked, here or by an earlier
+    /// process.
+    pub fn new(definition: Definition, component: &Arc<ToolComponent>) -> Self {
+        Self {
+            name: definition.name.as_str().into(),
+            definition,
+            schema: OnceLock::new(),
+            component: Arc::clone(component),
+        }
+    }
+
+    /// Returns the schema that checks its arguments.
+    pub fn schema(&self) -> Result<&Schema, Stop> {
+        let schema = self.schema.get_or_init(|| {
+            Schema::checked(&self.definition.input_schema).map_err(|error| format!("{error:#}"))
+        });
+        schema.as_ref().map_err(|error| Stop::Trap(error.clone()))
+    }
+}
+
+/// A component whose definitions are known.
+pub struct ToolComponent {
+    loader: Arc<Loader>,
+    /// Its name in messages.
+    pub origin: String,
+    /// SHA-256 of its bytes, in hex.
+    pub digest: String,
+    source: ComponentSource,
+    /// The result of making it ready. An error stays: callers must not be able
+    /// to have it compiled again and again.
+    sandbox: OnceLock<Result<Sandbox, String>>,
+    /// Held by the call that makes it ready. Others wait without a thread.
+    first_call: tokio::sync::Mutex<()>,
+    /// Held by the thread that compiles, which continues when its call is gone.
+    compiling: Mutex<()>,
+}
+
+/// The place of a component's bytes, in case they are needed again.
+pub enum ComponentSource {
+    /// It comes with the host.
+    BuiltIn(&'static [u8]),
+    /// A stranger's.
+    File(PathBuf),
+}
+
+impl ToolComponent {
+    /// Makes a component that becomes ready when it is called.
+    pub fn new(
+        loader: Arc<Loader>,
+        origin: String,
+        digest: String,
+        source: ComponentSource,
+    ) -> Self {
+        Self {
+            loader,
+            origin,
+            digest,
+            source,
+            sandbox: OnceLock::new(),
+            first_call: tokio::sync::Mutex::new(()),
+            compiling: Mutex::new(()),
+        }
+    }
+
+    /// Returns the same component, already linked.
+    pub fn with_sandbox(mut self, sandbox: Sandbox) -> Self {
+        self.sandbox = OnceLock::from(Ok(sandbox));
+        self
+    }
+
+    /// Returns the name that grants and pins use: its file's name, or its own if
+    /// it comes with the host.
+    pub fn grant_name(&self) -> &str {
+        match &self.source {
+            ComponentSource::BuiltIn(_) => &self.origin,
+            ComponentSource::File(_) => file_name(&self.origin),
+        }
+    }
+
+    /// Checks whether it could not be made ready. The reason may be gone since then: its
+    /// file was another one for a moment.
+    pub fn is_broken(&self) -> bool {
+        matches!(self.sandbox.get(), Some(Err(_)))
+    }
+
+    /// Checks whether its first call would have to wait for the compiler.
+    pub fn needs_compiling(&self) -> bool {
+        self.sandbox.get().is_none() && !self.loader.has_code(&self.digest)
+    }
+
+    /// Returns the linked component, made ready if necessary.
+    pub async fn sandbox(self: &Arc<Self>) -> Result<&Sandbox, Stop> {
+        if self.sandbox.get().is_none() {
+            let _turn = self.first_call.lock().await;
+            self.prepare().await?;
+        }
+        match self.sandbox.get() {
+            Some(Ok(sandbox)) => Ok(sandbox),
+            Some(Err(causes)) => Err(Stop::Trap(causes.clone())),
+            None => Err(Stop::Trap("it was not made ready".to_owned())),
+        }
+    }
+
+    /// Asks the component for its definitions.
+    pub async fn define(self: &Arc<Self>, limits: &Limits) -> anyhow::Result<Vec<Definition>> {
+        let sandbox = self.sandbox().await;
+        let sandbox = sandbox.map_err(|stop| anyhow::anyhow!("{stop}"))?;
+        let bytes = self.bytes()?;
+        definitions::ask(sandbox, &self.origin, &bytes, limits).await
+    }
+
+    async fn prepare(self: &Arc<Self>) -> Result<(), Stop> {
+        if self.sandbox.get().is_some() {
+            return Ok(());
+        }
+        if let Some(component) = self.loader.cached_code(&self.digest) {
+            // Mapping takes less time than starting a thread for it.
+            self.sandbox.get_or_init(|| {
+                let linked = self.link(&component);
+                linked.map_err(|error| self.explain(&error))
+            });
+            return Ok(());
+        }
+        let this = Arc::clone(self);
+        let compiled = tokio::task::spawn_blocking(move || this.compile_and_link());
+        compiled
+            .await
+            .map_err(|error| Stop::Trap(format!("it could not be compiled: {error}")))
+    }
+
+    fn compile_and_link(&self) {
+        let lock = self.compiling.lock();
+        let _turn = lock.unwrap_or_else(|broken| broken.into_inner());
+        self.sandbox.get_or_init(|| {
+            let compiled = self.compile();
+            let linked = compiled.and_then(|component| self.link(&component));
+            linked.map_err(|error| self.explain(&error))
+        });
+    }
+
+    /// Returns the bytes that were loaded.
+    fn bytes(&self) -> anyhow::Result<Cow<'static, [u8]>> {
+        match &self.source {
+            ComponentSource::BuiltIn(bytes) => Ok(Cow::Borrowed(bytes)),
+            ComponentSource::File(path) => {
+                let bytes = read(path)?;
+                if sha256_hex(&bytes) != self.digest {
+                    bail!("its file has changed since it was loaded");
+                }
+                Ok(Cow::Owned(bytes))
+            }
+        }
+    }
+
+    fn compile(&self) -> anyhow::Result<Component> {
+        let is_built_in = matches!(self.source, ComponentSource::BuiltIn(_));
+        let bytes = self.bytes()?;
+        self.loader
+            .compile(&self.origin, &bytes, &self.digest, is_built_in)
+    }
+
+    fn link(&self, component: &Component) -> anyhow::Result<Sandbox> {
+        Ok(Sandbox::new(self.loader.engine.clone(), component)?)
+    }
+
+    fn explain(&self, error: &anyhow::Error) -> String {
+        format!("{}: {error:#}", cannot_load(&self.origin))
+    }
+}
+
+/// Returns the last step of a path.
+fn file_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}

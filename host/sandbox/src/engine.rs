@@ -1,0 +1,370 @@
+//! The engine that compiles and runs components: the features of WebAssembly that
+//! are on, the allocation of instances, and the clock that interrupts them.
+//! `quota` has what calls share, `memory` what one of them has, `turns` the scheduling of strangers' guests.
+
+mod machine;
+mod memory;
+mod quota;
+#[cfg(test)]
+mod tests;
+mod turns;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::{self, Thread};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use wasmtime::component::Component;
+use wasmtime::{
+    CacheStore, Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig,
+};
+
+use crate::tool::limits::{self, Load};
+use crate::tool::observer::Occupancy;
+use skillhost_skills::descriptors::{DescriptorBudget, DescriptorShare};
+use skillhost_skills::guard;
+
+pub use machine::processors;
+pub(crate) use memory::CallMemory;
+pub use quota::CallQuota;
+use quota::{QuotaRegistry, Slots};
+use turns::Turns;
+
+/// The time between two epochs. At each, running guests are interrupted to check
+/// their deadlines and to let others run.
+const TICK: Duration = Duration::from_millis(10);
+
+/// Bytes of a memory that stay resident and are reset by hand between calls:
+/// copying is cheaper than returning pages to the kernel and taking them again.
+/// Linux 6.7 and later report which pages a call has written, and only those are
+/// reset. Older kernels, and machines with swap space, reset all of the memory's
+/// start: see [`START_RESIDENT`].
+const WRITTEN_RESIDENT: usize = 2 << 20;
+
+/// Bytes at the start of a memory that stay resident if the kernel is not asked for
+/// written pages. The built-in tools need no more.
+const START_RESIDENT: usize = 256 << 10;
+
+/// Memories in the pool for each slot: enough for a component with the adapter
+/// that languages other than Rust need.
+const MEMORIES_PER_SLOT: u32 = 2;
+
+/// The memory of all calls, divided by this, may stay resident between calls, in
+/// addition to it. Guards against: a machine with little memory, most of which
+/// would be held for calls that have ended.
+const RESIDENT_DIVISOR: usize = 4;
+
+/// The machine's memory, divided by this, is the default for all calls.
+const CALLS_DIVISOR: usize = 4;
+
+/// The stack of host functions that a guest calls, beside the guest's own.
+const HOST_STACK: usize = 512 << 10;
+
+/// An engine, the clock that moves its epoch, and the quotas of its calls.
+#[derive(Clone)]
+pub struct EpochEngine {
+    pub(crate) engine: Engine,
+    pub(crate) bounds_checks: BoundsChecks,
+    /// False only in a benchmark that measures the cost of limits.
+    pub(crate) limited: bool,
+    stack: usize,
+    clock: Arc<EpochClock>,
+    quotas: Arc<QuotaRegistry>,
+    turns: Arc<Turns>,
+    descriptors: Arc<DescriptorBudget>,
+}
+
+/// The way in which compiled code finds accesses that are out of bounds. Code of
+/// one kind runs only on engines of that kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BoundsChecks {
+    /// Each memory reserves all addresses that a guest can name, so that the
+    /// processor finds an access out of bounds.
+    GuardPages,
+    /// Each access is compared with the memory's size: slower, for a machine
+    /// that lets a process reserve little.
+    Explicit,
+}
+
+struct EpochClock {
+    /// The number of calls in flight. The clock stands still at zero.
+    running: AtomicUsize,
+    thread: Thread,
+}
+
+/// The place of a call in flight: holds its slots and keeps the clock going.
+pub struct CallSlot {
+    clock: Arc<EpochClock>,
+    slots: Slots,
+    /// The turns that a stranger's guest takes. Built-in tools take none.
+    turns: Option<Arc<Turns>>,
+}
+
+/// Returns the bytes of linear memory that all calls may have together.
+pub fn calls_memory(load: &Load) -> usize {
+    load.calls_memory
+        .unwrap_or_else(|| machine::memory() / CALLS_DIVISOR)
+}
+
+/// Asks the machine what hosts will ask again, and opens what they open once. For a process
+/// that confines itself before it has a host.
+pub fn look_at_machine() {
+    // An error is that of the host.
+    let _ = guard::check_machine();
+    let _ = (
+        machine::memory(),
+        machine::has_swap(),
+        machine::processors(),
+    );
+    let _ = PoolingAllocationConfig::is_pagemap_scan_available();
+}
+
+impl EpochEngine {
+    /// Makes an engine for calls that may have `memory` bytes each.
+    pub fn new(load: &Load, memory: usize, limited: bool) -> anyhow::Result<Self> {
+        // Without a slot, every call would wait and none would run.
+        let load = &Load {
+            calls: load.calls.clamp(1, limits::MAX_CALLS),
+            ..load.clone()
+        };
+        let all_memory = calls_memory(load);
+        let mut config = pooling(load, memory, all_memory);
+        let (engine, bounds_checks) = match Engine::new(config.epoch_interruption(limited)) {
+            Ok(engine) => (engine, BoundsChecks::GuardPages),
+            Err(error) => {
+                tracing::warn!("no pooled allocation, calls will be slower: {error:#}");
+                let engine = Engine::new(&on_demand(BoundsChecks::Explicit, load.stack))
+                    .map_err(anyhow::Error::from)
+                    .context("cannot set up WebAssembly")?;
+                (engine, BoundsChecks::Explicit)
+            }
+        };
+        let clock = start_clock(engine.clone())?;
+        Ok(Self {
+            engine,
+            bounds_checks,
+            limited,
+            stack: load.stack,
+            clock,
+            quotas: Arc::new(QuotaRegistry::new(load, all_memory)),
+            turns: Arc::default(),
+            descriptors: Arc::new(DescriptorBudget::of_process(load.calls)),
+        })
+    }
+
+    /// Returns the calls and the memory in use now.
+    pub fn occupancy(&self) -> Occupancy {
+        let (running, waiting) = self.quotas.occupied();
+        Occupancy {
+            running,
+            waiting,
+            memory: self.quotas.memory(),
+            refused_components: 0,
+        }
+    }
+
+    /// Returns the quota of the tool of this name. `limit` is the memory that one
+    /// call of it may have.
+    pub fn quota(&self, tool: &str, is_built_in: bool, limit: usize) -> Arc<CallQuota> {
+        self.quotas.for_tool(tool, is_built_in, limit)
+    }
+
+    /// Returns the number of calls that may run at a time.
+    pub fn calls(&self) -> u32 {
+        self.quotas.calls()
+    }
+
+    /// Returns the number of calls of one tool that may run at a time.
+    pub fn calls_per_tool(&self) -> u32 {
+        self.quotas.calls_per_tool()
+    }
+
+    /// Returns one call's share of the process's file descriptors.
+    pub fn descriptors(&self) -> Arc<DescriptorShare> {
+        DescriptorShare::new(Arc::clone(&self.descriptors))
+    }
+
+    /// Returns the bytes of a guest's stack.
+    pub(crate) fn stack(&self) -> usize {
+        self.stack
+    }
+
+    /// Returns the number of slots that a call of this component takes. One with
+    /// more memories than a slot has takes several, so that the pool is never
+    /// empty for a call that has its slots.
+    pub(crate) fn weight(&self, component: &Component) -> u32 {
+        let memories = component
+            .resources_required()
+            .map_or(limits::MEMORIES, |required| required.num_memories);
+        memories
+            .div_ceil(MEMORIES_PER_SLOT)
+            .clamp(1, self.quotas.most_slots())
+    }
+
+    /// Waits for `weight` slots of a quota if its queue has room. The clock ticks
+    /// while they are held.
+    pub async fn enter(&self, quota: &Arc<CallQuota>, weight: u32) -> Option<CallSlot> {
+        let slots = quota.enter(weight).await?;
+        Some(self.start(slots))
+    }
+
+    /// Waits for slots even if the queue is full. For the host's own work on a
+    /// stranger's component, one at a time: callers who keep the host busy must not
+    /// keep it from loading a component.
+    pub(crate) async fn enter_unqueued(&self, weight: u32) -> Option<CallSlot> {
+        let slots = self.quotas.for_host().enter_unqueued(weight).await?;
+        Some(self.start(slots))
+    }
+
+    fn start(&self, slots: Slots) -> CallSlot {
+        if self.clock.running.fetch_add(1, Ordering::SeqCst) == 0 {
+            self.clock.thread.unpark();
+        }
+        let is_built_in = slots.quota().is_built_in;
+        CallSlot {
+            clock: Arc::clone(&self.clock),
+            turns: (!is_built_in).then(|| Arc::clone(&self.turns)),
+            slots,
+        }
+    }
+}
+
+impl CallSlot {
+    /// Returns the quota that its memory counts in.
+    pub(crate) fn quota(&self) -> &Arc<CallQuota> {
+        self.slots.quota()
+    }
+
+    /// Runs a guest. A stranger's takes turns with others.
+    pub(crate) async fn run<T>(&self, guest: impl Future<Output = T>) -> T {
+        match &self.turns {
+            Some(turns) => turns.run(guest).await,
+            None => guest.await,
+        }
+    }
+}
+
+impl Drop for CallSlot {
+    fn drop(&mut self) {
+        self.clock.running.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// Makes an engine that compiles for an [`EpochEngine`] and runs nothing.
+/// `functions` keeps what it compiles.
+pub(crate) fn for_compiling(
+    bounds_checks: BoundsChecks,
+    functions: Option<Arc<impl CacheStore + 'static>>,
+) -> anyhow::Result<Engine> {
+    let mut config = on_demand(bounds_checks, Load::default().stack);
+    if let Some(functions) = functions {
+        config.enable_incremental_compilation(functions)?;
+    }
+    Ok(Engine::new(&config)?)
+}
+
+/// Returns the configuration that all engines share. By itself, it allocates
+/// instances on demand.
+fn on_demand(bounds_checks: BoundsChecks, stack: usize) -> Config {
+    let mut config = Config::new();
+    config
+        .epoch_interruption(true)
+        .max_wasm_stack(stack)
+        .async_stack_size(stack + HOST_STACK)
+        .wasm_memory64(false)
+        .wasm_multi_memory(false)
+        .wasm_relaxed_simd(false);
+    if bounds_checks == BoundsChecks::Explicit {
+        config
+            .memory_reservation(0)
+            .memory_reservation_for_growth(1 << 20)
+            .memory_guard_size(0);
+    }
+    config
+}
+
+/// Returns the configuration of an engine that allocates instances from a pool.
+fn pooling(load: &Load, memory: usize, all_memory: usize) -> Config {
+    // Instances and tables take megabytes of addresses, so there are enough for
+    // all slots. Memories take gigabytes.
+    let calls = load.calls;
+    let (instances, tables) = (limits::MAX_INSTANCES as u32, limits::MAX_TABLES as u32);
+    // With few slots, a component that has the most memories still fits, and
+    // another can be loaded beside it.
+    let memories = calls
+        .saturating_mul(MEMORIES_PER_SLOT)
+        .max(limits::MEMORIES * calls.min(2));
+    let can_scan = PoolingAllocationConfig::is_pagemap_scan_available();
+    let (scan, resident) = reset(can_scan, machine::has_swap(), all_memory, memories as usize);
+    let mut pool = PoolingAllocationConfig::new();
+    pool.total_component_instances(calls)
+        .total_core_instances(calls.saturating_mul(instances))
+        .total_memories(memories)
+        .total_tables(calls.saturating_mul(tables))
+        .total_stacks(calls)
+        .max_core_instances_per_component(instances)
+        .max_memories_per_component(limits::MEMORIES)
+        .max_tables_per_component(tables)
+        .table_elements(limits::MAX_TABLE_ELEMENTS)
+        .max_memory_size(memory)
+        .linear_memory_keep_resident(resident)
+        .pagemap_scan(scan)
+        .table_keep_resident(16 << 10)
+        .async_stack_keep_resident(32 << 10)
+        .max_component_instance_size(4 << 20)
+        .max_core_instance_size(4 << 20);
+    let mut config = on_demand(BoundsChecks::GuardPages, load.stack);
+    config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool));
+    config
+}
+
+/// Returns whether the kernel is asked for the pages that a call has written, and the
+/// bytes of each of so many memories that stay resident.
+fn reset(can_scan: bool, has_swap: bool, all_memory: usize, memories: usize) -> (Enabled, usize) {
+    // Guards against: a written page that the kernel has moved to swap space. This
+    // version of wasmtime takes it for one that nobody wrote, and the next call
+    // would see it (https://github.com/bytecodealliance/wasmtime/pull/14357).
+    let (scan, resident) = match can_scan && !has_swap {
+        true => (Enabled::Yes, WRITTEN_RESIDENT),
+        false => (Enabled::No, START_RESIDENT),
+    };
+    (scan, resident.min(all_memory / RESIDENT_DIVISOR / memories))
+}
+
+/// Starts the one thread that moves the engine's epoch. It ends with the engine.
+fn start_clock(engine: Engine) -> anyhow::Result<Arc<EpochClock>> {
+    let engine = engine.weak();
+    let (send, receive) = std::sync::mpsc::sync_channel::<Arc<EpochClock>>(1);
+    let ticker = thread::Builder::new()
+        .name("skillhost-clock".to_owned())
+        .spawn(move || {
+            let Ok(clock) = receive.recv() else { return };
+            let weak_clock = Arc::downgrade(&clock);
+            drop(clock);
+            loop {
+                match weak_clock.upgrade() {
+                    None => return,
+                    Some(clock) if clock.running.load(Ordering::SeqCst) == 0 => {
+                        drop(clock);
+                        thread::park_timeout(Duration::from_secs(1));
+                    }
+                    Some(_) => {
+                        thread::sleep(TICK);
+                        match engine.upgrade() {
+                            Some(engine) => engine.increment_epoch(),
+                            None => return,
+                        }
+                    }
+                }
+            }
+        })
+        .context("cannot start the thread that interrupts guests")?;
+    let clock = Arc::new(EpochClock {
+        running: AtomicUsize::new(0),
+        thread: ticker.thread().clone(),
+    });
+    send.send(Arc::clone(&clock))
+        .context("the thread that interrupts guests ended early")?;
+    Ok(clock)
+}

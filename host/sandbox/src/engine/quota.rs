@@ -1,0 +1,433 @@
+//! Quotas: the slots, places in the queue and linear memory that calls share, and
+//! the part of them that each group of calls may take. A call counts in every
+//! group that it belongs to: its tool's, the one of all strangers' tools, and the
+//! one of all tools.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use tokio::sync::Semaphore;
+
+use crate::tool::limits::Load;
+
+/// Slots, places and memory, divided by this, are for built-in tools alone. Guards
+/// against: strangers' tools that take everything, so that an agent cannot read a
+/// skill.
+const BUILT_IN_DIVISOR: u32 = 8;
+
+/// Slots, places and memory, divided by this, are for one tool by default. Guards
+/// against: a tool that keeps all others waiting.
+const TOOL_DIVISOR: u32 = 4;
+
+/// The most that a group may take.
+#[derive(Debug, Clone, Copy)]
+struct QuotaSize {
+    slots: u32,
+    places: u32,
+    memory: usize,
+}
+
+/// A group of calls that share slots, places and memory.
+#[derive(Debug)]
+struct QuotaGroup {
+    slots: Semaphore,
+    places: Semaphore,
+    /// The bytes of linear memory in use, and the most.
+    memory: AtomicUsize,
+    most_memory: AtomicUsize,
+    size: QuotaSize,
+}
+
+/// The groups of all calls.
+#[derive(Debug)]
+pub(super) struct QuotaRegistry {
+    all: Arc<QuotaGroup>,
+    strangers: Arc<QuotaGroup>,
+    tools: Mutex<HashMap<String, Arc<QuotaGroup>>>,
+    /// The size of each tool's group.
+    tool: QuotaSize,
+}
+
+/// The groups that the calls of one tool belong to, the smallest first.
+#[derive(Debug)]
+pub struct CallQuota {
+    groups: Vec<Arc<QuotaGroup>>,
+    /// True for a tool that comes with the host.
+    pub is_built_in: bool,
+}
+
+/// The slots of one call, returned on drop.
+#[derive(Debug)]
+pub(super) struct Slots {
+    quota: Arc<CallQuota>,
+    weight: u32,
+    /// The number of groups whose slots are held so far.
+    groups: usize,
+}
+
+impl QuotaSize {
+    /// Returns a size with `slots` slots and the same proportion of all else.
+    fn part(self, slots: u32) -> Self {
+        let whole = u64::from(self.slots.max(1));
+        let places = (u64::from(self.places) * u64::from(slots)).div_ceil(whole);
+        let memory = self.memory as u128 * u128::from(slots) / u128::from(whole);
+        Self {
+            slots,
+            places: u32::try_from(places).unwrap_or(self.places),
+            memory: usize::try_from(memory).unwrap_or(self.memory),
+        }
+    }
+}
+
+impl QuotaGroup {
+    fn new(size: QuotaSize) -> Arc<Self> {
+        Arc::new(Self {
+            slots: Semaphore::new(size.slots as usize),
+            places: Semaphore::new(size.places as usize),
+            memory: AtomicUsize::new(0),
+            most_memory: AtomicUsize::new(size.memory),
+            size,
+        })
+    }
+
+    fn take_memory(&self, bytes: usize) -> bool {
+        let most = self.most_memory.load(Ordering::Relaxed);
+        let grow = |used: usize| used.checked_add(bytes).filter(|used| *used <= most);
+        let order = Ordering::Relaxed;
+        self.memory.fetch_update(order, order, grow).is_ok()
+    }
+
+    fn give_memory_back(&self, bytes: usize) {
+        self.memory.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+impl QuotaRegistry {
+    /// Divides slots, places and memory among the groups. `memory` is that of all
+    /// calls together.
+    pub(super) fn new(load: &Load, memory: usize) -> Self {
+        let all = QuotaSize {
+            slots: load.calls,
+            places: load.queue,
+            memory,
+        };
+        let strangers = all.part(load.calls - built_in_slots(load.calls));
+        let tool = load.calls_per_tool.unwrap_or(load.calls / TOOL_DIVISOR);
+        Self {
+            all: QuotaGroup::new(all),
+            strangers: QuotaGroup::new(strangers),
+            tools: Mutex::default(),
+            tool: all.part(tool.clamp(1, strangers.slots)),
+        }
+    }
+
+    /// Returns the most slots that a call of a stranger's tool can have.
+    pub(super) fn most_slots(&self) -> u32 {
+        self.strangers.size.slots
+    }
+
+    /// Returns the number of calls that may run at a time.
+    pub(super) fn calls(&self) -> u32 {
+        self.all.size.slots
+    }
+
+    /// Returns the number of calls of one tool that may run at a time.
+    pub(super) fn calls_per_tool(&self) -> u32 {
+        self.tool.slots
+    }
+
+    /// Returns the quota of the tool of this name, which all hosts that serve it
+    /// share. One call of it may have `limit` bytes of memory, whatever the quota.
+    pub(super) fn for_tool(&self, name: &str, is_built_in: bool, limit: usize) -> Arc<CallQuota> {
+        let mut tools = self
+            .tools
+            .lock()
+            .unwrap_or_else(|broken| broken.into_inner());
+        // Removes the groups of tools that are gone.
+        tools.retain(|_, tool| Arc::strong_count(tool) > 1);
+        let tool = tools.entry(name.to_owned());
+        let tool = Arc::clone(tool.or_insert_with(|| QuotaGroup::new(self.tool)));
+        tool.most_memory.fetch_max(limit, Ordering::Relaxed);
+        let mut groups = vec![tool];
+        if !is_built_in {
+            groups.push(Arc::clone(&self.strangers));
+        }
+        groups.push(Arc::clone(&self.all));
+        Arc::new(CallQuota {
+            groups,
+            is_built_in,
+        })
+    }
+
+    /// Returns the quota of the host's own work on strangers' components, such as
+    /// asking for their tools.
+    pub(super) fn for_host(&self) -> Arc<CallQuota> {
+        Arc::new(CallQuota {
+            // Never the built-in tools' part: the component may take as long as it
+            // can.
+            groups: vec![Arc::clone(&self.strangers), Arc::clone(&self.all)],
+            is_built_in: false,
+        })
+    }
+
+    /// Returns the number of calls that run and of those that wait.
+    pub(super) fn occupied(&self) -> (usize, usize) {
+        let QuotaGroup {
+            slots,
+            places,
+            size,
+            ..
+        } = &*self.all;
+        let taken =
+            |all: u32, left: &Semaphore| (all as usize).saturating_sub(left.available_permits());
+        (taken(size.slots, slots), taken(size.places, places))
+    }
+
+    /// Returns the bytes of all linear memories.
+    pub(super) fn memory(&self) -> usize {
+        self.all.memory.load(Ordering::Relaxed)
+    }
+}
+
+/// Returns how many of so many slots only built-in tools use.
+fn built_in_slots(calls: u32) -> u32 {
+    // A single slot is for any tool.
+    (calls / BUILT_IN_DIVISOR)
+        .max(1)
+        .min(calls.saturating_sub(1))
+}
+
+impl CallQuota {
+    /// Waits for `weight` slots of each group if each has a free place to wait.
+    pub(super) async fn enter(self: &Arc<Self>, weight: u32) -> Option<Slots> {
+        let mut slots = Slots::new(self, weight);
+        if slots.take_now() {
+            return Some(slots);
+        }
+        let places = self.groups.iter().map(|group| group.places.try_acquire());
+        let _places = places.collect::<Result<Vec<_>, _>>().ok()?;
+        slots.take().await
+    }
+
+    /// Waits for `weight` slots without a place to wait.
+    pub(super) async fn enter_unqueued(self: &Arc<Self>, weight: u32) -> Option<Slots> {
+        Slots::new(self, weight).take().await
+    }
+
+    /// Takes memory for a call if every group has as much left. The call has it
+    /// until it [gives it back](Self::give_memory_back).
+    pub(crate) fn take_memory(&self, bytes: usize) -> bool {
+        let full = self
+            .groups
+            .iter()
+            .position(|group| !group.take_memory(bytes));
+        for group in &self.groups[..full.unwrap_or_default()] {
+            group.give_memory_back(bytes);
+        }
+        full.is_none()
+    }
+
+    pub(crate) fn give_memory_back(&self, bytes: usize) {
+        for group in &self.groups {
+            group.give_memory_back(bytes);
+        }
+    }
+}
+
+impl Slots {
+    fn new(quota: &Arc<CallQuota>, weight: u32) -> Self {
+        Self {
+            quota: Arc::clone(quota),
+            weight,
+            groups: 0,
+        }
+    }
+
+    /// Returns the next group's slots, and how many of them are wanted.
+    fn next(&self) -> Option<(&Semaphore, u32)> {
+        let group = self.quota.groups.get(self.groups)?;
+        Some((&group.slots, self.wanted_of(group)))
+    }
+
+    /// Returns how many slots of a group this call takes. A small group has room
+    /// for one call of any weight.
+    fn wanted_of(&self, group: &QuotaGroup) -> u32 {
+        self.weight.min(group.size.slots)
+    }
+
+    /// Takes the slots that are free now. Returns whether those are all.
+    fn take_now(&mut self) -> bool {
+        while let Some((slots, wanted)) = self.next() {
+            match slots.try_acquire_many(wanted) {
+                Ok(taken) => taken.forget(),
+                Err(_) => return false,
+            }
+            self.groups += 1;
+        }
+        true
+    }
+
+    /// Waits for the slots that are missing.
+    async fn take(mut self) -> Option<Self> {
+        while let Some((slots, wanted)) = self.next() {
+            slots.acquire_many(wanted).await.ok()?.forget();
+            self.groups += 1;
+        }
+        Some(self)
+    }
+
+    pub(super) fn quota(&self) -> &Arc<CallQuota> {
+        &self.quota
+    }
+}
+
+impl Drop for Slots {
+    fn drop(&mut self) {
+        for group in &self.quota.groups[..self.groups] {
+            group.slots.add_permits(self.wanted_of(group) as usize);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn quotas(calls: u32, queue: u32, calls_per_tool: Option<u32>) -> QuotaRegistry {
+        let load = Load {
+            calls,
+            queue,
+            calls_per_tool,
+            ..Load::default()
+        };
+        QuotaRegistry::new(&load, 6400)
+    }
+
+    /// Enters as many calls of this weight as there are slots for.
+    fn enter(quota: &Arc<CallQuota>, weight: u32) -> Vec<Slots> {
+        let one = || {
+            let mut slots = Slots::new(quota, weight);
+            slots.take_now().then_some(slots)
+        };
+        std::iter::from_fn(one).take(10_000).collect()
+    }
+
+    #[test]
+    fn the_hosts_work_on_strangers_leaves_the_built_in_tools_their_part() {
+        let quotas = quotas(8, 8, Some(8));
+        let strangers = enter(&quotas.for_tool("stranger", false, 1), 1);
+        assert_eq!(strangers.len(), 7);
+        assert_eq!(enter(&quotas.for_host(), 1).len(), 0);
+        assert_eq!(enter(&quotas.for_tool("read_skill", true, 1), 1).len(), 1);
+        drop(strangers);
+        assert_eq!(enter(&quotas.for_host(), 1).len(), 7);
+    }
+
+    #[test]
+    fn divides_slots_among_a_tool_strangers_and_built_in_tools() {
+        for (calls, per_tool, of_tool, of_strangers) in [
+            (64, None, 16, 56),
+            (64, Some(64), 56, 56),
+            (64, Some(1), 1, 56),
+            (8, None, 2, 7),
+            (2, None, 1, 1),
+            (1, None, 1, 1),
+            (1, Some(16), 1, 1),
+        ] {
+            let quotas = quotas(calls, 0, per_tool);
+            let about = format!("{calls} {per_tool:?}");
+            let tool = |number: u32| quotas.for_tool(&number.to_string(), false, 0);
+            let first = enter(&tool(0), 1);
+            assert_eq!(first.len(), of_tool, "{about}");
+            let tools: Vec<_> = (1..calls).map(tool).collect();
+            let rest: Vec<_> = tools.iter().flat_map(|tool| enter(tool, 1)).collect();
+            assert_eq!(first.len() + rest.len(), of_strangers, "{about}");
+            let built_in = quotas.for_tool("read", true, 0);
+            let left = (calls as usize - of_strangers).min(quotas.tool.slots as usize);
+            assert_eq!(enter(&built_in, 1).len(), left, "{about}");
+            drop((first, rest));
+            assert_eq!(quotas.occupied(), (0, 0), "{about}");
+        }
+    }
+
+    #[test]
+    fn forgets_the_tools_that_are_gone() {
+        let quotas = quotas(8, 8, None);
+        let stays = quotas.for_tool("stays", false, 0);
+        for number in 0..100 {
+            quotas.for_tool(&number.to_string(), false, 0);
+        }
+        // The last one is forgotten when the next is asked for.
+        assert!(quotas.tools.lock().unwrap().len() <= 2);
+        assert!(stays.take_memory(1600));
+        assert!(!quotas.for_tool("stays", false, 0).take_memory(1));
+    }
+
+    #[test]
+    fn a_heavy_call_takes_several_slots_of_each_group() {
+        let quotas = quotas(8, 0, Some(8));
+        let heavy = quotas.for_tool("heavy", false, 0);
+        // Strangers' tools have seven.
+        let calls = enter(&heavy, 3);
+        assert_eq!((calls.len(), quotas.occupied().0), (2, 6));
+        drop(calls);
+        assert_eq!(quotas.occupied().0, 0);
+    }
+
+    #[test]
+    fn a_call_of_any_weight_fits_into_the_smallest_share() {
+        for calls in 1..=16 {
+            let quotas = quotas(calls, 0, Some(1));
+            let weight = 4.min(quotas.most_slots());
+            let heavy = quotas.for_tool("heavy", false, 0);
+            assert_eq!(enter(&heavy, weight).len(), 1, "{calls}");
+        }
+    }
+
+    #[tokio::test]
+    async fn refuses_a_tool_past_its_places_while_others_may_wait() {
+        let quotas = quotas(8, 16, None);
+        let (greedy, other) = (
+            quotas.for_tool("greedy", false, 0),
+            quotas.for_tool("other", false, 0),
+        );
+        let _running = enter(&greedy, 1);
+        let mut waiting: Vec<_> = (0..16).map(|_| Box::pin(greedy.enter(1))).collect();
+        let mut refused = 0;
+        for call in &mut waiting {
+            tokio::select! {
+                biased;
+                entered = call => refused += u32::from(entered.is_none()),
+                () = std::future::ready(()) => {}
+            }
+        }
+        // Its quota is 2 of 8 slots, and so 4 of 16 places.
+        assert_eq!((refused, quotas.occupied()), (12, (2, 4)));
+        assert!(other.enter(1).await.is_some());
+    }
+
+    #[test]
+    fn counts_memory_for_the_tool_for_strangers_and_for_all() {
+        let quotas = quotas(64, 0, None);
+        // Of 6,400 bytes, a tool may have 1,600 and strangers' tools 5,600.
+        let tool = |name: &str, built_in| quotas.for_tool(name, built_in, 0);
+        let first = tool("a", false);
+        assert!(first.take_memory(1600) && !first.take_memory(1));
+        // The same tool in another host has the same group.
+        assert!(!tool("a", false).take_memory(1));
+        let tools = [tool("b", false), tool("c", false), tool("d", false)];
+        let taken = tools.iter().filter(|tool| tool.take_memory(1600)).count();
+        assert_eq!((taken, quotas.memory()), (2, 4800));
+        assert!(tools[2].take_memory(800) && !tools[2].take_memory(1));
+        let built_in = tool("read", true);
+        assert!(built_in.take_memory(800) && !built_in.take_memory(1));
+        first.give_memory_back(1600);
+        assert!(tools[2].take_memory(800) && built_in.take_memory(800));
+        // One call may have its own limit, whatever the quota.
+        let large = quotas.for_tool("e", false, 2000);
+        tools[0].give_memory_back(1600);
+        tools[1].give_memory_back(1600);
+        assert!(large.take_memory(2000) && !large.take_memory(1));
+    }
+}

@@ -1,0 +1,166 @@
+//! What a grant of scripts and of a copy-on-write view adds to a call: the scripts that
+//! it may start, and the files that it has changed at its end.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use tokio::sync::oneshot;
+
+use crate::engine::CallSlot;
+use crate::tool::grant::Terms;
+use crate::tool::limits::Limits;
+use crate::tool::{OutputFiles, Stop};
+use crate::view::View;
+use crate::wasi::ScriptGate;
+use skillhost_skills::catalog::{CallFolder, FolderError};
+
+/// Returns the scripts that a call may start: those of a skill, if its grant allows
+/// some.
+pub fn gate(terms: &Terms, folder: &Option<Result<CallFolder, FolderError>>) -> Option<ScriptGate> {
+    let Some(Ok(CallFolder { skill: Some(_), .. })) = folder else {
+        return None;
+    };
+    let allowed = &terms.scripts;
+    (!allowed.is_empty()).then(|| ScriptGate::new(allowed.clone()))
+}
+
+/// Returns what changed in the view of a call whose guest has ended. It reads files and
+/// makes digests, so it runs on a thread where it holds up no other call. It is a part of
+/// the call: it has the slot, and ends at the deadline, or when nobody waits for it.
+pub async fn changed_files(
+    view: Option<Arc<View>>,
+    limits: &Limits,
+    slot: CallSlot,
+    deadline: Option<Instant>,
+) -> Result<Option<OutputFiles>, Stop> {
+    let Some(view) = view else {
+        return Ok(None);
+    };
+    let (answer, files) = oneshot::channel();
+    let of_thread = limits.clone();
+    tokio::task::spawn_blocking(move || {
+        let is_over =
+            || answer.is_closed() || deadline.is_some_and(|deadline| Instant::now() >= deadline);
+        let changes = view.changes(of_thread.output_files, &is_over);
+        let files = changes.and_then(|changes| OutputFiles::new(changes, &of_thread, &is_over));
+        // Whoever has the answer finds the slot free.
+        drop((view, slot));
+        // If nobody waits for it, nobody misses it.
+        let _ = answer.send(files);
+    });
+    match files.await {
+        Ok(Some(files)) => Ok(Some(files)),
+        Ok(None) => Err(Stop::Time(limits.time)),
+        Err(error) => {
+            tracing::error!("the changed files are lost: {error}");
+            Ok(None)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::pin::pin;
+    use std::sync::mpsc;
+    use std::task::Poll;
+
+    use cap_std::ambient_authority;
+    use cap_std::fs::Dir;
+    use tokio::task::spawn_blocking;
+
+    use super::*;
+    use crate::engine::EpochEngine;
+    use crate::tool::limits::Load;
+    use crate::view::OpenMode;
+    use skillhost_skills::guard::{Folder, HardLinks};
+
+    /// A view with one new file, and the slot of its call.
+    struct Fixture {
+        engine: EpochEngine,
+        view: Arc<View>,
+        slot: CallSlot,
+        _folder: tempfile::TempDir,
+    }
+
+    async fn fixture() -> Fixture {
+        let folder = tempfile::tempdir().unwrap();
+        let disk = Dir::open_ambient_dir(folder.path(), ambient_authority()).unwrap();
+        let disk = Folder::new(disk.into_std_file().into(), HardLinks::Refused).unwrap();
+        let engine = EpochEngine::new(&Load::default(), 1 << 20, true).unwrap();
+        let quota = engine.quota("t", false, 1 << 30);
+        let descriptors = engine.descriptors();
+        let limits = Limits::default();
+        let view = View::new(Arc::new(disk), &limits, &quota, descriptors, "t".into()).unwrap();
+        let mode = OpenMode {
+            create: true,
+            ..OpenMode::default()
+        };
+        view.open(view.folder(), "new", mode).ok().unwrap();
+        Fixture {
+            slot: engine.enter(&quota, 1).await.unwrap(),
+            view: Arc::new(view),
+            engine,
+            _folder: folder,
+        }
+    }
+
+    /// Runs a test on a runtime that has one thread for work that blocks. That thread
+    /// waits until the test drops the sender.
+    fn with_one_thread(test: impl AsyncFnOnce(Fixture, mpsc::Sender<()>)) {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.max_blocking_threads(1).build().unwrap();
+        runtime.block_on(async {
+            let (end, wait) = mpsc::channel::<()>();
+            spawn_blocking(move || wait.recv());
+            test(fixture().await, end).await;
+        });
+    }
+
+    #[test]
+    fn changed_files_are_gathered_in_the_slot_of_their_call() {
+        with_one_thread(async |fixture, busy| {
+            let Fixture {
+                engine, view, slot, ..
+            } = fixture;
+            let limits = Limits::default();
+            let mut files = pin!(changed_files(Some(view), &limits, slot, None));
+            assert!(poll_fn(|task| Poll::Ready(files.as_mut().poll(task).is_pending())).await);
+            assert_eq!(engine.occupancy().running, 1);
+            drop(busy);
+            let files = files.await.unwrap().unwrap();
+            assert_eq!((files.total, engine.occupancy().running), (1, 0));
+        });
+    }
+
+    #[test]
+    fn a_call_that_is_given_up_has_its_slot_until_its_files_are_let_go() {
+        with_one_thread(async |fixture, busy| {
+            let Fixture {
+                engine, view, slot, ..
+            } = fixture;
+            let limits = Limits::default();
+            {
+                let mut files = pin!(changed_files(Some(view), &limits, slot, None));
+                assert!(poll_fn(|task| Poll::Ready(files.as_mut().poll(task).is_pending())).await);
+            }
+            assert_eq!(engine.occupancy().running, 1);
+            drop(busy);
+            // The one thread takes one after another.
+            spawn_blocking(|| ()).await.unwrap();
+            let left = engine.occupancy();
+            assert_eq!((left.running, left.memory), (0, 0));
+        });
+    }
+
+    #[test]
+    fn changed_files_are_not_gathered_past_the_deadline() {
+        with_one_thread(async |fixture, busy| {
+            let Fixture { view, slot, .. } = fixture;
+            drop(busy);
+            let limits = Limits::default();
+            let files = changed_files(Some(view), &limits, slot, Some(Instant::now())).await;
+            assert_eq!(files, Err(Stop::Time(limits.time)));
+        });
+    }
+}

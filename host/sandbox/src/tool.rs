@@ -1,0 +1,29 @@
+//! Tools: their definitions, what may be asked of them, what a call may cost and
+//! reach, and how it can end. Nothing here knows how tools are run.
+
+pub mod arguments;
+pub mod audit;
+mod caller;
+mod changes;
+mod definition;
+pub mod grant;
+mod help;
+pub mod limits;
+pub mod message;
+pub mod observer;
+pub mod offer;
+mod outcome;
+mod output_files;
+pub(crate) mod record;
+pub(crate) mod script;
+mod stop;
+mod trace;
+
+pub use caller::{Caller, Peer, TraceId, Transport};
+pub(crate) use changes::Changes;
+pub use definition::{Definition, FolderRule, Form};
+pub use help::Help;
+pub use outcome::{CallError, CallOutcome, Failure, FailureKind, Output, RefusalKind};
+pub use output_files::{OutputFile, OutputFiles};
+pub use stop::{Stop, StopKind};
+pub use trace::{CallTrace, TraceFrame};

@@ -1,0 +1,218 @@
+//! Arguments: read, checked against the tool's schema, and put into the form
+//! in which a guest gets them.
+
+mod bounds;
+mod normalize;
+mod plain;
+#[cfg(test)]
+mod tests;
+mod words;
+
+use std::sync::OnceLock;
+
+use serde_json::{Map, Value};
+
+use crate::tool::CallError;
+use bounds::SchemaSize;
+use normalize::{drop_absent, make_integers, takes_null};
+use plain::PlainProperties;
+use skillhost_skills::text::suggest;
+use words::{in_words, short};
+
+pub(crate) use bounds::number_of_values;
+pub use bounds::{BoundedValidator, Misfit};
+
+/// The most bytes of arguments that are read. Guards against: a caller that floods
+/// the host. A model writes a few hundred.
+pub const MAX_ARGUMENTS: usize = 1 << 20;
+
+/// The most values in a call's arguments. Checking takes time in proportion to these
+/// times [`bounds::SCHEMA_VALUES`], and no call's time limit holds for it.
+const ARGUMENT_VALUES: usize = 10_000;
+
+/// A tool's schema, ready to check arguments.
+pub struct Schema {
+    /// The schema, until arguments need it compiled. Compiling takes as long as all
+    /// else in a process that makes one call.
+    source: Value,
+    size: SchemaSize,
+    validator: OnceLock<BoundedValidator>,
+    plain: Option<PlainProperties>,
+    properties: Vec<String>,
+    required: Vec<String>,
+    /// True if a property that the schema does not name is refused.
+    closed: bool,
+    /// Properties that may be null. Any other optional null counts as absent.
+    nullable: Vec<String>,
+    /// The schemas of the properties: their own properties may be null, too.
+    within: Map<String, Value>,
+}
+
+/// Reads the arguments of a call from JSON. No text counts as no arguments.
+pub fn parse_arguments(json: &str) -> Result<Value, CallError> {
+    if json.len() > MAX_ARGUMENTS {
+        return Err(CallError::Arguments(format!(
+            "the arguments are larger than {MAX_ARGUMENTS} bytes"
+        )));
+    }
+    if json.trim().is_empty() {
+        return Ok(Value::Object(Map::new()));
+    }
+    serde_json::from_str(json)
+        .map_err(|error| CallError::Arguments(format!("the arguments are not JSON: {error}")))
+}
+
+/// Checks arguments as a call of a tool with this schema would. The outer error says
+/// why a component with this schema is not loaded.
+pub fn check_arguments(
+    schema: &Map<String, Value>,
+    arguments: Value,
+) -> anyhow::Result<Result<Map<String, Value>, CallError>> {
+    Ok(Schema::new(schema)?.check(arguments))
+}
+
+impl Schema {
+    /// Checks and compiles a schema.
+    pub(crate) fn new(input_schema: &Map<String, Value>) -> anyhow::Result<Self> {
+        let schema = Self::checked(input_schema)?;
+        schema.compile()?;
+        Ok(schema)
+    }
+
+    /// Compiles it, which its first call would do.
+    pub(crate) fn compile(&self) -> anyhow::Result<()> {
+        self.compiled().map(drop)
+    }
+
+    /// Returns the number of its patterns. Those within `anyOf` or `oneOf` count once more for
+    /// each such keyword around them.
+    pub(crate) fn patterns(&self) -> usize {
+        self.size.patterns
+    }
+
+    /// Takes a schema that was checked when its component was first loaded.
+    pub(crate) fn checked(input_schema: &Map<String, Value>) -> anyhow::Result<Self> {
+        let mut schema = input_schema.clone();
+        let properties = schema
+            .get("properties")
+            .and_then(Value::as_object)
+            .cloned()
+            .unwrap_or_default();
+        let required = schema
+            .get("required")
+            .and_then(Value::as_array)
+            .map(|names| {
+                names
+                    .iter()
+                    .filter_map(|name| Some(name.as_str()?.to_owned()))
+                    .collect()
+            })
+            .unwrap_or_default();
+        let closed = match schema.get("additionalProperties") {
+            None | Some(Value::Bool(false)) => !schema.contains_key("patternProperties"),
+            Some(_) => false,
+        };
+        let nullable = properties
+            .iter()
+            .filter(|(_, schema)| takes_null(schema))
+            .map(|(name, _)| name.clone())
+            .collect();
+        let size = SchemaSize::of(&Value::Object(schema.clone()), "its input schema")?;
+        // Guards against: a schema that names itself something else.
+        schema.insert("type".to_owned(), "object".into());
+        Ok(Self {
+            plain: PlainProperties::of(&schema),
+            source: Value::Object(schema),
+            size,
+            validator: OnceLock::new(),
+            properties: properties.keys().cloned().collect(),
+            required,
+            closed,
+            nullable,
+            within: properties,
+        })
+    }
+
+    fn compiled(&self) -> anyhow::Result<&BoundedValidator> {
+        if let Some(validator) = self.validator.get() {
+            return Ok(validator);
+        }
+        let validator = BoundedValidator::compile(&self.source, self.size, "its input schema")?;
+        Ok(self.validator.get_or_init(|| validator))
+    }
+
+    /// Checks arguments and removes the nulls that stand for absent ones.
+    pub fn check(&self, arguments: Value) -> Result<Map<String, Value>, CallError> {
+        let Value::Object(mut arguments) = arguments else {
+            return Err(CallError::Arguments(
+                "the arguments are not a JSON object".to_owned(),
+            ));
+        };
+        let mut left = ARGUMENT_VALUES;
+        if !arguments
+            .values_mut()
+            .all(|value| make_integers(value, &mut left))
+        {
+            return Err(CallError::Arguments(format!(
+                "the arguments hold more than {ARGUMENT_VALUES} values"
+            )));
+        }
+        arguments.retain(|name, value| {
+            !value.is_null() || self.nullable.contains(name) || self.required.contains(name)
+        });
+        for (name, value) in &mut arguments {
+            if let Some(schema) = self.within.get(name) {
+                drop_absent(schema, value);
+            }
+        }
+        if let Some(wrong) = self.wrong_names(&arguments) {
+            return Err(CallError::Arguments(wrong));
+        }
+        let plain = self.plain.as_ref();
+        if plain.is_some_and(|plain| plain.fit(&arguments)) {
+            return Ok(arguments);
+        }
+        let validator = self
+            .compiled()
+            .map_err(|error| CallError::Arguments(format!("{error:#}")))?;
+        let arguments = Value::Object(arguments);
+        if let Err(misfit) = validator.check(&arguments) {
+            return Err(CallError::Arguments(match misfit {
+                Misfit::At(error) => in_words(&error),
+                Misfit::Somewhere => "Invalid arguments: they do not fit the tool's schema, and \
+                     are too large to say where"
+                    .to_owned(),
+                Misfit::TooMuchText(bytes, most) => format!(
+                    "the arguments have {bytes} bytes of text: for the patterns of this tool's \
+                     schema it is {most} at most"
+                ),
+                Misfit::TooManyValues(values) => format!(
+                    "the arguments hold {values} values: too many to check with this tool's schema"
+                ),
+            }));
+        }
+        match arguments {
+            Value::Object(arguments) => Ok(arguments),
+            _ => Err(CallError::Arguments(String::new())),
+        }
+    }
+
+    /// Returns which required argument is missing, and which one is unknown. Both in
+    /// one message: the one is often a misspelling of the other.
+    fn wrong_names(&self, arguments: &Map<String, Value>) -> Option<String> {
+        let mut required = self.required.iter();
+        let missing = required.find(|name| !arguments.contains_key(*name));
+        let missing = missing.map(|name| format!("Missing required argument: '{}'", short(name)));
+        let mut names = arguments.keys().filter(|_| self.closed);
+        let unknown = names.find(|name| !self.properties.contains(name));
+        let unknown = unknown.map(|name| {
+            let nearest = suggest::nearest(name, self.properties.iter().map(String::as_str));
+            let hint = suggest::did_you_mean(&nearest, '\'');
+            format!("Unknown argument: '{}'{hint}", short(name))
+        });
+        match (missing, unknown) {
+            (Some(missing), Some(unknown)) => Some(format!("{missing}. {unknown}")),
+            (one, other) => one.or(other),
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! What a call changed in its copy-on-write view, as it is gathered: the paths that its
+//! answer can list, and the number of all.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+
+use crate::tool::limits::PATH_BYTES;
+
+/// The changes of a call. Links and empty folders are not among them, nor is anything
+/// below `/tmp`.
+#[derive(Debug)]
+pub struct Changes {
+    /// The files that are new or have other bytes than on the disk. The bytes count in
+    /// the quota of calls until the last copy is dropped.
+    pub(crate) files: FirstPaths<Bytes>,
+    /// The bytes of all these files.
+    pub(crate) bytes: u64,
+    /// The files, links and folders of the disk that are not there any more. What lay
+    /// in such a folder is not among them.
+    pub(crate) removed: FirstPaths<()>,
+}
+
+/// The first of many paths by their order, with what they lead to, and the number of
+/// all. Guards against: paths of 16 KB, which cost a guest a few bytes each, in the
+/// host's memory. So one of [`PATH_BYTES`], by which nobody can open a file, is only
+/// counted.
+#[derive(Debug)]
+pub(crate) struct FirstPaths<T> {
+    most: usize,
+    pub(crate) first: BTreeMap<String, T>,
+    pub(crate) count: usize,
+}
+
+impl Changes {
+    /// Makes changes that list so many paths of files, and of removed ones, at most.
+    pub(crate) fn new(most: usize) -> Self {
+        Self {
+            files: FirstPaths::new(most),
+            bytes: 0,
+            removed: FirstPaths::new(most),
+        }
+    }
+
+    /// Adds a file, once.
+    pub(crate) fn add_file(&mut self, path: &str, bytes: Bytes) {
+        self.bytes += bytes.len() as u64;
+        self.files.add(path, bytes);
+    }
+}
+
+impl<T> FirstPaths<T> {
+    fn new(most: usize) -> Self {
+        Self {
+            most,
+            first: BTreeMap::new(),
+            count: 0,
+        }
+    }
+
+    /// Adds a path, once.
+    pub(crate) fn add(&mut self, path: &str, target: T) {
+        self.count += 1;
+        if path.len() >= PATH_BYTES {
+            return;
+        }
+        if self.first.len() >= self.most {
+            match self.first.last_entry() {
+                Some(last) if path < last.key().as_str() => last.remove(),
+                _ => return,
+            };
+        }
+        self.first.insert(path.to_owned(), target);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_paths_by_their_order_stay_and_all_are_counted() {
+        let paths = ["m", "b/c", "z", "b", "b.c", "a"];
+        for (most, expected) in [
+            (0, &[][..]),
+            (1, &["a"]),
+            (3, &["a", "b", "b.c"]),
+            (6, &["a", "b", "b.c", "b/c", "m", "z"]),
+            (7, &["a", "b", "b.c", "b/c", "m", "z"]),
+        ] {
+            let mut changes = Changes::new(most);
+            for path in paths {
+                changes.add_file(path, Bytes::from_static(b"12"));
+                changes.removed.add(path, ());
+            }
+            assert!(changes.files.first.keys().eq(expected), "{most}");
+            assert!(changes.removed.first.keys().eq(expected), "{most}");
+            let counts = (changes.files.count, changes.bytes, changes.removed.count);
+            assert_eq!(counts, (6, 12, 6), "{most}");
+        }
+    }
+
+    #[test]
+    fn a_path_that_nobody_can_open_is_counted_and_not_listed() {
+        let mut paths = FirstPaths::new(10);
+        for bytes in [PATH_BYTES - 1, PATH_BYTES, PATH_BYTES + 1] {
+            paths.add(&"x".repeat(bytes), ());
+        }
+        let lengths = paths.first.keys().map(String::len);
+        assert_eq!(lengths.collect::<Vec<_>>(), [PATH_BYTES - 1]);
+        assert_eq!(paths.count, 3);
+    }
+}

@@ -1,0 +1,268 @@
+//! Grants: the skills, limits and powers that an operator allows a component.
+//! Nothing that an agent can call changes a grant.
+
+mod pattern;
+mod scope;
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::tool::limits::Limits;
+use pattern::{PathPattern, Pattern};
+use skillhost_skills::guard::HardLinks;
+
+pub use pattern::PatternError;
+pub use scope::Scope;
+
+/// The skills, limits and powers of a component's tools. A built-in tool may read every skill unless
+/// its grant says otherwise. The tools of any other component may read the
+/// skills that its grant names, and none without a grant.
+#[derive(Debug, Clone, Default)]
+pub struct Grant {
+    #[doc(hidden)]
+    pub skills: Option<Skills>,
+    pub(crate) home: Option<bool>,
+    pub(crate) hard_links: Option<bool>,
+    pub(crate) view: FolderAccess,
+    #[doc(hidden)]
+    pub limits: Option<Limits>,
+    pub(crate) environment: Vec<(String, String)>,
+    pub(crate) scripts: Scripts,
+    #[doc(hidden)]
+    pub source: Option<&'static str>,
+}
+
+/// A set of skills, by name.
+#[derive(Debug, Clone, Default)]
+pub struct Skills(Arc<[Pattern]>);
+
+/// A set of scripts, by their paths in a skill.
+#[derive(Debug, Clone, Default)]
+pub struct Scripts(Arc<[PathPattern]>);
+
+/// What a call may do in its folder. The disk is never written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum FolderAccess {
+    /// It may read.
+    #[default]
+    ReadOnly,
+    /// It may write too, and has an empty `/tmp`. What it makes, changes or removes
+    /// lives in memory and ends with the call.
+    CopyOnWrite,
+}
+
+impl FolderAccess {
+    /// Returns the word for it in a configuration.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ReadOnly => "read-only",
+            Self::CopyOnWrite => "copy-on-write",
+        }
+    }
+}
+
+/// A grant with every default filled in, as it holds for a tool.
+#[derive(Debug, Clone)]
+pub struct Terms {
+    /// The skills that the tool may read.
+    pub skills: Skills,
+    /// True if calls that name no skill may read the home folder.
+    pub home: bool,
+    /// The rule for files with several hard links.
+    pub hard_links: HardLinks,
+    /// What calls may do in their folder.
+    pub view: FolderAccess,
+    /// The limits of a call.
+    pub limits: Limits,
+    /// The environment variables of the guest.
+    pub environment: Arc<[(String, String)]>,
+    /// The scripts that the tool may run.
+    pub scripts: Scripts,
+}
+
+/// The terms of tools whose grant does not say.
+#[derive(Debug, Clone, Default)]
+pub struct Defaults {
+    /// True if files with several hard links may be read.
+    pub hard_links: bool,
+    /// The limits of a call.
+    pub limits: Limits,
+}
+
+impl Grant {
+    /// Creates a grant of the defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the skills that the component may read, by name: `*` stands for any
+    /// characters, `?` for any one, and every other character for itself.
+    pub fn skills<S: AsRef<str>>(
+        mut self,
+        patterns: impl IntoIterator<Item = S>,
+    ) -> Result<Self, PatternError> {
+        self.skills = Some(Skills::new(patterns)?);
+        Ok(self)
+    }
+
+    /// Allows calls that name no skill to read the home folder.
+    pub fn home(mut self, allowed: bool) -> Self {
+        self.home = Some(allowed);
+        self
+    }
+
+    /// Allows calls to read files with several hard links. One of their names may
+    /// lie outside the skill. Default: as the host.
+    pub fn hard_links(mut self, allowed: bool) -> Self {
+        self.hard_links = Some(allowed);
+        self
+    }
+
+    /// Sets what calls may do in their folder. Default: read.
+    pub fn view(mut self, access: FolderAccess) -> Self {
+        self.view = access;
+        self
+    }
+
+    /// Sets the limits of a call. Default: the host's.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = Some(limits);
+        self
+    }
+
+    /// Sets where it is written, for messages. Default: the configuration.
+    pub fn source(mut self, name: &'static str) -> Self {
+        self.source = Some(name);
+        self
+    }
+
+    /// Sets an environment variable that calls see.
+    pub fn environment(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.environment.push((name.into(), value.into()));
+        self
+    }
+
+    /// Sets the scripts that calls may run, by their paths in the skill that a call
+    /// names: `*` and `?` stand for characters other than `/`, and `**` for any number
+    /// of folders, as in `scripts/**/*.py`. Default: none.
+    pub fn scripts<S: AsRef<str>>(
+        mut self,
+        patterns: impl IntoIterator<Item = S>,
+    ) -> Result<Self, PatternError> {
+        let patterns = patterns.into_iter();
+        let patterns = patterns.map(|text| PathPattern::new(text.as_ref()));
+        self.scripts = Scripts(patterns.collect::<Result<_, _>>()?);
+        Ok(self)
+    }
+
+    /// Returns the terms of a component's tools. The host trusts its own with every
+    /// skill, and others with nothing.
+    pub fn terms(&self, own: bool, defaults: &Defaults) -> Terms {
+        let skills = if own {
+            Skills::all()
+        } else {
+            Skills::default()
+        };
+        Terms {
+            skills: self.skills.clone().unwrap_or(skills),
+            home: self.home.unwrap_or(own),
+            hard_links: self.hard_links.unwrap_or(defaults.hard_links).into(),
+            view: self.view,
+            limits: self.limits.as_ref().unwrap_or(&defaults.limits).clone(),
+            environment: self.environment.clone().into(),
+            scripts: self.scripts.clone(),
+        }
+    }
+}
+
+impl Skills {
+    pub(crate) fn all() -> Self {
+        Self(Arc::new([Pattern::all()]))
+    }
+
+    pub(crate) fn new<S: AsRef<str>>(
+        patterns: impl IntoIterator<Item = S>,
+    ) -> Result<Self, PatternError> {
+        let patterns = patterns.into_iter();
+        let patterns = patterns.map(|text| Pattern::new(text.as_ref()));
+        patterns.collect::<Result<_, _>>().map(Self)
+    }
+
+    /// Returns the skills that are named in full.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().filter_map(Pattern::name)
+    }
+
+    /// Checks that a skill of this name is in the set.
+    pub fn allow(&self, name: &str) -> bool {
+        self.0.iter().any(|pattern| pattern.matches(name))
+    }
+}
+
+impl Scripts {
+    /// Returns whether no script may run.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Checks a path in a skill, without steps `.` and `..`.
+    pub fn allow(&self, path: &str) -> bool {
+        self.0.iter().any(|pattern| pattern.matches(path))
+    }
+}
+
+impl fmt::Display for Skills {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        list(f, &self.0)
+    }
+}
+
+impl fmt::Display for Scripts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        list(f, &self.0)
+    }
+}
+
+fn list(f: &mut fmt::Formatter<'_>, patterns: &[impl fmt::Display]) -> fmt::Result {
+    if patterns.is_empty() {
+        return f.write_str("none");
+    }
+    for (index, pattern) in patterns.iter().enumerate() {
+        let comma = if index == 0 { "" } else { ", " };
+        write!(f, "{comma}{pattern}")?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn allows_the_skills_that_it_names_and_no_others() {
+        let granted = Grant::new()
+            .skills(["calculator", "data_*", "v?", "team[1]"])
+            .unwrap()
+            .skills
+            .unwrap();
+        for (name, allowed) in [
+            ("calculator", true),
+            ("Calculator", false),
+            ("calculator2", false),
+            ("data_analysis", true),
+            ("my_data_analysis", false),
+            ("v1", true),
+            ("v10", false),
+            ("team[1]", true),
+            ("team1", false),
+            ("", false),
+        ] {
+            assert_eq!(granted.allow(name), allowed, "{name}");
+        }
+        assert!(!Skills::default().allow("calculator"));
+        assert!(Skills::all().allow("calculator"));
+        let names: Vec<&str> = granted.names().collect();
+        assert_eq!(names, ["calculator", "team[1]"]);
+    }
+}

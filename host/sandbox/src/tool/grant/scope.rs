@@ -1,0 +1,137 @@
+//! Scopes: the tools and skills that a caller may use, of those that grants allow.
+
+use std::sync::Arc;
+
+use super::Skills;
+use super::pattern::{Pattern, PatternError};
+
+/// The tools and skills that a caller may use. A host that is
+/// [seen in a scope](crate::Host::in_scope) has no others. A scope never adds to a grant.
+#[derive(Debug, Clone, Default)]
+pub struct Scope {
+    /// Lists of patterns: a name is allowed if one of each fits.
+    tools: Vec<Arc<[Pattern]>>,
+    skills: Vec<Skills>,
+}
+
+impl Scope {
+    /// Returns the scope of everything.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the tools, by name: `*` stands for any characters, and `?` for any one.
+    /// [`SKILL_RESOURCES`](crate::SKILL_RESOURCES) stands for skills' files as resources.
+    pub fn tools<S: AsRef<str>>(
+        mut self,
+        patterns: impl IntoIterator<Item = S>,
+    ) -> Result<Self, PatternError> {
+        let patterns = patterns.into_iter();
+        let patterns = patterns.map(|text| Pattern::of_tools(text.as_ref()));
+        self.tools = vec![patterns.collect::<Result<_, _>>()?];
+        Ok(self)
+    }
+
+    /// Sets the skills, by patterns as in [`Grant::skills`](crate::Grant::skills). Without
+    /// all of them, there is no home folder either: it may hold the others.
+    pub fn skills<S: AsRef<str>>(
+        mut self,
+        patterns: impl IntoIterator<Item = S>,
+    ) -> Result<Self, PatternError> {
+        self.skills = vec![Skills::new(patterns)?];
+        Ok(self)
+    }
+
+    /// Returns the scope of what both have.
+    pub fn and(&self, other: &Self) -> Self {
+        Self {
+            tools: [&*self.tools, &*other.tools].concat(),
+            skills: [&*self.skills, &*other.skills].concat(),
+        }
+    }
+
+    /// Checks that it leaves nothing out.
+    pub fn is_everything(&self) -> bool {
+        self.tools.is_empty() && self.skills.is_empty()
+    }
+
+    /// Checks that it has a tool, if there is one of this name.
+    pub fn allows_tool(&self, name: &str) -> bool {
+        let mut lists = self.tools.iter();
+        lists.all(|tools| tools.iter().any(|pattern| pattern.matches(name)))
+    }
+
+    /// Checks that it has a skill, if there is one of this name.
+    pub fn allows_skill(&self, name: &str) -> bool {
+        self.skills.iter().all(|skills| skills.allow(name))
+    }
+
+    /// Checks that the scope has every skill that there is or will be.
+    pub fn has_all_skills(&self) -> bool {
+        let all = Pattern::all();
+        self.skills.iter().all(|skills| skills.0.contains(&all))
+    }
+
+    /// Returns the patterns that fit none of these tools and skills, each with the word
+    /// for its kind.
+    pub fn unmatched(&self, tools: &[&str], skills: &[String]) -> Vec<(&'static str, String)> {
+        let tool_patterns = self.tools.iter().flat_map(|tools| tools.iter());
+        let unmatched = tool_patterns.filter(|it| !tools.iter().any(|tool| it.matches(tool)));
+        let mut unmatched: Vec<_> = unmatched.map(|it| ("tools", it.to_string())).collect();
+        let skill_patterns = self.skills.iter().flat_map(|skills| skills.0.iter());
+        let of_skills = skill_patterns.filter(|it| !skills.iter().any(|skill| it.matches(skill)));
+        unmatched.extend(of_skills.map(|it| ("skills", it.to_string())));
+        unmatched
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn allows_what_its_patterns_fit_and_everything_without_patterns() {
+        let all = Scope::new();
+        assert!(all.allows_tool("a") && all.allows_skill("b") && all.has_all_skills());
+        let some = Scope::new().tools(["read_*", "x"]).unwrap();
+        let some = some.skills(["public-*"]).unwrap();
+        for (tool, allowed) in [("read_skill", true), ("x", true), ("xy", false)] {
+            assert_eq!(some.allows_tool(tool), allowed, "{tool}");
+        }
+        assert!(some.allows_skill("public-a") && !some.allows_skill("private"));
+        assert!(!some.has_all_skills());
+        let none = Scope::new()
+            .tools([""; 0])
+            .unwrap()
+            .skills([""; 0])
+            .unwrap();
+        assert!(!none.allows_tool("x") && !none.allows_skill("a"));
+        assert!(Scope::new().skills(["a", "*"]).unwrap().has_all_skills());
+    }
+
+    #[test]
+    fn is_everything_without_patterns_alone() {
+        assert!(Scope::new().is_everything());
+        assert!(!Scope::new().tools(["a"]).unwrap().is_everything());
+        assert!(!Scope::new().skills(["a"]).unwrap().is_everything());
+    }
+
+    #[test]
+    fn refuses_patterns_that_nothing_can_fit() {
+        for tool in ["", "a b", "ä", "a.b", "a/b", "read_skill\n"] {
+            assert!(Scope::new().tools([tool]).is_err(), "{tool:?}");
+        }
+        for skill in ["", "../a", "a/b", ".hidden"] {
+            assert!(Scope::new().skills([skill]).is_err(), "{skill:?}");
+        }
+    }
+
+    #[test]
+    fn names_the_patterns_that_fit_nothing() {
+        let scope = Scope::new().tools(["read_*", "reed_*"]).unwrap();
+        let scope = scope.skills(["a*", "b"]).unwrap();
+        let unmatched = scope.unmatched(&["read_skill"], &["abc".to_owned()]);
+        let expected = [("tools", "reed_*".to_owned()), ("skills", "b".to_owned())];
+        assert_eq!(unmatched, expected);
+    }
+}

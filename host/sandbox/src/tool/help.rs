@@ -1,0 +1,61 @@
+//! The help of a failed call, which is looked for when somebody asks for it: most
+//! programs never do. Not here: what help says (`host/help.rs`).
+
+use std::fmt;
+use std::sync::{Arc, LazyLock};
+
+/// The help of a failed call; see [`CallError::help`](crate::CallError::help). Most
+/// errors have none. Clones share it. Two errors can be equal with other help.
+#[derive(Clone, Default)]
+pub struct Help(Option<Arc<LazyHelp>>);
+
+type LazyHelp = LazyLock<Option<String>, Box<dyn FnOnce() -> Option<String> + Send>>;
+
+impl Help {
+    /// Makes help of what looks for it.
+    pub fn new(look: impl FnOnce() -> Option<String> + Send + 'static) -> Self {
+        Self(Some(Arc::new(LazyLock::new(Box::new(look)))))
+    }
+
+    /// Returns the text. Looks for it the first time.
+    pub(crate) fn text(&self) -> Option<&str> {
+        self.0.as_ref()?.as_deref()
+    }
+}
+
+impl PartialEq for Help {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Help {}
+
+impl fmt::Debug for Help {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Help").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[test]
+    fn looks_once_and_only_if_it_is_asked_for() {
+        let looks = Arc::new(AtomicUsize::new(0));
+        let help = Help::new({
+            let looks = Arc::clone(&looks);
+            move || Some(format!("look {}", looks.fetch_add(1, Ordering::Relaxed)))
+        });
+        let clone = help.clone();
+        assert!(help == clone && !format!("{help:?}").contains("look"));
+        assert_eq!(looks.load(Ordering::Relaxed), 0);
+        for help in [&help, &clone, &help] {
+            assert_eq!(help.text(), Some("look 0"));
+        }
+        assert_eq!(Help::default().text(), None);
+    }
+}

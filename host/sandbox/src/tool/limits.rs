@@ -1,0 +1,375 @@
+//! The limits of calls. Each has one row in a table, from which its field, its
+//! default, its bounds in a configuration, its outcome and its documentation
+//! come. A new limit is a row here and the place that enforces it.
+
+mod unit;
+
+use std::time::Duration;
+
+pub use unit::Quantity;
+pub use unit::Unit;
+
+/// A row of a table of limits.
+#[derive(Debug)]
+pub struct Limit<S> {
+    /// The key in a configuration.
+    pub key: &'static str,
+    /// The unit of the quantities below.
+    pub unit: Unit,
+    /// The default: a quantity as a configuration writes it, or how the host
+    /// chooses one.
+    pub default: &'static str,
+    /// The least that a configuration can set.
+    pub least: u64,
+    /// The greatest that a configuration can set.
+    pub greatest: u64,
+    /// The threat that the limit guards against.
+    pub threat: &'static str,
+    /// The word for a call that it stopped, if it stops calls.
+    pub outcome: Option<&'static str>,
+    #[doc(hidden)]
+    pub get: fn(&S) -> Option<u64>,
+    #[doc(hidden)]
+    pub set: fn(&mut S, u64),
+}
+
+/// A set of limits that a configuration can set.
+pub trait LimitSet: Default + Clone + 'static {
+    /// The limits.
+    const TABLE: &'static [Limit<Self>];
+    /// The key of the table that has them in a configuration; empty for the file
+    /// itself.
+    const KEY: &'static str;
+    /// The consequence of less than the least of each, for messages.
+    const TOO_LITTLE: &'static str;
+}
+
+impl<S: LimitSet> Limit<S> {
+    /// Returns the limit's quantity, if one is set.
+    pub fn get(&self, limits: &S) -> Option<u64> {
+        (self.get)(limits)
+    }
+
+    /// Sets the limit.
+    pub fn set(&self, limits: &mut S, quantity: u64) {
+        (self.set)(limits, quantity);
+    }
+
+    /// Returns the limit and its quantity in words, for a person.
+    pub fn describe(&self, limits: &S) -> String {
+        let quantity = self.get(limits).unwrap_or_default();
+        let name = self.key.replace('_', " ");
+        match self.unit {
+            Unit::Time => format!("{:?} of {name}", Duration::from_millis(quantity)),
+            Unit::Bytes => format!("{} of {name}", self.unit.show(quantity)),
+            Unit::Count => format!("{quantity} {name}"),
+        }
+    }
+
+    /// Checks a quantity that a configuration sets. The error names the bound.
+    pub fn check(&self, quantity: u64) -> Result<(), String> {
+        let Self { key, unit, .. } = *self;
+        if quantity < self.least {
+            let reason = match self.least {
+                1 => String::new(),
+                _ => format!(": with less, {}", S::TOO_LITTLE),
+            };
+            return Err(format!(
+                "`{key}` is at least {}{reason}",
+                unit.show(self.least)
+            ));
+        }
+        if quantity > self.greatest {
+            return Err(format!("`{key}` is at most {}", unit.show(self.greatest)));
+        }
+        Ok(())
+    }
+}
+
+/// Declares sets of limits: the structs, their defaults and their tables.
+#[macro_export]
+macro_rules! declare_limits {
+    ($(
+        $(#[$attribute:meta])*
+        $set:ident in $table:literal, $too_little:literal {$(
+            $(#[$doc:meta])*
+            $field:ident: $type:ty, $unit:ident $default:literal in $least:expr, $greatest:expr;
+            against $threat:literal $(; $variant:ident $outcome:literal $sentence:literal)?
+        )*}
+    )*) => {$(
+        $(#[$attribute])*
+        #[derive(Debug, Clone, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub struct $set {$(
+            $(#[$doc])*
+            #[doc = concat!("\n\nGuards against: ", $threat, ". Default: ", $default, ".")]
+            pub $field: $type,
+        )*}
+
+        impl Default for $set {
+            fn default() -> Self {
+                use $crate::tool::limits::{Quantity, Unit};
+                Self {$($field: Quantity::of(Unit::$unit.parse($default)),)*}
+            }
+        }
+
+        impl $crate::tool::limits::LimitSet for $set {
+            const TABLE: &'static [$crate::tool::limits::Limit<Self>] = &[$(
+                $crate::tool::limits::Limit {
+                    key: stringify!($field),
+                    unit: $crate::tool::limits::Unit::$unit,
+                    default: $default,
+                    least: $least as u64,
+                    greatest: $greatest as u64,
+                    threat: $threat,
+                    outcome: [$(Some($outcome),)? None][0],
+                    get: |set| $crate::tool::limits::Quantity::quantity(&set.$field),
+                    set: |set, quantity| {
+                        set.$field = $crate::tool::limits::Quantity::of(Some(quantity));
+                    },
+                },
+            )*];
+            const KEY: &'static str = $table;
+            const TOO_LITTLE: &'static str = $too_little;
+        }
+    )*};
+}
+
+/// Passes the table of the limits of calls to a macro, which declares something
+/// from it. A row is
+///
+/// ```text
+/// /// The quantity that it bounds.
+/// key: type, unit "default" in least, greatest;
+/// against "threat"; StopVariant "outcome" "sentence"
+/// ```
+///
+/// The last part is missing if the limit stops no call.
+macro_rules! of_calls {
+    ($declare:ident) => {
+        $declare! {
+            /// The limits of one call. Every call has them all.
+            Limits in "limits", "no built-in tool would answer" {
+                /// Wall-clock time of a call, from its start to its answer: waiting,
+                /// instantiation, computing, host calls, and gathering what it has
+                /// changed.
+                time: Duration, Time "10s" in 1, DAY;
+                against "a guest that loops or sleeps";
+                Time "time" "it took longer than {:?}"
+
+                /// Bytes of all linear memories of a call together.
+                memory: usize, Bytes "64MiB" in LEAST_MEMORY, MAX_MEMORY;
+                against "a guest that takes the host's memory";
+                Memory "memory" "it needed more than {:?} bytes of memory"
+
+                /// Bytes of an answer, text and details together.
+                output: usize, Bytes "16MiB" in 256, MAX_MEMORY;
+                against "a guest that floods the model's context or the host's memory";
+                Output "output" "its answer was larger than {:?} bytes"
+
+                /// Changed files that an answer lists. The rest is counted.
+                output_files: usize, Count "1000" in 1, u32::MAX;
+                against "a script that makes ten thousand files"
+
+                /// Bytes of changed files that an answer carries. Those that do not fit
+                /// are listed.
+                output_file_bytes: usize, Bytes "16MiB" in 1, MAX_MEMORY;
+                against "a script whose files fill the host's memory while a client reads them"
+
+                /// Elements of all tables of a call together. A component made from
+                /// JavaScript has 7,746.
+                table_elements: usize, Count "20000" in 100, MAX_TABLE_ELEMENTS;
+                against "table bombs";
+                TableElements "table-elements" "it needed more than {:?} table elements"
+
+                /// Core instances that a component may consist of. One made from
+                /// Python has 65.
+                instances: usize, Count "200" in 4, MAX_INSTANCES;
+                against "a component that is small on disk and huge when instantiated";
+                Instances "instances" "it consists of more than {:?} core instances"
+
+                /// Tables of a call.
+                tables: usize, Count "64" in 2, MAX_TABLES;
+                against "a component that is small on disk and huge when instantiated";
+                Tables "tables" "it needed more than {:?} tables"
+
+                /// Bytes that one call between host and guest may make the host
+                /// allocate, such as a list of paths or an answer.
+                hostcall_fuel: usize, Bytes "128MiB" in 64 << 10, MAX_MEMORY;
+                against "a list whose every entry is all of the guest's memory";
+                HostcallFuel "hostcall-fuel" "it handed the host more than {:?} bytes at once"
+
+                /// Handles that a guest may hold at a time, open files among them.
+                handles: usize, Count "256" in 8, u32::MAX;
+                against "a guest that takes the host's file descriptors";
+                Handles "handles" "it held more than {:?} handles"
+
+                /// Entries of all directory listings of a call together.
+                directory_entries: usize, Count "100000" in 1, u32::MAX;
+                against "a folder with a million files";
+                DirectoryEntries "directory-entries" "it listed more than {:?} directory entries"
+
+                /// Bytes that a copy-on-write view may hold: what a call has written, and
+                /// what it costs to know. A guest that wants more is told that no space
+                /// is left. They count in [`calls_memory`](Load::calls_memory) too.
+                view_bytes: usize, Bytes "64MiB" in 1, MAX_MEMORY;
+                against "a guest that writes without end"
+
+                /// Files, folders and links of a copy-on-write view that a call has made,
+                /// opened or stepped through. A guest that wants more is told that no
+                /// space is left.
+                view_files: usize, Count "10000" in 1, MAX_VIEW_FILES;
+                against "a guest that makes a million files"
+
+                /// Folders in one another in a copy-on-write view. A guest that wants
+                /// more is told that the name is too long.
+                view_depth: usize, Count "64" in 1, MAX_VIEW_DEPTH;
+                against "folders so deep that the host's stack ends"
+
+                /// Bytes that a guest's standard output and error together leave in
+                /// the log.
+                log: usize, Bytes "16KiB" in 1, MAX_MEMORY;
+                against "a guest that floods the log"
+            }
+
+            /// The calls that a host takes at a time, and what it sets aside for each.
+            Load in "", "no built-in tool would answer" {
+                /// Calls that run at a time; memory is reserved for so many. More than 1024
+                /// count as 1024.
+                calls: u32, Count "64" in 1, u32::MAX;
+                against "callers who together take the host's memory"
+
+                /// Calls that wait for one of those to end. Further calls get the
+                /// answer that the host is busy.
+                queue: u32, Count "1024" in 1, u32::MAX;
+                against "callers who ask faster than guests answer"
+
+                /// Calls of one tool that run at a time. The tool has the same part of
+                /// the places in the queue and of the memory.
+                calls_per_tool: Option<u32>, Count "a quarter of `calls`" in 1, u32::MAX;
+                against "one tool that keeps all others waiting"
+
+                /// Bytes of the linear memories and copy-on-write views of all calls
+                /// together. An eighth of them, and of the slots and places, is for built-in tools alone.
+                calls_memory: Option<usize>, Bytes "a quarter of the machine's, or of its cgroup's"
+                    in LEAST_MEMORY, u64::MAX;
+                against "calls that each take as much as one may"
+
+                /// Bytes of stack of each guest, the same for all tools: the engine
+                /// sets them aside.
+                stack: usize, Bytes "512KiB" in 64 << 10, 64 << 20;
+                against "recursion";
+                Stack "stack" "it needed more than {:?} bytes of stack"
+            }
+
+            /// The limits of compiling a component file, in a process of its own.
+            CompileLimits in "", "no component would be compiled" {
+                /// Wall-clock time. An honest component made from Python takes 6 seconds on
+                /// two cores.
+                compile_time: Duration, Time "60s" in 1, DAY;
+                against "a component that is made to take the compiler forever"
+            }
+        }
+    };
+}
+pub(crate) use of_calls;
+
+of_calls!(declare_limits);
+
+/// The longest time that a limit can be set to, in milliseconds.
+pub const DAY: u64 = 24 * 60 * 60 * 1000;
+
+/// The most calls that run at a time: each reserves address space.
+pub(crate) const MAX_CALLS: u32 = 1024;
+
+/// The least that [`Limits::memory`] and [`Load::calls_memory`] can be set to.
+const LEAST_MEMORY: u64 = 1 << 20;
+/// The most that [`Limits::memory`] can be set to: a 32-bit guest has no more.
+pub const MAX_MEMORY: u64 = 4 << 30;
+/// The most that [`Limits::table_elements`] can be: the size of the pool's tables.
+pub(crate) const MAX_TABLE_ELEMENTS: usize = 20_000;
+/// The most that [`Limits::instances`] can be.
+pub(crate) const MAX_INSTANCES: usize = 200;
+/// The most that [`Limits::tables`] can be.
+pub(crate) const MAX_TABLES: usize = 64;
+/// The most that [`Limits::view_files`] can be.
+const MAX_VIEW_FILES: u64 = 1_000_000;
+/// The most that [`Limits::view_depth`] can be: nodes drop one another.
+const MAX_VIEW_DEPTH: u64 = 256;
+
+// Limits that no configuration changes.
+
+/// Memories of a component. Each reserves address space. Guards against: a
+/// component that is small on disk and huge when instantiated.
+pub(crate) const MEMORIES: u32 = 8;
+/// Bytes that one WASI read may return. Guards against: a guest that makes the
+/// host allocate for a huge file; its own memory limit would stop it only after.
+pub(crate) const READ_BYTES: u64 = 16 << 20;
+/// Bytes that one WASI call for random bytes may return. Guards against: a guest
+/// that makes the host compute: 64 MiB take longer than a deadline may be passed.
+pub(crate) const RANDOM_BYTES: u64 = 1 << 20;
+/// Bytes of a path, from here on too many: Linux's `PATH_MAX`. Guards against: a
+/// path of millions of steps, which takes seconds where the kernel has no
+/// `openat2` and the host looks up each step by itself.
+pub const PATH_BYTES: usize = 4096;
+/// Bytes of a skill's script, and of each of its modules. Guards against: a script of
+/// 50 MB, whose bytes the host reads and digests on the thread of the call, and which
+/// takes a guest many times as much memory to parse.
+pub(crate) const SCRIPT_BYTES: u64 = 4 << 20;
+/// Bytes of a component's definitions together. Guards against: a component whose
+/// definitions fill the model's context.
+pub(crate) const DEFINITIONS_BYTES: usize = 1 << 20;
+/// Values in the schemas of a component's definitions together. Guards against: short texts
+/// that take a hundred times their size for each list of the tools.
+pub(crate) const DEFINITIONS_VALUES: usize = 50_000;
+/// Patterns in the input schemas of a component's definitions together. Guards against:
+/// those that take tens of KiB each once they are compiled.
+pub(crate) const DEFINITIONS_PATTERNS: usize = 2_000;
+/// Tools that one component may define.
+pub(crate) const DEFINITIONS: usize = 256;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check_rows<S: LimitSet>() {
+        for row in S::TABLE {
+            let default = row.get(&S::default());
+            assert_eq!(default, row.unit.parse(row.default), "{}", row.key);
+            if let Some(default) = default {
+                assert_eq!(row.check(default), Ok(()), "{}", row.key);
+            }
+            assert!(row.check(row.least - 1).is_err(), "{}", row.key);
+            if let Some(more) = row.greatest.checked_add(1) {
+                assert!(row.check(more).is_err(), "{}", row.key);
+            }
+            let mut set = S::default();
+            row.set(&mut set, row.least);
+            assert_eq!(row.get(&set), Some(row.least), "{}", row.key);
+            if let Some(outcome) = row.outcome {
+                assert_eq!(outcome, row.key.replace('_', "-"));
+            }
+        }
+    }
+
+    #[test]
+    fn describes_a_quantity_in_its_unit() {
+        let mut limits = Limits::default();
+        (limits.time, limits.memory, limits.output_files) =
+            (Duration::from_millis(1500), 3 << 20, 7);
+        let described = |key| {
+            let row = Limits::TABLE.iter().find(|row| row.key == key);
+            row.unwrap().describe(&limits)
+        };
+        assert_eq!(described("time"), "1.5s of time");
+        assert_eq!(described("memory"), "3 MiB of memory");
+        assert_eq!(described("output_files"), "7 output files");
+    }
+
+    #[test]
+    fn each_row_has_a_default_within_its_bounds_and_an_outcome_of_its_key() {
+        check_rows::<Limits>();
+        check_rows::<Load>();
+        check_rows::<CompileLimits>();
+    }
+}

@@ -1,0 +1,117 @@
+//! What agents see of a host's tools: which of them are offered together, and in
+//! whose words. What a tool may do is in `grant.rs`.
+
+use std::collections::BTreeSet;
+
+/// The tools that are offered together.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum ToolSet {
+    /// All tools.
+    #[default]
+    All,
+    /// The fewest built-in tools that together do every job, and the tools of all
+    /// other components.
+    Compact,
+    /// The tools of these names, built in or not.
+    Named(BTreeSet<String>),
+}
+
+/// The built-in tools of [`ToolSet::Compact`], one for each job.
+const COMPACT: [&str; 5] = [
+    // List the skills, and find some of many.
+    "list_skills",
+    "find_skills",
+    // Read a skill's instructions. The prompt section names this tool.
+    "read_skill",
+    // List a skill's files, and read one. Only this one of the two reads by lines.
+    "list_files_in_skill",
+    "read_skill_file",
+];
+
+/// The words that describe the built-in tools.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Wording {
+    /// Those of the components, in English.
+    #[default]
+    Plain,
+    /// Those of the contracts.
+    Contract,
+}
+
+/// The descriptions in the contracts, where a component has another one. That of
+/// `read_skill_file` is in Chinese, and names tools that do not exist here.
+const OF_CONTRACTS: [(&str, &str); 1] = [(
+    "read_skill_file",
+    "从技能目录读取文件(⚠️ 技能文件存储在本地机器,不在远程沙盒中。当 skill 中提到其他文件时,\
+     必须使用此工具读取,不能使用 read_file 或 run 命令在沙盒中查找)",
+)];
+
+/// The source of a tool's description.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DescriptionSource {
+    /// The component that defines the tool.
+    Component,
+    /// The contract that the tool implements.
+    Contract,
+    /// The operator.
+    Operator,
+}
+
+impl DescriptionSource {
+    /// Returns the word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Component => "component",
+            Self::Contract => "contract",
+            Self::Operator => "operator",
+        }
+    }
+}
+
+/// The most bytes of a description that an operator gives. Guards against: a page
+/// that is pasted into every request to a model.
+const DESCRIPTION_BYTES: usize = 8 << 10;
+
+impl ToolSet {
+    /// Checks that the set has a tool.
+    pub fn has(&self, tool: &str, is_built_in: bool) -> bool {
+        match self {
+            Self::All => true,
+            Self::Compact => !is_built_in || COMPACT.contains(&tool),
+            Self::Named(names) => names.contains(tool),
+        }
+    }
+}
+
+impl Wording {
+    /// Returns the description of a built-in tool, if it is another than the
+    /// component's.
+    pub fn description(self, tool: &str) -> Option<&'static str> {
+        let of_contract = OF_CONTRACTS.iter().find(|(name, _)| *name == tool);
+        let of_contract = of_contract.map(|(_, description)| *description);
+        of_contract.filter(|_| self == Self::Contract)
+    }
+}
+
+/// Checks a description that an operator gives.
+pub fn check_description(text: &str) -> Result<(), String> {
+    let is_control = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
+    if text.trim().is_empty() {
+        return Err("the description is empty".to_owned());
+    }
+    if text.len() > DESCRIPTION_BYTES {
+        return Err(format!(
+            "the description has {} bytes, more than {DESCRIPTION_BYTES}",
+            text.len()
+        ));
+    }
+    match text.chars().find(|c| is_control(*c)) {
+        Some(control) => Err(format!(
+            "the description has the control character `{}`",
+            control.escape_default()
+        )),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,205 @@
+//! The script that a call runs, as the audit log has it. The sandbox notes it while
+//! the call runs, so the record has it however the call ends.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use skillhost_skills::text::digest::sha256_hex;
+
+/// The extensions of scripts and modules, by language. A module may have another one than
+/// the script that imports it.
+const LANGUAGES: [&[&str]; 2] = [&["py"], &["js", "mjs", "cjs"]];
+
+/// Modules of a script that one call may read, and files of code that it wrote and read.
+/// Guards against: a skill of a million modules, whose paths would fill the host's memory.
+const MODULES: usize = 4096;
+
+/// The script that a call runs, shared by the sandbox and the call's audit record.
+#[derive(Debug, Clone, Default)]
+pub struct ScriptLog(Arc<Mutex<Option<ScriptRun>>>);
+
+/// A script that was started.
+#[derive(Debug)]
+struct ScriptRun {
+    path: String,
+    digest: String,
+    /// The modules that the guest read: path in the skill, and digest.
+    modules: BTreeSet<(Vec<u8>, String)>,
+    /// The digests of code that the call itself wrote, and that the guest then opened.
+    written: BTreeSet<String>,
+    exit_code: Option<i32>,
+}
+
+/// A script as a record shows it.
+#[derive(Debug, PartialEq, Eq, serde::Serialize)]
+pub(crate) struct ScriptRecord {
+    script: String,
+    /// SHA-256 of its bytes.
+    script_sha256: String,
+    /// SHA-256 over what `sha256sum` prints for the modules, sorted by path.
+    modules_sha256: Option<String>,
+    /// SHA-256 over the sorted digests of code that the call wrote itself, a line each.
+    written_code_sha256: Option<String>,
+    exit_code: Option<i32>,
+}
+
+impl ScriptLog {
+    /// Notes the script of a call.
+    pub(crate) fn start(&self, path: &str, bytes: &[u8]) {
+        *self.lock() = Some(ScriptRun {
+            path: path.to_owned(),
+            digest: sha256_hex(bytes),
+            modules: BTreeSet::new(),
+            written: BTreeSet::new(),
+            exit_code: None,
+        });
+    }
+
+    /// Returns whether a script was started.
+    pub(crate) fn is_started(&self) -> bool {
+        self.lock().is_some()
+    }
+
+    /// Returns whether a file has the extension of a module of the script that was
+    /// started: one of the script's language, or any if the script's name has none.
+    pub(crate) fn may_be_module(&self, path: &Path) -> bool {
+        let run = self.lock();
+        let (Some(run), Some(extension)) = (&*run, path.extension()) else {
+            return false;
+        };
+        let is_of = |language: &&[&str], end: &OsStr| language.iter().any(|one| *one == end);
+        match Path::new(&run.path).extension() {
+            None => LANGUAGES.iter().any(|of| is_of(of, extension)),
+            Some(own) => match LANGUAGES.iter().find(|of| is_of(of, own)) {
+                Some(language) => is_of(language, extension),
+                None => own == extension,
+            },
+        }
+    }
+
+    /// Notes the exit code of the script.
+    pub(crate) fn finish(&self, exit_code: i32) {
+        if let Some(run) = &mut *self.lock() {
+            run.exit_code = Some(exit_code);
+        }
+    }
+
+    /// Notes a module of the script. Returns `false` if the call has read as many as
+    /// it may.
+    pub(crate) fn add_module(&self, path: &[u8], bytes: &[u8]) -> bool {
+        let mut run = self.lock();
+        let Some(run) = &mut *run else { return true };
+        let digest = sha256_hex(bytes);
+        // A traceback reads the script itself again.
+        if path != run.path.as_bytes() || digest != run.digest {
+            run.modules.insert((path.to_owned(), digest));
+        }
+        run.modules.len() <= MODULES
+    }
+
+    /// Notes code that the call wrote itself. Returns `false` if the call has read as
+    /// many files of it as it may.
+    pub(crate) fn add_written(&self, bytes: &[u8]) -> bool {
+        let mut run = self.lock();
+        let Some(run) = &mut *run else { return true };
+        run.written.insert(sha256_hex(bytes));
+        run.written.len() <= MODULES
+    }
+
+    /// Returns what the record shows, if a script was started, with so many characters
+    /// of its path. The exit code counts only if the call ended in an answer.
+    pub(crate) fn record(&self, longest: usize, is_answered: bool) -> Option<ScriptRecord> {
+        let run = self.lock();
+        let run = run.as_ref()?;
+        let mut listing = Vec::new();
+        for (path, digest) in &run.modules {
+            add_line(&mut listing, digest, path);
+        }
+        let written: String = run.written.iter().map(|it| format!("{it}\n")).collect();
+        Some(ScriptRecord {
+            script: run.path.chars().take(longest).collect(),
+            script_sha256: run.digest.clone(),
+            modules_sha256: (!listing.is_empty()).then(|| sha256_hex(&listing)),
+            written_code_sha256: (!written.is_empty()).then(|| sha256_hex(written.as_bytes())),
+            exit_code: run.exit_code.filter(|_| is_answered),
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<ScriptRun>> {
+        self.0.lock().unwrap_or_else(|broken| broken.into_inner())
+    }
+}
+
+/// Adds the line of a file as `sha256sum` prints it: with a backslash before it if its
+/// path has characters that are escaped.
+fn add_line(listing: &mut Vec<u8>, digest: &str, path: &[u8]) {
+    if path
+        .iter()
+        .any(|byte| matches!(byte, b'\\' | b'\n' | b'\r'))
+    {
+        listing.push(b'\\');
+    }
+    listing.extend_from_slice(digest.as_bytes());
+    listing.extend_from_slice(b"  ");
+    for byte in path {
+        match byte {
+            b'\\' => listing.extend_from_slice(b"\\\\"),
+            b'\n' => listing.extend_from_slice(b"\\n"),
+            b'\r' => listing.extend_from_slice(b"\\r"),
+            byte => listing.push(*byte),
+        }
+    }
+    listing.push(b'\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_modules_as_sha256sum_does() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["a.py", "a\nb.py", "a\\b.py", "a\rb.py", "\\n.py"] {
+            std::fs::write(folder.path().join(name), name).unwrap();
+            let mut command = std::process::Command::new("sha256sum");
+            let printed = command
+                .arg(name)
+                .current_dir(folder.path())
+                .output()
+                .unwrap();
+            let mut listing = Vec::new();
+            add_line(&mut listing, &sha256_hex(name.as_bytes()), name.as_bytes());
+            assert_eq!(listing, printed.stdout, "{name:?}");
+        }
+    }
+
+    #[test]
+    fn a_module_has_an_extension_of_the_scripts_language() {
+        for (script, modules, others) in [
+            ("a.py", &["b.py"][..], &["b.js", "b", "b.txt", "py"][..]),
+            ("a.mjs", &["b.js", "c/b.mjs", "b.cjs"], &["b.py", "b.json"]),
+            ("bin/a", &["b.py", "b.js"], &["b", "b.txt"]),
+            ("a.rb", &["b.rb"], &["b.py", "b"]),
+        ] {
+            let log = ScriptLog::default();
+            let is_module = |path: &&str| log.may_be_module(Path::new(path));
+            assert!(!modules.iter().any(is_module), "before the start");
+            log.start(script, b"text");
+            assert!(modules.iter().all(is_module), "{script}");
+            assert!(!others.iter().any(is_module), "{script}");
+        }
+    }
+
+    #[test]
+    fn a_script_reads_4096_modules_at_most_and_each_of_them_any_number_of_times() {
+        let log = ScriptLog::default();
+        log.start("run.py", b"text");
+        let add = |number: usize| log.add_module(format!("{number}.py").as_bytes(), b"");
+        assert!((0..4096).all(add));
+        assert!((0..4096).all(add), "again");
+        assert!(log.add_module(b"run.py", b"text"), "the script itself");
+        assert!(!add(4096));
+    }
+}

@@ -1,0 +1,124 @@
+//! The copy-on-write view of a call: its folder of the disk as if it were writable,
+//! and an empty `/tmp` beside it. What a guest makes, changes, renames or removes
+//! lives in memory and ends with the call; the disk is only read, through the guard.
+//! `wasi/view_files.rs` gives it to guests.
+//!
+//! | file | what it has |
+//! |---|---|
+//! | `file.rs`, `link.rs`, `folder.rs` | the nodes: what there is, with its identity |
+//! | `resolve.rs` | paths |
+//! | `operations.rs`, `rename.rs` | what a guest does by path |
+//! | `changes.rs` | what is left of it when the call ends |
+//! | `budget.rs` | the limits |
+//!
+//! Nodes are made when something is opened, changed, or stepped through. Behaviour is
+//! that of Linux, where WASI does not say otherwise.
+
+mod budget;
+mod changes;
+mod file;
+mod folder;
+mod link;
+mod node;
+mod operations;
+mod rename;
+mod resolve;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use rustix::io::Errno;
+
+use crate::engine::CallQuota;
+use crate::tool::limits::Limits;
+use skillhost_skills::descriptors::{DescriptorPermit, DescriptorShare};
+use skillhost_skills::guard::Folder;
+
+use budget::ViewBudget;
+pub(crate) use file::FileHandle;
+use file::errno;
+pub(crate) use folder::{FolderListing, FolderNode};
+pub(crate) use node::{NodeStatus, Timestamp, now};
+pub(crate) use operations::{OpenMode, ViewHandle};
+use resolve::{LastLink, PathEnd};
+
+/// The name of the second folder for the guest.
+pub(crate) const TEMPORARY: &str = "/tmp";
+
+/// The view of one call.
+pub struct View {
+    /// The call's folder on the disk.
+    disk: Arc<Folder>,
+    folder: Arc<FolderNode>,
+    temporary: Arc<FolderNode>,
+    descriptors: Arc<DescriptorShare>,
+}
+
+impl View {
+    /// Makes the view of a folder. What it holds counts in the quota.
+    pub fn new(
+        disk: Arc<Folder>,
+        limits: &Limits,
+        quota: &Arc<CallQuota>,
+        descriptors: Arc<DescriptorShare>,
+        tool: Arc<str>,
+    ) -> Result<Self, Errno> {
+        let budget = ViewBudget::new(limits, quota, tool);
+        let status = disk.status().map_err(|error| errno(&error))?;
+        Ok(Self {
+            folder: FolderNode::on_disk(&status, PathBuf::new(), budget.nothing()),
+            temporary: FolderNode::empty(budget.nothing()),
+            disk,
+            descriptors,
+        })
+    }
+
+    /// Returns the call's folder.
+    pub(crate) fn folder(&self) -> &Arc<FolderNode> {
+        &self.folder
+    }
+
+    /// Returns the folder for temporary files.
+    pub(crate) fn temporary(&self) -> &Arc<FolderNode> {
+        &self.temporary
+    }
+
+    /// Opens a file of the call's folder for reading.
+    pub(crate) fn file(&self, path: &str) -> Result<FileHandle, Errno> {
+        let mode = OpenMode {
+            follow: true,
+            read: true,
+            ..OpenMode::default()
+        };
+        match self.open(&self.folder, path, mode)? {
+            ViewHandle::File(file) => Ok(file),
+            ViewHandle::Folder(_) => Err(Errno::ISDIR),
+        }
+    }
+
+    /// Opens a module of the call's folder for reading. Refuses one that is not where the
+    /// disk has it: the call may have put a symlink, or another file, in its place.
+    pub(crate) fn module(&self, path: &str) -> Result<FileHandle, Errno> {
+        let file = self.file(path)?;
+        let status = self.disk.status().map_err(|error| errno(&error))?;
+        let budget = self.folder.budget().nothing();
+        let unchanged = FolderNode::on_disk(&status, PathBuf::new(), budget);
+        let on_disk = match self.resolve(&unchanged, path, LastLink::Followed) {
+            Ok(PathEnd::Entry(entry)) => entry.parent.disk_path_of(&entry.name),
+            Ok(PathEnd::Folder(_)) | Err(Errno::NOENT | Errno::NOTDIR) => None,
+            Err(error) => return Err(error),
+        };
+        match on_disk.is_some() && on_disk == file.node.disk_path() {
+            true => Ok(file),
+            false => Err(Errno::ACCESS),
+        }
+    }
+
+    /// Returns a permit to open one more file or folder of the disk.
+    fn permit(&self) -> Result<DescriptorPermit, Errno> {
+        self.descriptors.take().ok_or(Errno::MFILE)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,140 @@
+//! The budget of a view: the bytes and the files that it may hold. Bytes also count
+//! against the memory that calls share.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use rustix::io::Errno;
+
+use crate::engine::CallQuota;
+use crate::tool::limits::Limits;
+
+/// The bytes that a file, folder or link counts as, beside its content. Guards
+/// against: a million empty files.
+const NODE_BYTES: usize = 512;
+
+/// The bytes that an entry of a folder counts as, beside its name. Guards against:
+/// names without end.
+const ENTRY_BYTES: usize = 160;
+
+/// What a view may hold, and what it holds now.
+pub(super) struct ViewBudget {
+    quota: Arc<CallQuota>,
+    /// The tool's name, for the log.
+    tool: Arc<str>,
+    bytes: AtomicUsize,
+    most_bytes: usize,
+    files: AtomicUsize,
+    most_files: usize,
+    /// The deepest that a folder may lie.
+    pub(super) most_depth: usize,
+    is_reported: AtomicBool,
+}
+
+/// A part of a budget, which returns on drop.
+pub(super) struct BudgetCharge {
+    budget: Arc<ViewBudget>,
+    bytes: usize,
+    files: usize,
+}
+
+impl ViewBudget {
+    pub(super) fn new(limits: &Limits, quota: &Arc<CallQuota>, tool: Arc<str>) -> Arc<Self> {
+        Arc::new(Self {
+            quota: Arc::clone(quota),
+            tool,
+            bytes: AtomicUsize::new(0),
+            most_bytes: limits.view_bytes,
+            files: AtomicUsize::new(0),
+            most_files: limits.view_files,
+            most_depth: limits.view_depth,
+            is_reported: AtomicBool::new(false),
+        })
+    }
+
+    /// Charges a file, folder or link.
+    pub(super) fn node(self: &Arc<Self>) -> Result<BudgetCharge, Errno> {
+        if !add(&self.files, 1, self.most_files) {
+            return Err(self.refuse("view_files", Errno::NOSPC));
+        }
+        let mut charge = self.nothing();
+        charge.files = 1;
+        charge.grow(NODE_BYTES)?;
+        Ok(charge)
+    }
+
+    /// Returns a charge of nothing, for what every view has, or may come to have.
+    pub(super) fn nothing(self: &Arc<Self>) -> BudgetCharge {
+        BudgetCharge {
+            budget: Arc::clone(self),
+            bytes: 0,
+            files: 0,
+        }
+    }
+
+    /// Charges an entry of a folder.
+    pub(super) fn entry(self: &Arc<Self>, name: &str) -> Result<BudgetCharge, Errno> {
+        self.bytes(ENTRY_BYTES + name.len())
+    }
+
+    /// Charges bytes.
+    pub(super) fn bytes(self: &Arc<Self>, bytes: usize) -> Result<BudgetCharge, Errno> {
+        let mut charge = self.nothing();
+        charge.grow(bytes)?;
+        Ok(charge)
+    }
+
+    /// Checks the depth of a folder: that of the skill's own is 0.
+    pub(super) fn check_depth(&self, depth: usize) -> Result<(), Errno> {
+        match depth <= self.most_depth {
+            true => Ok(()),
+            false => Err(self.refuse("view_depth", Errno::NAMETOOLONG)),
+        }
+    }
+
+    /// Tells the operator once which limit the guest met: the guest has a number.
+    fn refuse(&self, key: &str, error: Errno) -> Errno {
+        if !self.is_reported.swap(true, Ordering::Relaxed) {
+            tracing::info!(tool = &*self.tool, "its view met the limit `{key}`");
+        }
+        error
+    }
+}
+
+impl BudgetCharge {
+    pub(super) fn grow(&mut self, bytes: usize) -> Result<(), Errno> {
+        let budget = &self.budget;
+        if !add(&budget.bytes, bytes, budget.most_bytes) {
+            return Err(budget.refuse("view_bytes", Errno::NOSPC));
+        }
+        if !budget.quota.take_memory(bytes) {
+            budget.bytes.fetch_sub(bytes, Ordering::Relaxed);
+            return Err(budget.refuse("calls_memory", Errno::NOSPC));
+        }
+        self.bytes += bytes;
+        Ok(())
+    }
+
+    pub(super) fn shrink(&mut self, bytes: usize) {
+        self.budget.quota.give_memory_back(bytes);
+        self.budget.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        self.bytes -= bytes;
+    }
+
+    pub(super) fn budget(&self) -> &Arc<ViewBudget> {
+        &self.budget
+    }
+}
+
+impl Drop for BudgetCharge {
+    fn drop(&mut self) {
+        self.shrink(self.bytes);
+        self.budget.files.fetch_sub(self.files, Ordering::Relaxed);
+    }
+}
+
+fn add(to: &AtomicUsize, more: usize, most: usize) -> bool {
+    let order = Ordering::Relaxed;
+    let sum = |now: usize| now.checked_add(more).filter(|sum| *sum <= most);
+    to.fetch_update(order, order, sum).is_ok()
+}

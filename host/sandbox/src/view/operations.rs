@@ -1,0 +1,385 @@
+//! What a guest does by path, as Linux does it. Names that change, in `rename.rs`.
+
+use std::sync::Arc;
+
+use rustix::fs::FileType;
+use rustix::io::Errno;
+
+use super::View;
+use super::file::{FileHandle, FileNode, errno};
+use super::folder::{FolderListing, FolderNode, Node};
+use super::link::LinkNode;
+use super::node::{NodeStatus, Timestamp};
+use super::resolve::{FoundEntry, LastLink, PathEnd, PathEntry};
+use crate::open_file::OpenFile;
+use crate::tool::script::ScriptLog;
+use skillhost_skills::entries::EntryCursor;
+use skillhost_skills::guard::PathTarget;
+
+/// A handle of a file or folder.
+pub(crate) enum ViewHandle {
+    File(FileHandle),
+    Folder(Arc<FolderNode>),
+}
+
+/// The way in which a file or folder is opened.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct OpenMode {
+    pub(crate) follow: bool,
+    pub(crate) create: bool,
+    pub(crate) exclusive: bool,
+    pub(crate) truncate: bool,
+    pub(crate) directory: bool,
+    pub(crate) read: bool,
+    pub(crate) write: bool,
+}
+
+impl ViewHandle {
+    /// Checks whether both are handles of one file or folder.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::File(one), Self::File(other)) => Arc::ptr_eq(&one.node, &other.node),
+            (Self::Folder(one), Self::Folder(other)) => Arc::ptr_eq(one, other),
+            _ => false,
+        }
+    }
+}
+
+impl View {
+    /// Opens a file or folder, or makes a file.
+    pub(crate) fn open(
+        &self,
+        base: &Arc<FolderNode>,
+        path: &str,
+        mode: OpenMode,
+    ) -> Result<ViewHandle, Errno> {
+        self.open_noted(base, path, mode, None)
+    }
+
+    /// Opens a file or folder, or makes a file. The log notes code that the call wrote and
+    /// reads from the handle.
+    pub(crate) fn open_noted(
+        &self,
+        base: &Arc<FolderNode>,
+        path: &str,
+        mode: OpenMode,
+        log: Option<&ScriptLog>,
+    ) -> Result<ViewHandle, Errno> {
+        let handle = |file: FileHandle, name: &str| {
+            let file = file.with(mode.read, mode.write);
+            ViewHandle::File(file.noted_in(log, path, name))
+        };
+        let is_new = mode.create && mode.exclusive;
+        if mode.create && mode.directory {
+            return Err(Errno::INVAL);
+        }
+        let last = match (mode.create, mode.follow) {
+            (true, follows) => LastLink::Made(follows && !is_new),
+            (false, true) => LastLink::Followed,
+            (false, false) => LastLink::Kept,
+        };
+        let writes = mode.write || mode.truncate;
+        let entry = match self.resolve(base, path, last)? {
+            PathEnd::Folder(_) if is_new => return Err(Errno::EXIST),
+            PathEnd::Folder(_) if mode.create || writes => return Err(Errno::ISDIR),
+            PathEnd::Folder(folder) => return Ok(ViewHandle::Folder(folder)),
+            PathEnd::Entry(entry) => entry,
+        };
+        if mode.create && entry.has_slash {
+            return Err(Errno::ISDIR);
+        }
+        let PathEntry {
+            parent,
+            name,
+            has_slash,
+            found,
+        } = entry;
+        let Some(found) = found else {
+            if !mode.create {
+                return Err(Errno::NOENT);
+            }
+            let file = Arc::new(FileNode::empty(parent.budget())?);
+            self.make(&parent, &name, Node::File(Arc::clone(&file)))?;
+            let open = file.open(|_| Err(Errno::NOENT))?;
+            return Ok(handle(open, &name));
+        };
+        if is_new {
+            return Err(Errno::EXIST);
+        }
+        match found.kind() {
+            FileType::Directory if mode.create || writes => Err(Errno::ISDIR),
+            FileType::Directory => {
+                let folder = self.folder_node(&parent, &name, found)?;
+                Ok(ViewHandle::Folder(folder))
+            }
+            _ if mode.directory || has_slash => Err(Errno::NOTDIR),
+            FileType::Symlink => Err(Errno::LOOP),
+            FileType::RegularFile => {
+                let Node::File(file) = self.node(&parent, &name, found)? else {
+                    return Err(Errno::NOTSUP);
+                };
+                let open = self.open_file(&file)?;
+                if mode.truncate {
+                    open.clear()?;
+                }
+                Ok(handle(open, &name))
+            }
+            _ => Err(Errno::NOTSUP),
+        }
+    }
+
+    /// Opens a file for reading and writing.
+    pub(super) fn open_file(&self, file: &Arc<FileNode>) -> Result<FileHandle, Errno> {
+        file.open(|path| {
+            let permit = self.permit()?;
+            let found = self.disk.lookup(path, false);
+            let PathTarget::File(seen) = found.map_err(|error| errno(&error))? else {
+                return Err(Errno::ISDIR);
+            };
+            let file = seen.open().map_err(|error| errno(&error))?;
+            Ok(OpenFile::new(file, permit))
+        })
+    }
+
+    /// Lists a folder.
+    pub(crate) fn list(&self, folder: &Arc<FolderNode>) -> Result<FolderListing, Errno> {
+        let disk = match folder.disk_path() {
+            None => None,
+            Some(path) => {
+                let permit = self.permit()?;
+                let entries = match path.as_os_str().is_empty() {
+                    true => EntryCursor::of(self.disk.handle()),
+                    false => match self.disk.lookup(&path, false) {
+                        Ok(PathTarget::Folder(folder)) => EntryCursor::of(folder.handle()),
+                        Ok(PathTarget::File(_)) => return Err(Errno::NOTDIR),
+                        Err(error) => Err(error),
+                    },
+                };
+                Some((entries.map_err(|error| errno(&error))?, permit))
+            }
+        };
+        Ok(FolderListing::new(Arc::clone(folder), disk))
+    }
+
+    /// Returns the status of a handle.
+    pub(crate) fn status(&self, handle: &ViewHandle) -> Result<NodeStatus, Errno> {
+        match handle {
+            ViewHandle::File(file) => file.status(),
+            ViewHandle::Folder(folder) => folder.status(|path| self.disk_status(&path)),
+        }
+    }
+
+    /// Returns the status of what lies at a path.
+    pub(crate) fn status_at(
+        &self,
+        base: &Arc<FolderNode>,
+        path: &str,
+        follow: bool,
+    ) -> Result<NodeStatus, Errno> {
+        match self.look_up(base, path, follow)? {
+            Ok(folder) => folder.status(|path| self.disk_status(&path)),
+            Err((_, _, FoundEntry::Disk(status))) => Ok(status.into()),
+            Err((_, _, FoundEntry::Node(node))) => self.status_of(&node),
+        }
+    }
+
+    pub(super) fn status_of(&self, node: &Node) -> Result<NodeStatus, Errno> {
+        match node {
+            Node::File(file) => file.status(|path| self.disk_status(path)),
+            Node::Folder(folder) => folder.status(|path| self.disk_status(&path)),
+            Node::Link(link) => Ok(link.status()),
+        }
+    }
+
+    /// Returns the target of a link.
+    pub(crate) fn read_link(&self, base: &Arc<FolderNode>, path: &str) -> Result<String, Errno> {
+        match self.look_up(base, path, false)? {
+            Ok(_) => Err(Errno::INVAL),
+            Err((parent, name, found)) => self.link_target(&parent, &name, &found),
+        }
+    }
+
+    /// Sets the times of a handle.
+    pub(crate) fn set_times(
+        &self,
+        handle: &ViewHandle,
+        accessed: Option<Timestamp>,
+        modified: Option<Timestamp>,
+    ) {
+        match handle {
+            ViewHandle::File(file) => file.node.set_times(accessed, modified),
+            ViewHandle::Folder(folder) => folder.set_times(accessed, modified),
+        }
+    }
+
+    /// Sets the times of what lies at a path.
+    pub(crate) fn set_times_at(
+        &self,
+        base: &Arc<FolderNode>,
+        path: &str,
+        follow: bool,
+        accessed: Option<Timestamp>,
+        modified: Option<Timestamp>,
+    ) -> Result<(), Errno> {
+        let node = match self.look_up(base, path, follow)? {
+            Ok(folder) => Node::Folder(folder),
+            Err((parent, name, found)) => self.node(&parent, &name, found)?,
+        };
+        match node {
+            Node::File(file) => file.set_times(accessed, modified),
+            Node::Folder(folder) => folder.set_times(accessed, modified),
+            Node::Link(link) => link.set_times(accessed, modified),
+        }
+        Ok(())
+    }
+
+    /// Makes a folder.
+    pub(crate) fn make_folder(&self, base: &Arc<FolderNode>, path: &str) -> Result<(), Errno> {
+        let entry = match self.resolve(base, path, LastLink::Named)? {
+            PathEnd::Folder(_) => return Err(Errno::EXIST),
+            PathEnd::Entry(entry) => entry,
+        };
+        if entry.found.is_some() {
+            return Err(Errno::EXIST);
+        }
+        let budget = entry.parent.budget();
+        budget.check_depth(entry.parent.depth() + 1)?;
+        let folder = FolderNode::empty(budget.node()?);
+        self.make(&entry.parent, &entry.name, Node::Folder(folder))
+    }
+
+    /// Makes a symlink. An absolute target is refused: it would lead out.
+    pub(crate) fn make_link(
+        &self,
+        base: &Arc<FolderNode>,
+        path: &str,
+        target: &str,
+    ) -> Result<(), Errno> {
+        if target.is_empty() {
+            return Err(Errno::NOENT);
+        }
+        if target.starts_with('/') {
+            return Err(Errno::PERM);
+        }
+        let entry = free(self.resolve(base, path, LastLink::Named)?)?;
+        let mut charge = entry.parent.budget().node()?;
+        charge.grow(target.len())?;
+        let link = LinkNode::new(target.to_owned(), charge);
+        self.make(&entry.parent, &entry.name, Node::Link(Arc::new(link)))
+    }
+
+    /// Gives a file or link a second name.
+    pub(crate) fn add_name(
+        &self,
+        (base, path, follow): (&Arc<FolderNode>, &str, bool),
+        (new_base, new_path): (&Arc<FolderNode>, &str),
+    ) -> Result<(), Errno> {
+        let Err((parent, name, found)) = self.look_up(base, path, follow)? else {
+            free(self.resolve(new_base, new_path, LastLink::Named)?)?;
+            return Err(Errno::PERM);
+        };
+        let entry = free(self.resolve(new_base, new_path, LastLink::Named)?)?;
+        if found.kind() == FileType::Directory {
+            return Err(Errno::PERM);
+        }
+        let node = self.node(&parent, &name, found)?;
+        self.copy_up(&node)?;
+        self.make(&entry.parent, &entry.name, node.clone())?;
+        node.add_links(1);
+        Ok(())
+    }
+
+    /// Removes a file or link.
+    pub(crate) fn remove_file(&self, base: &Arc<FolderNode>, path: &str) -> Result<(), Errno> {
+        let entry = match self.resolve(base, path, LastLink::Named)? {
+            PathEnd::Folder(_) => return Err(Errno::ISDIR),
+            PathEnd::Entry(entry) => entry,
+        };
+        let found = entry.found.ok_or(Errno::NOENT)?;
+        if found.kind() == FileType::Directory {
+            return Err(Errno::ISDIR);
+        }
+        if entry.has_slash {
+            return Err(Errno::NOTDIR);
+        }
+        let hidden = entry.parent.budget().entry(&entry.name)?;
+        if let Some(node) = entry.parent.detach(&entry.name, hidden) {
+            node.add_links(-1);
+        }
+        Ok(())
+    }
+
+    /// Removes an empty folder.
+    pub(crate) fn remove_folder(&self, base: &Arc<FolderNode>, path: &str) -> Result<(), Errno> {
+        let entry = match self.resolve(base, path, LastLink::Named)? {
+            PathEnd::Folder(_) => {
+                let is_parent = path.trim_end_matches('/').ends_with("..");
+                return Err(if is_parent {
+                    Errno::NOTEMPTY
+                } else {
+                    Errno::INVAL
+                });
+            }
+            PathEnd::Entry(entry) => entry,
+        };
+        let found = entry.found.ok_or(Errno::NOENT)?;
+        let folder = self.folder_node(&entry.parent, &entry.name, found)?;
+        self.check_empty(&folder)?;
+        let status = self.status_of(&Node::Folder(Arc::clone(&folder)))?;
+        let hidden = entry.parent.budget().entry(&entry.name)?;
+        entry.parent.detach(&entry.name, hidden);
+        folder.remove(&status);
+        Ok(())
+    }
+
+    pub(super) fn check_empty(&self, folder: &Arc<FolderNode>) -> Result<(), Errno> {
+        match self.list(folder)?.next() {
+            Ok(None) => Ok(()),
+            Ok(Some(_)) | Err(Errno::ILSEQ) => Err(Errno::NOTEMPTY),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Puts a new node under a free name.
+    fn make(&self, parent: &Arc<FolderNode>, name: &str, node: Node) -> Result<(), Errno> {
+        if parent.is_removed() {
+            return Err(Errno::NOENT);
+        }
+        let charge = parent.budget().entry(name)?;
+        parent.attach(name, node, charge);
+        Ok(())
+    }
+
+    /// Looks a path up: a folder without a name, or an entry.
+    #[allow(clippy::type_complexity, reason = "the parts are used at once")]
+    fn look_up(
+        &self,
+        base: &Arc<FolderNode>,
+        path: &str,
+        follow: bool,
+    ) -> Result<Result<Arc<FolderNode>, (Arc<FolderNode>, String, FoundEntry)>, Errno> {
+        let last = match follow {
+            true => LastLink::Followed,
+            false => LastLink::Kept,
+        };
+        let entry = match self.resolve(base, path, last)? {
+            PathEnd::Folder(folder) => return Ok(Ok(folder)),
+            PathEnd::Entry(entry) => entry,
+        };
+        let found = entry.found.ok_or(Errno::NOENT)?;
+        if entry.has_slash && found.kind() != FileType::Directory {
+            return Err(Errno::NOTDIR);
+        }
+        Ok(Err((entry.parent, entry.name, found)))
+    }
+}
+
+/// Returns a name that is free for something other than a folder.
+pub(super) fn free(end: PathEnd) -> Result<PathEntry, Errno> {
+    match end {
+        PathEnd::Folder(_) => Err(Errno::EXIST),
+        PathEnd::Entry(entry) if entry.found.is_some() => Err(Errno::EXIST),
+        PathEnd::Entry(entry) if entry.has_slash || entry.parent.is_removed() => Err(Errno::NOENT),
+        PathEnd::Entry(entry) => Ok(entry),
+    }
+}

@@ -1,0 +1,274 @@
+//! The imports of a guest: the sandbox's surface, linked interface by interface.
+//! An interface that is not linked here does not exist for a guest, and a component
+//! that imports it is refused when it is loaded.
+//!
+//! | interface | what a guest gets |
+//! |---|---|
+//! | `wasi:cli/environment` | the variables that the operator set for the tool; no arguments |
+//! | `wasi:cli/std*`, `terminal-*` | an empty input; output goes to the log, bounded, line by line |
+//! | `wasi:cli/exit` | an end of the call, which then has no answer |
+//! | `wasi:clocks` | the time, or the one that the operator set; sleeping counts towards the call's time |
+//! | `wasi:filesystem` | one read-only preopen, or two of a copy-on-write view: our own implementations |
+//! | `wasi:io` | streams and polling over the above |
+//! | `wasi:random` | random bytes |
+//! | `skillhost:tool/answer` | a file's text in the answer without a copy in the guest |
+//! | `skillhost:tool/scripts` | the scripts of the call's skill that the grant allows, and their modules |
+//! | `wasi:sockets` | nothing: every call is refused; components made from Python always import it |
+
+mod answer;
+mod environment;
+mod file;
+mod filesystem;
+#[cfg(test)]
+pub(crate) mod fixture;
+mod log;
+mod preopens;
+mod scripts;
+mod sockets;
+mod view_files;
+mod view_streams;
+
+use std::hash::RandomState;
+use std::io;
+use std::sync::Arc;
+
+use wasmtime::component::{HasData, Linker, ResourceTable};
+use wasmtime_wasi::cli::{WasiCli, WasiCliView as _};
+use wasmtime_wasi::clocks::{WasiClocks, WasiClocksView as _};
+use wasmtime_wasi::p2::bindings::sync::filesystem::types as filesystem_types;
+use wasmtime_wasi::p2::bindings::{cli, clocks, filesystem::preopens as preopens_bindings, random};
+use wasmtime_wasi::random::{WasiRandom, WasiRandomView as _};
+use wasmtime_wasi::{WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
+use wasmtime_wasi_io::bindings::wasi::io as io_bindings;
+
+use crate::engine::{CallMemory, CallQuota};
+use crate::tool::Stop;
+use crate::tool::grant::FolderAccess;
+use crate::tool::limits::{self, Limits};
+use crate::view::View;
+use skillhost_skills::descriptors::DescriptorShare;
+use skillhost_skills::guard::Folder;
+
+use environment::FixedClock;
+use log::GuestLog;
+pub(crate) use scripts::ScriptGate;
+use view_files::ViewFiles;
+
+/// The state behind the imports of one guest.
+pub(crate) struct ImportState {
+    table: ResourceTable,
+    /// The call's only preopen, and its name for the guest.
+    preopen: Option<(Arc<Folder>, String)>,
+    /// The call's folder as if it were writable, if its grant says so.
+    view: Option<Arc<View>>,
+    environment: Arc<[(String, String)]>,
+    memory: CallMemory,
+    descriptors: Arc<DescriptorShare>,
+    /// The key of the hashes by which the guest tells files apart.
+    hash_key: RandomState,
+    /// The number of directory entries that the call may list, and the rest of it.
+    directory_entries: (usize, usize),
+    /// A file's text that the guest answers with.
+    text: Option<String>,
+    /// The most bytes of such a text.
+    max_text: usize,
+    /// The scripts that the guest may start. `None` if there are none.
+    pub(crate) scripts: Option<ScriptGate>,
+    /// The limit that the guest reached, if any.
+    pub(crate) stop: Option<Stop>,
+    /// The tool's name, for the log.
+    tool: Arc<str>,
+    /// The most bytes that the guest may log.
+    log_limit: usize,
+    /// Made when it is first needed: most guests never read a clock.
+    wasi: Option<WasiCtx>,
+    /// True if what the guest prints is kept until the call has ended.
+    pub(crate) is_traced: bool,
+    /// Its log, if it is kept.
+    log: Option<GuestLog>,
+}
+
+impl ImportState {
+    pub(crate) fn new(
+        preopen: Option<(Folder, String)>,
+        environment: Arc<[(String, String)]>,
+        limits: &Limits,
+        quota: &Arc<CallQuota>,
+        descriptors: Arc<DescriptorShare>,
+        tool: Arc<str>,
+    ) -> Self {
+        let mut table = ResourceTable::new();
+        table.set_max_capacity(limits.handles);
+        Self {
+            table,
+            preopen: preopen.map(|(folder, mount)| (Arc::new(folder), mount)),
+            view: None,
+            environment,
+            memory: CallMemory::new(limits.memory, quota),
+            descriptors,
+            hash_key: RandomState::new(),
+            directory_entries: (limits.directory_entries, limits.directory_entries),
+            text: None,
+            max_text: limits.output.min(limits.hostcall_fuel),
+            scripts: None,
+            stop: None,
+            tool,
+            log_limit: limits.log,
+            wasi: None,
+            is_traced: false,
+            log: None,
+        }
+    }
+}
+
+impl ImportState {
+    /// Makes the call's folder writable, in memory. A call without a folder has none.
+    pub(crate) fn make_view(&mut self, limits: &Limits, quota: &Arc<CallQuota>) -> io::Result<()> {
+        if let Some((folder, _)) = &self.preopen {
+            let (descriptors, tool) = (Arc::clone(&self.descriptors), Arc::clone(&self.tool));
+            let view = View::new(Arc::clone(folder), limits, quota, descriptors, tool)?;
+            self.view = Some(Arc::new(view));
+        }
+        Ok(())
+    }
+
+    /// Takes memory for the guest. If the guest traps for want of it, the limit is the
+    /// reason.
+    pub(crate) fn take_memory(&mut self, bytes: usize) -> bool {
+        let taken = self.memory.take(bytes);
+        taken.map_err(|stop| self.stop = Some(stop)).is_ok()
+    }
+
+    /// Returns the bytes of memory that the call has.
+    pub(crate) fn memory(&self) -> usize {
+        self.memory.bytes()
+    }
+
+    /// Returns what the guest has printed, if the call is traced.
+    pub(crate) fn take_output(&mut self) -> String {
+        self.log.take().map(|log| log.take()).unwrap_or_default()
+    }
+
+    /// Returns the call's view, if it has one.
+    pub(crate) fn view(&self) -> Option<Arc<View>> {
+        self.view.clone()
+    }
+}
+
+impl WasiView for ImportState {
+    fn ctx(&mut self) -> WasiCtxView<'_> {
+        let (tool, limit, is_traced) = (&self.tool, self.log_limit, self.is_traced);
+        let kept = &mut self.log;
+        let clock = FixedClock::of(&self.environment);
+        let ctx = self.wasi.get_or_insert_with(|| {
+            let log = GuestLog::new(Arc::clone(tool), limit, is_traced);
+            *kept = is_traced.then(|| log.clone());
+            let mut builder = WasiCtxBuilder::new();
+            if let Some(clock) = clock {
+                builder.wall_clock(clock);
+            }
+            builder
+                .stdout(log.clone())
+                .stderr(log)
+                .allow_tcp(false)
+                .allow_udp(false)
+                .max_random_size(limits::RANDOM_BYTES)
+                .build()
+        });
+        WasiCtxView {
+            ctx,
+            table: &mut self.table,
+        }
+    }
+}
+
+/// The state of a store that has an [`ImportState`] in it.
+pub(crate) trait HasImportState: Send + 'static {
+    fn imports(&mut self) -> &mut ImportState;
+}
+
+/// Links the interfaces above, one per line.
+pub(crate) fn link<T: HasImportState>(
+    linker: &mut Linker<T>,
+    access: FolderAccess,
+) -> wasmtime::Result<()> {
+    cli::environment::add_to_linker::<T, ImportState>(linker, T::imports)?;
+    cli::exit::add_to_linker::<T, WasiCli>(linker, |t| t.imports().cli())?;
+    cli::stdin::add_to_linker::<T, WasiCli>(linker, |t| t.imports().cli())?;
+    cli::stdout::add_to_linker::<T, WasiCli>(linker, |t| t.imports().cli())?;
+    cli::stderr::add_to_linker::<T, WasiCli>(linker, |t| t.imports().cli())?;
+    cli::terminal_input::add_to_linker::<T, WasiCli>(linker, |t| t.imports().cli())?;
+    cli::terminal_output::add_to_linker::<T, WasiCli>(linker, |t| t.imports().cli())?;
+    cli::terminal_stdin::add_to_linker::<T, WasiCli>(linker, |t| t.imports().cli())?;
+    cli::terminal_stdout::add_to_linker::<T, WasiCli>(linker, |t| t.imports().cli())?;
+    cli::terminal_stderr::add_to_linker::<T, WasiCli>(linker, |t| t.imports().cli())?;
+    clocks::monotonic_clock::add_to_linker::<T, WasiClocks>(linker, |t| t.imports().clocks())?;
+    clocks::wall_clock::add_to_linker::<T, WasiClocks>(linker, |t| t.imports().clocks())?;
+    match access {
+        FolderAccess::ReadOnly => {
+            filesystem_types::add_to_linker::<T, ImportState>(linker, T::imports)?;
+        }
+        FolderAccess::CopyOnWrite => {
+            filesystem_types::add_to_linker::<T, ViewFiles<'static>>(linker, |t| {
+                ViewFiles(t.imports())
+            })?;
+        }
+    }
+    preopens_bindings::add_to_linker::<T, ImportState>(linker, T::imports)?;
+    io_bindings::error::add_to_linker::<T, TableData>(linker, |t| &mut t.imports().table)?;
+    io_bindings::poll::add_to_linker::<T, TableData>(linker, |t| &mut t.imports().table)?;
+    io_bindings::streams::add_to_linker::<T, TableData>(linker, |t| &mut t.imports().table)?;
+    random::insecure::add_to_linker::<T, WasiRandom>(linker, |t| t.imports().random())?;
+    random::insecure_seed::add_to_linker::<T, WasiRandom>(linker, |t| t.imports().random())?;
+    random::random::add_to_linker::<T, WasiRandom>(linker, |t| t.imports().random())?;
+    sockets::link(linker)?;
+    Ok(())
+}
+
+/// The interfaces that [`link`] links, of `wasi:…@0.2`.
+const LINKED: [&str; 27] = [
+    "wasi:cli/environment",
+    "wasi:cli/exit",
+    "wasi:cli/stderr",
+    "wasi:cli/stdin",
+    "wasi:cli/stdout",
+    "wasi:cli/terminal-input",
+    "wasi:cli/terminal-output",
+    "wasi:cli/terminal-stderr",
+    "wasi:cli/terminal-stdin",
+    "wasi:cli/terminal-stdout",
+    "wasi:clocks/monotonic-clock",
+    "wasi:clocks/wall-clock",
+    "wasi:filesystem/preopens",
+    "wasi:filesystem/types",
+    "wasi:io/error",
+    "wasi:io/poll",
+    "wasi:io/streams",
+    "wasi:random/insecure",
+    "wasi:random/insecure-seed",
+    "wasi:random/random",
+    "wasi:sockets/instance-network",
+    "wasi:sockets/ip-name-lookup",
+    "wasi:sockets/network",
+    "wasi:sockets/tcp",
+    "wasi:sockets/tcp-create-socket",
+    "wasi:sockets/udp",
+    "wasi:sockets/udp-create-socket",
+];
+
+/// Checks whether an import of this name, with its version, is linked.
+pub(crate) fn is_linked(import: &str) -> bool {
+    let (name, version) = import.split_once('@').unwrap_or((import, ""));
+    LINKED.contains(&name) && version.starts_with("0.2.")
+}
+
+impl HasData for ImportState {
+    type Data<'a> = &'a mut ImportState;
+}
+
+/// Selects the table of resources from the state.
+struct TableData;
+
+impl HasData for TableData {
+    type Data<'a> = &'a mut ResourceTable;
+}

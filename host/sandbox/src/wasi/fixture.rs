@@ -1,0 +1,46 @@
+//! What a call without a guest imports, for tests.
+
+use std::path::Path;
+
+use cap_std::ambient_authority;
+use cap_std::fs::Dir;
+
+use super::ImportState;
+use crate::engine::EpochEngine;
+use crate::tool::limits::{Limits, Load};
+use skillhost_skills::guard::{Folder, HardLinks};
+
+pub(crate) fn engine() -> EpochEngine {
+    EpochEngine::new(&Load::default(), 1 << 20, true).unwrap()
+}
+
+pub(crate) fn folder(path: &Path) -> Folder {
+    let folder = Dir::open_ambient_dir(path, ambient_authority()).unwrap();
+    Folder::new(folder.into_std_file().into(), HardLinks::Refused).unwrap()
+}
+
+/// Returns the imports of a call with these variables, and perhaps a folder at `/skill`.
+pub(crate) fn imports(
+    path: Option<&Path>,
+    environment: &[(String, String)],
+    limits: &Limits,
+) -> ImportState {
+    let preopen = path.map(|path| (folder(path), "/skill".to_owned()));
+    let engine = engine();
+    let (quota, descriptors) = (engine.quota("t", false, 1 << 30), engine.descriptors());
+    let environment = environment.into();
+    ImportState::new(
+        preopen,
+        environment,
+        limits,
+        &quota,
+        descriptors,
+        "t".into(),
+    )
+}
+
+/// Makes the call's folder writable.
+pub(crate) fn make_view(imports: &mut ImportState, limits: &Limits) {
+    let quota = engine().quota("t", false, 1 << 30);
+    imports.make_view(limits, &quota).unwrap();
+}

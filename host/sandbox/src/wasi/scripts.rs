@@ -1,0 +1,438 @@
+//! `skillhost:tool/scripts`: a script of the call's skill and its modules, as they are on
+//! disk, for a component whose grant allows the script's path; and the note of them for
+//! the audit log. Not here: what a record shows of them (`tool/script.rs`).
+
+use std::collections::BTreeMap;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use rustix::io::Errno;
+use wasmtime::component::{ComponentType, Lower};
+use wasmtime_wasi::p2::bindings::filesystem::types::ErrorCode as Code;
+
+use super::ImportState;
+use super::answer::{read, reason_of_code};
+use super::filesystem::{error_code, valid_path};
+use crate::open_file::OpenFile;
+use crate::tool::grant::Scripts;
+use crate::tool::limits::SCRIPT_BYTES;
+use crate::tool::script::ScriptLog;
+use skillhost_skills::guard::{Folder, PathTarget};
+
+/// The scripts of a skill that a call may start, and what it runs of them.
+pub struct ScriptGate {
+    allowed: Scripts,
+    /// What has run.
+    pub log: ScriptLog,
+    /// The script's modules, as they were when the guest first opened them. Guards
+    /// against: an author who changes a module between its digest and its run.
+    modules: BTreeMap<PathBuf, Bytes>,
+}
+
+impl ScriptGate {
+    /// Makes the gate of a call that may start these scripts.
+    pub fn new(allowed: Scripts) -> Self {
+        Self {
+            allowed,
+            log: ScriptLog::default(),
+            modules: BTreeMap::new(),
+        }
+    }
+}
+
+/// The reason why a script cannot be started, as `wit/` defines it.
+#[derive(ComponentType, Lower, Debug, Clone, Copy, PartialEq, Eq)]
+#[component(enum)]
+#[repr(u8)]
+pub(crate) enum ScriptRefusal {
+    #[component(name = "not-granted")]
+    NotGranted,
+    #[component(name = "already-started")]
+    AlreadyStarted,
+    #[component(name = "not-found")]
+    NotFound,
+    #[component(name = "outside")]
+    Outside,
+    #[component(name = "not-a-file")]
+    NotAFile,
+    #[component(name = "hard-linked")]
+    HardLinked,
+    #[component(name = "other-mount")]
+    OtherMount,
+    #[component(name = "permission-denied")]
+    PermissionDenied,
+    #[component(name = "symlink-loop")]
+    SymlinkLoop,
+    #[component(name = "name-too-long")]
+    NameTooLong,
+    #[component(name = "too-large")]
+    TooLarge,
+    #[component(name = "unreadable")]
+    Unreadable,
+}
+
+impl ImportState {
+    /// Returns the bytes of a script of the skill, from the disk, and notes that the
+    /// call runs it.
+    pub(crate) fn start_script(&mut self, path: &str) -> Result<Vec<u8>, ScriptRefusal> {
+        // Resolved as text, so that what is judged is what is opened.
+        let path = path_inside(path)?;
+        let gate = self.scripts.as_ref();
+        let gate = gate.filter(|gate| gate.allowed.allow(&path));
+        let log = gate.ok_or(ScriptRefusal::NotGranted)?.log.clone();
+        if log.is_started() {
+            return Err(ScriptRefusal::AlreadyStarted);
+        }
+        let (folder, _) = self.preopen.as_ref().ok_or(ScriptRefusal::NotFound)?;
+        let found = folder.lookup(Path::new(&path), true).map_err(error_code)?;
+        let PathTarget::File(seen) = found else {
+            return Err(ScriptRefusal::NotAFile);
+        };
+        let size = seen.size;
+        if size > SCRIPT_BYTES {
+            return Err(ScriptRefusal::TooLarge);
+        }
+        let _permit = self.permit()?;
+        let file = seen.open().map_err(error_code)?;
+        let bytes = read(file, size, SCRIPT_BYTES).map_err(error_code)?;
+        if bytes.len() as u64 > SCRIPT_BYTES {
+            return Err(ScriptRefusal::TooLarge);
+        }
+        log.start(&path, &bytes);
+        Ok(bytes)
+    }
+
+    /// Notes the exit code of the script that was started.
+    pub(crate) fn finish_script(&mut self, exit_code: i32) {
+        if let Some(gate) = &self.scripts {
+            gate.log.finish(exit_code);
+        }
+    }
+
+    /// Returns the bytes of a module of the script that was started, and notes it. What
+    /// the call itself has written is no module.
+    pub(crate) fn load_module(&mut self, path: &str) -> Result<Vec<u8>, ScriptRefusal> {
+        let gate = self.scripts.as_ref();
+        if !gate.is_some_and(|gate| gate.log.is_started()) {
+            return Err(ScriptRefusal::NotGranted);
+        }
+        let at = valid_path(path)?;
+        if let Some(view) = self.view.clone() {
+            let file = match view.module(path) {
+                Err(Errno::ACCESS) => return Err(ScriptRefusal::NotGranted),
+                found => found.map_err(|error| self.refusal(error))?,
+            };
+            let (at, open) = file.on_disk().ok_or(ScriptRefusal::NotGranted)?;
+            return Ok(self.keep_module(&at, open)?.to_vec());
+        }
+        let (folder, _) = self.preopen.as_ref().ok_or(ScriptRefusal::NotFound)?;
+        let folder = Arc::clone(folder);
+        let PathTarget::File(seen) = folder.lookup(at, true).map_err(error_code)? else {
+            return Err(ScriptRefusal::NotAFile);
+        };
+        let permit = self.permit()?;
+        let open = OpenFile::new(seen.open().map_err(error_code)?, permit);
+        let path = folder.path_of(open.file()).ok_or(Code::Busy)?;
+        Ok(self.keep_module(&path, &open)?.to_vec())
+    }
+
+    /// Notes a file of the disk that the guest opens, if it may be a module of the script
+    /// that runs. `path` finds its path without symlinks.
+    pub(super) fn note_opened(
+        &mut self,
+        asked: &str,
+        file: &OpenFile,
+        path: impl FnOnce(&Folder) -> Result<PathBuf, Code>,
+    ) -> Result<(), Code> {
+        let (Some(gate), Some((root, _))) = (&self.scripts, &self.preopen) else {
+            return Ok(());
+        };
+        if !gate.log.is_started() {
+            return Ok(());
+        }
+        let (asked, path) = (Path::new(asked), path(root)?);
+        // A symlink may have the extension, or the file that it leads to.
+        match gate.log.may_be_module(asked) || gate.log.may_be_module(&path) {
+            true => self.keep_module(&path, file).map(drop),
+            false => Ok(()),
+        }
+    }
+
+    /// Returns the bytes of a module as this call first saw them, and makes the open file
+    /// read the same. One that is larger than a script may be, or one too many, cannot be
+    /// opened.
+    fn keep_module(&mut self, path: &Path, file: &OpenFile) -> Result<Bytes, Code> {
+        let gate = self.scripts.as_ref().ok_or(Code::NotPermitted)?;
+        if let Some(kept) = gate.modules.get(path) {
+            file.pin(kept.clone());
+            return Ok(kept.clone());
+        }
+        let (bytes, _) = file.read_at(SCRIPT_BYTES + 1, 0)?;
+        if bytes.len() as u64 > SCRIPT_BYTES {
+            return Err(Code::FileTooLarge);
+        }
+        if !self.take_memory(bytes.len()) {
+            return Err(Code::InsufficientMemory);
+        }
+        let gate = self.scripts.as_mut().ok_or(Code::NotPermitted)?;
+        if !gate.log.add_module(path.as_os_str().as_bytes(), &bytes) {
+            return Err(Code::InsufficientMemory);
+        }
+        let bytes = Bytes::from(bytes);
+        gate.modules.insert(path.to_owned(), bytes.clone());
+        file.pin(bytes.clone());
+        Ok(bytes)
+    }
+}
+
+/// Returns a path in the skill without its steps `.` and `..`, as text.
+fn path_inside(path: &str) -> Result<String, ScriptRefusal> {
+    if valid_path(path)?.has_root() {
+        return Err(ScriptRefusal::Outside);
+    }
+    let mut steps = Vec::new();
+    for step in path.split('/') {
+        match step {
+            "" | "." => {}
+            ".." => {
+                steps.pop().ok_or(ScriptRefusal::Outside)?;
+            }
+            step => steps.push(step),
+        }
+    }
+    Ok(steps.join("/"))
+}
+
+reason_of_code!(ScriptRefusal, directory: NotAFile, not_regular: NotAFile);
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use wasmtime::component::Resource;
+    use wasmtime_wasi::p2::bindings::filesystem::preopens::Host as _;
+    use wasmtime_wasi::p2::bindings::sync::filesystem::types::{
+        DescriptorFlags, HostDescriptor, OpenFlags, PathFlags,
+    };
+    use wasmtime_wasi_io::streams::DynInputStream;
+
+    use super::super::fixture;
+    use super::super::view_files::ViewFiles;
+    use super::*;
+    use crate::tool::Stop;
+    use crate::tool::grant::Grant;
+    use crate::tool::limits::Limits;
+    use skillhost_skills::text::digest::sha256_hex;
+
+    const AUTHORS: &[u8] = b"PART = 1\n";
+    const REWRITTEN: &[u8] = b"PART = 'another one, and longer'\n";
+
+    /// Returns a call that has started a script of a folder, and the folder.
+    fn started(limits: &Limits, with_view: bool) -> (ImportState, tempfile::TempDir) {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("run.py"), "import part\n").unwrap();
+        fs::write(folder.path().join("part.py"), AUTHORS).unwrap();
+        let mut imports = fixture::imports(Some(folder.path()), &[], limits);
+        if with_view {
+            fixture::make_view(&mut imports, limits);
+        }
+        let grant = Grant::new().scripts(["*.py"]).unwrap();
+        imports.scripts = Some(ScriptGate::new(grant.scripts));
+        imports.start_script("run.py").unwrap();
+        (imports, folder)
+    }
+
+    /// Returns what each way to read an open file gives, and its size.
+    fn read_each_way(mut files: impl HostDescriptor, root: u32) -> (Vec<u8>, u64, u32) {
+        let file = files.open_at(
+            Resource::new_borrow(root),
+            PathFlags::empty(),
+            "part.py".to_owned(),
+            OpenFlags::empty(),
+            DescriptorFlags::READ,
+        );
+        let file = file.unwrap().rep();
+        let (bytes, ended) = files.read(Resource::new_borrow(file), 4096, 0).unwrap();
+        assert!(ended);
+        let size = files.stat(Resource::new_borrow(file)).unwrap().size;
+        let stream = files.read_via_stream(Resource::new_borrow(file), 0);
+        (bytes, size, stream.unwrap().rep())
+    }
+
+    #[test]
+    fn reads_module_as_it_was_at_its_digest() {
+        for with_view in [false, true] {
+            let (mut imports, folder) = started(&Limits::default(), with_view);
+            let root = (&mut imports).get_directories().unwrap()[0].0.rep();
+            let digest = format!("{}  part.py\n", sha256_hex(AUTHORS));
+            for turn in 0..3 {
+                let (bytes, size, stream) = match with_view {
+                    true => read_each_way(ViewFiles(&mut imports), root),
+                    false => read_each_way(&mut imports, root),
+                };
+                assert_eq!(bytes, AUTHORS, "view: {with_view}, turn {turn}");
+                assert_eq!(size, AUTHORS.len() as u64);
+                // The author rewrites it in place, then replaces it by another file.
+                match turn {
+                    0 => fs::write(folder.path().join("part.py"), REWRITTEN).unwrap(),
+                    _ => {
+                        fs::write(folder.path().join("new.py"), REWRITTEN).unwrap();
+                        let part = folder.path().join("part.py");
+                        fs::rename(folder.path().join("new.py"), part).unwrap();
+                    }
+                }
+                let stream = Resource::<DynInputStream>::new_own(stream);
+                let mut stream = imports.table.delete(stream).unwrap();
+                assert_eq!(stream.read(4096).unwrap(), AUTHORS, "a stream from before");
+                assert_eq!(imports.load_module("part.py").unwrap(), AUTHORS);
+            }
+            let record = imports.scripts.as_ref().unwrap().log.record(100, true);
+            let record = serde_json::to_value(record.unwrap()).unwrap();
+            assert_eq!(record["modules_sha256"], sha256_hex(digest.as_bytes()));
+        }
+    }
+
+    #[test]
+    fn counts_modules_in_memory_of_call() {
+        let limits = Limits {
+            memory: AUTHORS.len() + 1,
+            ..Limits::default()
+        };
+        for with_view in [false, true] {
+            let (mut imports, _folder) = started(&limits, with_view);
+            for name in ["part.py", "part.py", "run.py"] {
+                let loaded = imports.load_module(name);
+                assert_eq!(loaded.is_ok(), name == "part.py", "{name}");
+            }
+            assert_eq!(imports.memory(), AUTHORS.len());
+            assert_eq!(imports.stop, Some(Stop::Memory(limits.memory)));
+        }
+    }
+
+    /// Returns a file of the view, which is opened with these flags.
+    fn open(imports: &mut ImportState, root: u32, path: &str, flags: DescriptorFlags) -> u32 {
+        let handle = ViewFiles(imports).open_at(
+            Resource::new_borrow(root),
+            PathFlags::SYMLINK_FOLLOW,
+            path.to_owned(),
+            match flags.contains(DescriptorFlags::WRITE) {
+                true => OpenFlags::CREATE,
+                false => OpenFlags::empty(),
+            },
+            flags,
+        );
+        handle.unwrap().rep()
+    }
+
+    #[test]
+    fn loads_no_module_through_link_of_call() {
+        let (mut imports, folder) = started(&Limits::default(), true);
+        std::os::unix::fs::symlink("part.py", folder.path().join("link.py")).unwrap();
+        fs::create_dir(folder.path().join("lib")).unwrap();
+        fs::write(folder.path().join("lib/part.py"), AUTHORS).unwrap();
+        std::os::unix::fs::symlink("lib", folder.path().join("linked")).unwrap();
+        fs::write(folder.path().join("data.txt"), REWRITTEN).unwrap();
+        let root = (&mut imports).get_directories().unwrap()[0].0.rep();
+        let mut files = ViewFiles(&mut imports);
+        files
+            .unlink_file_at(Resource::new_borrow(root), "run.py".to_owned())
+            .unwrap();
+        for (target, path) in [
+            ("data.txt", "new.py"),
+            ("data.txt", "run.py"),
+            ("lib", "folder"),
+        ] {
+            let (target, path) = (target.to_owned(), path.to_owned());
+            files
+                .symlink_at(Resource::new_borrow(root), target, path)
+                .unwrap();
+        }
+        for (path, expected) in [
+            ("link.py", Ok(AUTHORS.to_vec())),
+            ("linked/part.py", Ok(AUTHORS.to_vec())),
+            ("new.py", Err(ScriptRefusal::NotGranted)),
+            ("run.py", Err(ScriptRefusal::NotGranted)),
+            ("folder/part.py", Err(ScriptRefusal::NotGranted)),
+            ("none.py", Err(ScriptRefusal::NotFound)),
+        ] {
+            assert_eq!(imports.load_module(path), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn notes_written_code_when_it_is_read() {
+        const READ: DescriptorFlags = DescriptorFlags::READ;
+        let both = READ | DescriptorFlags::WRITE;
+        // The file that is written, and the one that is read.
+        for (written, read, is_linked) in [
+            ("part.py", "part.py", false),
+            ("new.py", "new.py", false),
+            ("new.py", "data.txt", true),
+            ("data.txt", "new.py", true),
+        ] {
+            for is_stream in [false, true] {
+                let (mut imports, _folder) = started(&Limits::default(), true);
+                let root = (&mut imports).get_directories().unwrap()[0].0.rep();
+                let file = open(&mut imports, root, written, both);
+                let mut files = ViewFiles(&mut imports);
+                if is_linked {
+                    let (target, path) = (written.to_owned(), read.to_owned());
+                    files
+                        .symlink_at(Resource::new_borrow(root), target, path)
+                        .unwrap();
+                }
+                // Opened before the write.
+                let reader = open(&mut imports, root, read, READ);
+                let mut files = ViewFiles(&mut imports);
+                files.set_size(Resource::new_borrow(file), 0).unwrap();
+                for text in [&b"one"[..], b"two"] {
+                    files
+                        .write(Resource::new_borrow(file), text.to_vec(), 0)
+                        .unwrap();
+                    if is_stream {
+                        let stream = files.read_via_stream(Resource::new_borrow(reader), 0);
+                        let mut stream = files.0.table.delete(stream.unwrap()).unwrap();
+                        assert_eq!(stream.read(1).unwrap(), text[..1]);
+                    } else {
+                        let read = files.read(Resource::new_borrow(reader), 1, 0).unwrap();
+                        assert_eq!(read.0, text[..1]);
+                    }
+                }
+                // Restoring the text leaves the digests of what was read.
+                files
+                    .write(Resource::new_borrow(file), AUTHORS.to_vec(), 0)
+                    .unwrap();
+                let mut digests = [sha256_hex(b"one"), sha256_hex(b"two")];
+                digests.sort();
+                let expected = sha256_hex(format!("{}\n", digests.join("\n")).as_bytes());
+                let record = imports.scripts.as_ref().unwrap().log.record(100, true);
+                let record = serde_json::to_value(record.unwrap()).unwrap();
+                assert_eq!(record["written_code_sha256"], expected, "{written} {read}");
+            }
+        }
+    }
+
+    #[test]
+    fn replaced_file_has_no_path() {
+        let (mut imports, folder) = started(&Limits::default(), false);
+        let root = Arc::clone(&imports.preopen.as_ref().unwrap().0);
+        let root = &*root;
+        let mut open = || {
+            let file = root.open_file(Path::new("part.py")).unwrap();
+            OpenFile::new(file, imports.permit().unwrap())
+        };
+        let before = open();
+        assert_eq!(root.path_of(before.file()), Some(PathBuf::from("part.py")));
+        fs::rename(folder.path().join("run.py"), folder.path().join("part.py")).unwrap();
+        assert_eq!(root.path_of(before.file()), None);
+        assert_eq!(root.path_of(open().file()), Some(PathBuf::from("part.py")));
+        fs::rename(
+            folder.path().join("part.py"),
+            folder.path().join("moved.py"),
+        )
+        .unwrap();
+        assert_eq!(root.path_of(before.file()), None);
+    }
+}

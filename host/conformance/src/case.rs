@@ -1,15 +1,11 @@
 //! The format of an author's cases, read strictly: an unknown key or a wrong type is
 //! an error with its file and line. `docs/testing-tools.md` describes the format.
 
-use std::fmt;
-
 use anyhow::{Result, anyhow, bail};
 use serde::Deserialize;
-use serde::de::{Deserializer, MapAccess, Visitor};
-use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use skillhost::internal::nearest;
+use skillhost::internal::{RawJson, nearest};
 use skillhost::{CallOutcome, FailureKind, Line, RefusalKind, StopKind};
 
 /// A call, and the result that the author expects.
@@ -58,7 +54,7 @@ fn kinds() -> Vec<&'static str> {
 /// a case may lack `expect`.
 pub(super) fn read(file: &str, stem: &str, text: &str, unfinished: bool) -> Result<Vec<Case>> {
     let case_text = CaseText { file, text };
-    let whole: &RawValue = serde_json::from_str(text).map_err(|error| {
+    let whole = RawJson::new(text).map_err(|error| {
         // The message repeats the place at its end.
         let message = error.to_string();
         let what = message.split(" at line ").next().unwrap_or_default();
@@ -68,8 +64,8 @@ pub(super) fn read(file: &str, stem: &str, text: &str, unfinished: bool) -> Resu
             error.column()
         )
     })?;
-    let parts: Vec<&str> = match whole.get().starts_with('[') {
-        true => case_text.items(whole.get())?,
+    let parts: Vec<&str> = match whole.is_array() {
+        true => whole.items().map(RawJson::get).collect(),
         false => vec![whole.get()],
     };
     let cases = parts.into_iter().enumerate();
@@ -185,10 +181,14 @@ impl<'a> CaseText<'a> {
 
     /// Returns the members of an object, which may have these keys only.
     fn object(&self, part: &'a str, what: &str, keys: &[&str]) -> Result<Vec<(String, &'a str)>> {
-        if !part.starts_with('{') {
+        let object = RawJson::new(part).ok().filter(|part| part.is_object());
+        let Some(object) = object else {
             bail!("{}: {what} is not an object", self.place(part));
-        }
-        let Members(members) = self.value(part, what, "an object")?;
+        };
+        let members = object.members();
+        let members: Vec<_> = members
+            .map(|(key, value)| (key.into_owned(), value.get()))
+            .collect();
         for (index, (key, value)) in members.iter().enumerate() {
             if !keys.contains(&&**key) {
                 bail!(
@@ -217,11 +217,6 @@ impl<'a> CaseText<'a> {
         Ok(texts)
     }
 
-    fn items(&self, part: &'a str) -> Result<Vec<&'a str>> {
-        let items: Vec<&RawValue> = self.value(part, "the file", "an array")?;
-        Ok(items.into_iter().map(RawValue::get).collect())
-    }
-
     fn value<T: Deserialize<'a>>(&self, part: &'a str, what: &str, kind: &str) -> Result<T> {
         serde_json::from_str(part)
             .map_err(|_| anyhow!("{}: {what} is not {kind}", self.place(part)))
@@ -240,33 +235,6 @@ pub(super) fn hint(word: &str, words: &[&str]) -> String {
     match nearest(word, words.iter().copied()).first() {
         Some(nearest) => format!("; did you mean `{nearest}`?"),
         None => format!("; the known ones are `{}`", words.join("`, `")),
-    }
-}
-
-/// The members of an object in their order, each value as its text.
-struct Members<'a>(Vec<(String, &'a str)>);
-
-impl<'de> Deserialize<'de> for Members<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct MembersVisitor;
-
-        impl<'de> Visitor<'de> for MembersVisitor {
-            type Value = Members<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut members = Vec::new();
-                while let Some((key, value)) = map.next_entry::<String, &'de RawValue>()? {
-                    members.push((key, value.get()));
-                }
-                Ok(Members(members))
-            }
-        }
-
-        deserializer.deserialize_map(MembersVisitor)
     }
 }
 

@@ -137,6 +137,7 @@ pub mod internal {
     pub use skillhost_skills::text::digest::sha256_hex;
     pub use skillhost_skills::text::json_string::push as push_json_string;
     pub use skillhost_skills::text::media_type;
+    pub use skillhost_skills::text::raw_json::RawJson;
     pub use skillhost_skills::text::suggest::nearest;
     pub use skillhost_skills::trust::own_folder;
 }

@@ -2,11 +2,7 @@
 //! server keeps and repeats the first two, and rmcp reads the last many times. So every
 //! transport checks them before it reads a message.
 
-use std::borrow::Cow;
-use std::fmt;
-
-use serde::de::{Deserializer as _, Error as _, IgnoredAny, MapAccess, Visitor};
-use serde_json::value::RawValue;
+use skillhost::internal::RawJson;
 
 use crate::values;
 
@@ -24,14 +20,28 @@ pub fn excess(message: &[u8]) -> Option<String> {
     if message.len() <= LABEL_BYTES {
         return None;
     }
-    let mut found = None;
-    let mut json = serde_json::Deserializer::from_slice(message);
     // Others refuse what is not JSON, or not an object.
-    let _ = json.deserialize_map(LabelVisitor {
-        level: &MESSAGE,
-        found: &mut found,
-    });
-    found
+    let message = RawJson::new(str::from_utf8(message).ok()?).ok()?;
+    excess_in(message, &MESSAGE)
+}
+
+/// Returns the first excess in an object. It checks both values of a duplicate key, because
+/// another reader decides which one counts.
+fn excess_in(object: RawJson<'_>, scope: &LabelScope) -> Option<String> {
+    object.members().find_map(|(key, value)| {
+        let label = scope.labels.iter().find(|(name, _)| *name == key);
+        if let Some((_, what)) = label {
+            let is_long = value.get().len() > LABEL_BYTES;
+            return is_long.then(|| format!("{what} has {LABEL_BYTES} bytes at most"));
+        }
+        let (name, below) = scope.below.filter(|(name, _)| *name == key)?;
+        match below.values {
+            Some(most) if values::count(value.get().as_bytes()) > most => {
+                Some(format!("`{name}` has {most} JSON values at most"))
+            }
+            _ => excess_in(value, below),
+        }
+    })
 }
 
 /// The labels in one object of a message.
@@ -66,50 +76,6 @@ const META: LabelScope = LabelScope {
     values: Some(META_VALUES),
 };
 
-/// Reads an object up to the first excess. It checks both values of a duplicate key, because
-/// another reader decides which one counts.
-struct LabelVisitor<'a> {
-    level: &'static LabelScope,
-    found: &'a mut Option<String>,
-}
-
-impl<'de> Visitor<'de> for LabelVisitor<'_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        while let Some(key) = map.next_key::<Cow<'de, str>>()? {
-            let label = self.level.labels.iter().find(|(name, _)| *name == key);
-            let below = self.level.below.filter(|(name, _)| *name == key);
-            if let Some((_, what)) = label {
-                let value: &RawValue = map.next_value()?;
-                if value.get().len() > LABEL_BYTES {
-                    *self.found = Some(format!("{what} has {LABEL_BYTES} bytes at most"));
-                    return Err(A::Error::custom("a label is too long"));
-                }
-            } else if let Some((name, level)) = below {
-                let value: &RawValue = map.next_value()?;
-                let count = || values::count(value.get().as_bytes());
-                if let Some(most) = level.values.filter(|most| count() > *most) {
-                    *self.found = Some(format!("`{name}` has {most} JSON values at most"));
-                    return Err(A::Error::custom("too many values"));
-                }
-                let mut json = serde_json::Deserializer::from_str(value.get());
-                let _ = json.deserialize_map(LabelVisitor {
-                    level,
-                    found: self.found,
-                });
-            } else {
-                map.next_value::<IgnoredAny>()?;
-            }
-        }
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -140,7 +106,7 @@ mod tests {
                     "`requestId`",
                 ),
                 (
-                    format!(r#" {{"params":[],"params":{{"requestId":{label}}}"#),
+                    format!(r#" {{"params":[],"params":{{"requestId":{label}}}}}"#),
                     "`requestId`",
                 ),
             ]

@@ -11,10 +11,9 @@ use axum::response::{IntoResponse as _, Response};
 use rmcp::ServerHandler;
 use rmcp::transport::streamable_http_server::StreamableHttpService;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
-use serde::Deserialize;
 use serde::de::IgnoredAny;
-use serde_json::value::RawValue;
 use serde_json::{Value, json};
+use skillhost::internal::RawJson;
 use skillhost_identity::{Client, Expiry, ShareError};
 use tokio::sync::watch::Receiver;
 use tokio_util::sync::CancellationToken;
@@ -331,13 +330,11 @@ fn malformed(body: &[u8], why: Option<&str>) -> Response {
 /// Returns the id of a request, if it can be read.
 fn request_id(body: &[u8]) -> Option<Value> {
     // As text first: an id could be what the refusal spares.
-    #[derive(Deserialize)]
-    struct Identified<'a> {
-        #[serde(borrow)]
-        id: &'a RawValue,
+    let request = RawJson::new(str::from_utf8(body).ok()?).ok()?;
+    let id = request.member("id")?.get();
+    if id.len() > labels::LABEL_BYTES {
+        return None;
     }
-    let request = serde_json::from_slice::<Identified<'_>>(body).ok()?;
-    let id = Some(request.id.get()).filter(|id| id.len() <= labels::LABEL_BYTES)?;
     // Text of JSON need not be a value: a number can be too large, and a string can have
     // half a surrogate pair. A number that is written in another way is another id.
     let value = serde_json::from_str(id).ok();

@@ -16,9 +16,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use axum::http::{HeaderMap, HeaderValue};
 use rmcp::model::RequestId;
-use serde::Deserialize;
-use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
+use skillhost::internal::RawJson;
 use skillhost_identity::Client;
 use tokio_util::sync::CancellationToken;
 
@@ -58,23 +57,6 @@ pub(crate) struct CancellableRequest {
     pub(crate) cancelled: CancellationToken,
 }
 
-/// The parts of a message that are read here. rmcp reads all of it.
-#[derive(Deserialize)]
-struct MessageHead<'a> {
-    #[serde(borrow)]
-    id: Option<&'a RawValue>,
-    #[serde(borrow)]
-    method: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    params: Option<&'a RawValue>,
-}
-
-#[derive(Deserialize)]
-struct CancelParams {
-    #[serde(rename = "requestId")]
-    id: RequestId,
-}
-
 impl Sessions {
     pub(crate) fn new() -> io::Result<Arc<Self>> {
         let mut secret = [0; 32];
@@ -98,13 +80,16 @@ impl Sessions {
             return MessageKind::Other;
         }
         let session = headers.get(SESSION_ID).and_then(|id| id.to_str().ok());
-        let Ok(head) = serde_json::from_slice::<MessageHead<'_>>(body) else {
+        let text = str::from_utf8(body).ok();
+        let Some(message) = text.and_then(|text| RawJson::new(text).ok()) else {
             return MessageKind::Other;
         };
-        match (session, head.method.as_deref()) {
+        let method = message.member("method");
+        let method: Option<Cow<'_, str>> = method.and_then(|method| method.read().ok());
+        match (session, method.as_deref()) {
             (None, Some("initialize")) => MessageKind::Handshake(self.new_id(client)),
             (Some(session), Some(method)) if session.len() <= SESSION_ID_BYTES => {
-                self.classify_in(session, method, &head)
+                self.classify_in(session, method, message)
             }
             _ => MessageKind::Other,
         }
@@ -114,20 +99,20 @@ impl Sessions {
         self: &Arc<Self>,
         session: &str,
         method: &str,
-        head: &MessageHead<'_>,
+        message: RawJson<'_>,
     ) -> MessageKind {
         let key = |id| (session.into(), id);
         if method == "notifications/cancelled" {
-            let cancelled = head.params.map(RawValue::get);
-            let cancelled = cancelled.and_then(|params| serde_json::from_str(params).ok());
-            if let Some(CancelParams { id }) = cancelled
+            let params = message.member("params");
+            let id = params.and_then(|params| params.member("requestId"));
+            if let Some(id) = id.and_then(|id| id.read().ok())
                 && let Some(request) = self.in_flight().get(&key(id))
             {
                 request.cancel();
             }
             return MessageKind::Other;
         }
-        let id = head.id.and_then(|id| serde_json::from_str(id.get()).ok());
+        let id = message.member("id").and_then(|id| id.read().ok());
         let Some(key) = id.map(key) else {
             return MessageKind::Other;
         };

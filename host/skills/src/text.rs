@@ -6,5 +6,6 @@ pub mod hidden;
 pub mod json_string;
 pub mod line;
 pub mod media_type;
+pub mod raw_json;
 pub mod suggest;
 pub mod toml;

@@ -7,7 +7,6 @@ use std::io::{self, BufRead as _, Write as _};
 
 use serde::Deserialize;
 use serde_json::Value;
-use serde_json::value::RawValue;
 
 /// An answer, and what it answers.
 #[derive(Deserialize)]
@@ -15,13 +14,12 @@ struct Recorded {
     method: String,
     /// Of a tool's call.
     arguments: Option<Value>,
-    result: Box<RawValue>,
+    result: Value,
 }
 
 #[derive(Deserialize)]
-struct Request<'a> {
-    #[serde(borrow)]
-    id: Option<&'a RawValue>,
+struct Request {
+    id: Option<Value>,
     method: String,
     #[serde(default)]
     params: Params,
@@ -44,7 +42,7 @@ pub(crate) fn serve(
         |method: String, arguments: Option<Value>| (method, arguments.map(|it| it.to_string()));
     let results: HashMap<_, _> = recorded
         .into_iter()
-        .map(|one| (key(one.method, one.arguments), one.result))
+        .map(|one| (key(one.method, one.arguments), one.result.to_string()))
         .collect();
     let (mut input, mut output) = (io::stdin().lock(), io::stdout().lock());
     let (mut line, mut message) = (Vec::new(), Vec::new());
@@ -63,7 +61,7 @@ pub(crate) fn serve(
                 Some(result) => Some(&**result),
                 None => results
                     .get(&key(method, params.arguments))
-                    .map(|it| it.get()),
+                    .map(String::as_str),
             };
             match result {
                 Some(result) => writeln!(message, "\"result\":{result}}}")?,

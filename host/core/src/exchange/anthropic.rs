@@ -1,20 +1,18 @@
 //! Anthropic's Messages.
 
 use serde::Deserialize;
-use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::parse::{call, is_array, is_string, parse, required, shape};
+use super::parse::{call, items, parse, raw, required, shape};
 use super::schema::root_object;
 use super::{Answer, Call, MessageError};
 use skillhost_sandbox::tool::Definition;
+use skillhost_skills::text::raw_json::RawJson;
 
 #[derive(Deserialize)]
 #[serde(expecting = "an assistant message or its content")]
-struct Message<'a> {
+struct Message {
     role: Option<String>,
-    #[serde(borrow)]
-    content: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -25,30 +23,28 @@ struct Block {
 
 #[derive(Deserialize)]
 #[serde(expecting = "a `tool_use` block")]
-struct ToolUse<'a> {
+struct ToolUse {
     id: Option<String>,
     name: Option<String>,
-    #[serde(borrow)]
-    input: Option<&'a RawValue>,
 }
 
 pub(super) fn calls(text: &str) -> Result<Vec<Call>, MessageError> {
-    let content = if is_array(text) {
-        text
+    let message = raw(text)?;
+    let content = if message.is_array() {
+        message
     } else {
-        let message: Message<'_> = parse(text)?;
-        match (message.role.as_deref(), message.content) {
-            (Some("assistant"), Some(content)) => content.get(),
+        let Message { role } = parse(text)?;
+        match (role.as_deref(), message.member("content")) {
+            (Some("assistant"), Some(content)) => content,
             (Some("assistant"), None) => return shape("it has no `content`"),
             _ => return shape("its role is not `assistant`"),
         }
     };
-    if is_string(content) {
+    if content.get().starts_with('"') {
         return Ok(Vec::new());
     }
-    let blocks: Vec<&RawValue> = parse(content)?;
     let mut calls = Vec::new();
-    for (index, block) in blocks.into_iter().enumerate() {
+    for (index, block) in items(content, "content")?.into_iter().enumerate() {
         let place = || format!("`content[{index}]`");
         match parse::<Block>(block.get())?.r#type.as_str() {
             "tool_use" => {}
@@ -56,9 +52,9 @@ pub(super) fn calls(text: &str) -> Result<Vec<Call>, MessageError> {
             // Texts and thoughts, and calls that the service runs.
             _ => continue,
         }
-        let tool_use: ToolUse<'_> = parse(block.get())?;
+        let tool_use: ToolUse = parse(block.get())?;
         let id = required(tool_use.id, place, "id")?;
-        let arguments = tool_use.input.map_or("", RawValue::get).to_owned();
+        let arguments = block.member("input").map_or("", RawJson::get).to_owned();
         calls.push(call(place, id, tool_use.name, arguments)?);
     }
     Ok(calls)

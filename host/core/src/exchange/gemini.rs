@@ -3,71 +3,57 @@
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
-use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use super::parse::{call, only, parse, shape};
+use super::parse::{call, items, only, parse, raw, shape};
 use super::schema::{gemini_subset, root_object};
 use super::{Answer, Call, MessageError};
 use skillhost_sandbox::tool::Definition;
+use skillhost_skills::text::raw_json::RawJson;
 
 #[derive(Deserialize)]
-#[serde(expecting = "a response or the content of its candidate")]
-struct Response<'a> {
-    #[serde(borrow)]
-    candidates: Option<Vec<Candidate<'a>>>,
-    #[serde(alias = "promptFeedback")]
-    prompt_feedback: Option<IgnoredAny>,
-}
-
-#[derive(Deserialize)]
-#[serde(expecting = "a candidate")]
-struct Candidate<'a> {
-    #[serde(borrow)]
-    content: Option<&'a RawValue>,
-}
-
-#[derive(Deserialize)]
-#[serde(expecting = "a content of the role `model`")]
-struct Content<'a> {
+#[serde(expecting = "a response or a content of the role `model`")]
+struct Content {
     role: Option<String>,
-    #[serde(borrow)]
-    parts: Option<Vec<Part<'a>>>,
+    parts: Option<Vec<Part>>,
 }
 
 #[derive(Deserialize)]
 #[serde(expecting = "a part")]
-struct Part<'a> {
-    #[serde(borrow, alias = "functionCall")]
-    function_call: Option<FunctionCall<'a>>,
+struct Part {
+    #[serde(alias = "functionCall")]
+    function_call: Option<FunctionCall>,
     #[serde(alias = "functionResponse")]
     function_response: Option<IgnoredAny>,
 }
 
 #[derive(Deserialize)]
 #[serde(expecting = "a function call")]
-struct FunctionCall<'a> {
+struct FunctionCall {
     id: Option<String>,
     name: Option<String>,
-    #[serde(borrow)]
-    args: Option<&'a RawValue>,
 }
 
 pub(super) fn calls(text: &str) -> Result<Vec<Call>, MessageError> {
-    let response: Response<'_> = parse(text)?;
-    let is_response = response.candidates.is_some();
-    let content = match response.candidates {
-        Some(candidates) => match only(candidates, "candidates")?.content {
-            Some(content) => content.get(),
-            // The model said nothing: a filter may have stopped it.
-            None => return Ok(Vec::new()),
-        },
-        None if response.prompt_feedback.is_some() => {
+    let response = raw(text)?;
+    let candidates = response.member("candidates");
+    let is_response = candidates.is_some();
+    let feedback = ["promptFeedback", "prompt_feedback"];
+    let written = match candidates {
+        Some(candidates) => {
+            let candidates = items(candidates, "candidates")?;
+            match only(candidates, "candidates")?.member("content") {
+                Some(content) => content,
+                // The model said nothing: a filter may have stopped it.
+                None => return Ok(Vec::new()),
+            }
+        }
+        None if feedback.iter().any(|name| response.member(name).is_some()) => {
             return shape("the prompt was refused: there is no candidate");
         }
-        None => text,
+        None => response,
     };
-    let content: Content<'_> = parse(content)?;
+    let content: Content = parse(written.get())?;
     match (content.role.as_deref(), &content.parts) {
         (Some("model"), _) | (None, Some(_)) => {}
         // As after a call that the model wrote wrongly.
@@ -76,13 +62,18 @@ pub(super) fn calls(text: &str) -> Result<Vec<Call>, MessageError> {
         (Some(_), _) => return shape("its role is not `model`"),
     }
     let mut calls = Vec::new();
-    for (index, part) in content.parts.into_iter().flatten().enumerate() {
+    let parts = content.parts.into_iter().flatten();
+    let written = written.member("parts").map(RawJson::items);
+    for (index, (part, written)) in parts.zip(written.into_iter().flatten()).enumerate() {
         if part.function_response.is_some() {
             return shape("it has results, which no content of a model has");
         }
         if let Some(function_call) = part.function_call {
             let place = || format!("`parts[{index}]`");
-            let arguments = function_call.args.map_or("", RawValue::get).to_owned();
+            let names = ["functionCall", "function_call"].into_iter();
+            let written = names.filter_map(|name| written.member(name)).next();
+            let arguments = written.and_then(|written| written.member("args"));
+            let arguments = arguments.map_or("", RawJson::get).to_owned();
             calls.push(call(
                 place,
                 function_call.id,

@@ -2,65 +2,47 @@
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
-use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use super::parse::{arguments_in_string, call, only, parse, required, shape};
+use super::parse::{arguments_in_string, call, items, only, parse, raw, required, shape};
 use super::schema::root_object;
 use super::{Answer, Call, MessageError};
 use skillhost_sandbox::tool::Definition;
 use skillhost_sandbox::tool::message;
+use skillhost_skills::text::raw_json::RawJson;
 
 #[derive(Deserialize)]
 #[serde(expecting = "a chat completion or its assistant message")]
-struct Completion<'a> {
-    #[serde(borrow)]
-    choices: Option<Vec<Choice<'a>>>,
-}
-
-#[derive(Deserialize)]
-#[serde(expecting = "a choice")]
-struct Choice<'a> {
-    #[serde(borrow)]
-    message: Option<&'a RawValue>,
-}
-
-#[derive(Deserialize)]
-#[serde(expecting = "an assistant message")]
-struct Message<'a> {
+struct Message {
     role: Option<String>,
-    #[serde(borrow)]
-    tool_calls: Option<Vec<ToolCall<'a>>>,
+    tool_calls: Option<Vec<ToolCall>>,
     function_call: Option<IgnoredAny>,
 }
 
 #[derive(Deserialize)]
 #[serde(expecting = "a tool call")]
-struct ToolCall<'a> {
+struct ToolCall {
     id: Option<String>,
     r#type: Option<String>,
-    #[serde(borrow)]
-    function: Option<Function<'a>>,
+    function: Option<Function>,
 }
 
 #[derive(Deserialize)]
 #[serde(expecting = "a function call")]
-struct Function<'a> {
+struct Function {
     name: Option<String>,
-    #[serde(borrow)]
-    arguments: Option<&'a RawValue>,
 }
 
 pub(super) fn calls(text: &str) -> Result<Vec<Call>, MessageError> {
-    let completion: Completion<'_> = parse(text)?;
-    let message = match completion.choices {
-        None => text,
-        Some(choices) => match only(choices, "choices")?.message {
-            Some(message) => message.get(),
+    let completion = raw(text)?;
+    let written = match completion.member("choices") {
+        None => completion,
+        Some(choices) => match only(items(choices, "choices")?, "choices")?.member("message") {
+            Some(message) => message,
             None => return shape("the choice has no `message`; a stream's parts are none"),
         },
     };
-    let message: Message<'_> = parse(message)?;
+    let message: Message = parse(written.get())?;
     match message.role.as_deref() {
         Some("assistant") => {}
         None if message.tool_calls.is_some() => {}
@@ -71,7 +53,9 @@ pub(super) fn calls(text: &str) -> Result<Vec<Call>, MessageError> {
         return shape("it has `function_call`, which `tool_calls` came in place of");
     }
     let mut calls = Vec::new();
-    for (index, tool_call) in message.tool_calls.into_iter().flatten().enumerate() {
+    let tool_calls = message.tool_calls.into_iter().flatten();
+    let written = written.member("tool_calls").map(RawJson::items);
+    for (index, (tool_call, written)) in tool_calls.zip(written.into_iter().flatten()).enumerate() {
         let place = || format!("`tool_calls[{index}]`");
         if tool_call.r#type.is_some_and(|kind| kind != "function") {
             // Of a kind that the caller offered, and so answers.
@@ -81,7 +65,9 @@ pub(super) fn calls(text: &str) -> Result<Vec<Call>, MessageError> {
             return shape(format!("{} has no `function`", place()));
         };
         let id = required(tool_call.id, place, "id")?;
-        let arguments = arguments_in_string(function.arguments);
+        let written = written.member("function");
+        let arguments = written.and_then(|function| function.member("arguments"));
+        let arguments = arguments_in_string(arguments);
         calls.push(call(place, id, function.name, arguments)?);
     }
     Ok(calls)

@@ -3,38 +3,43 @@
 
 use serde::Deserialize;
 use serde_json::error::Category;
-use serde_json::value::RawValue;
+use skillhost_skills::text::raw_json::RawJson;
 
 use super::{Call, MessageError};
 
 /// The longest reason, in characters. Guards against: a message that fills the log.
 const LONGEST: usize = 300;
 
+/// Takes a message for JSON, to read its parts as they are written.
+pub(super) fn raw(json: &str) -> Result<RawJson<'_>, MessageError> {
+    RawJson::new(json).map_err(wrong)
+}
+
+/// Returns the items of a part that must be an array.
+pub(super) fn items<'j>(part: RawJson<'j>, what: &str) -> Result<Vec<RawJson<'j>>, MessageError> {
+    if !part.is_array() {
+        return shape(format!("`{what}` is not an array"));
+    }
+    Ok(part.items().collect())
+}
+
 /// Reads a type from JSON.
 pub(super) fn parse<'a, T: Deserialize<'a>>(json: &'a str) -> Result<T, MessageError> {
-    serde_json::from_str(json).map_err(|error| {
-        // Some of these words quote the message.
-        let reason = error.to_string().chars().take(LONGEST).collect();
-        match error.classify() {
-            Category::Data => MessageError::Shape(reason),
-            _ => MessageError::NotJson(reason),
-        }
-    })
+    serde_json::from_str(json).map_err(wrong)
+}
+
+fn wrong(error: serde_json::Error) -> MessageError {
+    // Some of these words quote the message.
+    let reason = error.to_string().chars().take(LONGEST).collect();
+    match error.classify() {
+        Category::Data => MessageError::Shape(reason),
+        _ => MessageError::NotJson(reason),
+    }
 }
 
 /// Returns the error that a message has a wrong shape.
 pub(super) fn shape<T>(reason: impl Into<String>) -> Result<T, MessageError> {
     Err(MessageError::Shape(reason.into()))
-}
-
-/// Checks that a JSON text is an array.
-pub(super) fn is_array(json: &str) -> bool {
-    json.trim_start().starts_with('[')
-}
-
-/// Checks that a JSON text is a string.
-pub(super) fn is_string(json: &str) -> bool {
-    json.trim_start().starts_with('"')
 }
 
 /// Returns the only one of what a response offers to choose from.
@@ -51,8 +56,8 @@ pub(super) fn only<T>(mut many: Vec<T>, what: &str) -> Result<T, MessageError> {
 
 /// Returns arguments that the format writes as JSON in a string. Anything but a string
 /// is taken as it is: some servers write the object itself.
-pub(super) fn arguments_in_string(raw: Option<&RawValue>) -> String {
-    let written = raw.map_or("", RawValue::get);
+pub(super) fn arguments_in_string(written: Option<RawJson<'_>>) -> String {
+    let written = written.map_or("", RawJson::get);
     match serde_json::from_str::<String>(written) {
         Ok(text) => text,
         // A broken string, such as half a surrogate pair, is the call's error.

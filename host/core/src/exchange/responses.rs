@@ -1,21 +1,19 @@
 //! OpenAI's Responses.
 
 use serde::Deserialize;
-use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use super::parse::{arguments_in_string, call, is_array, parse, required, shape};
+use super::parse::{arguments_in_string, call, items, parse, raw, required, shape};
 use super::schema::root_object;
 use super::{Answer, Call, MessageError};
 use skillhost_sandbox::tool::Definition;
+use skillhost_skills::text::raw_json::RawJson;
 
 #[derive(Deserialize)]
 #[serde(expecting = "a response, its output, or an item of it")]
-struct Response<'a> {
+struct Response {
     r#type: Option<String>,
     status: Option<String>,
-    #[serde(borrow)]
-    output: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -27,28 +25,27 @@ struct Item {
 
 #[derive(Deserialize)]
 #[serde(expecting = "a function call")]
-struct FunctionCall<'a> {
+struct FunctionCall {
     call_id: Option<String>,
     name: Option<String>,
-    #[serde(borrow)]
-    arguments: Option<&'a RawValue>,
 }
 
 pub(super) fn calls(text: &str) -> Result<Vec<Call>, MessageError> {
-    let items: Vec<&RawValue> = if is_array(text) {
-        parse(text)?
+    let message = raw(text)?;
+    let items: Vec<RawJson<'_>> = if message.is_array() {
+        items(message, "output")?
     } else {
-        let response: Response<'_> = parse(text)?;
-        match (response.r#type, response.output) {
+        let response: Response = parse(text)?;
+        match (response.r#type, message.member("output")) {
             // One item.
-            (Some(_), _) => vec![parse(text)?],
+            (Some(_), _) => vec![message],
             (None, Some(output)) => {
                 if let Some(status) = response.status
                     && !matches!(status.as_str(), "completed" | "incomplete")
                 {
                     return shape("the response is not completed");
                 }
-                parse(output.get())?
+                items(output, "output")?
             }
             (None, None) => return shape("it has neither `output` nor a `type`"),
         }
@@ -76,9 +73,9 @@ pub(super) fn calls(text: &str) -> Result<Vec<Call>, MessageError> {
             // the caller offered, and so answers.
             _ => continue,
         }
-        let function_call: FunctionCall<'_> = parse(item.get())?;
+        let function_call: FunctionCall = parse(item.get())?;
         let id = required(function_call.call_id, place, "call_id")?;
-        let arguments = arguments_in_string(function_call.arguments);
+        let arguments = arguments_in_string(item.member("arguments"));
         calls.push(call(place, id, function_call.name, arguments)?);
     }
     Ok(calls)

@@ -1,15 +1,13 @@
 //! The program's form of an answer: the tool's own record with the text put
 //! back where it belongs, as JSON.
 
-use std::fmt;
 use std::io;
 
 use serde::Serialize;
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::ser::Formatter;
-use serde_json::value::RawValue;
 
 use skillhost_skills::text::json_string;
+use skillhost_skills::text::raw_json::RawJson;
 
 /// The most properties of a tool's own record. Guards against: millions of them, which take
 /// twenty times their size as pairs.
@@ -25,12 +23,9 @@ pub(crate) fn assemble(
     text: &str,
     fields: &[(&str, String)],
 ) -> String {
-    let mut pairs = match details.map(serde_json::from_str) {
-        Some(Ok(Pairs(pairs))) => pairs,
-        Some(Err(_)) => vec![(
-            "details".to_owned(),
-            RecordPart::Text(details.unwrap_or_default()),
-        )],
+    let mut pairs = match details {
+        Some(details) => pairs(details)
+            .unwrap_or_else(|| vec![("details".to_owned(), RecordPart::Text(details))]),
         None => Vec::new(),
     };
     let property = text_property.or(details.is_none().then_some("text"));
@@ -52,9 +47,9 @@ pub(crate) fn assemble(
 
 /// Returns the record of a failure.
 pub(crate) fn assemble_failure(details: Option<&str>, message: &str) -> String {
-    match details.map(serde_json::from_str) {
-        Some(Ok(Pairs(pairs))) => object(&pairs),
-        _ => object(&[("error".to_owned(), RecordPart::Text(message))]),
+    match details.and_then(pairs) {
+        Some(pairs) => object(&pairs),
+        None => object(&[("error".to_owned(), RecordPart::Text(message))]),
     }
 }
 
@@ -96,34 +91,14 @@ fn object(pairs: &[(String, RecordPart<'_>)]) -> String {
     String::from_utf8(json).unwrap_or_default()
 }
 
-/// The keys of a JSON object, and its values as they are written.
-struct Pairs<'a>(Vec<(String, RecordPart<'a>)>);
-
-impl<'de> Deserialize<'de> for Pairs<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Object;
-
-        impl<'de> Visitor<'de> for Object {
-            type Value = Pairs<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a JSON object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut pairs = Vec::new();
-                while let Some((key, value)) = map.next_entry::<String, &RawValue>()? {
-                    if pairs.len() == MAX_PROPERTIES {
-                        return Err(serde::de::Error::custom("too many properties"));
-                    }
-                    pairs.push((key, RecordPart::Json(value.get())));
-                }
-                Ok(Pairs(pairs))
-            }
-        }
-
-        deserializer.deserialize_map(Object)
-    }
+/// Returns the keys of a JSON object, and its values as they are written. `None` if the
+/// text is another value, or has too many properties.
+fn pairs(json: &str) -> Option<Vec<(String, RecordPart<'_>)>> {
+    let json = RawJson::new(json).ok().filter(|json| json.is_object())?;
+    let members = json.members().take(MAX_PROPERTIES + 1);
+    let pairs = members.map(|(key, value)| (key.into_owned(), RecordPart::Json(value.get())));
+    let pairs: Vec<_> = pairs.collect();
+    (pairs.len() <= MAX_PROPERTIES).then_some(pairs)
 }
 
 /// Returns JSON on one line, with a space after each comma and colon, as in the

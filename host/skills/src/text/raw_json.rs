@@ -1,0 +1,214 @@
+//! JSON that is read in parts, each as it is written.
+//!
+//! serde_json's `RawValue` does the same, but with its feature every reader of a `Value`
+//! takes an object with one secret key for JSON in a string, whoever has written it.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+/// A JSON value as it is written, without white space around it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RawJson<'j>(&'j str);
+
+impl<'j> RawJson<'j> {
+    /// Checks that a text is one JSON value.
+    ///
+    /// # Errors
+    ///
+    /// What serde_json says of a text that is not JSON.
+    pub fn new(text: &'j str) -> serde_json::Result<Self> {
+        serde_json::from_str::<IgnoredAny>(text)?;
+        Ok(Self(text.trim_matches(WHITE_SPACE)))
+    }
+
+    /// Returns the text.
+    pub fn get(self) -> &'j str {
+        self.0
+    }
+
+    /// Returns whether the value is an object.
+    pub fn is_object(self) -> bool {
+        self.0.starts_with('{')
+    }
+
+    /// Returns whether the value is an array.
+    pub fn is_array(self) -> bool {
+        self.0.starts_with('[')
+    }
+
+    /// Reads a type from the value.
+    ///
+    /// # Errors
+    ///
+    /// If the value is of another type.
+    pub fn read<T: Deserialize<'j>>(self) -> serde_json::Result<T> {
+        serde_json::from_str(self.0)
+    }
+
+    /// Returns the members of an object in their order, also those that repeat a name;
+    /// none of any other value.
+    pub fn members(self) -> impl Iterator<Item = (Cow<'j, str>, Self)> {
+        let mut parts = Parts::of(self, self.is_object());
+        std::iter::from_fn(move || Some((parts.next()?.name(), parts.next()?)))
+    }
+
+    /// Returns the items of an array; none of any other value.
+    pub fn items(self) -> impl Iterator<Item = Self> {
+        Parts::of(self, self.is_array())
+    }
+
+    /// Returns the member of this name, if the value is an object that has it. A member
+    /// that is `null` counts as missing, as it does in an `Option`; of members that repeat
+    /// a name the last one counts, as in a `Value`.
+    pub fn member(self, name: &str) -> Option<Self> {
+        let members = self.members().filter(|(of, _)| of == name);
+        let (_, value) = members.last()?;
+        (value.0 != "null").then_some(value)
+    }
+
+    /// Returns the text of a string; of one that has half a surrogate pair `\u{fffd}`.
+    fn name(self) -> Cow<'j, str> {
+        let plain = self.0.trim_matches('"');
+        match plain.contains('\\') {
+            false => plain.into(),
+            true => self.read().unwrap_or_else(|_| "\u{fffd}".to_owned()).into(),
+        }
+    }
+}
+
+/// The white space of JSON.
+const WHITE_SPACE: [char; 4] = [' ', '\t', '\r', '\n'];
+
+/// The keys and values of an object, or the items of an array.
+struct Parts<'j>(&'j str);
+
+impl<'j> Parts<'j> {
+    fn of(value: RawJson<'j>, is_it: bool) -> Self {
+        Self(if is_it { &value.0[1..] } else { "" })
+    }
+}
+
+impl<'j> Iterator for Parts<'j> {
+    type Item = RawJson<'j>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let between = |at| WHITE_SPACE.contains(&at) || at == ',' || at == ':';
+        let rest = self.0.trim_start_matches(between);
+        let length = length(rest.as_bytes())?;
+        let (part, rest) = rest.split_at(length);
+        self.0 = rest;
+        Some(RawJson(part))
+    }
+}
+
+/// Returns the bytes of the value that JSON begins with. `None` at the end of what is
+/// around it.
+fn length(json: &[u8]) -> Option<usize> {
+    let (mut depth, mut in_string, mut escaped) = (0, false, false);
+    for (at, byte) in json.iter().enumerate() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = true,
+            b'"' if in_string => {
+                in_string = false;
+                if depth == 0 {
+                    return Some(at + 1);
+                }
+            }
+            b'"' => in_string = true,
+            _ if in_string => {}
+            b'[' | b'{' => depth += 1,
+            b']' | b'}' if depth > 1 => depth -= 1,
+            b']' | b'}' if depth == 1 => return Some(at + 1),
+            b']' | b'}' | b',' | b' ' | b'\t' | b'\r' | b'\n' if depth == 0 => {
+                return (at > 0).then_some(at);
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::{Map, Value, json};
+
+    use super::*;
+
+    #[test]
+    fn parts_are_as_they_are_written() {
+        let json = RawJson::new(
+            " {\"a\" : 1.0e2 ,\"b\":[ {\"c\":\"]}\\\\\"} , \"x,\\\"\"],\"\\u0061\":null}\n",
+        );
+        let json = json.unwrap();
+        let members: Vec<_> = json
+            .members()
+            .map(|(name, it)| (name.into_owned(), it.get()))
+            .collect();
+        let list = "[ {\"c\":\"]}\\\\\"} , \"x,\\\"\"]";
+        let expected = [("a", "1.0e2"), ("b", list), ("a", "null")];
+        assert_eq!(members, expected.map(|(name, it)| (name.to_owned(), it)));
+        let list = json.member("b").unwrap();
+        let items: Vec<_> = list.items().map(RawJson::get).collect();
+        assert_eq!(items, ["{\"c\":\"]}\\\\\"}", "\"x,\\\"\""]);
+        // The last one is null.
+        assert_eq!(json.member("a"), None);
+        assert_eq!(list.member("a"), None);
+        assert_eq!((list.members().count(), json.items().count()), (0, 0));
+        for empty in ["{}", "[ ]", "{ }", "1", "\"[1]\"", "null"] {
+            let empty = RawJson::new(empty).unwrap();
+            assert_eq!((empty.members().count(), empty.items().count()), (0, 0));
+        }
+        for wrong in ["", "{", "[1,]", "{\"a\" 1}", "1 2", "[\"]"] {
+            assert!(RawJson::new(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn no_key_makes_a_string_json() {
+        let json = r#"{"$serde_json::private::RawValue": "[1]"}"#;
+        let value: Value = serde_json::from_str(json).unwrap();
+        // If this fails, a crate has switched on the feature `raw_value` of serde_json.
+        assert_eq!(value["$serde_json::private::RawValue"], "[1]");
+    }
+
+    fn any_json() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            "[ -~\n\"\\\\\\PC]{0,9}".prop_map(Value::from),
+        ];
+        leaf.prop_recursive(4, 40, 5, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..5).prop_map(Value::from),
+                prop::collection::vec(("[a-c\"\\\\ ]{0,3}", inner), 0..5)
+                    .prop_map(|members| Value::Object(members.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn the_parts_of_any_json_are_those_of_serde_json(json in any_json(), pretty in any::<bool>()) {
+            let text = match pretty {
+                true => serde_json::to_string_pretty(&json).unwrap(),
+                false => json.to_string(),
+            };
+            let raw = RawJson::new(&text).unwrap();
+            let members: Map<String, Value> = raw
+                .members()
+                .map(|(name, value)| (name.into_owned(), value.read().unwrap()))
+                .collect();
+            let items: Vec<Value> = raw.items().map(|item| item.read().unwrap()).collect();
+            match json {
+                Value::Object(object) => prop_assert_eq!(members, object),
+                Value::Array(array) => prop_assert_eq!(items, array),
+                _ => prop_assert_eq!((json!(members), json!(items)), (json!({}), json!([]))),
+            }
+        }
+    }
+}

@@ -2,7 +2,8 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::path::Path;
 
 use skillhost::internal::chain::Link;
 use skillhost::{AuditMode, Host};
@@ -10,6 +11,7 @@ use skillhost_audit::{KeptCheckpoints, Report, verify};
 
 use super::signed_log::{AT_THE_END, SignedLog, record};
 use crate::support::build;
+use crate::support::watchdog::wait_until;
 
 const FORGED: &str = "nobody_called_this";
 
@@ -188,6 +190,37 @@ fn an_idle_process_continues_behind_files_that_it_has_not_seen() {
         let report = log.verify(&files);
         assert_eq!((report.problems, report.chains), (vec![], 1));
     }
+}
+
+/// Returns how many descriptors this process has of a file.
+fn descriptors(of: &Path) -> usize {
+    let of = fs::metadata(of).unwrap();
+    let of = (of.dev(), of.ino());
+    let descriptors = fs::read_dir("/proc/self/fd").unwrap().flatten();
+    let files = descriptors.filter_map(|entry| fs::metadata(entry.path()).ok());
+    files.filter(|file| (file.dev(), file.ino()) == of).count()
+}
+
+#[test]
+fn an_idle_process_follows_a_rotation() {
+    let log = SignedLog::new(AT_THE_END);
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let [idle, other] = [(); 2].map(|()| runtime.block_on(log.builder().build()).unwrap());
+    record(&other, 1);
+    record(&idle, 1);
+    fs::rename(&log.path, log.beside("1")).unwrap();
+    record(&other, 2);
+    wait_until("the idle process has the old file", || {
+        descriptors(&log.path) == 2
+    });
+    record(&other, 1);
+    fs::rename(&log.path, log.beside("2")).unwrap();
+    // It has not read the last record, and nobody has written the new file.
+    record(&idle, 1);
+    record(&other, 1);
+    drop((idle, other));
+    let report = log.verify(&["1", "2", "audit.jsonl"]);
+    assert_eq!((report.problems, report.chains), (vec![], 1));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use skillhost::{AuditMode, Config, Host};
+use skillhost::{AuditMode, Config, Host, HostBuilder};
 use skillhost_audit::{KeptCheckpoints, LogSigner, PrivateKey, PublicKey, Report, verify};
 use tempfile::TempDir;
 
@@ -39,12 +39,16 @@ impl SignedLog {
 
     /// Returns a host that records what it refuses: it has no tools.
     pub(super) fn host(&self) -> Host {
+        build(self.builder())
+    }
+
+    pub(super) fn builder(&self) -> HostBuilder {
         let text = format!("[audit]\nkey_file = \"key\"\n{}", self.settings);
         let config = Config::parse(&text, "skillhost.toml", self.folder.path()).unwrap();
         let signer = LogSigner::start(&config.checkpoints, &[]).unwrap().unwrap();
         let builder = Host::builder().without_embedded_tools();
         let builder = builder.audit(&self.path, AuditMode::Required);
-        build(builder.audit_signer(Arc::new(signer)))
+        builder.audit_signer(Arc::new(signer))
     }
 
     /// Verifies files beside the log, in the wrong order.

@@ -153,13 +153,8 @@ fn ambiguous_framing_is_refused_or_ends_the_connection() {
 fn ids_and_progress_tokens_have_at_most_a_kibibyte() {
     let server = serve(HttpOptions::default());
     let call = |id: &str, token: &str| {
-        let arguments = json!({"skill_name": "calculator", "file_path": "examples/basic.py"});
-        let params = json!({
-            "name": "read_file_in_skill",
-            "arguments": arguments,
-            "_meta": {"progressToken": token},
-        });
-        let body = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params});
+        let params = json!({"_meta": {"progressToken": token}});
+        let body = json!({"jsonrpc": "2.0", "id": id, "method": "ping", "params": params});
         let asked = Request::post(body.to_string()).with("MCP-Protocol-Version", "2025-11-25");
         Client::once(server.address, &asked)
     };

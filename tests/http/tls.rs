@@ -348,7 +348,23 @@ fn files_that_cannot_be_used_are_refused_by_name() {
         run.code == 4 && run.stderr.contains("a Unix socket has no TLS"),
         "{run:?}"
     );
+    let past = Authority::with(|params| {
+        params.not_before = date_time_ymd(2000, 1, 1);
+        params.not_after = date_time_ymd(2001, 1, 1);
+    });
+    program.write(
+        "past-ca.crt",
+        format!("{}{}", authority.certificate, past.certificate),
+    );
     for (keys, reason) in [
+        (
+            "tls_cert = \"server.crt\"\ntls_key = \"server.key\"\ntls_client_ca = \"past-ca.crt\"",
+            "past-ca.crt`: it has expired",
+        ),
+        (
+            "tls_cert = \"server.crt\"\ntls_key = \"server.key\"\ntls_client_ca = \"other.crt\"",
+            "other.crt`: it holds a certificate that may not sign others",
+        ),
         ("tls_cert = \"server.crt\"", "needs its key: set `tls_key`"),
         (
             "tls_key = \"server.key\"",

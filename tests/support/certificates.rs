@@ -24,12 +24,17 @@ pub(crate) struct Pair {
 
 impl Authority {
     pub(crate) fn new() -> Self {
+        Self::with(|_| {})
+    }
+
+    pub(crate) fn with(change: impl FnOnce(&mut CertificateParams)) -> Self {
         let mut params = CertificateParams::default();
         params.distinguished_name = DistinguishedName::new();
         let name = &mut params.distinguished_name;
         name.push(DnType::CommonName, "authority");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+        change(&mut params);
         let key = KeyPair::generate().unwrap();
         let certificate = params.self_signed(&key).unwrap().pem();
         let issuer = Issuer::new(params, key);

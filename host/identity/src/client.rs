@@ -64,14 +64,14 @@ pub struct Client {
 
 impl Client {
     /// Returns the client without a name, who has the server's one token. It may use
-    /// everything.
-    pub(crate) fn unnamed() -> Self {
+    /// everything, and has these shares.
+    pub(crate) fn unnamed(shares: Option<Shares>) -> Self {
         Self {
             name: None,
             scope: None,
             reads_metrics: true,
             expires: None,
-            shares: None,
+            shares,
         }
     }
 

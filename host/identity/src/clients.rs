@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use anyhow::{Context as _, ensure};
-use skillhost::config::{ClientConfig, IssuerConfig};
+use skillhost::config::{ClientConfig, ClientLimits, IssuerConfig};
 use skillhost::internal::is_own_user;
 
 use crate::access_token;
@@ -14,6 +14,7 @@ use crate::client::{Client, Identified};
 use crate::connections::{CertificateNames, ConnectionClients};
 use crate::oauth::{OAuth, ResourceMetadata};
 use crate::refusal::{IssuerNumber, Refusal};
+use crate::shares::Shares;
 use crate::token::{Token, digest};
 
 /// The clients of a server. Without any, everybody may ask.
@@ -66,7 +67,10 @@ impl Clients {
     ///
     /// If a client with a name has the same token.
     pub fn and_unnamed(mut self, token: Token) -> anyhow::Result<Self> {
-        let client = Arc::new(Client::unnamed());
+        // Alone it has the whole server.
+        let has_others = !self.clients.is_empty() || self.oauth.is_some();
+        let shares = has_others.then(|| Shares::new(&ClientLimits::default()));
+        let client = Arc::new(Client::unnamed(shares));
         self.add_token(token, &client, "the token of `[http]`")?;
         self.clients.push(client);
         Ok(self)

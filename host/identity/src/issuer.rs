@@ -281,7 +281,7 @@ mod tests {
     }
 
     fn token_until(expires: SystemTime) -> RememberedToken {
-        let client = Arc::new(Client::unnamed());
+        let client = Arc::new(Client::unnamed(None));
         RememberedToken { client, expires }
     }
 

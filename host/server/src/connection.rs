@@ -206,7 +206,11 @@ impl HttpConnection {
                 return;
             }
         };
-        let stream = WriteTimeout::new(stream, self.limits.write_time);
+        let stream = WriteTimeout::new(
+            stream,
+            self.limits.write_time,
+            Some(Arc::clone(&self.place)),
+        );
         let served = async {
             match tls {
                 None => self.answer(stream, None, keep_alive).await,

@@ -1,6 +1,6 @@
 //! The gate before tools and metrics: host and origin first, then the client. Every
-//! answer is counted here, refusals too, and the bytes that a client sends and gets: the
-//! line and headers of its requests, and all bodies.
+//! answer is counted here, refusals too, and the bytes that a client sends and gets: all
+//! that comes over its connections, and the bodies of answers.
 
 use std::sync::Arc;
 
@@ -81,17 +81,17 @@ impl Gate {
         let refusal = match identified {
             Ok(Identified { client, expiry }) => {
                 let connection = request.extensions().get::<Arc<ConnectionPlace>>();
+                let count = byte_counter(&client, connection);
                 let key = client::key(&client);
-                let head = head_bytes(&request);
                 if !connection.is_none_or(|connection| connection.admit(key)) {
-                    client.count_bytes(head);
+                    count(0);
                     // The places that are left are for others.
                     return closing(busy());
                 }
                 let is_for_metrics = request.uri().path() == METRICS;
                 // Whatever it asks for, and before its body is read.
                 let counted_request = client.count_request();
-                client.count_bytes(head);
+                count(0);
                 if let Err(why) = counted_request {
                     if is_for_metrics || *request.method() != Method::POST {
                         return used_up(&why);
@@ -104,9 +104,10 @@ impl Gate {
                 }
                 request.extensions_mut().insert(Arc::clone(&client));
                 request.extensions_mut().insert(expiry);
-                let request = request.map(|body| counted(body, &client));
+                let count_sent = count.clone();
+                let request = request.map(|body| watched(body, move |_| count_sent(0)));
                 let answer = next.run(request).await;
-                return answer.map(|body| counted(body, &client));
+                return answer.map(|body| watched(body, count));
             }
             Err(refusal) => refusal,
         };
@@ -182,20 +183,25 @@ impl Gate {
     }
 }
 
-/// Returns the bytes of a request's line and headers, without spaces that mean nothing.
-fn head_bytes(request: &Request) -> usize {
-    let line = "  HTTP/1.1\r\n".len() + request.method().as_str().len();
-    let headers = request.headers().iter();
-    let headers = headers.map(|(name, value)| name.as_str().len() + ": \r\n".len() + value.len());
-    line + request.uri().to_string().len() + headers.sum::<usize>() + "\r\n".len()
+/// Returns a function that counts bytes of an answer for a client, and all that has come over
+/// its connection since the last count.
+fn byte_counter(
+    client: &Arc<Client>,
+    connection: Option<&Arc<ConnectionPlace>>,
+) -> impl Fn(usize) + Clone + Send + use<> {
+    let (client, connection) = (Arc::clone(client), connection.cloned());
+    move |answered| {
+        let received = connection
+            .iter()
+            .map(|connection| connection.take_received());
+        client.count_bytes(answered + received.sum::<usize>());
+    }
 }
 
-/// Counts the bytes of a body for a client as they pass, whether its end comes or not.
-fn counted(body: Body, client: &Arc<Client>) -> Body {
-    let client = Arc::clone(client);
-    Body::new(body.inspect_frame(move |frame| {
-        client.count_bytes(frame.data_ref().map_or(0, Bytes::len));
-    }))
+/// Calls a function with the bytes of each part of a body as it passes, whether the body's
+/// end comes or not.
+fn watched(body: Body, pass: impl Fn(usize) + Send + 'static) -> Body {
+    Body::new(body.inspect_frame(move |frame| pass(frame.data_ref().map_or(0, Bytes::len))))
 }
 
 /// Checks who asks a server without clients. Over TCP, that is anybody who reaches it.

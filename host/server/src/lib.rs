@@ -10,6 +10,8 @@ mod client_shares;
 mod tls;
 mod options;
 mod shutdown;
+mod metadata;
+
 mod metrics;
 mod headers;
 mod reply;
@@ -40,7 +42,7 @@ use std::time::Duration;
 use anyhow::{Context as _, ensure};
 use axum::Router;
 use axum::http::StatusCode;
-use axum::http::header::{ACCESS_CONTROL_ALLOW_ORIGIN, CONTENT_TYPE};
+use axum::http::header::CONTENT_TYPE;
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{any, get};
@@ -65,7 +67,6 @@ use places::Places;
 use reply::refusal;
 use sessions::Sessions;
 use skillhost::Occupancy;
-use skillhost_identity::ResourceMetadata;
 use skillhost_mcp::Changes;
 
 pub use listeners::Sockets;
@@ -306,7 +307,9 @@ impl Server {
             .with_state(endpoint)
             .route(gate::METRICS, get(scrape))
             .route_layer(from_fn_with_state(gate, gate::admit));
-        let router = metadata.iter().fold(guarded, with_metadata);
+        let router = metadata.iter().fold(guarded, |router, metadata| {
+            metadata::serve(router, &metadata.paths, metadata.document.to_string())
+        });
         let router = router
             .route("/healthz", get("ok\n"))
             .route("/readyz", get(ready))
@@ -353,20 +356,6 @@ fn cannot_serve(address: impl Display) -> String {
 
 async fn join_all(open: &mut JoinSet<()>) {
     while open.join_next().await.is_some() {}
-}
-
-/// Serves what tells peers how to get an access token. Pages of any origin may read it.
-fn with_metadata(router: Router, metadata: &ResourceMetadata) -> Router {
-    let headers = [
-        (CONTENT_TYPE, "application/json"),
-        (ACCESS_CONTROL_ALLOW_ORIGIN, "*"),
-    ];
-    let answer = (headers, metadata.document.to_string());
-    let serve = |router: Router, path: &String| {
-        let answer = answer.clone();
-        router.route(path, get(move || std::future::ready(answer.clone())))
-    };
-    metadata.paths.iter().fold(router, serve)
 }
 
 /// Answers `/readyz`: whether a balancer may send new requests.

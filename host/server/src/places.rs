@@ -8,6 +8,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv6Addr};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use anyhow::Context as _;
@@ -91,6 +92,8 @@ pub(crate) struct ConnectionPlace {
     id: u64,
     peer: Option<Peer>,
     evicted: CancellationToken,
+    /// The bytes that the peer has sent and nobody has counted.
+    uncounted: AtomicUsize,
 }
 
 /// Protects a connection until it is dropped.
@@ -162,6 +165,7 @@ impl Places {
             id,
             peer,
             evicted,
+            uncounted: AtomicUsize::new(0),
         })
     }
 
@@ -284,6 +288,16 @@ impl ConnectionPlace {
     /// Returns the peer that shares are counted by. None for a trusted proxy.
     pub(crate) fn peer(&self) -> Option<Peer> {
         self.peer
+    }
+
+    /// Notes bytes that the peer has sent.
+    pub(crate) fn receive(&self, bytes: usize) {
+        self.uncounted.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Returns the bytes that the peer has sent since they were last counted.
+    pub(crate) fn take_received(&self) -> usize {
+        self.uncounted.swap(0, Ordering::Relaxed)
     }
 
     /// Marks that the first bytes have arrived.

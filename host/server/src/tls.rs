@@ -91,6 +91,7 @@ impl TlsFiles {
                 let cannot = || format!("cannot use the authorities {}", shown(file));
                 let mut roots = RootCertStore::empty();
                 for authority in read_certificates(file).with_context(cannot)? {
+                    check_authority(&authority).with_context(cannot)?;
                     roots.add(authority).with_context(cannot)?;
                 }
                 // Another peer may show a token. The gate looks at both.
@@ -248,14 +249,31 @@ fn read_key(path: &Path) -> anyhow::Result<PrivateKeyDer<'static>> {
 
 /// Checks that a certificate holds now. Whoever connects checks the rest.
 fn check_time(certificate: &CertificateDer<'_>) -> anyhow::Result<()> {
+    is_authority(certificate).map(drop)
+}
+
+/// Checks that a certificate holds now and may sign others. webpki trusts any that it is
+/// given as an authority.
+fn check_authority(certificate: &CertificateDer<'_>) -> anyhow::Result<()> {
+    ensure!(
+        is_authority(certificate)?,
+        "it holds a certificate that may not sign others"
+    );
+    Ok(())
+}
+
+/// Returns whether a certificate may sign others. An error if its time is another.
+fn is_authority(certificate: &CertificateDer<'_>) -> anyhow::Result<bool> {
     let parsed = EndEntityCert::try_from(certificate).context("it holds no valid certificate")?;
     let usage = KeyUsage::server_auth();
-    // Its time is checked before its authority, which is not known here.
+    // Its time is checked first, then that it is no authority, and then its own authority,
+    // which is not known here.
     let checked = parsed.verify_for_usage(&[], &[], &[], UnixTime::now(), usage, None, None);
     match checked {
         Err(webpki::Error::CertExpired { .. }) => anyhow::bail!("it has expired"),
         Err(webpki::Error::CertNotValidYet { .. }) => anyhow::bail!("its time has not come yet"),
-        _ => Ok(()),
+        Err(webpki::Error::CaUsedAsEndEntity) => Ok(true),
+        _ => Ok(false),
     }
 }
 

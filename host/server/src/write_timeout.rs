@@ -3,11 +3,14 @@
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
+
+use crate::places::ConnectionPlace;
 
 /// The bytes that a peer must read in each period, if so many wait for it.
 /// Guards against: a peer that reads a large answer byte by byte.
@@ -21,12 +24,15 @@ pub(crate) struct WriteTimeout<S> {
     timer: Pin<Box<Sleep>>,
     /// The bytes that the peer read in this period. None while none wait.
     read: Option<usize>,
+    /// Told of all bytes that the peer sends.
+    place: Option<Arc<ConnectionPlace>>,
 }
 
 impl<S> WriteTimeout<S> {
-    pub(crate) fn new(stream: S, period: Duration) -> Self {
+    pub(crate) fn new(stream: S, period: Duration, place: Option<Arc<ConnectionPlace>>) -> Self {
         Self {
             stream,
+            place,
             period,
             timer: Box::pin(tokio::time::sleep(Duration::ZERO)),
             read: None,
@@ -69,7 +75,12 @@ impl<S: AsyncRead + Unpin> AsyncRead for WriteTimeout<S> {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(context, buffer)
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
+        if let Some(place) = &self.place {
+            place.receive(buffer.filled().len() - before);
+        }
+        read
     }
 }
 
@@ -131,7 +142,7 @@ mod tests {
     #[tokio::test]
     async fn a_peer_that_reads_too_little_has_a_period() {
         let (stream, mut peer) = duplex(1024);
-        let mut stream = WriteTimeout::new(stream, PERIOD);
+        let mut stream = WriteTimeout::new(stream, PERIOD, None);
         stream.write_all(&[0; 1024]).await.unwrap();
         // What it has read counts from the time on at which bytes wait for it.
         peer.read_exact(&mut [0; 1024]).await.unwrap();
@@ -141,7 +152,7 @@ mod tests {
     #[tokio::test]
     async fn a_peer_that_reads_enough_has_another_period() {
         let (stream, mut peer) = duplex(64 << 10);
-        let mut stream = WriteTimeout::new(stream, PERIOD);
+        let mut stream = WriteTimeout::new(stream, PERIOD, None);
         let read = tokio::spawn(async move {
             peer.read_exact(&mut [0; 256 << 10]).await.unwrap();
             peer
@@ -153,7 +164,7 @@ mod tests {
     #[tokio::test]
     async fn a_peer_that_goes_on_reading_too_little_has_a_period() {
         let (stream, mut peer) = duplex(1024);
-        let mut stream = WriteTimeout::new(stream, PERIOD);
+        let mut stream = WriteTimeout::new(stream, PERIOD, None);
         // At most 160 KiB in a period, for as long as it may.
         let read = tokio::spawn(async move {
             while peer.read_exact(&mut [0; 16 << 10]).await.is_ok() {
@@ -167,7 +178,7 @@ mod tests {
     #[tokio::test]
     async fn the_time_without_bytes_for_the_peer_does_not_count() {
         let (stream, mut peer) = duplex(1024);
-        let mut stream = WriteTimeout::new(stream, PERIOD);
+        let mut stream = WriteTimeout::new(stream, PERIOD, None);
         let text: Vec<u8> = (0..5000).map(|number| number as u8).collect();
         let mut read = vec![0; text.len()];
         let (written, _) = tokio::join!(stream.write_all(&text), peer.read_exact(&mut read));
@@ -181,7 +192,7 @@ mod tests {
     #[tokio::test]
     async fn a_peer_sees_the_end() {
         let (stream, mut peer) = duplex(1024);
-        let mut stream = WriteTimeout::new(stream, PERIOD);
+        let mut stream = WriteTimeout::new(stream, PERIOD, None);
         stream.shutdown().await.unwrap();
         let read = timeout(LONG, peer.read(&mut [0; 1])).await;
         assert_eq!(read.unwrap().unwrap(), 0);

@@ -128,10 +128,10 @@ impl RawIssuer {
 /// Checks an address: HTTPS, or plain HTTP to this machine, for a test.
 pub(super) fn check_address(address: &str) -> anyhow::Result<()> {
     let wrong = "an address begins with `https://`; `http://` is for this machine alone";
-    let is_plain = |byte: u8| byte.is_ascii_graphic() && !b"\"\\<>#".contains(&byte);
+    let is_plain = |byte: u8| byte.is_ascii_graphic() && !b"\"\\<>#{}|^`".contains(&byte);
     ensure!(
         address.len() <= 2048 && address.bytes().all(is_plain),
-        "an address has at most 2048 characters, none of them a space, a quote or `#`"
+        "an address has at most 2048 characters, none of them a space, a quote, a brace or `#`"
     );
     let of_https = address.strip_prefix("https://");
     let rest = of_https.or_else(|| address.strip_prefix("http://"));
@@ -265,6 +265,14 @@ mod tests {
             assert!(error.contains("user (`@`)"), "{address}: {error}");
         }
         check_address("https://a.example/@a?b@c").unwrap();
+        for address in [
+            "https://a.example/{x}",
+            "https://a.example/}",
+            "https://a.example/a|b",
+        ] {
+            let error = check_address(address).unwrap_err().to_string();
+            assert!(error.contains("a brace"), "{address}: {error}");
+        }
         let error = parse(&format!("[issuers.a]\n{issuer}\n{keys}\n")).unwrap_err();
         assert!(error.contains("`resource` in `[http]`"), "{error}");
     }

@@ -67,6 +67,31 @@ fn tells_clients_apart_by_any_of_their_tokens() {
     assert_eq!(identify(&clients, &[&unnamed]), Ok(None));
 }
 
+#[tokio::test]
+async fn the_client_without_a_name_has_a_share_beside_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let digest = skillhost::internal::sha256_hex(b"token-of-client-b");
+    let named = format!("[clients.b]\ntoken_sha256 = \"{digest}\"\n");
+    for (text, is_bounded) in [("", false), (&named, true)] {
+        let clients = read(folder.path(), text).unwrap();
+        let clients = clients.and_unnamed(Token::new(TOKEN).unwrap()).unwrap();
+        let shown = format!("Bearer {TOKEN}");
+        let client = clients
+            .identify([shown.as_bytes()].into_iter())
+            .unwrap()
+            .client;
+        let mut shares = Vec::new();
+        for _ in 0..4 {
+            shares.push(client.enter().await);
+        }
+        let mut fifth = std::pin::pin!(client.enter());
+        let waits = std::future::poll_fn(|task| {
+            std::task::Poll::Ready(fifth.as_mut().poll(task).is_pending())
+        });
+        assert_eq!(waits.await, is_bounded, "{text}");
+    }
+}
+
 #[test]
 fn refuses_everything_else() {
     let token = Token::new(TOKEN).unwrap();

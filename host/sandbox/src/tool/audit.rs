@@ -91,6 +91,9 @@ pub struct AuditEntry {
 #[derive(Clone, Default)]
 pub struct CpuMeter(Arc<AtomicU64>);
 
+/// The time between two looks at the name of a log. Two rotations must be further apart.
+const LOOK: Duration = Duration::from_secs(1);
+
 /// The component, skill and path of a call, which are known once it is routed.
 pub struct CallSubject<'a> {
     /// SHA-256 of the component, in hex.
@@ -195,6 +198,26 @@ impl Audit {
     pub fn checkpoint(&self) {
         if let Some(mut log) = self.log() {
             log.checkpoint();
+        }
+    }
+
+    /// Follows the log when it is renamed, also while no call is recorded. Else a process
+    /// that is idle would not know the file between two rotations.
+    pub fn follow_renames(self: &Arc<Self>) {
+        let audit = Arc::downgrade(self);
+        // Without a runtime, only a record follows.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move {
+                loop {
+                    tokio::time::sleep(LOOK).await;
+                    let Some(audit) = audit.upgrade() else {
+                        return;
+                    };
+                    if let Some(mut log) = audit.log() {
+                        log.file.follow_rename();
+                    }
+                }
+            });
         }
     }
 

@@ -63,7 +63,8 @@ impl AuditSettings {
                 place.unwrap_or("`HostBuilder::audit_signer`")
             );
         }
-        let audit = Audit::open(path, *mode, trust, self.signer.clone())?;
-        Ok(Some(Arc::new(audit)))
+        let audit = Arc::new(Audit::open(path, *mode, trust, self.signer.clone())?);
+        audit.follow_renames();
+        Ok(Some(audit))
     }
 }

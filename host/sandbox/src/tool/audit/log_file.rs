@@ -171,6 +171,18 @@ impl LogFile {
         done
     }
 
+    /// Opens the file that has the log's name now, if there is another one.
+    pub(super) fn follow_rename(&mut self) {
+        match statat(&self.folder, &self.name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(found) if (found.st_dev, found.st_ino) != self.identity => {}
+            // A record makes a new file.
+            _ => return,
+        }
+        if let Err(error) = self.locked(Self::follow) {
+            tracing::debug!("the audit log was renamed, and is not followed yet: {error}");
+        }
+    }
+
     /// Opens the file that has the log's name now, if it is another one.
     fn follow(&mut self) -> io::Result<()> {
         match statat(&self.folder, &self.name, AtFlags::SYMLINK_NOFOLLOW) {

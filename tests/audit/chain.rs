@@ -112,6 +112,24 @@ fn a_file_that_others_can_read_is_no_new_log() {
 }
 
 #[test]
+fn a_log_that_others_have_made_huge_is_not_read() {
+    let log = SignedLog::new(AT_THE_END);
+    let host = log.host();
+    record(&host, 1);
+    let size = fs::metadata(&log.path).unwrap().len();
+    let file = OpenOptions::new().write(true).open(&log.path).unwrap();
+    // Without a byte on the disk. To read it would take hours.
+    file.set_len(8 << 40).unwrap();
+    let error = call(&host, "none", json!({})).unwrap_err().to_string();
+    assert!(error.contains("could not be recorded"), "{error}");
+    fs::rename(&log.path, log.beside("old")).unwrap();
+    record(&host, 1);
+    drop(host);
+    file.set_len(size).unwrap();
+    log.prove(&["old", "audit.jsonl"], 2);
+}
+
+#[test]
 fn rotation_by_copy_goes_on_with_the_chain() {
     let log = SignedLog::new(AT_THE_END);
     let host = log.host();

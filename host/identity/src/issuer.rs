@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 use std::time::{Duration, Instant, SystemTime};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use jsonwebtoken::Algorithm;
 use skillhost::config::{IssuerConfig, KeySource};
 use skillhost::named_file;
@@ -16,6 +16,9 @@ use crate::access_token::{Claims, TokenError, UncheckedToken};
 use crate::client::{Client, Expiry, Identified};
 use crate::fetch::KeyFetcher;
 use crate::keys::{FindError, KeySet, MOST_BYTES};
+
+/// The problem of a JWK Set that makes no token good.
+const NO_KEY: &str = "it has no key for signatures with an id (`kid`)";
 
 /// The shortest time between two looks at an issuer's keys. Guards against: a peer that
 /// makes the server ask an issuer again and again, by tokens with invented keys.
@@ -128,6 +131,7 @@ impl Issuer {
                 let path = file.path.clone();
                 let setting = format!("{}: `jwks_file` `{}`", file.place, path.display());
                 let keys = read_file(&path).context(setting.clone())?;
+                ensure!(!keys.is_empty(), "{setting}: {NO_KEY}");
                 (IssuerKeySource::File { path, setting }, keys)
             }
             KeySource::Address(address) => {
@@ -213,12 +217,14 @@ impl Issuer {
         };
         let problem = match read {
             Ok(keys) => {
+                // An issuer may withdraw its only key.
+                let problem = if keys.is_empty() { NO_KEY } else { "" };
                 let mut known = self
                     .keys
                     .write()
                     .unwrap_or_else(|broken| broken.into_inner());
                 *known = IssuerKeys::new(keys);
-                String::new()
+                problem.to_owned()
             }
             Err(error) => format!("{error:#}"),
         };
@@ -228,9 +234,9 @@ impl Issuer {
             .unwrap_or_else(|broken| broken.into_inner());
         if *logged != problem {
             match problem.is_empty() {
-                true => tracing::info!("`{}`: its keys can be read again", self.table),
+                true => tracing::info!("`{}`: its keys can be used again", self.table),
                 false => tracing::warn!(
-                    "`{}`: its keys cannot be read: {}",
+                    "`{}`: its keys cannot be used: {}",
                     self.table,
                     skillhost::Line::new(&problem)
                 ),
@@ -342,10 +348,13 @@ mod tests {
         assert!(issuer.look().await);
         assert_eq!(known(), (true, false));
         let good = set("new");
-        for (text, is_problem) in [
-            (None, false),
-            (Some("no keys"), true),
-            (Some(good.as_str()), false),
+        for (text, has_new, problem) in [
+            (None, true, ""),
+            (Some("no keys"), true, "not a JWK Set"),
+            (Some(good.as_str()), true, ""),
+            // It has withdrawn its only key.
+            (Some("{\"keys\": []}"), false, "no key for signatures"),
+            (Some(good.as_str()), true, ""),
         ] {
             if let Some(text) = text {
                 std::fs::write(&file, text).unwrap();
@@ -353,10 +362,11 @@ mod tests {
             // The pause is over.
             *issuer.looked.lock().await = None;
             assert!(issuer.look().await);
-            assert_eq!(known(), (false, true));
+            assert_eq!(known(), (false, has_new));
             // It is logged once.
-            let problem = issuer.problem.lock().unwrap().clone();
-            assert_eq!(problem.contains("not a JWK Set"), is_problem, "{problem}");
+            let said = issuer.problem.lock().unwrap().clone();
+            assert!(said.contains(problem), "{said}");
+            assert_eq!(said.is_empty(), problem.is_empty(), "{said}");
         }
     }
 

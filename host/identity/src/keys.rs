@@ -41,7 +41,7 @@ impl KeySet {
     ///
     /// # Errors
     ///
-    /// If it is no JWK Set, too large, or has no key for signatures.
+    /// If it is no JWK Set, or too large.
     pub(crate) fn read(bytes: &[u8]) -> anyhow::Result<Self> {
         signature::install();
         ensure!(
@@ -53,12 +53,12 @@ impl KeySet {
             set.keys.len() <= MOST_KEYS,
             "it has more than {MOST_KEYS} keys"
         );
-        let keys: Vec<Key> = set.keys.into_iter().filter_map(Key::read).collect();
-        ensure!(
-            !keys.is_empty(),
-            "it has no key for signatures with an id (`kid`)"
-        );
-        Ok(Self(keys))
+        Ok(Self(set.keys.into_iter().filter_map(Key::read).collect()))
+    }
+
+    /// Returns whether there is no key for signatures with an id (`kid`).
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     /// Returns the key with this id for an algorithm. The error says whether there is a

@@ -21,16 +21,20 @@ fn refuses_sets_of_keys_that_cannot_be_meant() {
         ("", "not a JWK Set"),
         ("{}", "not a JWK Set"),
         ("<html>", "not a JWK Set"),
-        (r#"{"keys": []}"#, "no key for signatures"),
-        (r#"{"keys": [1, null, "x", {}]}"#, "no key for signatures"),
-        (&*shared, "no key for signatures"),
-        (&*nameless, "no key for signatures"),
-        (&*long, "no key for signatures"),
         (&*many, "more than 64 keys"),
         (&*large, "more than 262144 bytes"),
     ] {
         let error = format!("{:#}", KeySet::read(set.as_bytes()).err().unwrap());
         assert!(error.contains(reason), "{error}");
+    }
+    for set in [
+        r#"{"keys": []}"#,
+        r#"{"keys": [1, null, "x", {}]}"#,
+        &shared,
+        &nameless,
+        &long,
+    ] {
+        assert!(KeySet::read(set.as_bytes()).unwrap().is_empty(), "{set}");
     }
 }
 

@@ -37,6 +37,10 @@ const LOCK_PAUSE: Duration = Duration::from_micros(200);
 /// The most bytes of other processes that are read while they wait for the lock.
 const MOST_LOCKED: u64 = 8 << 20;
 
+/// The most bytes of others that are read before a record. Guards against: a file that
+/// somebody has made a terabyte large, which a call would read without an end.
+const MOST_UNREAD: u64 = 4 << 30;
+
 /// The size of a file of which this process does not know the end.
 const UNKNOWN: u64 = u64::MAX;
 
@@ -144,7 +148,8 @@ impl LogFile {
         // Others wait for the lock only for a time.
         let size = self.size_on_disk()?;
         if size.saturating_sub(self.last.as_ref().map_or(0, |last| last.end)) > MOST_LOCKED {
-            self.learn(size)?;
+            // An error comes again below, unless the file was renamed.
+            let _ = self.learn(size);
         }
         self.locked(|log| {
             log.follow()?;
@@ -173,10 +178,9 @@ impl LogFile {
 
     /// Opens the file that has the log's name now, if there is another one.
     pub(super) fn follow_rename(&mut self) {
-        match statat(&self.folder, &self.name, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(found) if (found.st_dev, found.st_ino) != self.identity => {}
-            // A record makes a new file.
-            _ => return,
+        // If there is no file, a record makes one.
+        if !matches!(self.named(), Ok(Some(other)) if other != self.identity) {
+            return;
         }
         if let Err(error) = self.locked(Self::follow) {
             tracing::debug!("the audit log was renamed, and is not followed yet: {error}");
@@ -185,15 +189,15 @@ impl LogFile {
 
     /// Opens the file that has the log's name now, if it is another one.
     fn follow(&mut self) -> io::Result<()> {
-        match statat(&self.folder, &self.name, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(found) if (found.st_dev, found.st_ino) == self.identity => return Ok(()),
-            Ok(_) | Err(Errno::NOENT) => {}
-            Err(error) => return Err(error.into()),
+        if self.named()? == Some(self.identity) {
+            return Ok(());
         }
         // Others may have written the last records of the old file.
         let old_size = self.size_on_disk()?;
-        if old_size != self.size {
-            self.learn(old_size)?;
+        if old_size != self.size
+            && let Err(error) = self.learn(old_size)
+        {
+            tracing::error!("the audit log was renamed, and its end was not read: {error}");
         }
         let opened = open_file(&self.folder, &self.name, &self.trust);
         let (file, identity) = opened.map_err(|error| {
@@ -223,11 +227,25 @@ impl LogFile {
         Ok(())
     }
 
+    /// Returns the device and number of the file that has the log's name now.
+    fn named(&self) -> io::Result<Option<(u64, u64)>> {
+        match statat(&self.folder, &self.name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(found) => Ok(Some((found.st_dev, found.st_ino))),
+            Err(Errno::NOENT) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// Reads what others appended to the file's chain. It counts if it follows the last
     /// record that this process knows of. If the file does not have that record, another
     /// one must vouch for the file: see [`Self::vouches`]. Otherwise this process continues
     /// its own chain, so that `verify` finds the change.
     fn learn(&mut self, size: u64) -> io::Result<FileEnd> {
+        let unread = size.saturating_sub(self.last.as_ref().map_or(0, |last| last.end));
+        if unread > MOST_UNREAD {
+            let why = format!("others have written {unread} bytes to it: rename it");
+            return Err(io::Error::other(why));
+        }
         let mut end = end::read(&self.file, size)?;
         let own = self.next;
         let known = self.last.clone().filter(|line| line.end <= size);

@@ -8,6 +8,8 @@ use skillhost::internal::chain::{CONTINUED, Link};
 use skillhost_audit::{KeptCheckpoints, Report, verify};
 
 use super::signed_log::{AT_THE_END, SignedLog, record};
+use crate::support::build;
+use crate::support::watchdog::wait_until;
 
 impl SignedLog {
     /// Returns the checkpoints of a file, one a line.
@@ -42,6 +44,27 @@ impl SignedLog {
 fn words(report: &Report) -> Vec<&str> {
     let problems = report.problems.iter();
     problems.map(|problem| &*problem.problem).collect()
+}
+
+#[test]
+fn a_late_reader_has_all_checkpoints_when_the_log_ends() {
+    let mut log = SignedLog::new("");
+    let kept = log.beside("kept");
+    let reader = format!("sleep 0.5; exec cat > {}", kept.display());
+    log.settings =
+        format!("checkpoint_records = 1\ncheckpoint_command = [\"sh\", \"-c\", \"{reader}\"]\n");
+    let signer = log.signer();
+    let host = build(log.signed_by(&signer));
+    // More than a pipe holds.
+    record(&host, 200);
+    drop(host);
+    // The program may end now, and drops nothing.
+    std::mem::forget(signer);
+    let all = log.checkpoints("audit.jsonl");
+    assert!(all.len() > 64 << 10, "{}", all.len());
+    wait_until("checkpoints are missing", || {
+        fs::read_to_string(&kept).is_ok_and(|kept| kept == all)
+    });
 }
 
 #[test]

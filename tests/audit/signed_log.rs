@@ -43,12 +43,20 @@ impl SignedLog {
     }
 
     pub(super) fn builder(&self) -> HostBuilder {
-        let text = format!("[audit]\nkey_file = \"key\"\n{}", self.settings);
-        let config = Config::parse(&text, "skillhost.toml", self.folder.path()).unwrap();
-        let signer = LogSigner::start(&config.checkpoints, &[]).unwrap().unwrap();
+        self.signed_by(&self.signer())
+    }
+
+    pub(super) fn signed_by(&self, signer: &Arc<LogSigner>) -> HostBuilder {
         let builder = Host::builder().without_embedded_tools();
         let builder = builder.audit(&self.path, AuditMode::Required);
-        builder.audit_signer(Arc::new(signer))
+        builder.audit_signer(Arc::clone(signer) as _)
+    }
+
+    pub(super) fn signer(&self) -> Arc<LogSigner> {
+        let text = format!("[audit]\nkey_file = \"key\"\n{}", self.settings);
+        let config = Config::parse(&text, "skillhost.toml", self.folder.path()).unwrap();
+        let signer = LogSigner::start(&config.checkpoints, &[]);
+        Arc::new(signer.unwrap().unwrap())
     }
 
     /// Verifies files beside the log, in the wrong order.

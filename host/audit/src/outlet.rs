@@ -5,6 +5,7 @@
 use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -43,6 +44,8 @@ impl Outlet {
         command.args(arguments).stdin(Stdio::piped());
         // The host's own output is its protocol's.
         command.stdout(Stdio::null());
+        // A Ctrl-C is the host's, and the last checkpoint comes after it.
+        command.process_group(0);
         for variable in without {
             command.env_remove(variable);
         }
@@ -86,6 +89,28 @@ impl Outlet {
         self.flush();
     }
 
+    /// Sends what waits, as far as the reader takes it in time.
+    pub(crate) fn finish(&mut self) {
+        let start = Instant::now();
+        self.flush();
+        while !self.waiting.is_empty()
+            && !self.is_broken
+            && let Some(left) = END_TIME.checked_sub(start.elapsed())
+        {
+            self.sink.wait(left);
+            self.flush();
+        }
+        let left = std::mem::take(&mut self.waiting).len();
+        if left > 0 {
+            // Part of a line may be sent, and no reader takes the rest for a line.
+            self.is_broken = true;
+            tracing::error!(
+                "{left} bytes of checkpoints were not sent: {} is late",
+                self.name
+            );
+        }
+    }
+
     fn flush(&mut self) {
         while !self.waiting.is_empty() {
             match self.sink.write(&self.waiting) {
@@ -125,15 +150,7 @@ impl Sink {
 
 impl Drop for Outlet {
     fn drop(&mut self) {
-        let start = Instant::now();
-        self.flush();
-        while !self.waiting.is_empty()
-            && !self.is_broken
-            && let Some(left) = END_TIME.checked_sub(start.elapsed())
-        {
-            self.sink.wait(left);
-            self.flush();
-        }
+        self.finish();
         if let Sink::Process(child, stdin) = &mut self.sink {
             // It reads the end of its input, and ends by itself, sooner or later.
             drop(stdin.take());

@@ -76,4 +76,10 @@ impl CheckpointSigner for LogSigner {
             outlet.send(checkpoint);
         }
     }
+
+    fn finish(&self) {
+        for outlet in self.outlets().iter_mut() {
+            outlet.finish();
+        }
+    }
 }

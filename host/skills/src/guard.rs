@@ -165,7 +165,7 @@ impl Folder {
     }
 
     /// Looks up the file or folder at a path, so that it can be opened. Besides the
-    /// errors of [`Self::handle_at`] there are `ENOTSUP` for anything but a file or
+    /// errors of `handle_at` there are `ENOTSUP` for anything but a file or
     /// folder, `ELOOP` for a symlink that is not followed, and `EMLINK` for a file
     /// with several hard links.
     pub fn lookup(&self, path: &Path, follow: bool) -> io::Result<PathTarget> {

@@ -108,20 +108,20 @@ impl Inspector {
         }
     }
 
-    /// Sets the cache folder, as [`HostBuilder::cache`](crate::HostBuilder::cache).
+    /// Sets the cache folder, as `HostBuilder::cache`.
     pub fn cache(mut self, folder: impl Into<PathBuf>) -> Self {
         self.cache = Some(folder.into());
         self
     }
 
-    /// Sets the compiling program, as [`HostBuilder::compiler`](crate::HostBuilder::compiler).
+    /// Sets the compiling program, as `HostBuilder::compiler`.
     pub fn compiler(mut self, program: impl Into<PathBuf>) -> Self {
         self.compiler = Some(program.into());
         self
     }
 
     /// Limits the compilation, as
-    /// [`HostBuilder::compile_time`](crate::HostBuilder::compile_time).
+    /// `HostBuilder::compile_time`.
     pub fn compile_time(mut self, time: Duration) -> Self {
         self.compile_time = Some(time);
         self
@@ -136,7 +136,7 @@ impl Inspector {
     }
 
     /// Sets a callback around the compilation, as
-    /// [`HostBuilder::progress`](crate::HostBuilder::progress).
+    /// `HostBuilder::progress`.
     pub fn progress(
         mut self,
         callback: impl Fn(&str, Compilation) + Send + Sync + 'static,

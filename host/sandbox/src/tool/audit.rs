@@ -246,6 +246,9 @@ impl Audit {
 impl Drop for Audit {
     fn drop(&mut self) {
         self.checkpoint();
+        if let Some(log) = self.log() {
+            log.file.finish();
+        }
     }
 }
 

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::sync::{Arc, LazyLock};
 
-/// The help of a failed call; see [`CallError::help`](crate::CallError::help). Most
+/// The help of a failed call; see [`CallError::help`](crate::tool::CallError::help). Most
 /// errors have none. Clones share it. Two errors can be equal with other help.
 #[derive(Clone, Default)]
 pub struct Help(Option<Arc<LazyHelp>>);

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::tool::{CallError, CallOutcome, CallTrace, Output};
 
 /// Observes the calls of a host; see
-/// [`HostBuilder::observer`](crate::HostBuilder::observer). The host calls it on
+/// `HostBuilder::observer`. The host calls it on
 /// the call's own path, so it must not wait for anything.
 pub trait Observer: Send + Sync {
     /// Takes note that a call has ended, in whatever way.
@@ -42,7 +42,7 @@ pub struct CallEnd<'a> {
 }
 
 /// The calls and the memory of a host at one moment; see
-/// [`Host::occupancy`](crate::Host::occupancy).
+/// `Host::occupancy`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Occupancy {

@@ -240,7 +240,7 @@ impl CallError {
     /// Returns what the host adds to a failure whose path or skill is wrong: what is
     /// there, and how to ask for it. At most 1 KB in a few lines, in which names are
     /// JSON strings without hidden characters. It stands beside what the model or a
-    /// program reads, and in neither; see [`HostBuilder::help`](crate::HostBuilder::help).
+    /// program reads, and in neither; see `HostBuilder::help`.
     ///
     /// The first time it reads folders, up to 10 ms long, and a caller that never asks
     /// does not pay for it.

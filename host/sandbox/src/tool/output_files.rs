@@ -39,7 +39,7 @@ const DIGEST_BYTES: usize = 1 << 20;
 #[non_exhaustive]
 pub struct OutputFiles {
     /// The files that the call made or changed, in the order of their paths: the first
-    /// [`Limits::output_files`]. A path of [`PATH_BYTES`](crate::limits::PATH_BYTES) or
+    /// [`Limits::output_files`]. A path of [`PATH_BYTES`](crate::tool::limits::PATH_BYTES) or
     /// more is not listed.
     pub files: Vec<OutputFile>,
     /// The paths of the skill's files that the call removed: the first in the same way.

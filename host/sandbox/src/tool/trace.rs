@@ -2,12 +2,12 @@
 //! functions that it was in. Not here: the lines of those functions' sources, because
 //! the sections that have them are a stranger's.
 
-/// The trace of a failed call; see [`Observer::traces`](crate::Observer::traces). It
+/// The trace of a failed call; see [`Observer::traces`](crate::tool::observer::Observer::traces). It
 /// holds what a guest wrote: escape it for a terminal, and do not show it to a model.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CallTrace {
-    /// The guest's output, at most [`Limits::log`](crate::Limits::log) bytes.
+    /// The guest's output, at most [`Limits::log`](crate::tool::limits::Limits::log) bytes.
     pub output: String,
     /// The functions that the guest was in when it trapped, innermost first.
     pub frames: Vec<TraceFrame>,

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 /// Signs the checkpoints of an audit log, and hands them on. See
-/// [`HostBuilder::audit_signer`](crate::HostBuilder::audit_signer).
+/// `HostBuilder::audit_signer`.
 pub trait CheckpointSigner: Send + Sync {
     /// Returns the name of the key, which stands in each checkpoint.
     fn key_id(&self) -> &str;
@@ -26,4 +26,7 @@ pub trait CheckpointSigner: Send + Sync {
     /// Takes the line of a checkpoint that has been written. It is called on a call's
     /// own path, so it must not wait for anything.
     fn publish(&self, checkpoint: &[u8]);
+
+    /// Sends what still waits for a reader, when the log has ended. It may take seconds.
+    fn finish(&self) {}
 }

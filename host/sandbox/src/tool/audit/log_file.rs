@@ -144,6 +144,13 @@ impl LogFile {
         }
     }
 
+    /// Waits until readers have the checkpoints, or a bound of time has passed.
+    pub(super) fn finish(&self) {
+        if let Some(signer) = &self.signer {
+            signer.signer.finish();
+        }
+    }
+
     fn append_batch(&mut self, add: impl FnOnce(&mut Batch) -> io::Result<()>) -> io::Result<()> {
         // Others wait for the lock only for a time.
         let size = self.size_on_disk()?;

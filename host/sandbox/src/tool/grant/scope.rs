@@ -6,7 +6,7 @@ use super::Skills;
 use super::pattern::{Pattern, PatternError};
 
 /// The tools and skills that a caller may use. A host that is
-/// [seen in a scope](crate::Host::in_scope) has no others. A scope never adds to a grant.
+/// seen in a scope (`Host::in_scope`) has no others. A scope never adds to a grant.
 #[derive(Debug, Clone, Default)]
 pub struct Scope {
     /// Lists of patterns: a name is allowed if one of each fits.
@@ -21,7 +21,7 @@ impl Scope {
     }
 
     /// Sets the tools, by name: `*` stands for any characters, and `?` for any one.
-    /// [`SKILL_RESOURCES`](crate::SKILL_RESOURCES) stands for skills' files as resources.
+    /// `SKILL_RESOURCES` stands for skills' files as resources.
     pub fn tools<S: AsRef<str>>(
         mut self,
         patterns: impl IntoIterator<Item = S>,
@@ -32,7 +32,7 @@ impl Scope {
         Ok(self)
     }
 
-    /// Sets the skills, by patterns as in [`Grant::skills`](crate::Grant::skills). Without
+    /// Sets the skills, by patterns as in [`Grant::skills`](crate::tool::grant::Grant::skills). Without
     /// all of them, there is no home folder either: it may hold the others.
     pub fn skills<S: AsRef<str>>(
         mut self,

@@ -6,7 +6,7 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
-use skillhost::IndexStorage;
+use skillhost::{DocumentStamp, IndexStorage};
 
 use crate::Shared;
 use crate::fields::{FieldReader, Part};
@@ -106,7 +106,10 @@ impl Shared {
 /// Returns the bytes of a store that has just been compacted.
 fn write(store: &Store, now: SystemTime) -> postcard::Result<Vec<u8>> {
     let skills = store.skills().cloned().map(|skill| IndexedSkill {
-        stamp: skill.stamp.filter(|stamp| stamp.is_settled(now)),
+        stamp: skill.stamp.map(|stamp| match stamp.is_settled(now) {
+            true => stamp,
+            false => DocumentStamp::UNKNOWN,
+        }),
         ..skill
     });
     postcard::to_stdvec(&Stored {
@@ -242,6 +245,17 @@ mod tests {
         index.keep_in(Arc::clone(&place) as _);
         assert!(update(&index.shared, &catalog, &|| false));
         assert_eq!(changed(&loaded(&place), &catalog).len(), SKILLS);
+        // Also one whose SKILL.md has gone, or can no longer be read.
+        let file = |number: usize| root.path().join(name(number)).join("SKILL.md");
+        std::fs::remove_file(file(3)).unwrap();
+        std::fs::hard_link(file(4), root.path().join("link")).unwrap();
+        let second = loaded(&place);
+        assert!(update(&second.shared, &catalog, &|| false));
+        for request in ["drink3", "drink4", "drink5"] {
+            let found = second.search(request, 9, &|_| true);
+            let expected = MemoryIndex::build_now(&catalog).search(request, 9, &|_| true);
+            assert_eq!(found, expected, "{request}");
+        }
     }
 
     #[test]

@@ -38,6 +38,14 @@ pub struct DocumentStamp {
 }
 
 impl DocumentStamp {
+    /// The stamp of no file, for a text that may be older than the file.
+    pub const UNKNOWN: Self = Self {
+        size: 0,
+        modified: (i64::MIN, 0),
+        changed: (i64::MIN, 0),
+        file: 0,
+    };
+
     fn of(file: &File) -> io::Result<Self> {
         let status = FileStatus::of(file)?;
         let mut hasher = DefaultHasher::new();

@@ -95,8 +95,10 @@ function code(path) {
   }
   return sources.get(path);
 }
+const isCode = (path) => code(path) !== undefined;
 const isData = (path) => path.endsWith(".json");
-const isModule = (path) => (isData(path) ? isFile(path) : code(path) !== undefined);
+// Data may be the call's own if it is asked for by its path, and so takes no other's place.
+const isModule = (path) => (isData(path) ? isFile(path) : isCode(path));
 
 function text(path) {
   return require("fs").readFileSync(path, "utf8").replace(/^\ufeff/, "");
@@ -127,8 +129,8 @@ function manifest(folder) {
   return {};
 }
 
-function asFile(path) {
-  return [path, `${path}.js`, `${path}.json`, `${path}.cjs`, `${path}.mjs`].find(isModule);
+function asFile(path, isFound = isCode) {
+  return isFound(path) ? path : [".js", ".json", ".cjs", ".mjs"].map((end) => path + end).find(isCode);
 }
 
 function asFolder(path) {
@@ -178,7 +180,7 @@ function inPackages(specifier, base, conditions) {
       const exported = description(folder)?.exports;
       if (exported) {
         const found = target(exported, `.${rest}`, conditions);
-        if (found && isModule(join(folder, found))) {
+        if (found && isCode(join(folder, found))) {
           return join(folder, found);
         }
       } else {
@@ -197,7 +199,7 @@ function find(specifier, base, conditions, exact) {
   written = undefined;
   if (/^(\.{0,2}\/|\.{1,2}$)/.test(specifier)) {
     const path = join(base, specifier);
-    found = exact ? (isModule(path) ? path : undefined) : (asFile(path) ?? asFolder(path));
+    found = exact ? (isModule(path) ? path : undefined) : (asFile(path, isModule) ?? asFolder(path));
   } else if (specifier.startsWith("#")) {
     const own = manifest(base);
     const imported = own.imports && target(own.imports, specifier, conditions);

@@ -183,7 +183,7 @@ impl Server {
         }
         let (hosts, origins) = (&options.allowed_hosts, &options.allowed_origins);
         let peers = Peers::new(hosts, origins, checked).with_context(cannot)?;
-        let connections = options.limits.connections;
+        let connections = places::affordable(options.limits.connections);
         let clients = options.clients.len();
         let places = Places::new(connections, clients, &options.trusted_proxies);
         let places = places.with_context(cannot)?;

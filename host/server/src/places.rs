@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use anyhow::Context as _;
+use rustix::process::Resource;
 use skillhost::Peer;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -360,6 +361,30 @@ impl Drop for Protection {
             entry.rank = (Stage::Requested, event);
         });
     }
+}
+
+/// Returns the connections that the limit of descriptors allows, of as many as are wanted.
+/// Without this, the system would refuse a connection before the oldest gives up its place.
+pub(crate) fn affordable(wanted: usize) -> usize {
+    let limit = rustix::process::getrlimit(Resource::Nofile).current;
+    let limit = limit.map_or(usize::MAX, |limit| {
+        usize::try_from(limit).unwrap_or(usize::MAX)
+    });
+    let most = connections_of(limit);
+    if most < wanted {
+        tracing::warn!(
+            "`connections` is {wanted}, and the limit of {limit} descriptors allows {most} \
+             connections at a time: raise it (`ulimit -n`)"
+        );
+    }
+    wanted.min(most)
+}
+
+/// Returns the connections that so many descriptors are enough for. Each takes two, and calls
+/// and files take some.
+fn connections_of(descriptors: usize) -> usize {
+    let reserved = (descriptors / 2).min(256);
+    ((descriptors - reserved) / 2).max(1)
 }
 
 #[cfg(test)]

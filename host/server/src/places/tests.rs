@@ -19,6 +19,14 @@ fn open<'a>(connections: impl IntoIterator<Item = &'a Arc<ConnectionPlace>>) -> 
 }
 
 #[test]
+fn few_descriptors_are_enough_for_few_connections() {
+    for (descriptors, connections) in [(0, 1), (20, 5), (100, 25), (1024, 384), (1280, 512)] {
+        assert_eq!(connections_of(descriptors), connections);
+        assert!(2 * connections <= descriptors.max(2), "{descriptors}");
+    }
+}
+
+#[test]
 fn evicts_the_oldest_silent_connection_and_no_protected_one() {
     let places = places(8, &[]);
     let mut connections: Vec<_> = (0..8)

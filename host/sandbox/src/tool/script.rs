@@ -93,10 +93,8 @@ impl ScriptLog {
         let Some(run) = &mut *run else { return true };
         let digest = sha256_hex(bytes);
         // A traceback reads the script itself again.
-        if path != run.path.as_bytes() || digest != run.digest {
-            run.modules.insert((path.to_owned(), digest));
-        }
-        run.modules.len() <= MODULES
+        let is_script = path == run.path.as_bytes() && digest == run.digest;
+        is_script || add(&mut run.modules, (path.to_owned(), digest))
     }
 
     /// Notes code that the call wrote itself. Returns `false` if the call has read as
@@ -104,8 +102,7 @@ impl ScriptLog {
     pub(crate) fn add_written(&self, bytes: &[u8]) -> bool {
         let mut run = self.lock();
         let Some(run) = &mut *run else { return true };
-        run.written.insert(sha256_hex(bytes));
-        run.written.len() <= MODULES
+        add(&mut run.written, sha256_hex(bytes))
     }
 
     /// Returns what the record shows, if a script was started, with so many characters
@@ -154,6 +151,17 @@ fn add_line(listing: &mut Vec<u8>, digest: &str, path: &[u8]) {
     listing.push(b'\n');
 }
 
+/// Adds an entry if there is room. Returns whether it is there.
+fn add<T: Ord>(entries: &mut BTreeSet<T>, entry: T) -> bool {
+    match entries.len() < MODULES {
+        true => {
+            entries.insert(entry);
+            true
+        }
+        false => entries.contains(&entry),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -173,6 +181,16 @@ mod tests {
             add_line(&mut listing, &sha256_hex(name.as_bytes()), name.as_bytes());
             assert_eq!(listing, printed.stdout, "{name:?}");
         }
+    }
+
+    #[test]
+    fn entries_past_the_bound_are_not_kept() {
+        let mut entries = BTreeSet::new();
+        for number in 0..2 * MODULES {
+            assert_eq!(add(&mut entries, number), number < MODULES);
+        }
+        assert_eq!(entries.len(), MODULES);
+        assert!(add(&mut entries, 0));
     }
 
     #[test]

@@ -27,6 +27,23 @@ fn compiled(program: &Program) -> usize {
 }
 
 #[test]
+fn compiles_also_what_is_recorded_when_it_is_served() {
+    let program = program();
+    let text = format!("{CONFIG}audit_file = \"audit.jsonl\"\naudit = \"best_effort\"\n");
+    program.write("skillhost.toml", text);
+    let component = fs::read(guests().join("count_lines.wasm")).unwrap();
+    program.write("tools/n.wasm", component);
+    let warm = run(&program, &["warm", "--config", "skillhost.toml"], "cache");
+    assert_eq!(
+        (warm.code, &*warm.stdout),
+        (0, "all components are compiled\n"),
+        "{warm:?}"
+    );
+    // No call runs.
+    assert!(!program.folder.path().join("audit.jsonl").exists());
+}
+
+#[test]
 fn compiles_everything_that_is_served() {
     let program = program();
     program.write("skillhost.toml", CONFIG);

@@ -59,7 +59,7 @@ impl WarmCommand {
             );
         }
         // No call runs, so there is nothing to record or to reserve.
-        config.audit_file = None;
+        (config.audit_file, config.audit_place) = (None, None);
         config.load.calls = 1;
         let builder = options.builder(&config)?;
         let (builder, _) = wall::raise(&self.wall, &options, &config, Needs::default(), builder)?;

@@ -215,7 +215,7 @@ fn an_idle_process_follows_a_rotation() {
     });
     record(&other, 1);
     fs::rename(&log.path, log.beside("2")).unwrap();
-    // It has not read the last record, and nobody has written the new file.
+    // It has not read the last record, and the new file has no record yet.
     record(&idle, 1);
     record(&other, 1);
     drop((idle, other));

@@ -89,7 +89,7 @@ impl Outlet {
         self.flush();
     }
 
-    /// Sends what waits, as far as the reader takes it in time.
+    /// Sends the bytes that wait, and logs an error if the reader does not take them in time.
     pub(crate) fn finish(&mut self) {
         let start = Instant::now();
         self.flush();
@@ -102,7 +102,7 @@ impl Outlet {
         }
         let left = std::mem::take(&mut self.waiting).len();
         if left > 0 {
-            // Part of a line may be sent, and no reader takes the rest for a line.
+            // A part of a line may have been sent, so nothing may follow it.
             self.is_broken = true;
             tracing::error!(
                 "{left} bytes of checkpoints were not sent: {} is late",

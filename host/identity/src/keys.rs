@@ -56,7 +56,7 @@ impl KeySet {
         Ok(Self(set.keys.into_iter().filter_map(Key::read).collect()))
     }
 
-    /// Returns whether there is no key for signatures with an id (`kid`).
+    /// Returns whether the set has no usable key.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

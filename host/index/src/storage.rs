@@ -245,7 +245,7 @@ mod tests {
         index.keep_in(Arc::clone(&place) as _);
         assert!(update(&index.shared, &catalog, &|| false));
         assert_eq!(changed(&loaded(&place), &catalog).len(), SKILLS);
-        // Also one whose SKILL.md has gone, or can no longer be read.
+        // A skill whose SKILL.md was removed or became unreadable is read again too.
         let file = |number: usize| root.path().join(name(number)).join("SKILL.md");
         std::fs::remove_file(file(3)).unwrap();
         std::fs::hard_link(file(4), root.path().join("link")).unwrap();

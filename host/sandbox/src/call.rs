@@ -50,7 +50,7 @@ pub struct Sandbox {
 pub struct SandboxCall<'a> {
     /// The tool's name.
     pub tool: &'a Arc<str>,
-    /// What the guest gets.
+    /// The arguments, in the form that the guest takes.
     pub arguments: GuestArguments,
     /// The folder that it may read, or why it has none. `None` if the call names none.
     pub folder: Option<Result<CallFolder, FolderError>>,

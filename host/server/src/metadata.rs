@@ -15,7 +15,7 @@ pub(crate) fn serve(router: Router, paths: &[String], document: String) -> Route
         let answer = answer.clone();
         router.route(path, get(move || std::future::ready(answer.clone())))
     };
-    // A path that begins with `*` or `:` is no pattern.
+    // A segment that begins with `*` or `:` is taken literally.
     let router = router.without_v07_checks();
     paths.iter().fold(router, add)
 }

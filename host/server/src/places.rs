@@ -93,7 +93,7 @@ pub(crate) struct ConnectionPlace {
     id: u64,
     peer: Option<Peer>,
     evicted: CancellationToken,
-    /// The bytes that the peer has sent and nobody has counted.
+    /// The bytes from the peer that do not count for a client yet.
     uncounted: AtomicUsize,
 }
 

@@ -262,12 +262,15 @@ fn check_authority(certificate: &CertificateDer<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns whether a certificate may sign others. An error if its time is another.
+/// Returns whether a certificate may sign others.
+///
+/// # Errors
+///
+/// If it is not a certificate, has expired or is not valid yet.
 fn is_authority(certificate: &CertificateDer<'_>) -> anyhow::Result<bool> {
     let parsed = EndEntityCert::try_from(certificate).context("it holds no valid certificate")?;
     let usage = KeyUsage::server_auth();
-    // Its time is checked first, then that it is no authority, and then its own authority,
-    // which is not known here.
+    // webpki checks the time first, then that it is not an authority, and its issuer last.
     let checked = parsed.verify_for_usage(&[], &[], &[], UnixTime::now(), usage, None, None);
     match checked {
         Err(webpki::Error::CertExpired { .. }) => anyhow::bail!("it has expired"),

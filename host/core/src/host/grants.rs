@@ -32,7 +32,7 @@ pub struct EffectiveGrant {
     pub hard_links: bool,
     /// The patterns of the scripts that it may run.
     pub scripts: String,
-    /// What calls may do in their folder.
+    /// The access of calls to their folder.
     pub view: FolderAccess,
     /// The limits of a call.
     pub limits: Limits,

@@ -201,11 +201,14 @@ impl Audit {
         }
     }
 
-    /// Follows the log when it is renamed, also while no call is recorded. Else a process
-    /// that is idle would not know the file between two rotations.
+    /// Follows the log when it is renamed, also while no call is recorded. Otherwise an idle
+    /// process would miss the file between two rotations.
     pub fn follow_renames(self: &Arc<Self>) {
+        if matches!(self.destination, Destination::Stderr) {
+            return;
+        }
         let audit = Arc::downgrade(self);
-        // Without a runtime, only a record follows.
+        // Without a runtime, the log is followed only at the next record.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {
                 loop {

@@ -71,7 +71,7 @@ pub struct Terms {
     pub home: bool,
     /// The rule for files with several hard links.
     pub hard_links: HardLinks,
-    /// What calls may do in their folder.
+    /// The access of calls to their folder.
     pub view: FolderAccess,
     /// The limits of a call.
     pub limits: Limits,

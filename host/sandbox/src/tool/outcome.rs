@@ -153,7 +153,7 @@ pub struct Failure {
     pub met: Option<Box<Stop>>,
     /// The form that the model reads.
     pub model_reads: Form,
-    /// What could help the caller.
+    /// Advice for the caller.
     pub help: Help,
 }
 

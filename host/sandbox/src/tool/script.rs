@@ -153,13 +153,11 @@ fn add_line(listing: &mut Vec<u8>, digest: &str, path: &[u8]) {
 
 /// Adds an entry if there is room. Returns whether it is there.
 fn add<T: Ord>(entries: &mut BTreeSet<T>, entry: T) -> bool {
-    match entries.len() < MODULES {
-        true => {
-            entries.insert(entry);
-            true
-        }
-        false => entries.contains(&entry),
+    if entries.len() < MODULES {
+        entries.insert(entry);
+        return true;
     }
+    entries.contains(&entry)
 }
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ use skillhost_skills::guard::{Folder, PathTarget};
 /// The scripts of a skill that a call may start, and what it runs of them.
 pub struct ScriptGate {
     allowed: Scripts,
-    /// What has run.
+    /// The script and its modules, for the audit record.
     pub log: ScriptLog,
     /// The script's modules, as they were when the guest first opened them. Guards
     /// against: an author who changes a module between its digest and its run.

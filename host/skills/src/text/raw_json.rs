@@ -1,4 +1,4 @@
-//! JSON that is read in parts, each as it is written.
+//! Parts of JSON, each as it is written.
 //!
 //! serde_json's `RawValue` does the same, but with its feature every reader of a `Value`
 //! takes an object with one secret key for JSON in a string, whoever has written it.
@@ -17,7 +17,7 @@ impl<'j> RawJson<'j> {
     ///
     /// # Errors
     ///
-    /// What serde_json says of a text that is not JSON.
+    /// If the text is not JSON.
     pub fn new(text: &'j str) -> serde_json::Result<Self> {
         serde_json::from_str::<IgnoredAny>(text)?;
         Ok(Self(text.trim_matches(WHITE_SPACE)))

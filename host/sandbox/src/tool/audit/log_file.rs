@@ -37,8 +37,8 @@ const LOCK_PAUSE: Duration = Duration::from_micros(200);
 /// The most bytes of other processes that are read while they wait for the lock.
 const MOST_LOCKED: u64 = 8 << 20;
 
-/// The most bytes of others that are read before a record. Guards against: a file that
-/// somebody has made a terabyte large, which a call would read without an end.
+/// The most bytes of other processes that are read before a record. Guards against: a sparse
+/// file of a terabyte, which a call would read for hours.
 const MOST_UNREAD: u64 = 4 << 30;
 
 /// The size of a file of which this process does not know the end.
@@ -185,7 +185,7 @@ impl LogFile {
 
     /// Opens the file that has the log's name now, if there is another one.
     pub(super) fn follow_rename(&mut self) {
-        // If there is no file, a record makes one.
+        // Without a file, the next record creates one.
         if !matches!(self.named(), Ok(Some(other)) if other != self.identity) {
             return;
         }

@@ -170,6 +170,11 @@ impl Folder {
     /// with several hard links.
     pub fn lookup(&self, path: &Path, follow: bool) -> io::Result<PathTarget> {
         let (handle, status) = self.handle_at(path, follow)?;
+        self.admit(handle, status)
+    }
+
+    /// Checks that a folder may hold what was found in it.
+    fn admit(&self, handle: OwnedFd, status: FileStatus) -> io::Result<PathTarget> {
         match status.kind {
             FileType::Directory => Ok(PathTarget::Folder(Self {
                 folder: Arc::new(Dir::from_std_file(handle.into())),
@@ -178,6 +183,13 @@ impl Folder {
             })),
             FileType::RegularFile if status.links > 1 && self.hard_links == HardLinks::Refused => {
                 Err(Errno::MLINK.into())
+            }
+            FileType::RegularFile
+                if self.hard_links == HardLinks::Refused
+                    && status.is_recently_changed()
+                    && is_unlinked(&handle) =>
+            {
+                Err(Errno::NOENT.into())
             }
             FileType::RegularFile => Ok(PathTarget::File(UnopenedFile {
                 handle,
@@ -284,6 +296,18 @@ fn host_path(file: BorrowedFd<'_>) -> Option<PathBuf> {
     Some(PathBuf::from(OsString::from_vec(path.into_bytes())))
 }
 
+/// Returns whether the name by which a file was found has been removed. Guards against: a hard
+/// link to somebody else's file that is removed between its look-up and the count of links,
+/// which then sees one link. Call it after the count: a removed name never returns to an open
+/// handle, so a name that is still there was counted.
+///
+/// The kernel marks the path of such a file at its end. A file whose name ends like the mark
+/// counts as removed too.
+fn is_unlinked(file: &OwnedFd) -> bool {
+    let path = host_path(file.as_fd());
+    path.is_none_or(|path| path.as_os_str().as_bytes().ends_with(b" (deleted)"))
+}
+
 impl UnopenedFile {
     /// Opens the file for reading, by its descriptor: by its path, somebody could put
     /// another file in its place.
@@ -320,6 +344,13 @@ impl FileStatus {
     /// Returns the time of the last change, including changes of the status.
     pub fn changed(&self) -> (i64, u32) {
         self.identity.changed
+    }
+
+    /// Returns whether the file may have got or lost a link since the host looked it up: both
+    /// set the time of the last change. Clocks of file systems may be a minute behind.
+    fn is_recently_changed(&self) -> bool {
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
+        self.changed().0 > now.tv_sec - 60
     }
 
     /// Returns whether both are the same file, even if it has changed.

@@ -250,3 +250,25 @@ fn tells_where_a_link_leads_but_a_guest_no_path_of_the_host() {
         assert_eq!(shown(guarded.link_target(at)), expected(for_host), "{path}");
     }
 }
+
+#[test]
+fn refuses_hard_link_that_is_removed_after_its_look_up() {
+    let root = tempfile::tempdir().unwrap();
+    let outside = tempfile::tempdir().unwrap();
+    std::fs::write(outside.path().join("secret"), "x").unwrap();
+    let link = root.path().join("link");
+    for (hard_links, expected) in [
+        (HardLinks::Refused, Some(Errno::NOENT)),
+        (HardLinks::Allowed, None),
+    ] {
+        std::fs::hard_link(outside.path().join("secret"), &link).unwrap();
+        let guarded = folder(root.path(), hard_links);
+        let (handle, _) = guarded.handle_at(Path::new("link"), true).unwrap();
+        std::fs::remove_file(&link).unwrap();
+        let status = status_of(handle.as_fd()).unwrap();
+        assert_eq!(status.links, 1);
+        let refused = guarded.admit(handle, status).err();
+        let error = refused.map(|error| Errno::from_io_error(&error).unwrap());
+        assert_eq!(error, expected, "{hard_links:?}");
+    }
+}

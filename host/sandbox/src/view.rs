@@ -39,7 +39,7 @@ pub(crate) use file::FileHandle;
 use file::errno;
 pub(crate) use folder::{FolderListing, FolderNode};
 pub(crate) use node::{NodeStatus, Timestamp, now};
-pub(crate) use operations::{OpenMode, ViewHandle};
+pub(crate) use operations::{EntryCounter, OpenMode, ViewHandle};
 use resolve::{LastLink, PathEnd};
 
 /// The name of the second folder for the guest.
@@ -85,32 +85,43 @@ impl View {
 
     /// Opens a file of the call's folder for reading.
     pub(crate) fn file(&self, path: &str) -> Result<FileHandle, Errno> {
-        let mode = OpenMode {
-            follow: true,
-            read: true,
-            ..OpenMode::default()
-        };
-        match self.open(&self.folder, path, mode)? {
+        match self.open_for_reading(path)? {
             ViewHandle::File(file) => Ok(file),
             ViewHandle::Folder(_) => Err(Errno::ISDIR),
         }
     }
 
-    /// Opens a module of the call's folder for reading. Refuses one that is not where the
-    /// disk has it: the call may have put a symlink, or another file, in its place.
+    fn open_for_reading(&self, path: &str) -> Result<ViewHandle, Errno> {
+        let mode = OpenMode {
+            follow: true,
+            read: true,
+            ..OpenMode::default()
+        };
+        self.open(&self.folder, path, mode)
+    }
+
+    /// Opens a module of the call's folder for reading. Returns `EACCES` for a file or folder
+    /// that is not where the disk has it: the call may have put a symlink, or something else,
+    /// in its place. Returns `EISDIR` for a folder of the disk.
     pub(crate) fn module(&self, path: &str) -> Result<FileHandle, Errno> {
-        let file = self.file(path)?;
+        let found = self.open_for_reading(path)?;
         let status = self.disk.status().map_err(|error| errno(&error))?;
         let budget = self.folder.budget().nothing();
         let unchanged = FolderNode::on_disk(&status, PathBuf::new(), budget);
         let on_disk = match self.resolve(&unchanged, path, LastLink::Followed) {
             Ok(PathEnd::Entry(entry)) => entry.parent.disk_path_of(&entry.name),
-            Ok(PathEnd::Folder(_)) | Err(Errno::NOENT | Errno::NOTDIR) => None,
+            Ok(PathEnd::Folder(folder)) => folder.disk_path(),
+            Err(Errno::NOENT | Errno::NOTDIR) => None,
             Err(error) => return Err(error),
         };
-        match on_disk.is_some() && on_disk == file.node.disk_path() {
-            true => Ok(file),
-            false => Err(Errno::ACCESS),
+        let in_view = match &found {
+            ViewHandle::File(file) => file.node.disk_path(),
+            ViewHandle::Folder(folder) => folder.disk_path(),
+        };
+        match found {
+            _ if on_disk.is_none() || on_disk != in_view => Err(Errno::ACCESS),
+            ViewHandle::File(file) => Ok(file),
+            ViewHandle::Folder(_) => Err(Errno::ISDIR),
         }
     }
 

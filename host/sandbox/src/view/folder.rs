@@ -288,19 +288,8 @@ impl FolderListing {
         }
     }
 
-    /// Returns the next entry.
-    pub(super) fn next(&mut self) -> Result<Option<(String, FileType)>, Errno> {
-        loop {
-            match self.step()? {
-                Some(None) => {}
-                Some(entry) => return Ok(entry),
-                None => return Ok(None),
-            }
-        }
-    }
-
-    /// Makes one step: to the next entry, or past one of the disk that the view has not.
-    /// Guards against: a million of those in one call of the host.
+    /// Reads one entry. Returns `Some(None)` for an entry of the disk that the view hides.
+    /// Guards against: a million hidden entries in one host call.
     pub(crate) fn step(&mut self) -> Result<Option<Option<(String, FileType)>>, Errno> {
         if !self.is_past_own {
             let own = self.next_of_own();

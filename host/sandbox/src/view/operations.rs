@@ -34,6 +34,10 @@ pub(crate) struct OpenMode {
     pub(crate) write: bool,
 }
 
+/// Counts one more entry that is read of a folder, or returns an error once the call has
+/// read as many as it may.
+pub(crate) type EntryCounter<'a> = dyn FnMut() -> Result<(), Errno> + 'a;
+
 impl ViewHandle {
     /// Checks whether both are handles of one file or folder.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
@@ -283,7 +287,7 @@ impl View {
             return Err(Errno::PERM);
         }
         let node = self.node(&parent, &name, found)?;
-        self.copy_up(&node)?;
+        self.copy_up(&node, &mut || Ok(()))?;
         self.make(&entry.parent, &entry.name, node.clone())?;
         node.add_links(1);
         Ok(())
@@ -309,8 +313,13 @@ impl View {
         Ok(())
     }
 
-    /// Removes an empty folder.
-    pub(crate) fn remove_folder(&self, base: &Arc<FolderNode>, path: &str) -> Result<(), Errno> {
+    /// Removes an empty folder. `count` counts the entries that are read to see that it is.
+    pub(crate) fn remove_folder(
+        &self,
+        base: &Arc<FolderNode>,
+        path: &str,
+        count: &mut EntryCounter<'_>,
+    ) -> Result<(), Errno> {
         let entry = match self.resolve(base, path, LastLink::Named)? {
             PathEnd::Folder(_) => {
                 let is_parent = path.trim_end_matches('/').ends_with("..");
@@ -324,7 +333,7 @@ impl View {
         };
         let found = entry.found.ok_or(Errno::NOENT)?;
         let folder = self.folder_node(&entry.parent, &entry.name, found)?;
-        self.check_empty(&folder)?;
+        self.check_empty(&folder, count)?;
         let status = self.status_of(&Node::Folder(Arc::clone(&folder)))?;
         let hidden = entry.parent.budget().entry(&entry.name)?;
         entry.parent.detach(&entry.name, hidden);
@@ -332,12 +341,22 @@ impl View {
         Ok(())
     }
 
-    pub(super) fn check_empty(&self, folder: &Arc<FolderNode>) -> Result<(), Errno> {
-        match self.list(folder)?.next() {
-            Ok(None) => Ok(()),
-            Ok(Some(_)) | Err(Errno::ILSEQ) => Err(Errno::NOTEMPTY),
-            Err(error) => Err(error),
+    /// Checks that a folder has no entry but those that the view hides.
+    pub(super) fn check_empty(
+        &self,
+        folder: &Arc<FolderNode>,
+        count: &mut EntryCounter<'_>,
+    ) -> Result<(), Errno> {
+        let mut listing = self.list(folder)?;
+        while let Some(entry) = listing.step().transpose() {
+            count()?;
+            match entry {
+                Ok(None) => {}
+                Ok(Some(_)) | Err(Errno::ILSEQ) => return Err(Errno::NOTEMPTY),
+                Err(error) => return Err(error),
+            }
         }
+        Ok(())
     }
 
     /// Puts a new node under a free name.

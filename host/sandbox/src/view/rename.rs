@@ -8,14 +8,17 @@ use rustix::io::Errno;
 
 use super::View;
 use super::folder::{FolderNode, Node};
+use super::operations::EntryCounter;
 use super::resolve::{FoundEntry, LastLink, PathEnd, PathEntry};
 
 impl View {
-    /// Renames a file, folder or link, over what has the new name.
+    /// Renames a file, folder or link, and replaces the target. `count` counts the entries
+    /// of folders that are read for it.
     pub(crate) fn rename(
         &self,
         (base, path): (&Arc<FolderNode>, &str),
         (new_base, new_path): (&Arc<FolderNode>, &str),
+        count: &mut EntryCounter<'_>,
     ) -> Result<(), Errno> {
         let old = self.resolve(base, path, LastLink::Named)?;
         let new = self.resolve(new_base, new_path, LastLink::Named)?;
@@ -53,14 +56,14 @@ impl View {
                 (false, true) => return Err(Errno::ISDIR),
                 (true, true) => {
                     let folder = self.folder_node(&new.parent, &new.name, there)?;
-                    self.check_empty(&folder)?;
+                    self.check_empty(&folder, count)?;
                     let status = self.status_of(&Node::Folder(Arc::clone(&folder)))?;
                     Some((folder, status))
                 }
                 (false, false) => None,
             },
         };
-        self.copy_up(&node)?;
+        self.copy_up(&node, count)?;
         let budget = new.parent.budget();
         if let Node::Folder(folder) = &node {
             budget.check_depth(new.parent.depth() + 1 + folder.height())?;
@@ -82,8 +85,8 @@ impl View {
         Ok(())
     }
 
-    /// Copies what the disk has of a node into memory, with all that lies below.
-    pub(super) fn copy_up(&self, node: &Node) -> Result<(), Errno> {
+    /// Copies a node from the disk into memory, with everything below it.
+    pub(super) fn copy_up(&self, node: &Node, count: &mut EntryCounter<'_>) -> Result<(), Errno> {
         let folder = match node {
             Node::Link(_) => return Ok(()),
             Node::File(file) => {
@@ -96,8 +99,11 @@ impl View {
         };
         if folder.disk_path().is_some() {
             let mut listing = self.list(folder)?;
-            while let Some((name, _)) = listing.next()? {
-                if let Some(found) = self.find(folder, &name)? {
+            while let Some(entry) = listing.step().transpose() {
+                count()?;
+                if let Some((name, _)) = entry?
+                    && let Some(found) = self.find(folder, &name)?
+                {
                     self.node(folder, &name, found)?;
                 }
             }
@@ -105,7 +111,7 @@ impl View {
             folder.leave_disk(&status);
         }
         for (_, node) in folder.entries() {
-            self.copy_up(&node)?;
+            self.copy_up(&node, count)?;
         }
         Ok(())
     }

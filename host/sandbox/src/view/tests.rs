@@ -87,7 +87,8 @@ impl Fixture {
     }
 
     fn rmdir(&self, path: &str) {
-        self.view.remove_folder(self.view.folder(), path).unwrap();
+        let root = self.view.folder();
+        self.view.remove_folder(root, path, &mut || Ok(())).unwrap();
     }
 
     fn mkdir(&self, path: &str) {
@@ -96,7 +97,9 @@ impl Fixture {
 
     fn rename(&self, from: &str, to: &str) {
         let folder = self.view.folder();
-        self.view.rename((folder, from), (folder, to)).unwrap();
+        self.view
+            .rename((folder, from), (folder, to), &mut || Ok(()))
+            .unwrap();
     }
 
     /// Returns the changes in words: `path=text` for a file, `-path` for a removed one.
@@ -189,7 +192,9 @@ fn changes_are_what_differs_from_the_disk() {
                 f.rename("sub", "moved");
                 f.write("sub", "a file");
                 let (folder, temporary) = (f.view.folder(), f.view.temporary());
-                f.view.rename((folder, "moved"), (temporary, "m")).unwrap();
+                f.view
+                    .rename((folder, "moved"), (temporary, "m"), &mut || Ok(()))
+                    .unwrap();
             },
             "sub=a file -sub",
         ),
@@ -228,9 +233,9 @@ fn changed_bytes_count_until_the_last_copy_is_dropped() {
 fn names(listing: &mut FolderListing, most: usize) -> Vec<String> {
     let mut names = Vec::new();
     while names.len() < most
-        && let Some((name, _)) = listing.next().unwrap()
+        && let Some(entry) = listing.step().unwrap()
     {
-        names.push(name);
+        names.extend(entry.map(|(name, _)| name));
     }
     names
 }

@@ -174,7 +174,7 @@ impl HostDescriptor for &mut ImportState {
             }
             PathTarget::File(seen) => {
                 let file = OpenFile::new(seen.open()?, permit);
-                self.note_opened(&path, &file, |root| {
+                self.note_opened(Some(&folder), &path, &file, |root| {
                     root.path_of(file.file()).ok_or(Code::Busy)
                 })?;
                 Descriptor::File(Arc::new(file))

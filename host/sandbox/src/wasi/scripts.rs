@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -26,8 +26,9 @@ pub struct ScriptGate {
     allowed: Scripts,
     /// The script and its modules, for the audit record.
     pub log: ScriptLog,
-    /// The script's modules, as they were when the guest first opened them. Guards
-    /// against: an author who changes a module between its digest and its run.
+    /// The bytes of the script's modules at their first opening, by each path that led to
+    /// them. Guards against: an author who changes a module between its digest and its run,
+    /// or who exchanges two files or turns a symlink while they are opened.
     modules: BTreeMap<PathBuf, Bytes>,
 }
 
@@ -125,7 +126,7 @@ impl ImportState {
                 found => found.map_err(|error| self.refusal(error))?,
             };
             let (at, open) = file.on_disk().ok_or(ScriptRefusal::NotGranted)?;
-            return Ok(self.keep_module(&at, open)?.to_vec());
+            return Ok(self.keep_module(None, &at, open)?.to_vec());
         }
         let (folder, _) = self.preopen.as_ref().ok_or(ScriptRefusal::NotFound)?;
         let folder = Arc::clone(folder);
@@ -134,17 +135,19 @@ impl ImportState {
         };
         let permit = self.permit()?;
         let open = OpenFile::new(seen.open().map_err(error_code)?, permit);
-        let path = folder.path_of(open.file()).ok_or(Code::Busy)?;
-        Ok(self.keep_module(&path, &open)?.to_vec())
+        let real_path = folder.path_of(open.file()).ok_or(Code::Busy)?;
+        Ok(self.keep_module(Some(at), &real_path, &open)?.to_vec())
     }
 
     /// Notes a file of the disk that the guest opens, if it may be a module of the script
-    /// that runs. `path` finds its path without symlinks.
+    /// that runs. `base` is the folder that the guest's path starts from, unless the call
+    /// has a view; `real_path` finds the path without symlinks.
     pub(super) fn note_opened(
         &mut self,
+        base: Option<&Arc<Folder>>,
         asked: &str,
         file: &OpenFile,
-        path: impl FnOnce(&Folder) -> Result<PathBuf, Code>,
+        real_path: impl FnOnce(&Folder) -> Result<PathBuf, Code>,
     ) -> Result<(), Code> {
         let (Some(gate), Some((root, _))) = (&self.scripts, &self.preopen) else {
             return Ok(());
@@ -152,23 +155,53 @@ impl ImportState {
         if !gate.log.is_started() {
             return Ok(());
         }
-        let (asked, path) = (Path::new(asked), path(root)?);
+        let (asked, real_path) = (Path::new(asked), real_path(root)?);
         // A symlink may have the extension, or the file that it leads to.
-        match gate.log.may_be_module(asked) || gate.log.may_be_module(&path) {
-            true => self.keep_module(&path, file).map(drop),
-            false => Ok(()),
+        if !gate.log.may_be_module(asked) && !gate.log.may_be_module(&real_path) {
+            return Ok(());
         }
+        let starts_at_root = base.is_some_and(|base| Arc::ptr_eq(base, root));
+        let asked = starts_at_root.then_some(asked);
+        self.keep_module(asked, &real_path, file).map(drop)
     }
 
     /// Returns the bytes of a module as this call first saw them, and makes the open file
-    /// read the same. One that is larger than a script may be, or one too many, cannot be
-    /// opened.
-    fn keep_module(&mut self, path: &Path, file: &OpenFile) -> Result<Bytes, Code> {
+    /// read the same. Refuses a module that is larger than a script may be, and one too
+    /// many. `asked` is the guest's path from the skill's folder, in a call without a view.
+    fn keep_module(
+        &mut self,
+        asked: Option<&Path>,
+        real_path: &Path,
+        file: &OpenFile,
+    ) -> Result<Bytes, Code> {
         let gate = self.scripts.as_ref().ok_or(Code::NotPermitted)?;
-        if let Some(kept) = gate.modules.get(path) {
-            file.pin(kept.clone());
-            return Ok(kept.clone());
+        let asked = asked.map(|asked| {
+            let steps = asked.components();
+            let steps = steps.filter(|step| *step != Component::CurDir);
+            steps.collect::<PathBuf>()
+        });
+        let by_asked = asked.as_ref().and_then(|asked| gate.modules.get(asked));
+        let kept = match by_asked.or_else(|| gate.modules.get(real_path)) {
+            Some(kept) => kept.clone(),
+            None => self.add_module(real_path, file)?,
+        };
+        file.pin(kept.clone());
+        let gate = self.scripts.as_ref().ok_or(Code::NotPermitted)?;
+        if let Some(asked) = asked
+            && !gate.modules.contains_key(&asked)
+        {
+            // A script can spell a path in any number of ways.
+            if !self.take_memory(asked.as_os_str().len()) {
+                return Err(Code::InsufficientMemory);
+            }
+            let gate = self.scripts.as_mut().ok_or(Code::NotPermitted)?;
+            gate.modules.insert(asked, kept.clone());
         }
+        Ok(kept)
+    }
+
+    /// Reads a module, and notes it for the audit log.
+    fn add_module(&mut self, real_path: &Path, file: &OpenFile) -> Result<Bytes, Code> {
         let (bytes, _) = file.read_at(SCRIPT_BYTES + 1, 0)?;
         if bytes.len() as u64 > SCRIPT_BYTES {
             return Err(Code::FileTooLarge);
@@ -177,12 +210,12 @@ impl ImportState {
             return Err(Code::InsufficientMemory);
         }
         let gate = self.scripts.as_mut().ok_or(Code::NotPermitted)?;
-        if !gate.log.add_module(path.as_os_str().as_bytes(), &bytes) {
+        let path = real_path.as_os_str().as_bytes();
+        if !gate.log.add_module(path, &bytes) {
             return Err(Code::InsufficientMemory);
         }
         let bytes = Bytes::from(bytes);
-        gate.modules.insert(path.to_owned(), bytes.clone());
-        file.pin(bytes.clone());
+        gate.modules.insert(real_path.to_owned(), bytes.clone());
         Ok(bytes)
     }
 }
@@ -295,6 +328,53 @@ mod tests {
     }
 
     #[test]
+    fn a_path_leads_to_one_version_of_a_module() {
+        let (mut imports, folder) = started(&Limits::default(), false);
+        let path = |name: &str| folder.path().join(name);
+        let root = Arc::clone(&imports.preopen.as_ref().unwrap().0);
+        // The author exchanges two files while one of them is opened.
+        fs::write(path("other.py"), REWRITTEN).unwrap();
+        let file = root.open_file(Path::new("part.py")).unwrap();
+        fs::rename(path("part.py"), path("kept.py")).unwrap();
+        fs::rename(path("other.py"), path("part.py")).unwrap();
+        fs::rename(path("kept.py"), path("other.py")).unwrap();
+        let file = OpenFile::new(file, imports.permit().unwrap());
+        imports
+            .note_opened(Some(&root), "./part.py", &file, |root| {
+                Ok(root.path_of(file.file()).unwrap())
+            })
+            .unwrap();
+        for module in ["part.py", "./part.py", "other.py"] {
+            assert_eq!(imports.load_module(module).unwrap(), AUTHORS, "{module}");
+        }
+        // The author turns a symlink between two reads.
+        fs::write(path("first.py"), "1").unwrap();
+        fs::write(path("second.py"), "2").unwrap();
+        for target in ["first.py", "second.py"] {
+            let _ = fs::remove_file(path("link.py"));
+            std::os::unix::fs::symlink(target, path("link.py")).unwrap();
+            assert_eq!(imports.load_module("link.py").unwrap(), b"1", "{target}");
+        }
+        assert_eq!(imports.load_module("second.py").unwrap(), b"2");
+    }
+
+    #[test]
+    fn spellings_of_module_paths_count_in_memory() {
+        let (mut imports, folder) = started(&Limits::default(), false);
+        fs::create_dir(folder.path().join("lib")).unwrap();
+        imports.load_module("part.py").unwrap();
+        for (path, more) in [
+            ("./part.py", 0),
+            ("lib/../part.py", 14),
+            ("lib/../part.py", 0),
+        ] {
+            let before = imports.memory();
+            imports.load_module(path).unwrap();
+            assert_eq!(imports.memory(), before + more, "{path}");
+        }
+    }
+
+    #[test]
     fn counts_modules_in_memory_of_call() {
         let limits = Limits {
             memory: AUTHORS.len() + 1,
@@ -334,11 +414,20 @@ mod tests {
         fs::write(folder.path().join("lib/part.py"), AUTHORS).unwrap();
         std::os::unix::fs::symlink("lib", folder.path().join("linked")).unwrap();
         fs::write(folder.path().join("data.txt"), REWRITTEN).unwrap();
+        fs::create_dir(folder.path().join("gone")).unwrap();
         let root = (&mut imports).get_directories().unwrap()[0].0.rep();
         let mut files = ViewFiles(&mut imports);
         files
             .unlink_file_at(Resource::new_borrow(root), "run.py".to_owned())
             .unwrap();
+        files
+            .remove_directory_at(Resource::new_borrow(root), "gone".to_owned())
+            .unwrap();
+        for folder in ["made", "gone"] {
+            files
+                .create_directory_at(Resource::new_borrow(root), folder.to_owned())
+                .unwrap();
+        }
         for (target, path) in [
             ("data.txt", "new.py"),
             ("data.txt", "run.py"),
@@ -356,6 +445,11 @@ mod tests {
             ("run.py", Err(ScriptRefusal::NotGranted)),
             ("folder/part.py", Err(ScriptRefusal::NotGranted)),
             ("none.py", Err(ScriptRefusal::NotFound)),
+            ("lib", Err(ScriptRefusal::NotAFile)),
+            ("linked", Err(ScriptRefusal::NotAFile)),
+            ("folder", Err(ScriptRefusal::NotGranted)),
+            ("made", Err(ScriptRefusal::NotGranted)),
+            ("gone", Err(ScriptRefusal::NotGranted)),
         ] {
             assert_eq!(imports.load_module(path), expected, "{path}");
         }

@@ -22,7 +22,8 @@ use super::view_streams::{ViewInput, ViewOutput, WritePosition};
 use crate::tool::Stop;
 use crate::tool::limits;
 use crate::view::{
-    FileHandle, FolderListing, FolderNode, NodeStatus, OpenMode, Timestamp, View, ViewHandle, now,
+    EntryCounter, FileHandle, FolderListing, FolderNode, NodeStatus, OpenMode, Timestamp, View,
+    ViewHandle, now,
 };
 
 /// The file system of a call with a view.
@@ -65,7 +66,7 @@ impl ViewFiles<'_> {
         }
     }
 
-    /// Does something in the folder of a handle, by path.
+    /// Runs an operation on a path in the folder of a handle.
     fn at<T>(
         &mut self,
         handle: Handle,
@@ -75,6 +76,21 @@ impl ViewFiles<'_> {
         let folder = self.folder(handle)?;
         valid_path(path)?;
         let done = work(&*self.view()?, &folder);
+        Ok(done.map_err(|error| self.0.refusal(error))?)
+    }
+
+    /// Runs an operation on a path, and counts the entries that it reads of folders.
+    fn at_counting(
+        &mut self,
+        handle: Handle,
+        path: &str,
+        work: impl FnOnce(&View, &Arc<FolderNode>, &mut EntryCounter<'_>) -> Result<(), Errno>,
+    ) -> FsResult<()> {
+        let folder = self.folder(handle)?;
+        valid_path(path)?;
+        let view = self.view()?;
+        let mut count = || self.0.count_entry().map_err(|_| Errno::OVERFLOW);
+        let done = work(&view, &folder, &mut count);
         Ok(done.map_err(|error| self.0.refusal(error))?)
     }
 
@@ -149,7 +165,7 @@ impl HostDescriptor for ViewFiles<'_> {
         if let ViewHandle::File(file) = &opened
             && let Some((disk, open)) = file.on_disk()
         {
-            self.0.note_opened(&path, open, |_| Ok(disk))?;
+            self.0.note_opened(None, &path, open, |_| Ok(disk))?;
         }
         Ok(retyped(self.0.table.push(opened)?))
     }
@@ -333,7 +349,9 @@ impl HostDescriptor for ViewFiles<'_> {
     }
 
     fn remove_directory_at(&mut self, handle: Handle, path: String) -> FsResult<()> {
-        self.at(handle, &path, |view, base| view.remove_folder(base, &path))
+        self.at_counting(handle, &path, |view, base, count| {
+            view.remove_folder(base, &path, count)
+        })
     }
 
     fn rename_at(
@@ -345,8 +363,8 @@ impl HostDescriptor for ViewFiles<'_> {
     ) -> FsResult<()> {
         let new_base = self.folder(new_handle)?;
         valid_path(&new_path)?;
-        self.at(handle, &path, |view, base| {
-            view.rename((base, &path), (&new_base, &new_path))
+        self.at_counting(handle, &path, |view, base, count| {
+            view.rename((base, &path), (&new_base, &new_path), count)
         })
     }
 

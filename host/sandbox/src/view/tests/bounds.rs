@@ -275,7 +275,9 @@ fn the_depth_counts_for_folders_of_the_disk_and_for_what_is_moved_with_a_folder(
             folders.iter().for_each(|folder| fixture.mkdir(folder));
             fixture.mkdir("x");
             let root = fixture.view.folder();
-            let moved = fixture.view.rename((root, "a"), (root, "x/a"));
+            let moved = fixture
+                .view
+                .rename((root, "a"), (root, "x/a"), &mut || Ok(()));
             let expected = match depth == lowest {
                 true => Ok(()),
                 false => Err(Errno::NAMETOOLONG),

@@ -93,7 +93,9 @@ fn nothing_can_be_made_in_a_folder_that_is_removed_and_nothing_of_the_disk_comes
         let made = fixture.view.make_folder(&folder, "x");
         assert_eq!(made, Err(Errno::NOENT), "{path}");
         let (root, one) = (fixture.view.folder(), "one");
-        let moved = fixture.view.rename((root, one), (&folder, "x"));
+        let moved = fixture
+            .view
+            .rename((root, one), (&folder, "x"), &mut || Ok(()));
         assert_eq!(moved, Err(Errno::NOENT), "{path}");
         // Its way up is gone too.
         assert_eq!(folder.depth(), 0, "{path}");

@@ -83,6 +83,43 @@ fn entries_of_the_disk_that_a_listing_skips_count_too() {
 }
 
 #[test]
+fn entries_read_to_remove_or_rename_a_folder_count() {
+    let limits = Limits {
+        directory_entries: 3,
+        ..Limits::default()
+    };
+    type Operation = fn(&mut ViewFiles<'_>, u32) -> FsResult<()>;
+    let remove: Operation =
+        |files, root| files.remove_directory_at(Resource::new_borrow(root), "full".to_owned());
+    let rename: Operation = |files, root| {
+        let (old, new) = (Resource::new_borrow(root), Resource::new_borrow(root));
+        files.rename_at(old, "full".to_owned(), new, "moved".to_owned())
+    };
+    let replace: Operation = |files, root| {
+        let (old, new) = (Resource::new_borrow(root), Resource::new_borrow(root));
+        files.rename_at(old, "empty".to_owned(), new, "full".to_owned())
+    };
+    for (operation, name) in [(remove, "remove"), (rename, "rename"), (replace, "replace")] {
+        for (hidden, end) in [(3, None), (4, Some(Stop::DirectoryEntries(3)))] {
+            let (folder, mut imports, root) = call_within(&limits);
+            std::fs::create_dir(folder.path().join("empty")).unwrap();
+            std::fs::create_dir(folder.path().join("full")).unwrap();
+            let mut files = ViewFiles(&mut imports);
+            for number in 0..hidden {
+                let path = format!("full/{number}");
+                std::fs::write(folder.path().join(&path), "").unwrap();
+                files
+                    .unlink_file_at(Resource::new_borrow(root), path)
+                    .unwrap();
+            }
+            let done = operation(&mut files, root);
+            assert_eq!(done.is_ok(), end.is_none(), "{name} {hidden}");
+            assert_eq!(imports.stop, end, "{name} {hidden}");
+        }
+    }
+}
+
+#[test]
 fn entries_whose_names_are_not_utf_8_count_too() {
     let limits = Limits {
         directory_entries: 3,

@@ -4,6 +4,7 @@ the order in which a run would come to it. What a run surely comes to decides; w
 
 import ast
 import io
+import keyword
 import os
 import sys
 import tokenize
@@ -20,11 +21,10 @@ LARGEST = 4 << 20
 MOST_FINDINGS = 5
 # Levels of statements and calls that are followed. Guards against: a script that takes the stack.
 DEEPEST = 60
-# Brackets within each other, and operators in a row, that the parser gets. Guards against: a
+# Brackets within each other, and levels of a syntax tree, that the parser gets. Guards against: a
 # script that takes the parser's stack, which would end the verdicts on all scripts.
-MOST_NESTED = 60
-BRACKETS = {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}
-PREFIXES = {"-", "+", "~", "not", "lambda", ":", "await"}
+MOST_BRACKETS = 60
+MOST_LEVELS = 400
 
 # What a handler names, by what it then catches.
 ANY = {"Exception", "BaseException"}
@@ -44,16 +44,37 @@ DYNAMIC = {
 
 
 def is_too_deep(text):
-    """Whether a source takes more of the parser's stack than it may."""
-    depth = row = 0
+    """Whether a source takes more of the parser's stack than it may. Counts the levels of the syntax
+    tree from above: each operator of an expression may make one, and so may each `elif` of a statement."""
+    # The operators of each bracket that is open, and the `elif`s of each block that is open.
+    operators, branches = [0], [0]
     try:
         for token in tokenize.tokenize(io.BytesIO(text).readline):
-            if token.type in (tokenize.OP, tokenize.NAME):
-                depth += BRACKETS.get(token.string, 0)
-                row = row + 1 if token.string in PREFIXES else 0
-            if max(depth, row) > MOST_NESTED:
+            match token.type, token.string:
+                case tokenize.NEWLINE, _:
+                    operators = [0]
+                case tokenize.INDENT, _:
+                    branches.append(1)
+                case tokenize.DEDENT, _:
+                    branches.pop()
+                case tokenize.OP, "(" | "[" | "{":
+                    operators[-1] += 1
+                    operators.append(0)
+                case tokenize.OP, ")" | "]" | "}":
+                    operators.pop()
+                case tokenize.OP, "," | ";":
+                    operators[-1] = 0
+                case tokenize.NAME, "elif":
+                    branches[-1] += 1
+                case tokenize.NAME, "if" if operators == [0]:
+                    branches[-1] = branches[-1] and 1
+                case tokenize.OP, _:
+                    operators[-1] += 1
+                case tokenize.NAME, name if keyword.iskeyword(name):
+                    operators[-1] += 1
+            if len(operators) > MOST_BRACKETS or sum(operators) + sum(branches) > MOST_LEVELS:
                 return True
-    except (SyntaxError, tokenize.TokenError):
+    except (SyntaxError, IndexError, tokenize.TokenError):
         # The parser finds it again, and says where.
         pass
     return False

@@ -36,6 +36,18 @@ def source(path):
         return None
 
 
+def is_own_folder(path):
+    """Whether a folder is the skill's own. The host tells it apart from one that the call made."""
+    inside = path.removeprefix(Skill.mount + "/")
+    if not Skill.mount or inside == path:
+        return not Skill.mount
+    try:
+        host.load_module(inside)
+    except Err as error:
+        return error.value == host.Refusal.NOT_A_FILE
+    return False
+
+
 def refusal(path):
     """Why a file is not run."""
     return (f"{path.removeprefix(Skill.mount + '/')}: not run as code: only files that the skill has on the disk "
@@ -63,6 +75,17 @@ class Loader(importlib.machinery.SourceFileLoader):
 
 class Finder(importlib.machinery.FileFinder):
     """Finds modules in a folder as if the files that the call wrote were not there."""
+
+    def find_spec(self, fullname, target=None):
+        """Finds a module, or a folder without `__init__.py` that the skill has on the disk."""
+        spec = super().find_spec(fullname, target)
+        if spec is None or spec.loader is not None:
+            return spec
+        folders = [folder for folder in spec.submodule_search_locations if is_own_folder(folder)]
+        if folders:
+            return spec
+        Skill.written.setdefault(fullname, f"{self.path}/{fullname.rpartition('.')[2]}")
+        return None
 
     def _get_spec(self, loader_class, fullname, path, smsl, target):
         """Makes the spec of a module that lies at a path. Nothing else of an import costs more than it did."""

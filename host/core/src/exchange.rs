@@ -234,9 +234,10 @@ impl Format {
     /// Returns what to append to the conversation after the message that made the
     /// calls: messages, or items for Responses. Nothing for no answers.
     pub fn messages(self, answers: Vec<Answer>) -> Vec<Value> {
-        match answers.is_empty() {
-            true => Vec::new(),
-            false => (self.dialect().messages)(answers),
+        if answers.is_empty() {
+            Vec::new()
+        } else {
+            (self.dialect().messages)(answers)
         }
     }
 

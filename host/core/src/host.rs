@@ -330,9 +330,12 @@ impl Host {
         let schema = tool.schema().map_err(|stop| stop_error(tool, stop))?;
         let arguments = schema.check(arguments)?;
         let result = self.run_checked(served, &arguments, entry, peak).await;
-        result.map_err(|error| match served.gives_help {
-            true => self.with_help(served, arguments, error),
-            false => error,
+        result.map_err(|error| {
+            if served.gives_help {
+                self.with_help(served, arguments, error)
+            } else {
+                error
+            }
         })
     }
 

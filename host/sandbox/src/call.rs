@@ -320,9 +320,10 @@ impl Sandbox {
         let time = state.limits.time;
         state.deadline = Instant::now().checked_add(time);
         let mut store = store::armed(&self.engine, state);
-        let waited = match self.engine.limited {
-            true => tokio::time::timeout(time, slot.run(guest(&mut store))).await,
-            false => Ok(guest(&mut store).await),
+        let waited = if self.engine.limited {
+            tokio::time::timeout(time, slot.run(guest(&mut store))).await
+        } else {
+            Ok(guest(&mut store).await)
         };
         let mut trace = CallTrace::default();
         let result = match waited {

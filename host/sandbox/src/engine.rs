@@ -325,9 +325,10 @@ fn reset(can_scan: bool, has_swap: bool, all_memory: usize, memories: usize) -> 
     // Guards against: a written page that the kernel has moved to swap space. This
     // version of wasmtime takes it for one that nobody wrote, and the next call
     // would see it (https://github.com/bytecodealliance/wasmtime/pull/14357).
-    let (scan, resident) = match can_scan && !has_swap {
-        true => (Enabled::Yes, WRITTEN_RESIDENT),
-        false => (Enabled::No, START_RESIDENT),
+    let (scan, resident) = if can_scan && !has_swap {
+        (Enabled::Yes, WRITTEN_RESIDENT)
+    } else {
+        (Enabled::No, START_RESIDENT)
     };
     (scan, resident.min(all_memory / RESIDENT_DIVISOR / memories))
 }

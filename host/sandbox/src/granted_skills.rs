@@ -188,9 +188,10 @@ impl Inner {
         let (mut hits, mut count) = (Vec::new(), Count::default());
         for hit in found.hits.into_iter().take(limit.min(MAX_HITS)) {
             // The index may be behind the disk, and is not asked what is granted.
-            let skill = match allowed(&hit.name) {
-                true => self.catalog.read(&hit.name),
-                false => None,
+            let skill = if allowed(&hit.name) {
+                self.catalog.read(&hit.name)
+            } else {
+                None
             };
             if let Some(skill) = skill.filter(|skill| skill.file.is_some()) {
                 count.add(&skill, limits)?;

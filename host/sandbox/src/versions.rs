@@ -181,15 +181,16 @@ fn unsupported(version: Option<&str>) -> String {
              build it with that version"
         );
     }
-    match built_with > supported {
-        true => format!(
+    if built_with > supported {
+        format!(
             "it was built with version {version} of `{PACKAGE}`, and {host}: run it with a newer \
              skillhost that knows {version}, or build it with `{PACKAGE}@{newest}`"
-        ),
-        false => format!(
+        )
+    } else {
+        format!(
             "it was built with version {version} of `{PACKAGE}`, which was never published; \
              {host}: build it with that version"
-        ),
+        )
     }
 }
 

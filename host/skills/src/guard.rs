@@ -115,9 +115,10 @@ impl Folder {
     /// Returns whether a name in another folder still leads to this one, and this one
     /// has not changed since it was opened.
     pub(crate) fn is_unchanged(&self, parent: BorrowedFd<'_>, name: &str, follow: bool) -> bool {
-        let flags = match follow {
-            true => AtFlags::empty(),
-            false => AtFlags::SYMLINK_NOFOLLOW,
+        let flags = if follow {
+            AtFlags::empty()
+        } else {
+            AtFlags::SYMLINK_NOFOLLOW
         };
         rustix::fs::statx(parent, name, flags, STATX_FIELDS)
             .is_ok_and(|found| FileStatus::from(found).identity == self.identity)
@@ -142,17 +143,19 @@ impl Folder {
                 let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
                 let open =
                     |folder: BorrowedFd<'_>| rustix::fs::openat(folder, name, flags, Mode::empty());
-                match before.is_empty() {
-                    true => open(self.folder.as_fd())?,
-                    false => open(self.resolve(Path::new(before))?.as_fd())?,
+                if before.is_empty() {
+                    open(self.folder.as_fd())?
+                } else {
+                    open(self.resolve(Path::new(before))?.as_fd())?
                 }
             }
             _ => self.resolve(path)?,
         };
         let status = status_of(handle.as_fd())?;
-        match status.identity.mount == self.identity.mount {
-            true => Ok((handle, status)),
-            false => Err(Errno::XDEV.into()),
+        if status.identity.mount == self.identity.mount {
+            Ok((handle, status))
+        } else {
+            Err(Errno::XDEV.into())
         }
     }
 
@@ -214,9 +217,10 @@ impl Folder {
     /// is a path of the host.
     pub fn read_link(&self, path: &Path) -> io::Result<PathBuf> {
         let target = self.link_target(path)?;
-        match target.has_root() {
-            true => Err(Errno::PERM.into()),
-            false => Ok(target),
+        if target.has_root() {
+            Err(Errno::PERM.into())
+        } else {
+            Ok(target)
         }
     }
 

@@ -140,9 +140,10 @@ pub fn section_of(
         let (mut cut, mut too_long) = (MIN_DESCRIPTION, MAX_DESCRIPTION + 1);
         while cut + 1 < too_long {
             let middle = cut.midpoint(too_long);
-            match fits(&render(&skills, middle, left_out, &next)) {
-                true => cut = middle,
-                false => too_long = middle,
+            if fits(&render(&skills, middle, left_out, &next)) {
+                cut = middle
+            } else {
+                too_long = middle
             }
         }
         (render(&skills, cut, left_out, &next), Some(cut))
@@ -192,10 +193,7 @@ fn units(tokens: usize) -> usize {
 }
 
 fn cost(text: &str) -> usize {
-    let cost = |c: char| match is_cjk(c) {
-        true => UNITS,
-        false => c.len_utf8(),
-    };
+    let cost = |c: char| if is_cjk(c) { UNITS } else { c.len_utf8() };
     text.chars().map(cost).sum()
 }
 

@@ -73,9 +73,10 @@ fn all_spellings() -> impl Iterator<Item = String> {
         let mut left = letters;
         let spelled = upper.chars().map(|letter| {
             left -= usize::from(letter.is_ascii_alphabetic());
-            match lower >> left & 1 == 1 {
-                true => letter.to_ascii_lowercase(),
-                false => letter,
+            if lower >> left & 1 == 1 {
+                letter.to_ascii_lowercase()
+            } else {
+                letter
             }
         });
         spelled.collect()

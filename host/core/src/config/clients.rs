@@ -293,9 +293,10 @@ fn read_time(time: &Datetime) -> anyhow::Result<SystemTime> {
     };
     let time = humantime::parse_rfc3339(&format!("{date}T{clock}Z")).context(wrong)?;
     let offset = Duration::from_secs(u64::from(minutes.unsigned_abs()) * 60);
-    let time = match minutes > 0 {
-        true => time.checked_sub(offset),
-        false => time.checked_add(offset),
+    let time = if minutes > 0 {
+        time.checked_sub(offset)
+    } else {
+        time.checked_add(offset)
     };
     time.context(wrong)
 }

@@ -66,9 +66,10 @@ pub(super) fn lies_within(path: &Path, folder: &Path) -> bool {
 
 /// Returns the path of a configuration's folder without symlinks.
 pub(super) fn real_path(folder: &Path) -> io::Result<PathBuf> {
-    match folder.as_os_str().is_empty() {
-        true => Path::new("."),
-        false => folder,
+    if folder.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        folder
     }
     .canonicalize()
 }

@@ -97,13 +97,14 @@ impl Candidate<'_> {
 fn same_file(new: &[Candidate<'_>], at: usize, other: usize) -> Option<String> {
     let (it, that) = (&new[at], &new[other]);
     let file = it.shared_grant(that)?;
-    match it.digest == that.digest {
-        true => (other < at).then(|| format!("it is the same component as `{}`", that.origin)),
-        false => Some(format!(
+    if it.digest == that.digest {
+        (other < at).then(|| format!("it is the same component as `{}`", that.origin))
+    } else {
+        Some(format!(
             "`{}` has the same file name, and the grant of `{file}` would be for both; a pin \
              decides, or another name for one of the two",
             that.origin
-        )),
+        ))
     }
 }
 
@@ -123,9 +124,10 @@ fn outranked(new: &[Candidate<'_>], at: usize, other: usize) -> Option<String> {
 fn equal(new: &[Candidate<'_>], at: usize, other: usize) -> Option<String> {
     let (it, that) = (&new[at], &new[other]);
     let tool = it.shared_tool(that)?;
-    let which = match it.is_named() {
-        true => "grants or pins name both: take one of the two away",
-        false => "no grant or pin names one of them: name one, or take one away",
+    let which = if it.is_named() {
+        "grants or pins name both: take one of the two away"
+    } else {
+        "no grant or pin names one of them: name one, or take one away"
     };
     Some(format!(
         "it defines the tool `{tool}`, and so does `{}`; {which}",

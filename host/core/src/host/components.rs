@@ -312,9 +312,10 @@ impl<'a> ComponentIntake<'a> {
                 files.get(index).map(|file| (index, file))
             } {
                 let is_late = self.compiles_nothing() && start.elapsed() > READING_TIME;
-                let inspected = match is_late {
-                    true => Ok(None),
-                    false => self.inspect(file),
+                let inspected = if is_late {
+                    Ok(None)
+                } else {
+                    self.inspect(file)
                 };
                 let _ = send.send((index, file.as_path(), inspected));
             }

@@ -121,12 +121,13 @@ impl FailedCall<'_> {
         let compared = compared.filter(|other| all || starts(other));
         let mut nearest = suggest::nearest(name, compared.take(MOST_COMPARED));
         nearest.retain(|name| self.catalog().has(name));
-        match nearest.is_empty() {
-            false => Some(vec![format!(
+        if nearest.is_empty() {
+            self.which_skills()
+        } else {
+            Some(vec![format!(
                 "Skills with a similar name: {}",
                 list(&nearest, 0)?
-            )]),
-            true => self.which_skills(),
+            )])
         }
     }
 
@@ -151,9 +152,10 @@ impl FailedCall<'_> {
         if rest.is_empty() {
             return self.entries(&open, ".");
         }
-        let found = match self.readable(&open, &rest) {
-            true => Some(rest),
-            false => neighbours::nearest(&open.folder, &rest).into_iter().next(),
+        let found = if self.readable(&open, &rest) {
+            Some(rest)
+        } else {
+            neighbours::nearest(&open.folder, &rest).into_iter().next()
         };
         Some(vec![self.ask_again(Some(&skill), found.as_deref())])
     }

@@ -138,9 +138,10 @@ impl JudgedScript {
         };
         let more: String = more.chars().take(MOST_CHARS).collect();
         let verdict = Line::new(&self.verdict);
-        match more.is_empty() {
-            true => format!("{path}: {verdict}"),
-            false => format!("{path}: {verdict} ({})", Line::new(&more)),
+        if more.is_empty() {
+            format!("{path}: {verdict}")
+        } else {
+            format!("{path}: {verdict} ({})", Line::new(&more))
         }
     }
 }

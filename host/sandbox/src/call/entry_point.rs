@@ -107,9 +107,10 @@ impl From<FunctionDefinition> for RawDefinition {
             output_schema: Some(Value::Object(definition.output_schema).to_string()),
             folder: definition.skill_property.map(rule),
             text_property: definition.text_property,
-            model_reads: match definition.is_record {
-                true => RawForm::Details,
-                false => RawForm::Text,
+            model_reads: if definition.is_record {
+                RawForm::Details
+            } else {
+                RawForm::Text
             },
         }
     }

@@ -46,9 +46,12 @@ impl Turns {
             }
             // Waits until the guest can go on: it has this task's waker.
             let mut woken = false;
-            poll_fn(|_| match std::mem::replace(&mut woken, true) {
-                true => Poll::Ready(()),
-                false => Poll::Pending,
+            poll_fn(|_| {
+                if std::mem::replace(&mut woken, true) {
+                    Poll::Ready(())
+                } else {
+                    Poll::Pending
+                }
             })
             .await;
         }

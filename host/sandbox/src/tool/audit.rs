@@ -122,9 +122,10 @@ impl Audit {
             key = signer.digest_key();
         }
         let process: Arc<str> = hex(&process).into();
-        let destination = match path == Path::new(STDERR) {
-            true => Destination::Stderr,
-            false => Destination::File(Box::new(Mutex::new(SignedLog {
+        let destination = if path == Path::new(STDERR) {
+            Destination::Stderr
+        } else {
+            Destination::File(Box::new(Mutex::new(SignedLog {
                 limits: signer
                     .as_ref()
                     .map(|signer| (signer.records(), signer.time())),
@@ -136,7 +137,7 @@ impl Audit {
                 .with_context(|| cannot_use(path))?,
                 unsigned: 0,
                 due: None,
-            }))),
+            })))
         };
         Ok(Self {
             destination,

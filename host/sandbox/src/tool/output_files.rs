@@ -175,9 +175,10 @@ impl OutputFiles {
         let removed = removed.map(|path| format!("{} (removed)", quoted(path)));
         let mut left_out = self.left_out;
         for line in changed.chain(removed) {
-            match list.len() + line.len() < LIST_BYTES {
-                true => list.extend(["\n", &line]),
-                false => left_out += 1,
+            if list.len() + line.len() < LIST_BYTES {
+                list.extend(["\n", &line])
+            } else {
+                left_out += 1
             }
         }
         if left_out > 0 {

@@ -66,9 +66,10 @@ fn text_and_record(
 ) -> Result<(String, Option<String>), Stop> {
     let json = lift::to_json(shape, value, limit)?;
     let record = format!("{{\"{property}\": {json}}}");
-    match json.len() + record.len() <= limit {
-        true => Ok((json, Some(record))),
-        false => Err(Stop::Output(limit)),
+    if json.len() + record.len() <= limit {
+        Ok((json, Some(record)))
+    } else {
+        Err(Stop::Output(limit))
     }
 }
 

@@ -64,22 +64,34 @@ impl Serialize for ShapedValue<'_> {
             (Shape::Integer(_), Val::U16(value)) => to.serialize_u16(*value),
             (Shape::Integer(_), Val::S32(value)) => to.serialize_i32(*value),
             (Shape::Integer(_), Val::U32(value)) => to.serialize_u32(*value),
-            (Shape::Integer(_), Val::S64(value)) => match i128::from(*value).abs() <= MAX_EXACT {
-                true => to.serialize_i64(*value),
-                false => to.collect_str(value),
-            },
-            (Shape::Integer(_), Val::U64(value)) => match i128::from(*value) <= MAX_EXACT {
-                true => to.serialize_u64(*value),
-                false => to.collect_str(value),
-            },
-            (Shape::Float32, Val::Float32(value)) => match value.is_finite() {
-                true => to.serialize_f32(*value),
-                false => to.serialize_str(not_finite((*value).into())),
-            },
-            (Shape::Float64, Val::Float64(value)) => match value.is_finite() {
-                true => to.serialize_f64(*value),
-                false => to.serialize_str(not_finite(*value)),
-            },
+            (Shape::Integer(_), Val::S64(value)) => {
+                if i128::from(*value).abs() <= MAX_EXACT {
+                    to.serialize_i64(*value)
+                } else {
+                    to.collect_str(value)
+                }
+            }
+            (Shape::Integer(_), Val::U64(value)) => {
+                if i128::from(*value) <= MAX_EXACT {
+                    to.serialize_u64(*value)
+                } else {
+                    to.collect_str(value)
+                }
+            }
+            (Shape::Float32, Val::Float32(value)) => {
+                if value.is_finite() {
+                    to.serialize_f32(*value)
+                } else {
+                    to.serialize_str(not_finite((*value).into()))
+                }
+            }
+            (Shape::Float64, Val::Float64(value)) => {
+                if value.is_finite() {
+                    to.serialize_f64(*value)
+                } else {
+                    to.serialize_str(not_finite(*value))
+                }
+            }
             (Shape::Char, Val::Char(value)) => to.serialize_char(*value),
             (Shape::String, Val::String(value)) => to.serialize_str(value),
             (Shape::Bytes, Val::List(values)) => {

@@ -168,9 +168,10 @@ fn lower_integer(integer: Integer, value: &Value) -> Result<Val, Misfit> {
     };
     let number = number.filter(|number| (least..=most).contains(number));
     let refused = || {
-        let digits = match digits {
-            true => format!(", as a string of its digits if it is beyond ±{MAX_EXACT}"),
-            false => String::new(),
+        let digits = if digits {
+            format!(", as a string of its digits if it is beyond ±{MAX_EXACT}")
+        } else {
+            String::new()
         };
         Misfit::new(format!("an integer from {least} to {most}{digits}"))
     };

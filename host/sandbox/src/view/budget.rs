@@ -86,9 +86,10 @@ impl ViewBudget {
 
     /// Checks the depth of a folder: that of the skill's own is 0.
     pub(super) fn check_depth(&self, depth: usize) -> Result<(), Errno> {
-        match depth <= self.most_depth {
-            true => Ok(()),
-            false => Err(self.refuse("view_depth", Errno::NAMETOOLONG)),
+        if depth <= self.most_depth {
+            Ok(())
+        } else {
+            Err(self.refuse("view_depth", Errno::NAMETOOLONG))
         }
     }
 

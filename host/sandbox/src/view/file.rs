@@ -330,9 +330,10 @@ impl HandleNames {
             return Err(Errno::FBIG);
         }
         // One that was just made is empty, and no code.
-        match bytes.is_empty() || self.log.add_written(bytes) {
-            true => Ok(true),
-            false => Err(Errno::NOMEM),
+        if bytes.is_empty() || self.log.add_written(bytes) {
+            Ok(true)
+        } else {
+            Err(Errno::NOMEM)
         }
     }
 }

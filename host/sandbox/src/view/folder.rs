@@ -123,9 +123,10 @@ impl FolderNode {
     /// Returns the path on the disk of what has a name there and is not hidden.
     pub(super) fn disk_path_of(&self, name: &str) -> Option<PathBuf> {
         let state = lock(&self.state);
-        match state.hidden.contains_key(name) {
-            true => None,
-            false => Some(state.disk.as_ref()?.join(name)),
+        if state.hidden.contains_key(name) {
+            None
+        } else {
+            Some(state.disk.as_ref()?.join(name))
         }
     }
 

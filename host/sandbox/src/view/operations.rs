@@ -151,13 +151,14 @@ impl View {
             None => None,
             Some(path) => {
                 let permit = self.permit()?;
-                let entries = match path.as_os_str().is_empty() {
-                    true => EntryCursor::of(self.disk.handle()),
-                    false => match self.disk.lookup(&path, false) {
+                let entries = if path.as_os_str().is_empty() {
+                    EntryCursor::of(self.disk.handle())
+                } else {
+                    match self.disk.lookup(&path, false) {
                         Ok(PathTarget::Folder(folder)) => EntryCursor::of(folder.handle()),
                         Ok(PathTarget::File(_)) => return Err(Errno::NOTDIR),
                         Err(error) => Err(error),
-                    },
+                    }
                 };
                 Some((entries.map_err(|error| errno(&error))?, permit))
             }
@@ -377,9 +378,10 @@ impl View {
         path: &str,
         follow: bool,
     ) -> Result<Result<Arc<FolderNode>, (Arc<FolderNode>, String, FoundEntry)>, Errno> {
-        let last = match follow {
-            true => LastLink::Followed,
-            false => LastLink::Kept,
+        let last = if follow {
+            LastLink::Followed
+        } else {
+            LastLink::Kept
         };
         let entry = match self.resolve(base, path, last)? {
             PathEnd::Folder(folder) => return Ok(Ok(folder)),

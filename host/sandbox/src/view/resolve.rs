@@ -227,9 +227,10 @@ impl View {
 
     /// Returns the status of something on the disk.
     pub(super) fn disk_status(&self, path: &Path) -> Result<FileStatus, Errno> {
-        let status = match path.as_os_str().is_empty() {
-            true => self.disk.status(),
-            false => self.disk.status_at(path, false),
+        let status = if path.as_os_str().is_empty() {
+            self.disk.status()
+        } else {
+            self.disk.status_at(path, false)
         };
         status.map_err(|error| errno(&error))
     }

@@ -301,9 +301,10 @@ mod tests {
             let root = (&mut imports).get_directories().unwrap()[0].0.rep();
             let digest = format!("{}  part.py\n", sha256_hex(AUTHORS));
             for turn in 0..3 {
-                let (bytes, size, stream) = match with_view {
-                    true => read_each_way(ViewFiles(&mut imports), root),
-                    false => read_each_way(&mut imports, root),
+                let (bytes, size, stream) = if with_view {
+                    read_each_way(ViewFiles(&mut imports), root)
+                } else {
+                    read_each_way(&mut imports, root)
                 };
                 assert_eq!(bytes, AUTHORS, "view: {with_view}, turn {turn}");
                 assert_eq!(size, AUTHORS.len() as u64);
@@ -397,9 +398,10 @@ mod tests {
             Resource::new_borrow(root),
             PathFlags::SYMLINK_FOLLOW,
             path.to_owned(),
-            match flags.contains(DescriptorFlags::WRITE) {
-                true => OpenFlags::CREATE,
-                false => OpenFlags::empty(),
+            if flags.contains(DescriptorFlags::WRITE) {
+                OpenFlags::CREATE
+            } else {
+                OpenFlags::empty()
             },
             flags,
         );

@@ -60,9 +60,10 @@ impl ViewFiles<'_> {
 
     fn writable(&self, handle: Handle) -> FsResult<FileHandle> {
         let file = self.file(handle)?;
-        match file.writable {
-            true => Ok(file),
-            false => Err(Code::BadDescriptor.into()),
+        if file.writable {
+            Ok(file)
+        } else {
+            Err(Code::BadDescriptor.into())
         }
     }
 
@@ -222,9 +223,12 @@ impl HostDescriptor for ViewFiles<'_> {
         Ok(match self.get(handle)? {
             ViewHandle::Folder(_) => DescriptorFlags::READ | DescriptorFlags::MUTATE_DIRECTORY,
             ViewHandle::File(file) => {
-                let flag = |flag, is_set| match is_set {
-                    true => flag,
-                    false => DescriptorFlags::empty(),
+                let flag = |flag, is_set| {
+                    if is_set {
+                        flag
+                    } else {
+                        DescriptorFlags::empty()
+                    }
                 };
                 flag(DescriptorFlags::READ, file.readable)
                     | flag(DescriptorFlags::WRITE, file.writable)

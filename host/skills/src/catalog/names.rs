@@ -93,9 +93,10 @@ impl FolderNames {
         if let (Some(kept), Some(stamp)) = (&*lock(&self.0), stamp)
             && kept.stamp == stamp
             && let age = kept.start.elapsed()
-            && match kept.is_settled {
-                true => age < MAX_AGE,
-                false => freshness == Freshness::Recent && is_recent(age, kept.took),
+            && if kept.is_settled {
+                age < MAX_AGE
+            } else {
+                freshness == Freshness::Recent && is_recent(age, kept.took)
             }
         {
             return Arc::clone(&kept.names);

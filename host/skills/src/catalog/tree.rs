@@ -158,13 +158,14 @@ impl TreeNames {
             let shown = |path: &str| root.path.join(path).display().to_string();
             let first = first.map(|first| shown(&first)).unwrap_or_default();
             let path = shown(&path);
-            problems.push(match found {
-                true => format!("`{path}` is the skill `{name}`: `{first}` has its name"),
-                false => format!(
+            problems.push(if found {
+                format!("`{path}` is the skill `{name}`: `{first}` has its name")
+            } else {
+                format!(
                     "skipped `{path}`: `{first}` has its name, and no skill can be named \
                      `{}`; rename a folder",
                     name.escape_debug()
-                ),
+                )
             });
         };
         hidden.sort_by_key(|path| path.contains('.'));

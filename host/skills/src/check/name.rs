@@ -52,12 +52,11 @@ pub(super) fn findings(folder_name: &str, field: Option<&Field<String>>, into: &
     }
     if name != folder_name {
         let folder = quoted(folder_name);
-        let accents = match name.contains(is_accent) != folder_name.contains(is_accent) {
-            true => {
-                " (one has a letter and its accent as two characters; the reference validator \
+        let accents = if name.contains(is_accent) != folder_name.contains(is_accent) {
+            " (one has a letter and its accent as two characters; the reference validator \
                  takes them for the same)"
-            }
-            false => "",
+        } else {
+            ""
         };
         let message = format!(
             "`name` is {shown}, but the folder is {folder}: they must be the same{accents}; tools \

@@ -76,9 +76,10 @@ pub fn of_path(path: &str) -> Option<&'static str> {
 
 /// Returns the media type of a file whose content is text, or is not.
 pub fn of(path: &str, is_text: bool) -> &'static str {
-    of_path(path).unwrap_or(match is_text {
-        true => "text/plain",
-        false => "application/octet-stream",
+    of_path(path).unwrap_or(if is_text {
+        "text/plain"
+    } else {
+        "application/octet-stream"
     })
 }
 

@@ -71,9 +71,10 @@ impl<'j> RawJson<'j> {
     /// Returns the text of a string; of one that has half a surrogate pair `\u{fffd}`.
     fn name(self) -> Cow<'j, str> {
         let plain = self.0.trim_matches('"');
-        match plain.contains('\\') {
-            false => plain.into(),
-            true => self.read().unwrap_or_else(|_| "\u{fffd}".to_owned()).into(),
+        if plain.contains('\\') {
+            self.read().unwrap_or_else(|_| "\u{fffd}".to_owned()).into()
+        } else {
+            plain.into()
         }
     }
 }
@@ -194,10 +195,7 @@ mod tests {
     proptest! {
         #[test]
         fn the_parts_of_any_json_are_those_of_serde_json(json in any_json(), pretty in any::<bool>()) {
-            let text = match pretty {
-                true => serde_json::to_string_pretty(&json).unwrap(),
-                false => json.to_string(),
-            };
+            let text = if pretty { serde_json::to_string_pretty(&json).unwrap() } else { json.to_string() };
             let raw = RawJson::new(&text).unwrap();
             let members: Map<String, Value> = raw
                 .members()

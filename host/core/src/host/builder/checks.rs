@@ -125,9 +125,10 @@ impl HostBuilder {
                     hint(granted, alike.copied())
                 }
             };
-            let hint = match granted.ends_with(".wasm") && hint.is_empty() {
-                true => "; `skillhost build` makes one of a tool project".to_owned(),
-                false => hint,
+            let hint = if granted.ends_with(".wasm") && hint.is_empty() {
+                "; `skillhost build` makes one of a tool project".to_owned()
+            } else {
+                hint
             };
             bail!(
                 "{} grants something to `{}`, and there is no component file and no built-in tool \

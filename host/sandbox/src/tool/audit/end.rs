@@ -130,9 +130,10 @@ pub(super) fn digest(mut file: &File, from: u64, to: u64, then: &[u8]) -> io::Re
     file.seek(SeekFrom::Start(from))?;
     let mut digest = Sha256::new();
     let copied = io::copy(&mut file.take(to - from), &mut DigestWriter(&mut digest))?;
-    match copied == to - from {
-        true => Ok(digest.chain_update(then).finalize().into()),
-        false => Err(io::ErrorKind::UnexpectedEof.into()),
+    if copied == to - from {
+        Ok(digest.chain_update(then).finalize().into())
+    } else {
+        Err(io::ErrorKind::UnexpectedEof.into())
     }
 }
 

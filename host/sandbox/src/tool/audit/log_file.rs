@@ -161,9 +161,10 @@ impl LogFile {
         self.locked(|log| {
             log.follow()?;
             let size = log.size_on_disk()?;
-            let mut batch = match size == log.size {
-                true => Batch::new(size, log.next, log.last.clone()),
-                false => log.catch_up(size)?,
+            let mut batch = if size == log.size {
+                Batch::new(size, log.next, log.last.clone())
+            } else {
+                log.catch_up(size)?
             };
             add(&mut batch)?;
             log.write(batch)
@@ -406,9 +407,10 @@ impl Batch {
         record.push(b'\n');
         let start = self.at + self.bytes.len() as u64;
         self.last = Some(start..start + record.len() as u64 - 1);
-        match self.bytes.is_empty() {
-            true => self.bytes = record,
-            false => self.bytes.append(&mut record),
+        if self.bytes.is_empty() {
+            self.bytes = record
+        } else {
+            self.bytes.append(&mut record)
         }
     }
 

@@ -48,24 +48,26 @@ enum PatternFault {
 
 impl Pattern {
     pub(super) fn new(text: &str) -> Result<Self, PatternError> {
-        match Skill::is_name(text) {
-            true => Ok(Self(text.to_owned())),
-            false => Err(PatternError {
+        if Skill::is_name(text) {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(PatternError {
                 pattern: text.to_owned(),
                 fault: PatternFault::Skill,
-            }),
+            })
         }
     }
 
     /// Returns a pattern of tools' names.
     pub(super) fn of_tools(text: &str) -> Result<Self, PatternError> {
         let is_of_pattern = |byte: u8| byte.is_ascii_alphanumeric() || b"_-*?".contains(&byte);
-        match !text.is_empty() && text.bytes().all(is_of_pattern) {
-            true => Ok(Self(text.to_owned())),
-            false => Err(PatternError {
+        if !text.is_empty() && text.bytes().all(is_of_pattern) {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(PatternError {
                 pattern: text.to_owned(),
                 fault: PatternFault::Tool,
-            }),
+            })
         }
     }
 

@@ -278,9 +278,10 @@ fn the_depth_counts_for_folders_of_the_disk_and_for_what_is_moved_with_a_folder(
             let moved = fixture
                 .view
                 .rename((root, "a"), (root, "x/a"), &mut || Ok(()));
-            let expected = match depth == lowest {
-                true => Ok(()),
-                false => Err(Errno::NAMETOOLONG),
+            let expected = if depth == lowest {
+                Ok(())
+            } else {
+                Err(Errno::NAMETOOLONG)
             };
             assert_eq!(moved, expected, "{folders:?} within {depth}");
         }

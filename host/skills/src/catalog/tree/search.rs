@@ -180,13 +180,13 @@ impl<'a> Search<'a> {
     }
 
     fn open(&self, path: String, depth: usize) -> Result<(ListedFolder, EntryCursor), String> {
-        let handle = match path.is_empty() {
-            true => self.root.folder.handle().try_clone(),
-            false => self
-                .root
+        let handle = if path.is_empty() {
+            self.root.folder.handle().try_clone()
+        } else {
+            self.root
                 .open_path(&path)
                 .map(|handle| Dir::from_std_file(handle.into()))
-                .map_err(io::Error::from),
+                .map_err(io::Error::from)
         };
         let listed = handle.and_then(|handle| Ok((EntryCursor::of(&handle)?, handle)));
         let (entries, handle) = listed.map_err(|error| self.root.cannot_list(&path, &error))?;
@@ -201,9 +201,10 @@ impl<'a> Search<'a> {
 
     /// Looks whether a folder is a skill, or a folder to search.
     fn look_into(&mut self, folder: &ListedFolder, name: &str) {
-        let path = match folder.path.is_empty() {
-            true => name.to_owned(),
-            false => format!("{}/{name}", folder.path),
+        let path = if folder.path.is_empty() {
+            name.to_owned()
+        } else {
+            format!("{}/{name}", folder.path)
         };
         let parent = folder.handle.as_fd();
         if skill_md::is_at(parent, name) {
